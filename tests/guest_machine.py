@@ -1,7 +1,8 @@
 """A machine of four NUMA nodes with processors and one with memory only, emulated, for tests of the real binary.
 
 1. `Guest.build` makes an initial file system with busybox, the release binary and the agent with their libraries, the
-   workloads, and the programs of tests/programs and tests/guest/programs, linked statically.
+   workloads, and the programs of tests/programs and tests/guest/programs, linked statically. Those of the folder openmp
+   are built by gcc and by clang, each with its OpenMP runtime as a shared library.
 2. `Guest.boot` starts qemu-system with Debian's kernel on it. It uses TCG, so it needs no virtualisation.
 3. In the guest an init script (tests/guest/init) sets up file systems. Then it executes the scripts that `Guest.run`
    sends through a virtio port, one after the other, and returns their output and exit status.
@@ -67,6 +68,9 @@ MODULES = (
 
 #: Programs of tests/programs for the guest; each is one file of C with POSIX threads.
 SHARED_PROGRAMS = ("heir", "own_mask", "owners", "spin")
+
+#: The compilers of OpenMP programs. A program NAME is `NAME-COMPILER` in the guest.
+OPENMP_COMPILERS = ("gcc", "clang")
 
 #: Seconds for a boot. It takes about ten, and longer on a busy host.
 BOOT = 90
@@ -151,6 +155,13 @@ class Guest:
         run = self.run(f"set -e\n{script}", patience)
         assert run.status == 0, f"status {run.status} of:\n{script}\n{run.out}"
         return run.out
+
+    def pages(self, process: int) -> dict[int, dict[int, int]]:
+        """Read numa_maps: the number of pages on each node, by the begin of their area."""
+        areas = {}
+        for line in self.check(f"cat /proc/{process}/numa_maps").splitlines():
+            areas[int(line.split()[0], 16)] = {int(node): int(n) for node, n in re.findall(r" N(\d+)=(\d+)", line)}
+        return areas
 
     def boot(self) -> None:
         """Boot the guest; return when it takes scripts."""
@@ -276,19 +287,13 @@ class Guest:
         for workload in self._workloads.iterdir():
             if workload.suffix == "" and not workload.name.startswith("."):
                 ours.append(self._place(workload, tree / "pinfold/workloads"))
+        ours += self._openmp_programs(tree / "programs")
         for library in {library for binary in ours for library in libraries(binary)}:
             self._place(library, tree / library.parent.relative_to("/"))
         sources = [ROOT / "tests" / "programs" / f"{name}.c" for name in SHARED_PROGRAMS]
         sources += sorted((ROOT / "tests" / "guest" / "programs").glob("*.c"))
         for source in sources:
-            options = ["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-static"]
-            built = subprocess.run(
-                ["gcc", *options, "-o", tree / "programs" / source.stem, source],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert built.returncode == 0, built.stderr
+            self._compile("gcc", source, tree / "programs" / source.stem, "-pthread", "-static")
 
         image = FOLDER / "initramfs.cpio"
         names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
@@ -298,6 +303,22 @@ class Guest:
                 command, cwd=tree, input=names.encode(), stdout=archive, stderr=subprocess.DEVNULL, check=True
             )
         return image
+
+    def _openmp_programs(self, folder: Path) -> list[Path]:
+        """Build the OpenMP programs with each compiler that is here."""
+        programs = []
+        for compiler in filter(shutil.which, OPENMP_COMPILERS):
+            for source in sorted((ROOT / "tests" / "guest" / "programs" / "openmp").glob("*.c")):
+                program = folder / f"{source.stem}-{compiler}"
+                self._compile(compiler, source, program, "-fopenmp")
+                programs.append(program)
+        return programs
+
+    @staticmethod
+    def _compile(compiler: str, source: Path, program: Path, *flags: str) -> None:
+        command = [compiler, "-O1", "-g", "-Wall", "-Wextra", *flags, "-o", str(program), str(source)]
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert built.returncode == 0, built.stderr
 
     @staticmethod
     def _place(file: Path, folder: Path) -> Path:

@@ -5,46 +5,21 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Pinfold
+from react_models import configuration, react_model
 
 PROGRAMS = ROOT / "tests" / "programs"
 
 QUICK = ("-t", "2s", "-i", "300ms")
 
 
-def configuration(threads: int, nodes: int, page_map: str) -> dict[str, object]:
-    """Return a configuration as a model has it."""
-    return {
-        "threads": threads,
-        "nodes": nodes,
-        "thread_map": "compact",
-        "page_map": page_map,
-        "prefetch": "0000",
-    }
-
-
-def model_of(folder: Path, few: dict[str, object], many: dict[str, object]) -> Path:
+def model_of(folder: Path, few: dict[str, Any], many: dict[str, Any]) -> Path:
     """Write a model that profiles two configurations and has the first for each region."""
     file = folder / "react.json"
-    trained = {"simulated": True, "machines": ["any"], "programs": [], "rows": 0, "learner": "by hand"}
-    model = {
-        "react_model": 1,
-        "machine": "any",
-        "counted_on": "any",
-        "trained": trained,
-        "score": {"nested": 0.0, "low": 0.0, "high": 0.0, "control": 0.0, "inside": 0.0, "seeds": 1},
-        "baseline": many,
-        "profiles": [few, many],
-        "features": [
-            {"profile": 0, "counter": "CPI", "least": 0.0, "greatest": 9.0},
-            {"profile": 1, "counter": "Power", "least": 0.0, "greatest": 999.0},
-        ],
-        "outputs": [few],
-        "tree": [[0]],
-    }
-    file.write_text(json.dumps(model))
+    file.write_text(json.dumps(react_model(few, many, [few], [[0]])))
     return file
 
 
@@ -103,25 +78,24 @@ def test_a_model_for_a_larger_machine_is_refused(pinfold: Pinfold, tmp_path: Pat
 
 
 def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
-    pinfold: Pinfold, binary: Path, compiled: Callable[..., Path], tmp_path: Path
+    pinfold: Pinfold, binary: Path, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    program = compiled("two_regions", "-fopenmp")
-    recording = tmp_path / "two_regions.pft"
+    recording = tmp_path / "phases.pft"
+    words = ("--mode", "threads", "--size", "16M", "--iterations", "4", "--threads", "16")
     recorded = subprocess.run(
-        [binary, "record", "-o", recording, "--", program, "threads", "3", "1024"],
-        env=os.environ | {"OMP_NUM_THREADS": "16"},
+        [binary, "record", "-o", recording, "--", workload("phases"), *words],
         check=False,
         capture_output=True,
         text=True,
     )
     assert recorded.returncode == 0, recorded.stderr
-    model = model_of(tmp_path, configuration(4, 1, "local"), configuration(16, 4, "locality"))
-    words = ("--policy", "react", "--react-model", model, *QUICK, "--machine", "e5-4650x4")
-    run = pinfold.record(*words, recording)
+    model = model_of(tmp_path, configuration(8, 1, "local"), configuration(16, 4, "locality"))
+    options = ("--policy", "react", "--react-model", model, *QUICK, "--machine", "e5-4650x4")
+    run = pinfold.record(*options, recording)
     assert run.status == 0, run.err
     assert run.json["regions"]["gain"] > 0, run.err
     choices = run.json["regions"]["choices"]
-    assert any(choice["threads"] == 4 and choice["after"] < choice["before"] for choice in choices), choices
+    assert any(choice["threads"] == 8 and choice["after"] < choice["before"] for choice in choices), choices
     file = tmp_path / "again.json"
     file.write_text(json.dumps(run.json))
     explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=True).stdout

@@ -17,6 +17,7 @@ mod pairs;
 mod promises;
 mod regions;
 mod simulation;
+mod sweeps;
 
 use anyhow::{Context, Result};
 use measure::Missing;

@@ -9,6 +9,7 @@ use crate::measure::{Times, median, time};
 use crate::pairs;
 use crate::regions;
 use crate::simulation;
+use crate::sweeps;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
 use pinfold_core::hint::AffinityHint;
@@ -150,7 +151,13 @@ pub(crate) const ALL: &[Promise] = &[
         name: "processors idle while 80 placements of 8 threads are swept",
         unit: "%",
         bound: Bound::AtMost(10.0),
-        measure: idle_in_a_sweep,
+        measure: sweeps::idle,
+    },
+    Promise {
+        name: "processor time of a sweep in five shards that are merged, over one run's",
+        unit: "ratio",
+        bound: Bound::AtMost(1.15),
+        measure: sweeps::in_shards,
     },
     Promise {
         name: "for comparison: such a loop under valgrind's lackey, in a last-level cache",
@@ -386,40 +393,6 @@ fn slow_down(root: &Path, size: &str, more: (u32, u32), recorder: &[&str]) -> Re
         ratios.push(under / alone);
     }
     Ok(median(ratios))
-}
-
-/// The share of all processors' time that a sweep leaves idle, in percent, as the sweep reports it.
-fn idle_in_a_sweep(root: &Path) -> Result<f64> {
-    const RECORDING: &str = "target/bench-sweep.pft";
-    const SUMMARY: &str = "target/bench-sweep.json";
-    let program = [
-        "target/workloads/stream",
-        "--threads",
-        "8",
-        "--size",
-        "2M",
-        "--iterations",
-        "4",
-    ];
-    time(
-        root,
-        &[&[PINFOLD, "record", "-o", RECORDING, "--"][..], &program].concat(),
-    )?;
-    let machine = ["--machine", "opteron-6164x4", "--space", "threads"];
-    let output = [
-        "--force",
-        "-o",
-        "target/bench-sweep.parquet",
-        "--json",
-        SUMMARY,
-        RECORDING,
-    ];
-    time(root, &[&[PINFOLD, "sweep"][..], &machine, &output].concat())?;
-    let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(root.join(SUMMARY))?)?;
-    let busy = summary["busy"]
-        .as_f64()
-        .context("the sweep did not report how busy it was")?;
-    Ok((1.0 - busy) * 100.0)
 }
 
 /// The wall time that `pinfold run` adds to a program that does nothing, in milliseconds.

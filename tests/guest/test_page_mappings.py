@@ -1,7 +1,6 @@
 """The nodes of pages on a real kernel: at launch, in a running process, and after their threads have moved."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,8 @@ class Program:
 
     def pages(self) -> list[dict[int, int]]:
         """Count the pages of each thread's memory by node."""
-        return [nodes(self.guest, self.process)[address] for address in self.memory]
+        areas = self.guest.pages(self.process)
+        return [areas[address] for address in self.memory]
 
     def on(self) -> list[set[int]]:
         """Return the nodes of each thread's memory."""
@@ -41,14 +41,6 @@ class Program:
     def lives(self) -> bool:
         """Return whether the program runs."""
         return self.guest.run(f"kill -0 {self.process}").status == 0
-
-
-def nodes(guest: Guest, process: int) -> dict[int, dict[int, int]]:
-    """Read numa_maps: the pages of each area by node."""
-    areas = {}
-    for line in guest.check(f"cat /proc/{process}/numa_maps").splitlines():
-        areas[int(line.split()[0], 16)] = {int(node): int(pages) for node, pages in re.findall(r" N(\d+)=(\d+)", line)}
-    return areas
 
 
 def left(moves: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -73,6 +73,8 @@ RUNS = [
     ("swaptions",),
     ("frequent",),
     ("particles",),
+    ("phases", "--mode", "threads"),
+    ("phases", "--mode", "pages"),
 ]
 NAMES = sorted({name for name, *_ in RUNS})
 

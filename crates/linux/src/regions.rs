@@ -10,7 +10,7 @@
 use crate::channel::create_memory;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use pinfold_core::{Configuration, Pinning, Prefetchers, Refusal, RefusalCode, RegionId, RegionSample};
+use pinfold_core::{Configuration, Pinning, Prefetchers, PuId, Refusal, RefusalCode, RegionId, RegionSample};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,6 +31,9 @@ const REGIONS: usize = 256;
 /// `PINFOLD_REGION_PUS`.
 const PUS: usize = 1024;
 
+/// `PINFOLD_REGION_OWN_MASKS`.
+const OWN_MASKS: u32 = 4;
+
 /// `enum pinfold_region_flag`, and what each means for the user.
 const FLAGS: [(u32, &str); 4] = [
     (
@@ -43,7 +46,7 @@ const FLAGS: [(u32, &str); 4] = [
          arrays; set OMP_NUM_THREADS to the number of cores",
     ),
     (
-        4,
+        OWN_MASKS,
         "keeps its threads where they are: the program sets affinity masks itself",
     ),
     (
@@ -79,6 +82,8 @@ struct Segment {
 pub struct RegionTable {
     file: OwnedFd,
     segment: NonNull<Segment>,
+    /// The PUs on which threads of some region ran or run.
+    placed: BTreeSet<PuId>,
     /// What was already reported of each region.
     reported: BTreeSet<(RegionId, u32)>,
 }
@@ -105,6 +110,7 @@ impl RegionTable {
         Ok(Self {
             file: file.into(),
             segment: address.cast(),
+            placed: BTreeSet::new(),
             reported: BTreeSet::new(),
         })
     }
@@ -145,8 +151,11 @@ impl RegionTable {
     }
 
     /// Writes what `configuration` wants of each region. Regions that it does not name run in its pinning.
-    pub fn plan(&self, configuration: &Configuration) {
+    pub fn plan(&mut self, configuration: &Configuration) {
         let others = configuration.pinning.as_ref();
+        let regions = configuration.regions.values();
+        let pinnings = regions.filter_map(|region| region.pinning.as_ref()).chain(others);
+        self.placed.extend(pinnings.flat_map(Pinning::pus));
         for (id, entry) in self.entries() {
             let wanted = configuration.regions.get(&id);
             let pinning = wanted.map_or(others, |wanted| wanted.pinning.as_ref());
@@ -169,6 +178,13 @@ impl RegionTable {
     /// Whether anything was ever wanted.
     pub(crate) fn is_active(&self) -> bool {
         self.segment().active.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a thread that may use this PU alone may have been pinned there by the agent: some region was to run there, and
+    /// the program has not set masks itself, as far as the agent has seen.
+    pub(crate) fn may_have_pinned(&self, pu: PuId) -> bool {
+        let sets_masks = |(_, entry): (RegionId, &Entry)| entry.flags.load(Ordering::Relaxed) & OWN_MASKS != 0;
+        self.is_active() && self.placed.contains(&pu) && !self.entries().any(sets_masks)
     }
 
     /// Why regions do not get what is wanted, each reason once: whole sentences.
@@ -229,7 +245,7 @@ pub(crate) fn prefetchers(configuration: &Configuration) -> (Option<Prefetchers>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{PuId, RegionConfiguration};
+    use pinfold_core::RegionConfiguration;
     use std::process::Command;
 
     #[test]
@@ -270,7 +286,7 @@ mod tests {
 
     #[test]
     fn regions_get_their_places_and_others_those_of_the_program() {
-        let table = RegionTable::create().unwrap();
+        let mut table = RegionTable::create().unwrap();
         for (entry, code) in table.segment().regions.iter().zip([0x10, 0x20]) {
             entry.code.store(code, Ordering::Release);
         }
@@ -301,12 +317,30 @@ mod tests {
             ((0, vec![4, 5]), (1, vec![7]))
         );
         table.plan(&Configuration::default());
+        let entries = &table.segment().regions;
         assert_eq!((shown(&entries[0]), shown(&entries[1])), ((0, vec![]), (0, vec![])));
         assert_eq!(
             table.segment().active.load(Ordering::Relaxed),
             1,
             "threads have to go back"
         );
+    }
+
+    #[test]
+    fn a_mask_of_one_pu_is_the_agents_where_a_region_ran_there_unless_the_program_sets_masks() {
+        let mut table = RegionTable::create().unwrap();
+        assert!(!table.may_have_pinned(PuId(4)));
+        let configuration = Configuration {
+            pinning: pinning(&[4, 5]),
+            ..Configuration::default()
+        };
+        table.plan(&configuration);
+        table.plan(&Configuration::default());
+        assert!(table.may_have_pinned(PuId(4)) && !table.may_have_pinned(PuId(6)));
+        let entry = &table.segment().regions[0];
+        entry.code.store(0x10, Ordering::Release);
+        entry.flags.store(OWN_MASKS, Ordering::Relaxed);
+        assert!(!table.may_have_pinned(PuId(4)));
     }
 
     #[test]

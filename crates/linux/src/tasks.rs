@@ -168,8 +168,9 @@ impl TaskTable {
 
     /// The origin of a task that begins in, or is created by, `process` with the mask `inherited`. If pinfold has
     /// pinned a task of that process to exactly that mask, the new task inherited the pinning and has that task's
-    /// original mask. Otherwise the program has set the mask.
-    pub(crate) fn origin_of_new_task(&self, process: i32, inherited: CpuMask) -> Origin {
+    /// original mask. Otherwise the program has set the mask, unless the agent may have pinned a thread to this mask
+    /// (`by_agent`): then the new task has the original mask of the process's oldest task.
+    pub(crate) fn origin_of_new_task(&self, process: i32, inherited: CpuMask, by_agent: bool) -> Origin {
         let ours = inherited
             .only()
             .and_then(|pu| self.tasks_of(process).find(|task| task.pinned == Some(pu)));
@@ -177,6 +178,13 @@ impl TaskTable {
             return Origin {
                 original: Arc::clone(&creator.original),
                 pinned: creator.pinned,
+            };
+        }
+        let oldest = self.tasks_of(process).next();
+        if let Some(oldest) = oldest.filter(|oldest| by_agent && oldest.original.is_superset(&inherited)) {
+            return Origin {
+                original: Arc::clone(&oldest.original),
+                pinned: inherited.only(),
             };
         }
         // Sharing one mask among all tasks that have it keeps two thousand of them small.
@@ -375,11 +383,14 @@ mod tests {
         let mut table = TaskTable::default();
         let id = begin(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
-        let inherited = table.origin_of_new_task(1, mask("2"));
+        let inherited = table.origin_of_new_task(1, mask("2"), false);
         assert_eq!((&*inherited.original, inherited.pinned), (&mask("0-3"), Some(PuId(2))));
         // A mask that pinfold did not set was the program's own choice.
-        let chosen = table.origin_of_new_task(1, mask("1"));
+        let chosen = table.origin_of_new_task(1, mask("1"), false);
         assert_eq!((&*chosen.original, chosen.pinned), (&mask("1"), None));
+        // The agent may have set it.
+        let by_agent = table.origin_of_new_task(1, mask("1"), true);
+        assert_eq!((&*by_agent.original, by_agent.pinned), (&mask("0-3"), Some(PuId(1))));
     }
 
     #[test]

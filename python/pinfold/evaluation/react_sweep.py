@@ -130,32 +130,43 @@ def work(table: pyarrow.Table) -> pyarrow.Table:
     return regions
 
 
-def _sweep(job: Job, data: Path) -> None:
+def record_and_sweep(job: Job, folder: Path) -> Path:
+    """Record a program with each number of threads, and sweep the recordings; tried several times.
+
+    Args:
+        job: what is recorded, and the machine.
+        folder: gets the recordings, ``THREADS.pft``, and the data set, which is returned.
+
+    Raises:
+        FailedError: if the recordings never have these numbers of threads.
+    """
     workload = job.workload
     region = [] if workload.region is None else ["--region", str(workload.region)]
+    sampled = [] if workload.program in NOT_SAMPLED else ["--sampled"]
+    data = folder / "data.parquet"
     said = ""
     for _ in range(TRIES):
-        with TemporaryDirectory(dir=data.parent) as temporary:
-            recordings = []
-            for threads in thread_counts(job.machine):
-                recording = Path(temporary) / f"{threads}.pft"
-                record(workload.command(threads), recording, *region)
-                recordings.append(str(recording))
-            made = Path(temporary) / "data.parquet"
-            sampled = [] if workload.program in NOT_SAMPLED else ["--sampled"]
-            words = ["sweep", "--quiet", *sampled, "--machine", job.machine, "--space", "ics20", "-o", str(made)]
-            command = [str(PINFOLD), *words, *recordings]
-            result = subprocess.run(command, check=False, capture_output=True, text=True)
-            said = result.stderr.strip()
-            # A sweep refuses recordings with another number of threads before it simulates anything.
-            if result.returncode == 0:
-                try:
-                    work(pyarrow.parquet.read_table(made))
-                except ValueError as error:
-                    raise FailedError(str(error)) from error
-                made.rename(data)
-                return
+        recordings = [folder / f"{threads}.pft" for threads in thread_counts(job.machine)]
+        for threads, recording in zip(thread_counts(job.machine), recordings, strict=True):
+            record(workload.command(threads), recording, *region)
+        words = ["sweep", "--quiet", *sampled, "--machine", job.machine, "--space", "ics20", "-o", str(data)]
+        command = [str(PINFOLD), *words, *map(str, recordings)]
+        result = subprocess.run(command, check=False, capture_output=True, text=True)
+        # A sweep refuses recordings with another number of threads before it simulates anything.
+        if result.returncode == 0:
+            return data
+        said = result.stderr.strip()
     raise FailedError(said)
+
+
+def _sweep(job: Job, data: Path) -> None:
+    with TemporaryDirectory(dir=data.parent) as temporary:
+        made = record_and_sweep(job, Path(temporary))
+        try:
+            work(pyarrow.parquet.read_table(made))
+        except ValueError as error:
+            raise FailedError(str(error)) from error
+        made.rename(data)
 
 
 if __name__ == "__main__":

@@ -7,48 +7,15 @@
  */
 #define _GNU_SOURCE
 #include "../../../agent/pinfold.h"
+#include "pages.h"
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-
-enum { PAGE = 4096, NODES = 8, LOOKED_AT = 16 };
-
-static char *memory;
-static long pages;
-
-/* Counts `number` pages, evenly distributed over the memory, by their nodes. */
-static void count(long number, long *nodes)
-{
-    void **addresses = calloc((size_t)number, sizeof *addresses);
-    int *status = calloc((size_t)number, sizeof *status);
-    for (long page = 0; page < number; page++)
-        addresses[page] = memory + page * (pages / number) * PAGE + (page % NODES) * (pages > number) * PAGE;
-    memset(nodes, 0, NODES * sizeof *nodes);
-    if (syscall(SYS_move_pages, 0, number, addresses, NULL, status, 0) != 0)
-        exit(1);
-    for (long page = 0; page < number; page++)
-        if (status[page] >= 0 && status[page] < NODES)
-            nodes[status[page]]++;
-    free(addresses);
-    free(status);
-}
-
-static int is_spread(void)
-{
-    long nodes[NODES];
-    int used = 0;
-    count(LOOKED_AT, nodes);
-    for (int node = 0; node < NODES; node++)
-        used += nodes[node] > 0;
-    return used > 1;
-}
 
 static void write_counts(FILE *file)
 {
     long nodes[NODES];
-    count(pages, nodes);
+    count_pages(pages, nodes);
     for (int node = 0; node < NODES; node++)
         fprintf(file, "%ld%c", nodes[node], node + 1 < NODES ? ' ' : '\n');
 }
@@ -58,15 +25,11 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 2;
     FILE *file = fopen(argv[1], "w");
-    pages = (atol(argv[2]) << 20) / PAGE;
     int likes_spread = atoi(argv[3]);
     time_t end = time(NULL) + atol(argv[4]);
-    memory = mmap(NULL, (size_t)pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!file || memory == MAP_FAILED)
+    if (!file)
         return 1;
-    madvise(memory, (size_t)pages * PAGE, MADV_NOHUGEPAGE);
-    for (long page = 0; page < pages; page++)
-        memory[page * PAGE] = 1;
+    map_pages(atol(argv[2]));
     write_counts(file);
     while (time(NULL) < end) {
         struct timespec nap = {0, is_spread() == likes_spread ? 5000000 : 20000000};

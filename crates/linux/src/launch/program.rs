@@ -169,9 +169,21 @@ impl Program {
     }
 
     fn add_new_task(&mut self, creator: i32, process: i32, thread: i32) {
-        let inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| self.start_mask.clone());
-        let origin = self.table.origin_of_new_task(creator, inherited);
+        let origin = self.origin(creator, thread);
         self.begin(process, thread, origin);
+    }
+
+    /// The origin of `thread`, which `process` has created.
+    fn origin(&self, process: i32, thread: i32) -> Origin {
+        let inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| self.start_mask.clone());
+        let by_agent = self.pinned_by_agent(&inherited).is_some();
+        self.table.origin_of_new_task(process, inherited, by_agent)
+    }
+
+    /// The PU of a mask that the agent may have given a thread, or that a thread has inherited from such a one.
+    fn pinned_by_agent(&self, mask: &CpuMask) -> Option<PuId> {
+        let regions = self.regions.as_ref()?;
+        mask.only().filter(|&pu| regions.may_have_pinned(pu))
     }
 
     fn begin(&mut self, process: i32, thread: i32, origin: Origin) {
@@ -225,12 +237,12 @@ impl Program {
         if former == process {
             self.begin_alone(process);
             if let Some(serial) = self.table.of_thread(process).map(|task| task.id.serial) {
+                self.take_from_agent(serial, process);
                 self.place(serial);
             }
             return;
         }
-        let inherited = CpuMask::of_thread(process).unwrap_or_else(|_| self.start_mask.clone());
-        let origin = self.table.origin_of_new_task(process, inherited);
+        let origin = self.origin(process, process);
         for thread in [former, process] {
             // The values in /proc already belong to the new task.
             if let Some(task) = self.table.end(thread) {
@@ -248,6 +260,16 @@ impl Program {
         }
         self.known_dead.remove(&process);
         self.begin(process, process, origin);
+    }
+
+    /// Where the agent may have pinned a thread, that counts as a pinning of this process, which `place` can take back.
+    fn take_from_agent(&mut self, serial: u64, thread: i32) {
+        let pu = CpuMask::of_thread(thread)
+            .ok()
+            .and_then(|mask| self.pinned_by_agent(&mask));
+        if let (Some(pu), Some(task)) = (pu, self.table.get_mut(serial)) {
+            task.pinned = Some(pu);
+        }
     }
 
     /// A thread is about to be reaped, or has ended: removes it and keeps its last reading.
@@ -351,7 +373,7 @@ impl Program {
     pub(crate) fn apply(&mut self, configuration: &Configuration) -> Applied {
         let (prefetchers, mut by_region) = regions::prefetchers(configuration);
         self.configuration.clone_from(configuration);
-        match &self.regions {
+        match &mut self.regions {
             Some(table) => {
                 table.plan(configuration);
                 if !configuration.regions.is_empty() {
@@ -410,14 +432,11 @@ impl Program {
     /// Restores the original mask of each task, and pins no other one.
     pub(crate) fn release(&mut self) {
         self.apply(&Configuration::default());
-        if self.regions.as_ref().is_some_and(RegionTable::is_active) {
-            // The agent pinned these; it would unpin them itself at their next region, which may not come.
-            for task in self.table.iter() {
-                let pinned = CpuMask::of_thread(task.id.thread).is_ok_and(|mask| mask.only().is_some());
-                if pinned {
-                    let _gone = task.original.give_to(task.id.thread);
-                }
-            }
+        // The agent would unpin its threads itself at their next region, which may not come.
+        let tasks: Vec<TaskId> = self.table.iter().map(|task| task.id).collect();
+        for task in tasks {
+            self.take_from_agent(task.serial, task.thread);
+            self.place(task.serial);
         }
     }
 

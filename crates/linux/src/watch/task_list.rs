@@ -208,7 +208,7 @@ impl Watcher {
             // Its creator's mask was restored at its creation: this mask is its own.
             return Origin::first(mask);
         }
-        let origin = self.table.origin_of_new_task(creator, mask);
+        let origin = self.table.origin_of_new_task(creator, mask, false);
         let (None, Some(pu)) = (origin.pinned, only) else {
             return origin;
         };

@@ -16,11 +16,17 @@
 //!    the result is timed once more. Whichever of the two has the least time of all regions stays. If that is not less than
 //!    in the baseline, everything goes back, pages as well.
 //!
-//! A step ends when each region has been executed often enough, and at the latest after `t`.
+//! A step ends when each region has been executed often enough, and at the latest after `t`. This file has the order of the
+//! steps; `profiling` has the first two, `forecasting` the third, `cross_evaluation` the fourth and `verification` the last.
 //!
 //! Known limits: regions are those that take at least a hundredth of the time in regions during the baseline; one that comes
 //! later runs like what is outside of regions. The time outside of regions is not compared. Which prefetchers were on before
 //! is not known to a policy, so unpinned regions run with all of them on.
+
+mod cross_evaluation;
+mod forecasting;
+mod profiling;
+mod verification;
 
 use super::model::{ModelConfiguration, Profile, ReactModel};
 use super::plan::{Plan, Reach};
@@ -32,8 +38,8 @@ use crate::opening::{Opened, Opening};
 use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
-    Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, RefusalCode, RegionChoice, RegionCode,
-    RegionId, Sample, Topology,
+    Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, RefusalCode, RegionCode, RegionId, Sample,
+    Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,13 +52,6 @@ const EXECUTIONS: f64 = 5.0;
 
 /// The least number of readings of a region in a step, with which the noise is known (`statistics::level`).
 const READINGS: usize = 6;
-
-/// A region whose executions are shorter does not change its configuration: a change costs up to 10 us (`make bench`), and
-/// in ten times that it can gain little more.
-const SHORTEST: f64 = 100e-6;
-
-/// The least interval between two readings.
-const LEAST_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The interval between two readings while nothing is known of the regions.
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
@@ -319,396 +318,6 @@ impl React {
         }
     }
 
-    /// The regions that matter are known, and how long they take unpinned.
-    fn baseline(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
-        let profiles = self.options.model.profiles.len();
-        for (id, share) in shares(timing) {
-            let measured = timing
-                .measured(id)
-                .filter(|measured| share >= LEAST_SHARE && measured.profile.executions >= EXECUTIONS);
-            if let Some(baseline) = measured {
-                self.regions.insert(
-                    id,
-                    Region {
-                        share,
-                        baseline,
-                        profiles: vec![None; profiles],
-                        profiled: vec![None; profiles],
-                        wanted: None,
-                        own: vec![],
-                        shared: vec![],
-                        after: None,
-                        choice: (
-                            RegionCode::Rare,
-                            "it was not executed often enough to be measured".to_owned(),
-                        ),
-                    },
-                );
-            }
-        }
-        if self.regions.is_empty() {
-            if !std::mem::replace(&mut self.told_nothing, true) {
-                let text = if timing.regions().next().is_none() {
-                    "No parallel region has ended yet, so there is nothing to profile. Regions are seen in programs that use \
-                     GCC's or LLVM's OpenMP; a region that lasts as long as the program has no second execution."
-                } else {
-                    "No parallel region is executed often enough to be profiled; -t gives each step more time."
-                };
-                findings.push(note(text.to_owned()));
-            }
-            self.phase = Phase::Measuring(Step::Baseline, Timing::begin(sample));
-            return;
-        }
-        // Every region is executed once in this time.
-        let slowest = self
-            .regions
-            .values()
-            .map(|region| timing.lasts().as_secs_f64() / region.baseline.profile.executions)
-            .fold(0.0, f64::max);
-        self.reading = Duration::from_secs_f64(slowest)
-            .max(LEAST_INTERVAL)
-            .min(self.options.times.probe);
-        findings.push(note(format!(
-            "{} of the time in regions: {}. They are profiled under {}.",
-            percent(self.regions.values().map(|region| region.share).sum()),
-            self.ordered()
-                .iter()
-                .map(|id| {
-                    let region = &self.regions[id];
-                    format!(
-                        "region {id} {}, {:.3e} s each",
-                        percent(region.share),
-                        region.baseline.seconds()
-                    )
-                })
-                .collect::<Vec<_>>()
-                .join("; "),
-            self.options
-                .model
-                .profiles
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", and under "),
-        )));
-        self.profile(0, sample);
-    }
-
-    /// All regions go to one of the profiled configurations.
-    fn profile(&mut self, number: usize, sample: &Sample) {
-        let configuration = &self.options.model.profiles[number];
-        self.plan = Plan::of_all(self.regions.keys().copied(), configuration);
-        self.change(Step::Profile(number), sample);
-    }
-
-    /// Both profiles are there.
-    fn forecast(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        for id in self.ordered() {
-            let model = &self.options.model;
-            let Some(region) = self.regions.get_mut(&id) else {
-                continue;
-            };
-            let wanted = match model.forecast(&region.profiles) {
-                Ok((number, why)) => {
-                    let configuration = model.configurations[number].clone();
-                    let why = match why.as_str() {
-                        "" => "the model has this configuration for every region".to_owned(),
-                        why => format!("{why}, for which the model has {configuration}"),
-                    };
-                    Some((configuration, RegionCode::Forecast, why))
-                }
-                Err(counter) => faster(&model.profiles, &region.profiled).map(|number| {
-                    let configuration = model.profiles[number].clone();
-                    let why = format!("{counter} is not counted here, and {configuration} is the faster profile");
-                    (configuration, RegionCode::FasterProfile, why)
-                }),
-            };
-            if let Some((configuration, _, why)) = &wanted {
-                findings.push(note(format!("Region {id}: {configuration}. Why: {why}.")));
-            }
-            region.wanted = wanted;
-        }
-        self.merge(findings);
-        for id in self.ordered() {
-            let Some((configuration, ..)) = &self.regions[&id].wanted else {
-                continue;
-            };
-            if !self.places.iter().any(|place| place.shares_pages_with(configuration)) {
-                self.places.push(configuration.clone());
-            }
-        }
-        let places = self.places.len();
-        for region in self.regions.values_mut() {
-            region.own = vec![None; places];
-            region.shared = vec![None; places];
-        }
-        if places == 0 {
-            self.roll_back("no region could be profiled", sample, findings);
-            return;
-        }
-        if places > 1 {
-            let wanted: Vec<String> = self
-                .places
-                .iter()
-                .map(|place| format!("{} ({} threads)", place.pages(topology), place.threads))
-                .collect();
-            findings.push(note(format!(
-                "The regions want their pages at different places: {}. Pages cannot move at every border, so each region is timed \
-                 with the pages of each.",
-                wanted.join(", ")
-            )));
-        }
-        self.try_own(0, sample);
-    }
-
-    /// Regions that are too short for a change get the configuration of the one that takes most of the time.
-    fn merge(&mut self, findings: &mut Vec<Finding>) {
-        let order = self.ordered();
-        let long = order.iter().find(|id| self.regions[id].baseline.seconds() >= SHORTEST);
-        let Some(leader) = long.or(order.first()).copied() else {
-            return;
-        };
-        let Some((configuration, ..)) = self.regions[&leader].wanted.clone() else {
-            return;
-        };
-        for id in order.into_iter().filter(|&id| id != leader) {
-            let Some(region) = self.regions.get_mut(&id) else {
-                continue;
-            };
-            let short = region.baseline.seconds() < SHORTEST;
-            let differs = region
-                .wanted
-                .as_ref()
-                .is_none_or(|(wanted, ..)| *wanted != configuration);
-            if short && differs {
-                let why = format!(
-                    "an execution takes {:.3e} s, which is too short for a change of configuration, so it runs as region {leader}",
-                    region.baseline.seconds()
-                );
-                findings.push(note(format!("Region {id}: {why}.")));
-                region.wanted = Some((configuration.clone(), RegionCode::Merged, why));
-            }
-        }
-    }
-
-    /// Pages go to one of the places, and regions to their own configurations.
-    fn try_own(&mut self, place: usize, sample: &Sample) {
-        self.plan = Plan {
-            base: Some(self.places[place].clone()),
-            regions: self
-                .regions
-                .iter()
-                .map(|(&id, region)| {
-                    (
-                        id,
-                        region.wanted.as_ref().map(|(configuration, ..)| configuration.clone()),
-                    )
-                })
-                .collect(),
-        };
-        self.change(Step::Own(place), sample);
-    }
-
-    /// The pages stay, and all regions go to the configuration that wants them there.
-    fn try_shared(&mut self, place: usize, sample: &Sample) {
-        self.plan = Plan::of_all(self.regions.keys().copied(), &self.places[place]);
-        self.change(Step::Shared(place), sample);
-    }
-
-    /// Every conflicting place has been tried: the best for the whole program stays.
-    fn choose_places(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let time = |place: usize| -> f64 {
-            let regions = self.regions.values();
-            regions
-                .map(|region| {
-                    let best = better(region.own[place].as_ref(), region.shared[place].as_ref());
-                    region.baseline.profile.executions
-                        * best.map_or(region.baseline.seconds(), |(best, _)| best.seconds())
-                })
-                .sum()
-        };
-        let before: f64 = self
-            .regions
-            .values()
-            .map(|region| region.baseline.profile.seconds)
-            .sum();
-        let times: Vec<f64> = (0..self.places.len()).map(time).collect();
-        let best = (0..times.len())
-            .min_by(|&one, &other| times[one].total_cmp(&times[other]))
-            .unwrap_or(0);
-        let kept = self.places[best].clone();
-        let shown: Vec<String> = self
-            .places
-            .iter()
-            .zip(&times)
-            .map(|(place, time)| format!("{:.3} with the pages of {place}", time / before))
-            .collect();
-        findings.push(note(format!(
-            "With each region in the better configuration, all of them take these times of the unpinned ones: {}. The pages of \
-             the least stay.",
-            shown.join("; ")
-        )));
-        let mut plan = Plan {
-            base: Some(kept.clone()),
-            regions: BTreeMap::new(),
-        };
-        for (&id, region) in &mut self.regions {
-            let wanted = region.wanted.clone();
-            let shared =
-                better(region.own[best].as_ref(), region.shared[best].as_ref()).is_none_or(|(_, shared)| shared);
-            let configuration = match wanted {
-                Some((configuration, code, why)) if !shared || configuration == kept => {
-                    region.choice = (code, why);
-                    configuration
-                }
-                _ => {
-                    let why = format!("with the pages that stay it is faster in {kept} than in its own");
-                    region.choice = (RegionCode::Shared, why);
-                    kept.clone()
-                }
-            };
-            plan.regions.insert(id, Some(configuration));
-        }
-        self.plan = plan;
-        self.change(Step::Result { again: false }, sample);
-    }
-
-    /// The regions were timed in the configurations that they are to keep: those that are not faster go back.
-    fn conclude(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
-        let cross_evaluated = self.places.len() > 1;
-        let plan = self.plan.clone();
-        let mut back = vec![];
-        for (&id, region) in &mut self.regions {
-            region.after = timing.measured(id);
-            if !cross_evaluated && let Some((_, code, why)) = &region.wanted {
-                region.choice = (*code, why.clone());
-            }
-            let faster = region
-                .after
-                .as_ref()
-                .is_some_and(|after| region.baseline.is_slower_than(after));
-            let placed = self.plan.regions.get(&id).is_some_and(Option::is_some);
-            if placed && !faster {
-                back.push(id);
-                self.plan.regions.insert(id, None);
-                region.choice = (
-                    RegionCode::NotFaster,
-                    match &region.after {
-                        Some(after) => format!(
-                            "it goes back to unpinned: it took {:.3e} s an execution, which is not less than before beyond the noise",
-                            after.seconds()
-                        ),
-                        None => "it goes back to unpinned: it was not executed in time".to_owned(),
-                    },
-                );
-            }
-        }
-        if !self.plan.places() {
-            self.roll_back("no region was faster than unpinned beyond the noise", sample, findings);
-        } else if !back.is_empty() {
-            let after = |(&id, region): (&RegionId, &Region)| Some((id, region.after.clone()?));
-            self.before_going_back = Some(Earlier {
-                plan,
-                time: self.times().1,
-                after: self.regions.iter().filter_map(after).collect(),
-                back,
-            });
-            self.change(Step::Result { again: true }, sample);
-        } else {
-            self.settle(timing, sample, findings);
-        }
-    }
-
-    /// The configurations stay, if all regions together are faster.
-    fn settle(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
-        for (&id, region) in &mut self.regions {
-            region.after = timing.measured(id);
-        }
-        let (before, mut after) = self.times();
-        if let Some(earlier) = self.before_going_back.take().filter(|earlier| earlier.time < after) {
-            after = earlier.time;
-            for id in earlier.back {
-                if let Some(region) = self.regions.get_mut(&id) {
-                    let why =
-                        "alone it is not faster than unpinned, but with it unpinned all regions together take longer";
-                    region.choice = (RegionCode::Together, why.to_owned());
-                }
-            }
-            for (id, measured) in earlier.after {
-                if let Some(region) = self.regions.get_mut(&id) {
-                    region.after = Some(measured);
-                }
-            }
-            self.plan = earlier.plan;
-        }
-        if after >= before {
-            self.roll_back("all regions together were not faster than unpinned", sample, findings);
-            return;
-        }
-        self.report(Some(before / after - 1.0), findings);
-        self.phase = Phase::Watching;
-    }
-
-    /// The time of all regions in the baseline, and the time of as many executions as they were timed last, in seconds. A
-    /// region that was not executed counts as in the baseline.
-    fn times(&self) -> (f64, f64) {
-        let all = self.regions.values();
-        all.fold((0.0, 0.0), |(before, after), region| {
-            let Profile {
-                executions, seconds, ..
-            } = region.baseline.profile;
-            let now = region
-                .after
-                .as_ref()
-                .map_or(seconds, |measured| executions * measured.seconds());
-            (before + seconds, after + now)
-        })
-    }
-
-    /// Nothing stays.
-    fn roll_back(&mut self, why: &str, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.plan = Plan::default();
-        for region in self.regions.values_mut() {
-            region.choice = (RegionCode::NotFaster, format!("the program is left alone: {why}"));
-            region.after = None;
-        }
-        findings.push(Finding::Note {
-            code: NoteCode::RolledBack,
-            text: format!("Everything was rolled back, because {why}: nothing is pinned."),
-        });
-        self.report(None, findings);
-        if let Some((meter, began)) = &mut self.line {
-            meter.restart();
-            *began = sample.at;
-        }
-        self.phase = Phase::Watching;
-    }
-
-    fn report(&self, gain: Option<f64>, findings: &mut Vec<Finding>) {
-        let choice = |id: &RegionId| {
-            let region = &self.regions[id];
-            let configuration = self.plan.regions.get(id).and_then(Option::as_ref);
-            RegionChoice {
-                region: *id,
-                share: region.share,
-                before: Some(region.baseline.seconds()),
-                after: region.after.as_ref().map(Measured::seconds),
-                threads: configuration.map(|configuration| configuration.threads),
-                pus: None,
-                prefetch: configuration
-                    .filter(|_| self.reach.sets_prefetchers)
-                    .map(|configuration| configuration.prefetch),
-                code: region.choice.0,
-                why: region.choice.1.clone(),
-            }
-        };
-        findings.push(Finding::RegionsChosen {
-            pages: None,
-            gain,
-            regions: self.ordered().iter().map(choice).collect(),
-        });
-    }
-
     /// The plan is requested, and `step` measures it.
     fn change(&mut self, step: Step, sample: &Sample) {
         self.phase = Phase::WarmingUp(step, Timing::begin(sample));
@@ -785,24 +394,6 @@ fn shares(timing: &Timing) -> BTreeMap<RegionId, f64> {
         .collect();
     let all: f64 = seconds.values().sum();
     seconds.into_iter().map(|(id, seconds)| (id, seconds / all)).collect()
-}
-
-/// The position of the profile in which the region was faster; `None` without any.
-fn faster(profiles: &[ModelConfiguration], profiled: &[Option<Measured>]) -> Option<usize> {
-    let measured = (0..profiles.len()).filter_map(|number| Some((number, profiled[number].as_ref()?.seconds())));
-    measured
-        .min_by(|one, other| one.1.total_cmp(&other.1))
-        .map(|(number, _)| number)
-}
-
-/// The faster of what was measured, and whether that is the second.
-fn better<'a>(own: Option<&'a Measured>, shared: Option<&'a Measured>) -> Option<(&'a Measured, bool)> {
-    match (own, shared) {
-        (Some(own), Some(shared)) if shared.seconds() < own.seconds() => Some((shared, true)),
-        (Some(own), _) => Some((own, false)),
-        (None, Some(shared)) => Some((shared, true)),
-        (None, None) => None,
-    }
 }
 
 fn note(text: String) -> Finding {

@@ -1,0 +1,145 @@
+//! The last steps of `react`: what is not faster than in the baseline goes back, and the result is reported.
+
+use super::{Earlier, Phase, React, Region, Step};
+use crate::react::model::Profile;
+use crate::react::plan::Plan;
+use crate::react::timing::{Measured, Timing};
+use pinfold_core::{Finding, NoteCode, RegionChoice, RegionCode, RegionId, Sample};
+
+impl React {
+    /// The regions were timed in the configurations that they are to keep: those that are not faster go back.
+    pub(super) fn conclude(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
+        let cross_evaluated = self.places.len() > 1;
+        let plan = self.plan.clone();
+        let mut back = vec![];
+        for (&id, region) in &mut self.regions {
+            region.after = timing.measured(id);
+            if !cross_evaluated && let Some((_, code, why)) = &region.wanted {
+                region.choice = (*code, why.clone());
+            }
+            let faster = region
+                .after
+                .as_ref()
+                .is_some_and(|after| region.baseline.is_slower_than(after));
+            let placed = self.plan.regions.get(&id).is_some_and(Option::is_some);
+            if placed && !faster {
+                back.push(id);
+                self.plan.regions.insert(id, None);
+                region.choice = (
+                    RegionCode::NotFaster,
+                    match &region.after {
+                        Some(after) => format!(
+                            "it goes back to unpinned: it took {:.3e} s an execution, which is not less than before beyond the noise",
+                            after.seconds()
+                        ),
+                        None => "it goes back to unpinned: it was not executed in time".to_owned(),
+                    },
+                );
+            }
+        }
+        if !self.plan.places() {
+            self.roll_back("no region was faster than unpinned beyond the noise", sample, findings);
+        } else if !back.is_empty() {
+            let after = |(&id, region): (&RegionId, &Region)| Some((id, region.after.clone()?));
+            self.before_going_back = Some(Earlier {
+                plan,
+                time: self.times().1,
+                after: self.regions.iter().filter_map(after).collect(),
+                back,
+            });
+            self.change(Step::Result { again: true }, sample);
+        } else {
+            self.settle(timing, sample, findings);
+        }
+    }
+
+    /// The configurations stay, if all regions together are faster.
+    pub(super) fn settle(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
+        for (&id, region) in &mut self.regions {
+            region.after = timing.measured(id);
+        }
+        let (before, mut after) = self.times();
+        if let Some(earlier) = self.before_going_back.take().filter(|earlier| earlier.time < after) {
+            after = earlier.time;
+            for id in earlier.back {
+                if let Some(region) = self.regions.get_mut(&id) {
+                    let why =
+                        "alone it is not faster than unpinned, but with it unpinned all regions together take longer";
+                    region.choice = (RegionCode::Together, why.to_owned());
+                }
+            }
+            for (id, measured) in earlier.after {
+                if let Some(region) = self.regions.get_mut(&id) {
+                    region.after = Some(measured);
+                }
+            }
+            self.plan = earlier.plan;
+        }
+        if after >= before {
+            self.roll_back("all regions together were not faster than unpinned", sample, findings);
+            return;
+        }
+        self.report(Some(before / after - 1.0), findings);
+        self.phase = Phase::Watching;
+    }
+
+    /// The time of all regions in the baseline, and the time of as many executions as they were timed last, in seconds. A
+    /// region that was not executed counts as in the baseline.
+    fn times(&self) -> (f64, f64) {
+        let all = self.regions.values();
+        all.fold((0.0, 0.0), |(before, after), region| {
+            let Profile {
+                executions, seconds, ..
+            } = region.baseline.profile;
+            let now = region
+                .after
+                .as_ref()
+                .map_or(seconds, |measured| executions * measured.seconds());
+            (before + seconds, after + now)
+        })
+    }
+
+    /// Nothing stays.
+    pub(super) fn roll_back(&mut self, why: &str, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.plan = Plan::default();
+        for region in self.regions.values_mut() {
+            region.choice = (RegionCode::NotFaster, format!("the program is left alone: {why}"));
+            region.after = None;
+        }
+        findings.push(Finding::Note {
+            code: NoteCode::RolledBack,
+            text: format!("Everything was rolled back, because {why}: nothing is pinned."),
+        });
+        self.report(None, findings);
+        if let Some((meter, began)) = &mut self.line {
+            meter.restart();
+            *began = sample.at;
+        }
+        self.phase = Phase::Watching;
+    }
+
+    fn report(&self, gain: Option<f64>, findings: &mut Vec<Finding>) {
+        let choice = |id: &RegionId| {
+            let region = &self.regions[id];
+            let configuration = self.plan.regions.get(id).and_then(Option::as_ref);
+            RegionChoice {
+                region: *id,
+                share: region.share,
+                before: Some(region.baseline.seconds()),
+                after: region.after.as_ref().map(Measured::seconds),
+                threads: configuration.map(|configuration| configuration.threads),
+                pus: None,
+                prefetch: configuration
+                    .filter(|_| self.reach.sets_prefetchers)
+                    .map(|configuration| configuration.prefetch),
+                code: region.choice.0,
+                why: region.choice.1.clone(),
+            }
+        };
+        findings.push(Finding::RegionsChosen {
+            pages: None,
+            gain,
+            regions: self.ordered().iter().map(choice).collect(),
+        });
+    }
+}
