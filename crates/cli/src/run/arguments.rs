@@ -73,9 +73,9 @@ pub(super) struct Search {
     #[arg(short = 'L')]
     pub(super) list_events: bool,
 
-    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7; with --threads also packed, distributed or an
-    /// affinity hint such as SLP. Repeat for more; the variable SCHEDULE of autopin is understood too. Without either,
-    /// candidates come from the topology.
+    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7; with --threads also packed, distributed, close,
+    /// spread, compact, scatter or an affinity hint such as SLP. Repeat for more; the variable SCHEDULE of autopin is
+    /// understood too. Without either, candidates come from the topology.
     #[arg(long, value_name = "LIST")]
     pub(super) schedule: Vec<String>,
 }
