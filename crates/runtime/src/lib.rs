@@ -9,9 +9,9 @@ mod run;
 mod totals;
 
 pub use record::{
-    Candidate, Chosen, EndedEarly, HintSample, MetricReason, MetricRecord, PageRecord, PolicyRecord, ProgramRecord,
-    RateLine, ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TimedMove,
-    TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    Candidate, Chosen, EndedEarly, Gain, HintSample, MetricReason, MetricRecord, PageRecord, PolicyRecord,
+    ProgramRecord, RateLine, ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation,
+    TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 pub use recorder::Recorder;
 pub use run::run;

@@ -6,9 +6,11 @@
 mod builder;
 mod document;
 mod explanation;
+mod gain;
 
 pub use builder::RecordBuilder;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
+pub use gain::Gain;
 
 use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
@@ -134,9 +136,10 @@ pub struct ProgramRecord {
     pub ended_early: Option<EndedEarly>,
     /// The number of tasks that the program had, threads and processes together.
     pub tasks: u64,
-    /// How long the program ran; `None` while it does.
+    /// How long the program ran, or was attached to; `None` during the run.
     pub ran: Option<f64>,
-    /// The exit status of the program, or 128 plus the number of the signal; `None` while it runs.
+    /// The exit status of the program, or 128 plus the number of the signal; `None` while it runs, also after the run
+    /// of an attached program.
     pub exit_status: Option<i32>,
 }
 
@@ -176,6 +179,9 @@ pub struct Candidate {
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
     pub spread: Option<f64>,
+    /// The standard error of the average rate; `None` where there were too few readings, and in older files.
+    #[serde(default)]
+    pub error: Option<f64>,
     /// The time for which it was measured.
     pub measured: Option<f64>,
     /// Whether it was dropped early, because it had lost.

@@ -86,6 +86,11 @@ pub(super) trait PolicyEntry: Sync {
         true
     }
 
+    /// Whether it needs the agent inside the program, which only a program has that pinfold starts.
+    fn needs_agent(&self) -> bool {
+        false
+    }
+
     /// Whether this value of `--metric` names events for the policy, and not what pinnings are compared by.
     fn names_events(&self, _metric: &str) -> bool {
         false
@@ -285,6 +290,14 @@ pub(super) struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
+    pub(super) fn name(&self) -> &'static str {
+        self.entry.name()
+    }
+
+    pub(super) fn needs_agent(&self) -> bool {
+        self.entry.needs_agent()
+    }
+
     pub(super) fn places_threads(&self) -> bool {
         self.entry.places_threads()
     }
