@@ -82,6 +82,15 @@ def masks(process: int) -> dict[int, set[int]]:
     return {int(thread): os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")}
 
 
+def kill_with_guard(process: "subprocess.Popen[str]") -> None:
+    """Kill a pinfold together with its guard, so that nothing is rolled back."""
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        if Path(f"/proc/{child}/comm").read_text() == "pinfold-guard\n":
+            os.kill(int(child), signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
 def cpu_list(cpus: Sequence[int]) -> str:
     """Format CPUs for the command line."""
     return ",".join(map(str, cpus))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CPUS, PATIENCE, Pinfold, environment, eventually, masks
+from conftest import CPUS, PATIENCE, Pinfold, environment, eventually, kill_with_guard, masks
 
 pytestmark = pytest.mark.usefixtures("several_cpus")
 
@@ -42,11 +42,7 @@ class Left:
 
     def kill(self) -> None:
         """Kill pinfold together with its guard."""
-        for child in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text() == "pinfold-guard\n":
-                os.kill(int(child), signal.SIGKILL)
-        self.process.kill()
-        self.process.wait()
+        kill_with_guard(self.process)
 
     def all_free(self) -> bool:
         """Return whether each thread may run on all allowed CPUs."""

@@ -182,6 +182,36 @@ def test_a_cpuset_that_shrinks_is_never_widened(guest: Guest) -> None:
     guest.check(f"rmdir {group}")
 
 
+def memory(guest: Guest, program: str) -> tuple[set[str], int]:
+    """Return the memory policies of a program's areas, and its pages on node 4, where no thread runs."""
+    lines = [line.split() for line in guest.check(f"cat /proc/$(pidof {program})/numa_maps").splitlines()]
+    on_last = (word.partition("=")[2] for line in lines for word in line if word.startswith("N4="))
+    return {line[1] for line in lines}, sum(map(int, on_last))
+
+
+def test_a_running_openmp_program_is_attached_to_and_let_go_as_it_was(guest: Guest) -> None:
+    guest.check(
+        "stream --threads 4 --size 6M --iterations 1000000 > /dev/null 2>&1 & "
+        + until("[ $(masks stream | wc -l) = 4 ]")
+    )
+    guest.check(until("grep -q 'N[0-3]=[1-9][0-9][0-9]' /proc/$(pidof stream)/numa_maps"))
+    assert masks(guest, "stream") == [ALL] * 4
+    policies, pages = memory(guest, "stream")
+    assert pages == 0
+    guest.check(
+        "{ pinfold run -p $(pidof stream) --policy spread --page-map interleave 2> /tmp/err; "
+        "echo $? > /tmp/status; } & " + until("grep -q 'pages (interleave)' /tmp/err")
+    )
+    guest.check(until(all_pinned("stream", 4)))
+    assert memory(guest, "stream")[1] > 0
+    guest.check("rm -f /tmp/status; kill -INT $(pidof pinfold); " + until("[ -s /tmp/status ]"))
+    assert guest.check("cat /tmp/status") == "0\n"
+    assert masks(guest, "stream") == [ALL] * 4
+    assert memory(guest, "stream") == (policies, 0)
+    assert guest.check("ls /run/pinfold") == ""
+    guest.check("kill -KILL $(pidof stream)")
+
+
 def test_a_thousand_threads_are_pinned_noted_and_given_back(guest: Guest) -> None:
     begin(guest, f"--outlive {FROM_BIRTH}", 999)
     assert int(guest.check("cat /run/pinfold/*.journal | wc -c")) < 100 * 1000

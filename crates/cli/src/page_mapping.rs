@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
     #[arg(long, group = "mapping", value_name = "NODES")]
     weighted_interleave: Option<String>,
 
-    /// Pages on this node, and on others when it is full.
-    #[arg(short, long, group = "mapping", value_name = "NODE")]
+    /// Pages on this node, and on others when it is full. Unlike numactl's it has no short form: -p is --pid.
+    #[arg(long, group = "mapping", value_name = "NODE")]
     preferred: Option<String>,
 
     /// Pages on the node of the thread that touches them first; those in memory follow threads that are all on one

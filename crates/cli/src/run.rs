@@ -25,6 +25,8 @@ use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 use lines::Lines;
 use pinfold_core::Machine;
+use pinfold_linux::journal::Directory;
+use pinfold_linux::launch::RunningProcess;
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::output::Output;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
@@ -40,6 +42,14 @@ use std::process::ExitCode;
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.search.list_events {
         return crate::events::run(&crate::events::Arguments::default());
+    }
+    if let Some(number) = arguments.running.pid {
+        return run_attached(arguments, number);
+    }
+    if arguments.running.lasts.is_some() {
+        bail!(
+            "--for is about a process that --pid names; a program that pinfold starts runs to its end: leave --for out"
+        );
     }
     match arguments.machine.selected()? {
         Selected::Here => run_here(arguments),
@@ -68,6 +78,34 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::launch(launch)?;
     drive(arguments, &plan, &mut machine, outputs, built)
+}
+
+/// Attaches to a running process.
+fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
+    simulated::refuse(arguments, &Where::Here)?;
+    let journals = Directory::new(&arguments.journals.path())?;
+    let process = RunningProcess::find(number, &journals)?;
+    let topology = arguments.machine.topology()?;
+    let (allowed, pus) = (topology.allowed_pus().clone(), process.pus());
+    let topology = topology.restricted_to(&pus).with_context(|| {
+        format!("process {number} may run on the CPUs {pus} only, and this pinfold places on {allowed} only")
+    })?;
+    let mut plan = Plan::attached(arguments, topology, &process)?;
+    let command = process.command();
+    let built = plan.build(arguments, &Program::File(&process.executable(), &command))?;
+    if arguments.changes.dry_run {
+        console::print(&dry_run::calls(&plan, built.first_pinning(), None))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    plan.notes.extend(arguments.journals.left_behind());
+    let attach = plan.attach(arguments, &built, process, journals)?;
+    let outputs = Outputs::open(arguments)?;
+    let mut machine = LinuxMachine::attach(attach)?;
+    let mut about = About {
+        attached: Some(number),
+        ..About::of(command)
+    };
+    drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
 }
 
 fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
@@ -125,24 +163,34 @@ fn drive(
     outputs: Outputs,
     built: Built,
 ) -> Result<ExitCode> {
-    let mut about = About {
-        command: words(&arguments.command),
-        events: None,
-        ending: simulated::Ending::default(),
-        simulation: |_: &_| None,
-    };
+    let mut about = About::of(words(&arguments.command));
     drive_about(arguments, plan, machine, outputs, built, &mut about)
 }
 
-/// What differs between a program that really runs and one that is simulated.
+/// What differs between programs that pinfold starts, that run already and that are simulated.
 struct About<S> {
     /// The program's.
     command: Vec<String>,
+    /// The process, where it ran before.
+    attached: Option<i32>,
     /// The events that the lines show; `None` for all that are counted.
     events: Option<Vec<String>>,
     ending: simulated::Ending,
     /// The record of the simulation, after its end.
     simulation: S,
+}
+
+impl<M> About<fn(&M) -> Option<Simulation>> {
+    /// A program that really runs.
+    fn of(command: Vec<String>) -> Self {
+        Self {
+            command,
+            attached: None,
+            events: None,
+            ending: simulated::Ending::default(),
+            simulation: |_| None,
+        }
+    }
 }
 
 fn words(command: &[OsString]) -> Vec<String> {
@@ -168,7 +216,8 @@ fn drive_about<M: Machine>(
     if outputs.json.is_some() {
         record = record.with_timeline(machine);
     }
-    let mut report = Report::new(plan, machine, arguments.reports.quiet, outputs.lines, listener);
+    let mut report = Report::new(plan, machine, arguments, outputs.lines, listener);
+    report.program(&about.command, about.attached);
     if let Some(events) = about.events.take() {
         report.only(events);
     }
@@ -187,6 +236,7 @@ fn drive_about<M: Machine>(
             version: Some(RunDocument::VERSION),
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             command: about.command.clone(),
+            attached: about.attached,
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
             page_map: plan.pages(),
@@ -194,7 +244,11 @@ fn drive_about<M: Machine>(
             record: record.finish(),
         })?;
     }
-    Ok(status(outcome?))
+    Ok(match (about.attached, outcome?) {
+        (None, Some(exit_status)) => status(exit_status),
+        // The status of a process that pinfold did not start is no matter of its own success.
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// An exit status as the kernel keeps it: eight bits.

@@ -137,6 +137,8 @@ codes! {
         NoDifference = "no_difference",
         /// An affinity hint that the user named.
         Hint = "hint",
+        /// Another placement that the user named.
+        Placement = "placement",
         /// The behaviour database knows the program.
         KnownProgram = "known_program",
         /// The program is unknown, and is sampled.

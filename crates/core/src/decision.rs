@@ -161,6 +161,8 @@ pub enum Finding {
         rate: Option<f64>,
         /// Coefficient of variation of the readings.
         spread: Option<f64>,
+        /// The standard error of the rate; `None` where there are too few readings to know it.
+        error: Option<f64>,
         /// The duration of the measurement. The warm-up is excluded, unless the candidate was dropped during it; its
         /// rate is then an extrapolation.
         measured: Duration,

@@ -50,7 +50,7 @@ pub use region::{CacheCounts, RegionConfiguration, RegionCounts, RegionId, Regio
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
 pub use task_move::{Activity, MoveReason, TaskMove};
-pub use thread_map::{ThreadMap, map_threads};
+pub use thread_map::{ThreadMap, map_over_nodes, map_threads};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
     TopologyError,

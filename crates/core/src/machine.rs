@@ -33,7 +33,13 @@ pub trait Machine {
     /// Applies `configuration` to the present tasks and to future ones, and reports what was done.
     fn apply(&mut self, configuration: &Configuration) -> Applied;
 
-    /// The time since the program began.
+    /// Lets a program go that runs on: rolls back all changes, and reports what was done. A machine that does this is
+    /// of no further use.
+    fn let_go(&mut self) -> Applied {
+        Applied::default()
+    }
+
+    /// The time since the program began, or since pinfold attached to it.
     fn now(&self) -> Duration;
 
     /// Lets the program run for `duration`, or until it ends or the user interrupts pinfold.
@@ -47,6 +53,8 @@ pub enum Wait {
     Elapsed,
     /// The program has ended with this exit status: its own, or 128 and the number of the signal that killed it.
     Ended(i32),
+    /// The user ends the run of a program that runs on.
+    Left,
 }
 
 /// The machine can no longer be observed or changed.

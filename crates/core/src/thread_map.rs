@@ -3,7 +3,7 @@
 //! As in the papers, a thread map gives each thread its own core while there are cores. Further threads use the second
 //! PUs, and then threads share PUs.
 
-use crate::{ObjectKind, Pinning, PuId, Topology};
+use crate::{NumaNode, ObjectKind, Pinning, PuId, Topology};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -57,6 +57,14 @@ pub fn map_threads(topology: &Topology, threads: usize, nodes: usize, map: Threa
     Pinning::new(ranks)
 }
 
+/// The same over as many nodes as there are threads for; `None` for no threads, or where no node has an allowed PU.
+pub fn map_over_nodes(topology: &Topology, threads: usize, map: ThreadMap) -> Option<Pinning> {
+    let allowed = topology.allowed_pus();
+    let with_pus = |node: &&NumaNode| node.pus.iter().any(|pu| allowed.contains(pu));
+    let nodes = topology.nodes().iter().filter(with_pus).count();
+    map_threads(topology, threads, nodes.min(threads), map)
+}
+
 /// The allowed PUs of each node that has any: the first PU of each core, core by core, then the second ones.
 fn pus_by_node(topology: &Topology) -> Vec<Vec<PuId>> {
     let cores: Vec<Vec<PuId>> = topology
@@ -88,7 +96,7 @@ fn pus_by_node(topology: &Topology) -> Vec<Vec<PuId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NodeId, NumaNode, PuSet, TopologyBuilder};
+    use crate::{NodeId, PuSet, TopologyBuilder};
 
     /// Three nodes of two cores with two PUs, numbered as Linux does: the second PUs of all cores come after the first
     /// ones. The last node has memory and no PUs.

@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         let wait = machine.wait(every);
         seen.extend(machine.observe().tasks.into_iter().map(|task| (task.id, task.name)));
         match wait {
-            Ok(Wait::Elapsed) => {}
+            Ok(Wait::Elapsed | Wait::Left) => {}
             Ok(Wait::Ended(status)) => break status,
             Err(error) => {
                 eprintln!("follow: {error}");

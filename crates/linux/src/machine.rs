@@ -1,12 +1,12 @@
 //! The machine at hand, with one program running on it.
 
-use crate::launch::{Launch, LaunchError, Phase, Ranked, Running};
+use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
 use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, NodeId, Sample, Topology, Wait};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// The machine at hand, and the program that was launched on it.
+/// The machine at hand, and the program that was launched on it, or that runs on it already.
 ///
 /// # Where tasks run
 ///
@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 /// # The end
 ///
 /// When the main process ends, the remaining tasks of the program get their original masks back and continue. If the
-/// machine is dropped before, the program ends, unless it was launched to outlive pinfold.
+/// machine is dropped before, the program ends, unless it was launched to outlive pinfold. A program that ran before is
+/// let go as it was: at its end, at a signal to pinfold, and when the machine is dropped.
 ///
 /// # Limits
 ///
@@ -44,6 +45,17 @@ impl LinuxMachine {
         let topology = launch.topology.clone();
         Ok(Self {
             running: Running::start(launch)?,
+            topology,
+        })
+    }
+
+    /// Attaches to a running process, with its threads and descendants, and follows it as if it had been launched here.
+    /// From then on until the machine is dropped, SIGHUP, SIGINT, SIGQUIT and SIGTERM to this process end `wait`. Call
+    /// it while the process has few threads, as `launch`.
+    pub fn attach(attach: Attach) -> Result<Self, AttachError> {
+        let topology = attach.topology.clone();
+        Ok(Self {
+            running: Running::attach(attach)?,
             topology,
         })
     }
@@ -102,6 +114,10 @@ impl Machine for LinuxMachine {
         applied
     }
 
+    fn let_go(&mut self) -> Applied {
+        self.running.let_go()
+    }
+
     fn now(&self) -> Duration {
         let began = self.running.shared.lock().began;
         began.map_or(Duration::ZERO, |began| began.elapsed())
@@ -109,6 +125,7 @@ impl Machine for LinuxMachine {
 
     fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError> {
         let deadline = Instant::now().checked_add(duration);
+        let end = self.running.until;
         let mut state = self.running.shared.lock();
         loop {
             match &state.phase {
@@ -119,10 +136,14 @@ impl Machine for LinuxMachine {
             }
             state.program.verify_if_due();
             let now = Instant::now();
+            if state.end_wanted || end.is_some_and(|end| end <= now) {
+                return Ok(Wait::Left);
+            }
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Ok(Wait::Elapsed);
             }
-            let until = deadline.into_iter().chain(state.program.next_verification()).min();
+            let until = [deadline, end, state.program.next_verification()];
+            let until = until.into_iter().flatten().min();
             let changed = &self.running.shared.changed;
             state = match until {
                 Some(until) => {

@@ -7,6 +7,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 use pinfold_core::{PuId, digits};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -38,6 +39,9 @@ pub struct ThreadStat {
     /// Whether it has real-time priority or deadlines.
     pub is_real_time: bool,
 }
+
+/// `CAP_SYS_PTRACE`: linux/capability.h.
+const SYS_PTRACE: u32 = 19;
 
 /// `PF_KTHREAD` in the flags of `stat`: linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -166,11 +170,54 @@ impl Procfs {
 
     /// The effective user of a process.
     pub fn user(&self, process: i32) -> Option<u32> {
-        let text = fs::read(self.root.join(process.to_string()).join("status")).ok()?;
-        let text = String::from_utf8_lossy(&text);
-        let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        let line = self.status_field(&process.to_string(), "Uid:")?;
         // Real, effective, saved and file system user.
         digits::decimal(line.split_whitespace().nth(1)?)
+    }
+
+    /// The thread that traces a task; `None` where none does.
+    pub(crate) fn tracer(&self, task: i32) -> Option<i32> {
+        self.status_field(&task.to_string(), "TracerPid:")
+            .and_then(|text| digits::decimal(&text))
+            .filter(|&tracer| tracer != 0)
+    }
+
+    /// Whether this process may trace the processes of all users.
+    pub(crate) fn may_trace_all(&self) -> bool {
+        let effective = self.status_field("self", "CapEff:");
+        let effective = effective.and_then(|text| u64::from_str_radix(&text, 16).ok());
+        effective.is_some_and(|effective| effective >> SYS_PTRACE & 1 == 1)
+    }
+
+    /// A process and its descendants, each after its parent. Kernels without `CONFIG_PROC_CHILDREN` show no
+    /// descendants.
+    pub fn family(&self, process: i32) -> Vec<i32> {
+        self.family_without(process, &BTreeSet::new())
+    }
+
+    /// The same without some processes and their descendants.
+    pub(crate) fn family_without(&self, process: i32, without: &BTreeSet<i32>) -> Vec<i32> {
+        let mut family = vec![process];
+        let mut at = 0;
+        while let Some(&parent) = family.get(at) {
+            at += 1;
+            for thread in self.threads(parent) {
+                for child in self.children(parent, thread) {
+                    if !without.contains(&child) && !family.contains(&child) {
+                        family.push(child);
+                    }
+                }
+            }
+        }
+        family
+    }
+
+    /// The text after a field's name in `status` of a task, which is its number or `self`.
+    fn status_field(&self, task: &str, name: &str) -> Option<String> {
+        let bytes = fs::read(self.file(task, "status")).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(value.trim().to_owned())
     }
 
     /// The threads of a process, in ascending order; none when it has ended.
@@ -343,6 +390,27 @@ mod tests {
         assert_eq!(procfs.children(7, 7), [30, 41]);
         assert_eq!(procfs.cpu_time(7, 7), Some(Duration::from_millis(1500)));
         assert_eq!(procfs.kinship(17), Some(Kinship { process: 7, parent: 1 }));
+    }
+
+    #[test]
+    fn a_family_has_each_descendant_once_and_none_below_those_that_are_left_out() {
+        let (_root, procfs) = fake(&[
+            ("7/task/7/children", "30 41 "),
+            ("7/task/17/children", "52"),
+            ("30/task/30/children", "60"),
+            ("60/task/60/children", ""),
+        ]);
+        assert_eq!(procfs.family(7), [7, 30, 41, 52, 60]);
+        assert_eq!(procfs.family_without(7, &[30].into()), [7, 41, 52]);
+    }
+
+    #[test]
+    fn a_task_that_nobody_traces_has_no_tracer() {
+        let (_root, procfs) = fake(&[
+            ("7/status", "TracerPid:\t0\n"),
+            ("8/status", "Name:\tx\nTracerPid:\t9\n"),
+        ]);
+        assert_eq!([7, 8, 9].map(|task| procfs.tracer(task)), [None, Some(9), None]);
     }
 
     #[test]

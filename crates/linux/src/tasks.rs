@@ -19,6 +19,9 @@ pub(crate) struct Task {
     pub(crate) original: Arc<CpuMask>,
     /// The PU on which pinfold has pinned it.
     pub(crate) pinned: Option<PuId>,
+    /// The PU on which pinfold had pinned it before, and until when: a thread that it created then has that mask, and
+    /// is seen only now.
+    pub(crate) before: Option<(PuId, Instant)>,
     /// Its name in the journal, if it is there.
     pub(crate) noted: Option<Thread>,
     /// Why it is not on the PU of its rank, so that a reason is reported once.
@@ -27,6 +30,25 @@ pub(crate) struct Task {
     pub(crate) name: String,
     /// Its processor time when it was last read.
     pub(crate) cpu_time: Option<Duration>,
+}
+
+/// Longer than a new thread waits until it is seen, also on a busy machine.
+const BEING_MADE: Duration = Duration::from_secs(1);
+
+impl Task {
+    /// pinfold has given the task another mask: that of one PU, or its original one.
+    pub(crate) fn set_pinned(&mut self, pinned: Option<PuId>) {
+        if let Some(before) = self.pinned.filter(|_| self.pinned != pinned) {
+            self.before = Instant::now().checked_add(BEING_MADE).map(|until| (before, until));
+        }
+        self.pinned = pinned;
+    }
+
+    /// Whether pinfold has pinned it on `pu`, now or a moment ago.
+    fn was_pinned_on(&self, pu: PuId) -> bool {
+        let lately = |(before, until): (PuId, Instant)| before == pu && Instant::now() < until;
+        self.pinned == Some(pu) || self.before.is_some_and(lately)
+    }
 }
 
 /// One living process.
@@ -69,6 +91,7 @@ impl TaskTable {
                 id,
                 original: origin.original,
                 pinned: origin.pinned,
+                before: None,
                 noted: None,
                 refused: None,
                 name: String::new(),
@@ -167,17 +190,18 @@ impl TaskTable {
     }
 
     /// The origin of a task that begins in, or is created by, `process` with the mask `inherited`. If pinfold has
-    /// pinned a task of that process to exactly that mask, the new task inherited the pinning and has that task's
-    /// original mask. Otherwise the program has set the mask, unless the agent may have pinned a thread to this mask
-    /// (`by_agent`): then the new task has the original mask of the process's oldest task.
+    /// pinned a task of that process to exactly that mask, now or a moment ago, the new task inherited the pinning and
+    /// has that task's original mask. Otherwise the program has set the mask, unless the agent may have pinned a thread
+    /// to this mask (`by_agent`): then the new task has the original mask of the process's oldest task.
     pub(crate) fn origin_of_new_task(&self, process: i32, inherited: CpuMask, by_agent: bool) -> Origin {
-        let ours = inherited
-            .only()
-            .and_then(|pu| self.tasks_of(process).find(|task| task.pinned == Some(pu)));
-        if let Some(creator) = ours {
+        let creator = inherited.only().and_then(|pu| {
+            let creator = self.tasks_of(process).find(|task| task.was_pinned_on(pu))?;
+            Some((creator, pu))
+        });
+        if let Some((creator, pu)) = creator {
             return Origin {
                 original: Arc::clone(&creator.original),
-                pinned: creator.pinned,
+                pinned: Some(pu),
             };
         }
         let oldest = self.tasks_of(process).next();
@@ -308,6 +332,7 @@ mod tests {
             },
             original: Arc::new(mask(original)),
             pinned: pinned.map(PuId),
+            before: None,
             noted: None,
             refused: None,
             name: String::new(),
@@ -385,6 +410,10 @@ mod tests {
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         let inherited = table.origin_of_new_task(1, mask("2"), false);
         assert_eq!((&*inherited.original, inherited.pinned), (&mask("0-3"), Some(PuId(2))));
+        // A moment after the creator was moved, a thread may be seen that was created before.
+        table.get_mut(id.serial).unwrap().set_pinned(None);
+        let late = table.origin_of_new_task(1, mask("2"), false);
+        assert_eq!((&*late.original, late.pinned), (&mask("0-3"), Some(PuId(2))));
         // A mask that pinfold did not set was the program's own choice.
         let chosen = table.origin_of_new_task(1, mask("1"), false);
         assert_eq!((&*chosen.original, chosen.pinned), (&mask("1"), None));

@@ -26,6 +26,7 @@
 use crate::Policy;
 use crate::candidate_results::{CandidateResults, Outcome, Screening};
 use crate::candidates;
+use crate::findings::probed;
 use crate::meter::{Measurement, Meter};
 use crate::opening::{Opened, Opening};
 use crate::options::{Candidates, Options, Search};
@@ -511,13 +512,7 @@ impl Autopin {
     }
 
     fn record(&mut self, candidate: usize, measurement: Measurement, dropped: bool, findings: &mut Vec<Finding>) {
-        findings.push(Finding::Probed {
-            candidate,
-            rate: measurement.rate,
-            spread: measurement.spread,
-            measured: measurement.over,
-            dropped,
-        });
+        findings.push(probed(candidate, &measurement, dropped));
         self.results.record(candidate, Outcome { measurement, dropped });
     }
 

@@ -9,6 +9,7 @@ pub(crate) fn probed(candidate: usize, measurement: &Measurement, dropped: bool)
         candidate,
         rate: measurement.rate,
         spread: measurement.spread,
+        error: measurement.error(),
         measured: measurement.over,
         dropped,
     }

@@ -1,6 +1,6 @@
 //! The baselines. `fixed` keeps one pinning. `hint` keeps the placement that an affinity hint gives for the working
-//! threads. `none` keeps the program unpinned. All only measure, by the same rules as `autopin`, so that their rate
-//! lines can be compared.
+//! threads, and so do the policies that are called like other placements with names. `none` keeps the program unpinned.
+//! All only measure, by the same rules as `autopin`, so that their rate lines can be compared.
 
 use crate::Policy;
 use crate::candidates;
@@ -10,7 +10,7 @@ use crate::opening::{Opened, Opening};
 use crate::requested::RequestedConfiguration;
 use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
-use pinfold_core::hint::AffinityHint;
+use pinfold_core::placement::NamedPlacement;
 use pinfold_core::{Applied, CandidatesCode, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
@@ -21,12 +21,14 @@ pub enum Kept {
     Nothing,
     /// This pinning.
     Pinning(Pinning),
-    /// The placement that a hint gives.
-    Hint {
-        /// The hint.
-        hint: AffinityHint,
-        /// The number of threads; `None` for the number of working threads. Until that is known, threads are
-        /// distributed.
+    /// A placement with a name.
+    Placement {
+        /// The name that `--policy` takes.
+        policy: &'static str,
+        /// The placement.
+        placement: NamedPlacement,
+        /// The number of threads; `None` for the number of working threads. Until that is known, each core has a rank,
+        /// or threads are distributed: `NamedPlacement::of_all_cores`.
         threads: Option<usize>,
     },
 }
@@ -37,21 +39,20 @@ impl Kept {
         match self {
             Self::Nothing => None,
             Self::Pinning(pinning) => Some(pinning.clone()),
-            Self::Hint {
-                hint,
+            Self::Placement {
+                placement,
                 threads: Some(threads),
-            } => Some(placed(*hint, topology, *threads)),
-            Self::Hint { threads: None, .. } => Pinning::new(candidates::distributed(topology)),
+                ..
+            } => Some(placement.pinning(topology, *threads)),
+            Self::Placement {
+                placement,
+                threads: None,
+                ..
+            } => placement
+                .of_all_cores(topology)
+                .or_else(|| Pinning::new(candidates::distributed(topology))),
         }
     }
-}
-
-/// The hint's placement of N threads. Where there are more threads than PUs, each PU has a rank and the pinning
-/// repeats.
-pub(crate) fn placed(hint: AffinityHint, topology: &Topology, threads: usize) -> Pinning {
-    let ranks = threads.clamp(1, topology.allowed_pus().len());
-    let pinning = hint.pinning(topology, ranks);
-    pinning.expect("there is a PU for each rank")
 }
 
 /// One placement, or none, for the whole run.
@@ -84,24 +85,44 @@ impl Fixed {
         }
     }
 
-    /// Places the working threads by the hint, where the user gave no number and the number has changed.
+    /// Places the working threads by the name, where the user gave no number and the number has changed.
     fn place(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
         let threads = self.working_tasks.number();
-        if let Kept::Hint { hint, threads: None } = self.kept
+        if let Kept::Placement {
+            placement,
+            threads: None,
+            ..
+        } = self.kept
             && threads > 0
             && self.placed_for != Some(threads)
         {
             self.placed_for = Some(threads);
-            self.report_placement(placed(hint, topology, threads), threads, hint, findings);
+            self.report_placement(placement.pinning(topology, threads), threads, placement, findings);
         }
     }
 
-    fn report_placement(&mut self, pinning: Pinning, threads: usize, hint: AffinityHint, findings: &mut Vec<Finding>) {
+    fn report_placement(
+        &mut self,
+        pinning: Pinning,
+        threads: usize,
+        placement: NamedPlacement,
+        findings: &mut Vec<Finding>,
+    ) {
+        let (code, why) = match placement {
+            NamedPlacement::Hint(hint) => (
+                CandidatesCode::Hint,
+                format!("the placement of the affinity hint {hint} for this number of threads"),
+            ),
+            other => (
+                CandidatesCode::Placement,
+                format!("the {other} for this number of threads"),
+            ),
+        };
         findings.push(Finding::CandidatesChosen {
             threads,
             pinnings: vec![Some(pinning.clone())],
-            code: CandidatesCode::Hint,
-            why: format!("the placement of the affinity hint {hint} for this number of threads"),
+            code,
+            why,
         });
         self.pinning = Some(pinning);
     }
@@ -126,7 +147,7 @@ impl Policy for Fixed {
         match self.kept {
             Kept::Nothing => "none",
             Kept::Pinning(_) => "fixed",
-            Kept::Hint { .. } => "hint",
+            Kept::Placement { policy, .. } => policy,
         }
     }
 
@@ -134,13 +155,14 @@ impl Policy for Fixed {
         let mut findings = vec![];
         self.pinning = self.kept.first_pinning(topology);
         self.opening.start(metrics, &mut findings);
-        if let Kept::Hint {
-            hint,
+        if let Kept::Placement {
+            placement,
             threads: Some(threads),
+            ..
         } = self.kept
             && let Some(pinning) = self.pinning.clone()
         {
-            self.report_placement(pinning, threads, hint, &mut findings);
+            self.report_placement(pinning, threads, placement, &mut findings);
         }
         self.decision(Duration::ZERO, findings)
     }

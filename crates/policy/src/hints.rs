@@ -21,7 +21,6 @@
 use crate::Policy;
 use crate::candidates;
 use crate::findings::{chosen, probed};
-use crate::fixed::placed;
 use crate::meter::{Measurement, Meter};
 use crate::metric_choice::MetricRequest;
 use crate::observed::{observed, verdict};
@@ -31,6 +30,7 @@ use crate::rules::Rules;
 use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::hint::AffinityHint;
+use pinfold_core::placement::NamedPlacement;
 use pinfold_core::{
     Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Reason,
     Sample, SampleCode, TaskId, TaskSample, Topology,
@@ -114,7 +114,7 @@ impl HintOptions {
     pub fn first_pinning(&self, topology: &Topology) -> Option<Pinning> {
         let hint = self.first_hint()?;
         match self.expected_threads() {
-            Some(threads) => Some(placed(hint, topology, threads)),
+            Some(threads) => Some(NamedPlacement::Hint(hint).pinning(topology, threads)),
             None => Pinning::new(candidates::distributed(topology)),
         }
     }
@@ -490,7 +490,7 @@ impl Hints {
 
     fn place(&mut self, topology: &Topology, hint: Option<AffinityHint>) {
         self.hint = hint;
-        self.pinning = hint.map(|hint| placed(hint, topology, self.threads));
+        self.pinning = hint.map(|hint| NamedPlacement::Hint(hint).pinning(topology, self.threads));
     }
 
     /// The PUs on which the ranks were last seen; `None` where one of them is not known.

@@ -49,6 +49,12 @@ impl Measurement {
         }
     }
 
+    /// The standard error of the rate, from the readings and how much they resemble their neighbours; `None` where
+    /// there are too few.
+    pub(crate) fn error(&self) -> Option<f64> {
+        statistics::level(&self.readings).map(|level| level.variance.sqrt())
+    }
+
     /// The measurement with these readings, of which `rate` was derived.
     pub(crate) fn of_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
         Self {

@@ -178,6 +178,7 @@ impl Opening {
                 candidate: 0,
                 rate: Some(rate),
                 spread: None,
+                error: None,
                 measured: over,
                 dropped: false,
             });

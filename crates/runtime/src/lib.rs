@@ -9,7 +9,7 @@ mod run;
 mod totals;
 
 pub use record::{
-    Candidate, Chosen, Comparison, EndedEarly, HintSample, MetricReason, MetricRecord, MetricSeries, NodeSeries,
+    Candidate, Chosen, Comparison, EndedEarly, Gain, HintSample, MetricReason, MetricRecord, MetricSeries, NodeSeries,
     PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record, RecordBuilder, RunDocument, Search,
     SimulatedProgram, Simulation, TaskPlaces, TimedConfiguration, TimedMove, TimedMoves, TimedNote, TimedProfile,
     TimedSamples, Timeline, of_every_second_point,

@@ -20,8 +20,8 @@ pub trait Recorder {
     /// The policy has a finding.
     fn finding(&mut self, _at: Duration, _finding: &Finding, _record: &Record) {}
 
-    /// The program has ended with this exit status.
-    fn ended(&mut self, _at: Duration, _exit_status: i32, _record: &Record) {}
+    /// The run is over: the program has ended with this exit status, or runs on.
+    fn ended(&mut self, _at: Duration, _exit_status: Option<i32>, _record: &Record) {}
 }
 
 /// No recorder: only the record is needed.
@@ -49,7 +49,7 @@ impl<First: Recorder, Second: Recorder> Recorder for (First, Second) {
         self.1.finding(at, finding, record);
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32, record: &Record) {
+    fn ended(&mut self, at: Duration, exit_status: Option<i32>, record: &Record) {
         self.0.ended(at, exit_status, record);
         self.1.ended(at, exit_status, record);
     }
@@ -73,7 +73,7 @@ impl<Borrowed: Recorder + ?Sized> Recorder for &mut Borrowed {
         (**self).finding(at, finding, record);
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32, record: &Record) {
+    fn ended(&mut self, at: Duration, exit_status: Option<i32>, record: &Record) {
         (**self).ended(at, exit_status, record);
     }
 }

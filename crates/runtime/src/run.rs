@@ -1,19 +1,19 @@
 //! The loop: observe, decide, apply, verify, record.
 
 use crate::{RecordBuilder, Recorder};
-use pinfold_core::{Applied, Finding, Machine, MachineError, NoteCode, Sample, Wait};
+use pinfold_core::{Applied, Configuration, Finding, Machine, MachineError, NoteCode, Sample, Wait};
 use pinfold_policy::Policy;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Runs `policy` on `machine` until the program ends, and returns the program's exit status. Each event goes into `record` first,
-/// then to `recorder`.
+/// Runs `policy` on `machine` until the program ends, and returns the program's exit status; `None` where the user
+/// ended the run and the program runs on. Each event goes into `record` first, then to `recorder`.
 pub fn run(
     machine: &mut impl Machine,
     policy: &mut dyn Policy,
     record: &mut RecordBuilder,
     recorder: &mut impl Recorder,
-) -> Result<i32, MachineError> {
+) -> Result<Option<i32>, MachineError> {
     let mut reported = BTreeSet::new();
     let mut decision = policy.start(machine.topology(), machine.metrics());
     let exit_status = loop {
@@ -24,19 +24,14 @@ pub fn run(
             None => Applied::default(),
             Some(configuration) => {
                 let applied = machine.apply(configuration);
-                record.applied(machine.now(), configuration, &applied);
-                recorder.applied(machine.now(), configuration, &applied);
-                for refusal in &applied.refused {
-                    if reported.insert(refusal.why.clone()) {
-                        record.refused(refusal);
-                        recorder.refused(machine.now(), refusal);
-                    }
-                }
+                was_applied(machine, configuration, &applied, &mut reported, record, recorder);
                 applied
             }
         };
-        if let Wait::Ended(exit_status) = machine.wait(decision.wait)? {
-            break exit_status;
+        match machine.wait(decision.wait)? {
+            Wait::Elapsed => {}
+            Wait::Ended(exit_status) => break Some(exit_status),
+            Wait::Left => break None,
         }
         let sample = observe(machine, record, recorder);
         decision = policy.decide(machine.topology(), &sample, &applied);
@@ -45,9 +40,39 @@ pub fn run(
     for finding in &policy.end() {
         found(machine.now(), finding, record, recorder);
     }
+    if exit_status.is_none() {
+        let applied = machine.let_go();
+        was_applied(
+            machine,
+            &Configuration::default(),
+            &applied,
+            &mut reported,
+            record,
+            recorder,
+        );
+    }
     record.ended(machine.now(), exit_status);
     recorder.ended(machine.now(), exit_status, record.record());
     Ok(exit_status)
+}
+
+/// Records what the machine did of a configuration.
+fn was_applied(
+    machine: &impl Machine,
+    configuration: &Configuration,
+    applied: &Applied,
+    reported: &mut BTreeSet<String>,
+    record: &mut RecordBuilder,
+    recorder: &mut impl Recorder,
+) {
+    record.applied(machine.now(), configuration, applied);
+    recorder.applied(machine.now(), configuration, applied);
+    for refusal in &applied.refused {
+        if reported.insert(refusal.why.clone()) {
+            record.refused(refusal);
+            recorder.refused(machine.now(), refusal);
+        }
+    }
 }
 
 /// Reads all counts once, and records the notes of the machine.

@@ -220,8 +220,9 @@ fn the_baselines_only_measure() {
 #[test]
 fn a_hint_is_followed_for_the_threads_that_work() {
     let hinted = |hint: &str, threads| {
-        let kept = Kept::Hint {
-            hint: hint.parse().unwrap(),
+        let kept = Kept::Placement {
+            policy: "hint",
+            placement: hint.parse().unwrap(),
             threads,
         };
         let mut policy = Fixed::new(kept, Times::default(), MetricRequest::Auto, Skip::default());
@@ -236,11 +237,12 @@ fn a_hint_is_followed_for_the_threads_that_work() {
         pinnings.dedup();
         pinnings
     };
-    // Spread until it is known that two threads work.
+    // On all cores until it is known that two threads work, the first ranks together or apart.
     let (log, record) = hinted("slp", None);
     assert_eq!(record.policy, "hint");
-    assert_eq!(pinnings(&log), ["0,4,1,5,2,6,3,7", "0,1"]);
+    assert_eq!(pinnings(&log), ["0-7", "0,1"]);
     assert_eq!(log.threads(), [(15.0, 2)]);
+    assert_eq!(pinnings(&hinted("SLP", None).0), ["0,4,1,5,2,6,3,7", "0,4"]);
     let (log, _) = hinted("SLP", Some(2));
     assert_eq!(pinnings(&log), ["0,4"]);
     assert_eq!(log.threads(), [(0.0, 2)]);

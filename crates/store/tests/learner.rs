@@ -24,6 +24,7 @@ fn candidate(rate: f64) -> Candidate {
         pus: None,
         rate: Some(rate),
         spread: None,
+        error: None,
         measured: Some(1.0),
         dropped: false,
         metrics: vec![],

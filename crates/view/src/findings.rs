@@ -9,6 +9,10 @@ use std::time::Duration;
 const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.md), name a function that shows progress by \
                       --metric uprobe:SYMBOL, or pin without measuring by --policy fixed";
 
+/// The same for a process that ran before.
+const REMEDY_ATTACHED: &str = "Remedy: name a function that shows progress by --metric uprobe:SYMBOL, or pin without measuring by \
+                               --policy fixed";
+
 /// Puts the findings of one run into words.
 #[derive(Clone, Debug)]
 pub struct Findings {
@@ -20,6 +24,8 @@ pub struct Findings {
     pub events: Option<Vec<String>>,
     /// Whether threads are pinned.
     pub pins: bool,
+    /// Whether the program ran before, so that nothing of pinfold's is inside it.
+    pub attached: bool,
 }
 
 /// The step of a search that begins with a finding, as a progress line shows it, and its length.
@@ -103,6 +109,7 @@ impl Findings {
             spread,
             measured,
             dropped,
+            ..
         } = finding
         else {
             return None;
@@ -151,7 +158,8 @@ impl Findings {
         let means = if self.pins { "" } else { ", so nothing is pinned" };
         let counters = self.without_counters.as_ref();
         let counters = counters.map_or_else(String::new, |counters| format!("\n  {counters}"));
-        format!("nothing is measured{means}: {why}{counters}\n  {REMEDY}")
+        let remedy = if self.attached { REMEDY_ATTACHED } else { REMEDY };
+        format!("nothing is measured{means}: {why}{counters}\n  {remedy}")
     }
 }
 
@@ -250,13 +258,13 @@ pub fn duration(duration: Duration) -> String {
 }
 
 /// A candidate's pinning, as text.
-fn name(search: &Search, candidate: usize) -> String {
+pub(crate) fn name(search: &Search, candidate: usize) -> String {
     let known = search.candidates.get(candidate);
     known.map_or_else(String::new, |known| Pinning::text(known.pus.as_ref()))
 }
 
 /// A rate with its unit: `123.4 regions/s`.
-fn rate_text(metric: Option<&MetricRecord>, rate: Option<f64>) -> String {
+pub(crate) fn rate_text(metric: Option<&MetricRecord>, rate: Option<f64>) -> String {
     let Some(rate) = rate else {
         return "not measured".to_owned();
     };

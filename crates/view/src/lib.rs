@@ -7,4 +7,5 @@ pub mod daemon;
 pub mod findings;
 pub mod model;
 pub mod recording;
+pub mod run_summary;
 pub mod topology;

@@ -6,15 +6,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run a program, try pinnings while it runs, and keep the best.
+/// Run a program, or attach to a running one, try pinnings while it runs, and keep the best.
 ///
 /// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to
 /// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
-/// when it could not be executed, 125 when pinfold itself failed.
+/// when it could not be executed, 125 when pinfold itself failed. With --pid it is 0 unless pinfold itself failed.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) machine: crate::machine::Arguments,
+
+    #[command(flatten)]
+    pub(super) running: Running,
 
     #[command(flatten)]
     pub(super) policies: policies::Arguments,
@@ -47,8 +50,33 @@ pub(crate) struct Arguments {
     pub(super) simulated: simulated::Arguments,
 
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recordings"], value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recordings", "pid"], value_name = "CMD")]
     pub(super) command: Vec<OsString>,
+}
+
+/// A program that runs already.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Running {
+    /// Attach to this running process, with its threads and descendants, instead of starting a program. At the end of
+    /// the process, at Ctrl-C or SIGTERM to pinfold, or after --for, its masks are as they were, and it runs on. What
+    /// only a program has that pinfold starts (agent, heartbeats, parallel regions, a memory policy) is not there;
+    /// --initialise is 0 by default.
+    #[arg(
+        short,
+        long,
+        value_parser = number::within(1i32, i32::MAX),
+        value_name = "PID",
+        conflicts_with_all = [
+            "command", "recordings", "machine", "overrides", "outlive", "keep_pinned", "membind", "interleave",
+            "weighted_interleave", "preferred", "localalloc", "numa_balancing"
+        ]
+    )]
+    pub(super) pid: Option<i32>,
+
+    /// With --pid: let the process go after this time.
+    #[arg(long = "for", value_parser = duration::parse_probe, value_name = "TIME")]
+    pub(super) lasts: Option<Duration>,
 }
 
 /// What pinnings are compared by, and which.
@@ -73,9 +101,9 @@ pub(super) struct Search {
     #[arg(short = 'L')]
     pub(super) list_events: bool,
 
-    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7; with --threads also packed, distributed or an
-    /// affinity hint such as SLP. Repeat for more; the variable SCHEDULE of autopin is understood too. Without either,
-    /// candidates come from the topology.
+    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7; with --threads also packed, distributed, close,
+    /// spread, compact, scatter or an affinity hint such as SLP. Repeat for more; the variable SCHEDULE of autopin is
+    /// understood too. Without either, candidates come from the topology.
     #[arg(long, value_name = "LIST")]
     pub(super) schedule: Vec<String>,
 }
@@ -84,7 +112,7 @@ pub(super) struct Search {
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Timing {
-    /// Measure each candidate for this long; after the choice report the rate once in this time.
+    /// Measure each candidate for this long; after the choice measure the rate once in this time.
     #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     pub(super) probe: Duration,
 
@@ -155,8 +183,13 @@ pub(super) struct Reports {
     pub(super) log: Option<PathBuf>,
 
     /// Print nothing but errors.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
+
+    /// After the choice, also print a line with the rate once in each --probe; without this, only the summary at the
+    /// end has their mean.
+    #[arg(short, long)]
+    pub(super) verbose: bool,
 }
 
 impl Arguments {

@@ -58,13 +58,7 @@ pub(super) fn options(
         Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
-    let sampling = arguments.pages.sampling.sampling(mapping)?;
-    let profile = arguments.pages.sampling.profile()?;
-    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses() && profile.is_none()) {
-        SampledMachine::here()
-            .check(sampling)
-            .with_context(|| format!("--page-map {mapping}"))?;
-    }
+    let options = of_running(arguments, mapping, initialisation)?;
     let balancing = match arguments.pages.numa_balancing {
         BalancingName::Keep => Balancing::Keep,
         BalancingName::Off => Balancing::Off,
@@ -84,9 +78,29 @@ pub(super) fn options(
         notes.extend(about_balancing(mapping, balancing, policy));
     }
     Ok(PageOptions {
-        system: System::default(),
         mapping,
         policy,
+        ..options
+    })
+}
+
+/// The page options of a process that runs already: its memory policy stays.
+pub(super) fn of_running(
+    arguments: &run::Arguments,
+    mapping: Option<PageMapping>,
+    initialisation: Duration,
+) -> Result<PageOptions> {
+    let sampling = arguments.pages.sampling.sampling(mapping)?;
+    let profile = arguments.pages.sampling.profile()?;
+    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses() && profile.is_none()) {
+        SampledMachine::here()
+            .check(sampling)
+            .with_context(|| format!("--page-map {mapping}"))?;
+    }
+    Ok(PageOptions {
+        system: System::default(),
+        mapping: None,
+        policy: None,
         selection: arguments.pages.migration.selection(arguments.changes.overrides)?,
         rate: arguments.pages.migration.rate(),
         sampling,

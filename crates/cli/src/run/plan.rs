@@ -10,7 +10,7 @@ use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology, s
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
+use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, RunningProcess};
 use pinfold_linux::regions::RegionTable;
 use pinfold_policy::{Candidates, MetricRequest, Skip, Times, WithUserSettings};
 use std::env;
@@ -18,6 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A resolved run.
 pub(super) struct Plan {
@@ -40,10 +41,31 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments, topology: Topology, place: &Where<'_>) -> Result<Self> {
+        Self::resolved(arguments, topology, place, None)
+    }
+
+    /// The plan for a process that runs already.
+    pub(super) fn attached(arguments: &Arguments, topology: Topology, process: &RunningProcess) -> Result<Self> {
+        Self::resolved(arguments, topology, &Where::Here, Some(process))
+    }
+
+    fn resolved(
+        arguments: &Arguments,
+        topology: Topology,
+        place: &Where<'_>,
+        process: Option<&RunningProcess>,
+    ) -> Result<Self> {
         let topology = restricted(topology, arguments)?;
         let pages = arguments.pages.mapping.mapping(&topology)?;
         let mut notes = vec![];
         let mut policy = arguments.policies.chosen()?;
+        if process.is_some() && policy.needs_agent() {
+            bail!(
+                "--policy {name} needs pinfold's agent inside the program, and a process that runs already has none; start the \
+                 program with it: pinfold run --policy {name} -- CMD",
+                name = policy.name()
+            );
+        }
         let mut removed_environment = vec![];
         let mut requests = vec![];
         let mut without_counters = None;
@@ -57,7 +79,10 @@ impl Plan {
         let here = matches!(place, Where::Here);
         if here {
             if policy.places_threads() {
-                let bound = binding::in_force(|name| env::var_os(name));
+                let bound = binding::in_force(|name| match process {
+                    Some(process) => process.variable(name),
+                    None => env::var_os(name),
+                });
                 let shown: Vec<String> = bound.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 if !bound.is_empty() && arguments.changes.overrides {
                     removed_environment.extend(bound.iter().map(|(name, _)| OsString::from(name)));
@@ -67,14 +92,17 @@ impl Plan {
                     ));
                 } else if !bound.is_empty() {
                     policy.leave_threads();
+                    let remedy = match process {
+                        Some(_) => "start it without that, by `pinfold run -- CMD`, to have them placed",
+                        None => "--override takes this away from the program",
+                    };
                     notes.push(format!(
-                        "{}: the program binds its own threads, so they are measured and left where they are; --override \
-                         takes this away from the program.",
+                        "{}: the program binds its own threads, so they are measured and left where they are; {remedy}.",
                         shown.join(", ")
                     ));
                 }
             }
-            (requests, metric) = requested(arguments, metric)?;
+            (requests, metric) = requested(arguments, process, metric)?;
         }
         let prepared = policy.prepare(arguments, place)?;
         add(&mut requests, prepared.requests);
@@ -84,7 +112,8 @@ impl Plan {
                 Availability::Absent { why } | Availability::Forbidden { why } => without_counters = Some(why),
             }
         }
-        let common = common(arguments, &topology, metric)?;
+        let initialise = arguments.times.initialise.or(process.map(|_| Duration::ZERO));
+        let common = common(arguments, &topology, metric, initialise)?;
         Ok(Self {
             topology,
             notes,
@@ -140,15 +169,43 @@ impl Plan {
         Ok(self.common.metric.check(metrics)?)
     }
 
+    /// What attaching to a process needs.
+    pub(super) fn attach(
+        &mut self,
+        arguments: &Arguments,
+        built: &Built,
+        process: RunningProcess,
+        journal: Directory,
+    ) -> Result<Attach> {
+        let initialise = self.common.times.initialise;
+        Ok(Attach {
+            process,
+            topology: self.topology.clone(),
+            initial: built.first_pinning().cloned(),
+            grace: initialise,
+            skipped: self.common.skip.serials().clone(),
+            journal,
+            plan: self.counted(arguments)?,
+            pages: pages::of_running(arguments, self.pages, initialise)?,
+            lasts: arguments.running.lasts,
+        })
+    }
+
+    /// What is counted for each task; `None` for nothing.
+    fn counted(&self, arguments: &Arguments) -> Result<Option<counters::Plan>> {
+        if self.requests.is_empty() {
+            return Ok(None);
+        }
+        let plan = counters::Plan::new(&self.requests);
+        plan.map(Some)
+            .map_err(|error| explained(error, &arguments.search.metric))
+    }
+
     /// The launch of the program with everything that it needs. `initial` is where its ranks run from the first
     /// instruction on.
     pub(super) fn launch(&mut self, arguments: &Arguments, built: &Built) -> Result<Launch> {
         let initial = built.first_pinning();
-        let plan = if self.requests.is_empty() {
-            None
-        } else {
-            Some(counters::Plan::new(&self.requests).map_err(|error| explained(error, &arguments.search.metric))?)
-        };
+        let plan = self.counted(arguments)?;
         let channel = Channel::create().context("the program cannot report its progress")?;
         let agent = match embedded::agent() {
             Ok(agent) => Some(agent),
@@ -285,7 +342,11 @@ fn nodes(topology: &Topology) -> String {
 }
 
 /// The requests that count the metric, and the metric's full name.
-fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Request>, MetricRequest)> {
+fn requested(
+    arguments: &Arguments,
+    process: Option<&RunningProcess>,
+    metric: MetricRequest,
+) -> Result<(Vec<Request>, MetricRequest)> {
     if !arguments.search.event.is_empty() {
         return Ok((
             arguments.search.event.iter().cloned().map(Request::Event).collect(),
@@ -296,10 +357,21 @@ fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Reques
         return Ok((vec![], metric));
     };
     if sources::reported().any(|(source, _)| source.code == name) {
+        if process.is_some() {
+            bail!(
+                "--metric {name} is reported from inside the program, by what pinfold gives it at its start, and a process that \
+                 runs already has none of that; compare by an event (`pinfold events`) or by uprobe:SYMBOL, or start the \
+                 program with `pinfold run -- CMD`"
+            );
+        }
         return Ok((vec![], metric));
     }
     let request = if name.starts_with("uprobe:") {
-        counters::parse_uprobe(name, &executable(&arguments.command[0])?)?
+        let file = match process {
+            Some(process) => process.executable(),
+            None => executable(&arguments.command[0])?,
+        };
+        counters::parse_uprobe(name, &file)?
     } else {
         Request::Event(name.strip_prefix("event:").unwrap_or(name).to_owned())
     };
@@ -333,12 +405,13 @@ pub(super) fn executable(command: &OsStr) -> Result<PathBuf, LaunchError> {
 }
 
 /// The options that all policies have in common, checked.
-fn common(arguments: &Arguments, topology: &Topology, metric: MetricRequest) -> Result<Common> {
-    let mut times = Times::new(
-        Some(arguments.times.probe),
-        arguments.times.warm_up,
-        arguments.times.initialise,
-    );
+fn common(
+    arguments: &Arguments,
+    topology: &Topology,
+    metric: MetricRequest,
+    initialise: Option<Duration>,
+) -> Result<Common> {
+    let mut times = Times::new(Some(arguments.times.probe), arguments.times.warm_up, initialise);
     times.interval = arguments.times.interval.min(arguments.times.probe);
     times.check()?;
     let schedules = if !arguments.search.schedule.is_empty() {

@@ -1,20 +1,30 @@
-//! Reports a run to the user, a line for each finding.
+//! Reports a run to the user, a line for each finding that matters, and a summary at the end. The rate lines after the
+//! choice are for `--verbose`; without it they update the progress line.
 //!
 //! Lines go to standard error and begin with `pinfold: `, so that they differ from the program's own. Whether they can be
 //! written makes no difference to the run.
 
+use super::Arguments;
 use super::lines::Lines;
 use super::plan::Plan;
 use super::policies::Listener;
 use super::progress::Progress;
 use pinfold_core::{Applied, Configuration, Finding, Machine, Refusal, Sample};
+use pinfold_linux::own;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_view::findings::{self, Findings};
+use pinfold_view::run_summary;
 use std::time::Duration;
 
 /// Writes the lines and the progress line.
 pub(super) struct Report {
     quiet: bool,
+    verbose: bool,
+    /// The program and its arguments.
+    command: Vec<String>,
+    /// What stays pinned after the run, in words.
+    left_pinned: Option<&'static str>,
+    simulated: bool,
     lines: Lines,
     progress: Progress,
     findings: Findings,
@@ -27,12 +37,18 @@ impl Report {
     pub(super) fn new(
         plan: &Plan,
         machine: &impl Machine,
-        quiet: bool,
+        arguments: &Arguments,
         lines: Lines,
         listener: Box<dyn Listener>,
     ) -> Self {
+        let quiet = arguments.reports.quiet;
+        let kept = "threads and processes that outlive the program (--keep-pinned)";
         let mut report = Self {
             quiet,
+            verbose: arguments.reports.verbose,
+            command: vec![],
+            left_pinned: arguments.changes.keep_pinned.then_some(kept),
+            simulated: machine.simulated(),
             progress: Progress::new(quiet || !lines.are_shown()),
             lines,
             findings: Findings {
@@ -40,6 +56,7 @@ impl Report {
                 without_counters: plan.without_counters.clone(),
                 events: None,
                 pins: false,
+                attached: false,
             },
             listener,
         };
@@ -51,6 +68,16 @@ impl Report {
         let note = report.listener.begin(machine.metrics());
         report.say_any(note);
         report
+    }
+
+    /// What the program is, and which process where it ran before.
+    pub(super) fn program(&mut self, command: &[String], attached: Option<i32>) {
+        self.command = command.to_vec();
+        self.findings.attached = attached.is_some();
+        if let Some(process) = attached {
+            let command = command.join(" ");
+            self.say(&format!("attached to process {process}: {command}"));
+        }
     }
 
     /// The run is over, and its policy with it.
@@ -111,7 +138,11 @@ impl Recorder for Report {
             self.progress.step(&step, at, lasts);
         }
         let line = self.findings.line(at, finding, record);
-        self.say_any(line);
+        if matches!(finding, Finding::Rate { .. }) && !self.verbose {
+            self.progress.rest(&line.unwrap_or_default());
+        } else {
+            self.say_any(line);
+        }
         if matches!(finding, Finding::Chosen { .. }) {
             self.progress.rest("watching the rate");
         }
@@ -119,14 +150,20 @@ impl Recorder for Report {
         self.say_any(text);
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32, record: &Record) {
+    fn ended(&mut self, _at: Duration, _exit_status: Option<i32>, record: &Record) {
         self.progress.finish();
         self.lines.end();
         let text = self.listener.program_ended(record);
         self.say_any(text);
-        self.say(&format!(
-            "the program ended with status {exit_status} after {}",
-            findings::duration(at)
-        ));
+        let cost = own::processor_time().ok().filter(|_| !self.simulated);
+        let summary = run_summary::text(
+            record,
+            &run_summary::Ending {
+                command: &self.command,
+                left_pinned: self.left_pinned,
+                cost,
+            },
+        );
+        self.say(&summary);
     }
 }

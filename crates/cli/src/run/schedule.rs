@@ -1,15 +1,16 @@
 //! The candidate pinnings that the user names: `--schedule LIST`, once for each candidate, or the paper's environment
 //! variable `SCHEDULE`.
 //!
-//! Instead of a list, `--schedule` takes an affinity hint, or `packed` and `distributed` for two of them. With both, the
-//! search measures the two static policies and keeps the faster: what a learned policy must beat.
+//! Instead of a list, `--schedule` takes an affinity hint or another placement with a name, such as `packed`. With
+//! `packed` and
+//! `distributed`, the search measures the two static policies and keeps the faster: what a learned policy must beat.
 //!
 //! `SCHEDULE` is autopin's form (Klug et al. 2008, section 3): candidates are separated by commas, and each character
 //! is the CPU of the thread with that rank, so `2367,0145` tries two pinnings of four threads. CPUs above 9, which
 //! the paper leaves open, are the letters a to z for 10 to 35.
 
 use anyhow::{Result, anyhow, bail};
-use pinfold_core::hint::AffinityHint;
+use pinfold_core::placement::NamedPlacement;
 use pinfold_core::{Pinning, PuId, PuSet, Topology};
 
 /// The candidates of `--schedule`: a CPU list each, in the order of the ranks, or the name of a placement of `threads`
@@ -18,27 +19,16 @@ pub(super) fn from_lists(lists: &[String], topology: &Topology, threads: Option<
     lists
         .iter()
         .map(|list| {
-            if let Some(hint) = named(list) {
+            if let Ok(placement) = list.parse::<NamedPlacement>() {
                 let Some(threads) = threads else {
                     bail!("--schedule {list} is a placement of a number of threads: say how many with --threads");
                 };
-                // With more threads than CPUs the pinning repeats.
-                let ranks = threads.clamp(1, topology.allowed_pus().len());
-                return Ok(hint.pinning(topology, ranks)?);
+                return Ok(placement.pinning(topology, threads));
             }
             let pus = PuSet::parse_ordered(list).map_err(|error| anyhow!("--schedule: {error}"))?;
             checked(pus, &format!("--schedule {list}"), topology)
         })
         .collect()
-}
-
-/// The hint that a name stands for.
-fn named(name: &str) -> Option<AffinityHint> {
-    match name {
-        "packed" => Some(AffinityHint::PACKED),
-        "distributed" => Some(AffinityHint::DISTRIBUTED),
-        hint => hint.parse().ok(),
-    }
 }
 
 /// The candidates of the environment variable `SCHEDULE`.

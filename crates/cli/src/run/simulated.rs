@@ -206,6 +206,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     check_events(arguments, &machine)?;
     let mut about = About {
         command,
+        attached: None,
         events: Some(
             arguments
                 .search

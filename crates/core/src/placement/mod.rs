@@ -11,6 +11,7 @@
 //! 2. `count` counts placements by arithmetic on one polynomial per class.
 //! 3. `enumerate` enumerates one representative of each placement, with one of them in memory at a time.
 //! 4. `levels` and `distance` measure the difference of two pinnings, again up to symmetry.
+//! 5. `named` are the placements whose names users know from elsewhere.
 //!
 //! Known limits: the distances between NUMA nodes are ignored, so on a machine whose packages form a ring two
 //! neighbours and two opposites are the same placement. Exact memory sizes are ignored, too, since the kernel takes a
@@ -21,11 +22,13 @@ mod count;
 mod distance;
 mod enumerate;
 mod levels;
+mod named;
 mod symmetry;
 
 pub use distance::{Profile, distance};
 pub use enumerate::Iter;
 pub use levels::Levels;
+pub use named::NamedPlacement;
 
 use crate::{Pinning, PuSet, Topology};
 use num_bigint::BigUint;

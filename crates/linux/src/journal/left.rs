@@ -69,6 +69,26 @@ impl Contents {
         }
         contents
     }
+
+    /// Whether there is a mask of a living thread of this process.
+    pub(super) fn has_process(&self, procfs: &Procfs, process: i32) -> bool {
+        self.changes.values().any(|change| match change {
+            Change::Mask(change) if change.thread.process == process => procfs
+                .stat(process, change.thread.thread)
+                .is_some_and(|stat| stat.start == change.thread.start),
+            _ => false,
+        })
+    }
+}
+
+/// Whether the journal of a running pinfold has a mask of a living thread of this process. A journal that cannot be
+/// read has none.
+pub(super) fn has_process(path: &Path, procfs: &Procfs, process: i32) -> bool {
+    let Ok(Own::File(mut file)) = own::open(path, OpenOptions::new().read(true)) else {
+        return false;
+    };
+    let mut bytes = vec![];
+    file.read_to_end(&mut bytes).is_ok() && Contents::read(&bytes).has_process(procfs, process)
 }
 
 /// Whether to wait for the process that has a journal locked.

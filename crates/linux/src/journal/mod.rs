@@ -115,6 +115,25 @@ impl Directory {
         })
     }
 
+    /// Whether a journal here has a mask of a thread of this process. A journal whose changes shall stay does not
+    /// count.
+    pub fn concerned(&self, procfs: &Procfs, process: i32) -> Result<Option<Concerned>, JournalError> {
+        for found in self.survey()? {
+            match found {
+                Found::Running(path) if left::has_process(&path, procfs, process) => {
+                    let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+                    let by = name.split_once('-').map_or(name, |(by, _)| by);
+                    return Ok(Some(Concerned::ByRunning(by.to_owned())));
+                }
+                Found::Left(left) if !left.kept() && left.contents.has_process(procfs, process) => {
+                    return Ok(Some(Concerned::ByKilled));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// The journals, in the order of the files' names.
     pub fn survey(&self) -> Result<Vec<Found>, JournalError> {
         let entries = fs::read_dir(&self.path).map_err(failure(&self.path, "read"))?;
@@ -134,6 +153,15 @@ impl Directory {
         }
         Ok(found)
     }
+}
+
+/// The pinfold in whose journal a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concerned {
+    /// One that runs; its process number.
+    ByRunning(String),
+    /// One that was killed.
+    ByKilled,
 }
 
 /// Removes an unfinished journal: no change was made with it. A journal that is being made is locked, except for an

@@ -16,6 +16,9 @@ pub(super) struct FollowedProcess<'a> {
 
 impl FollowedProcess<'_> {
     fn runs(&self, state: &State) -> Result<(), StopReason> {
+        if state.end_wanted {
+            return Err(StopReason::Interrupted);
+        }
         if matches!(state.phase, Phase::Running) && state.program.has_process(self.process) {
             Ok(())
         } else {

@@ -92,10 +92,15 @@ impl Inherited {
         }
     }
 
+    /// Whether a signal was ignored.
+    pub(crate) fn ignores(&self, signal: i32) -> bool {
+        self.ignored >> (signal - 1) & 1 == 1
+    }
+
     /// Restores this state. Only system calls: it runs between fork and exec.
     pub(crate) fn restore(&self) {
         for signal in 1..=HIGHEST_SIGNAL {
-            let was_ignored = self.ignored >> (signal - 1) & 1 == 1;
+            let was_ignored = self.ignores(signal);
             // SAFETY: a zeroed sigaction with a handler of SIG_IGN or SIG_DFL is valid; the call fails without harm
             // for the signals that cannot be changed.
             unsafe {

@@ -1,10 +1,12 @@
-//! Starts a program and follows each of its threads and processes from its first instruction.
+//! Starts a program, or attaches to one that runs, and follows each of its threads and processes.
 //!
-//! `exec` becomes the program, `trace` has the system calls, `tracer` is the thread that follows, `program` has the
-//! tasks and their PUs, `pages` the places of the pages, `accesses` the accesses by page. `signals` forwards signals,
-//! `inherited` restores the inherited state. The shared data are here.
+//! `exec` becomes the program, `attach` checks a running process and `seize` takes hold of its threads. `trace` has the
+//! system calls, `tracer` is the thread that follows, `running` starts and ends it. `program` has the tasks and their
+//! PUs, `pages` the places of the pages, `accesses` the accesses by page. `signals` forwards signals, `inherited`
+//! restores the inherited state. The shared data are here.
 
 mod accesses;
+mod attach;
 mod counting;
 pub(crate) mod exec;
 mod followed_process;
@@ -12,28 +14,28 @@ pub(crate) mod inherited;
 mod pages;
 mod prefetching;
 mod program;
+mod running;
+mod seize;
 pub(crate) mod signals;
 mod trace;
 mod tracer;
 mod watching;
 
-use crate::affinity::CpuMask;
 use crate::channel::Channel;
 use crate::counters::Plan;
-use crate::journal::{Directory, Journal, JournalError};
+use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
-use counting::Counting;
-use exec::Prepared;
+pub use attach::{AttachError, ProcessName, RunningProcess};
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;
-use pinfold_core::{Metric, Pinning, PuId, PuSet, TaskId, Topology};
+use pinfold_core::{Pinning, PuId, PuSet, TaskId, Topology};
 pub(crate) use program::Program;
-use signals::{Blocked, Forwarder};
+pub(crate) use running::Running;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A task that has a rank, its rank, and the PU on which it is pinned.
@@ -71,6 +73,29 @@ pub struct Launch {
     pub regions: Option<RegionTable>,
     /// The places of its pages, and how they are moved.
     pub pages: PageOptions,
+}
+
+/// A running process to attach to, and the options.
+pub struct Attach {
+    /// The process.
+    pub process: RunningProcess,
+    /// The machine, with the PUs on which the process may be placed.
+    pub topology: Topology,
+    /// Where the ranks run until a configuration is applied; `None` leaves the threads where they are.
+    pub initial: Option<Pinning>,
+    /// For how long after its begin the first thread of a process, while it is alone, is not pinned: see
+    /// `Launch::grace`.
+    pub grace: Duration,
+    /// The tasks, by serial, that never get a rank. Those that run already are numbered by their age.
+    pub skipped: BTreeSet<u64>,
+    /// The directory of journals: the process outlives pinfold.
+    pub journal: Directory,
+    /// What to count for each task.
+    pub plan: Option<Plan>,
+    /// How its pages are moved.
+    pub pages: PageOptions,
+    /// When to let it go; `None` for its end.
+    pub lasts: Option<Duration>,
 }
 
 /// Why a program could not be started.
@@ -154,8 +179,8 @@ pub(crate) enum Phase {
     Leaving(Option<i32>),
     /// No task is followed any more.
     Over(Option<i32>),
-    /// It could not be started, or can no longer be followed.
-    Failed(LaunchError),
+    /// It could not be started or attached to, or can no longer be followed.
+    Failed(FollowError),
 }
 
 impl Phase {
@@ -164,7 +189,17 @@ impl Phase {
     }
 }
 
+/// Why a program is not followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FollowError {
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+}
+
 /// The data that the launcher's threads share.
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) program: Program,
@@ -177,9 +212,27 @@ pub(crate) struct State {
     /// Whether pinfold received a stop signal, to stop with the main process.
     stop_wanted: bool,
     keep_pinned: bool,
+    /// Whether the program ran before, so that it outlives pinfold.
+    attached: bool,
+    /// Whether a signal asks to let an attached program go.
+    pub(crate) end_wanted: bool,
 }
 
 impl State {
+    fn new(program: Program, keep_pinned: bool, attached: bool) -> Self {
+        Self {
+            phase: Phase::Starting,
+            program,
+            began: None,
+            main: 0,
+            main_stopped: false,
+            stop_wanted: false,
+            keep_pinned,
+            attached,
+            end_wanted: false,
+        }
+    }
+
     /// Rolls back all changes except for those that shall stay.
     fn part(&mut self) {
         if self.keep_pinned {
@@ -206,6 +259,9 @@ pub(crate) struct Shared {
     /// While this is locked, no process's end is taken from the kernel, so that the number of a process in the table
     /// names no other process. Lock it before the state.
     reaping: Mutex<()>,
+    /// Whether the tracer of an attached program shall end, and its thread.
+    stop: AtomicBool,
+    tracer: AtomicI32,
 }
 
 impl Shared {
@@ -222,124 +278,5 @@ impl Shared {
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.changed.notify_all();
-    }
-}
-
-/// A started program, and the threads that follow it.
-pub(crate) struct Running {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) metrics: Vec<Metric>,
-    pub(crate) pages: ProgramPages,
-    outlive: bool,
-    tracer: Option<JoinHandle<()>>,
-    forwarder: Option<Forwarder>,
-    /// Unblocked last, when the forwarder has ended: fields are dropped in this order.
-    _blocked: Blocked,
-}
-
-impl Running {
-    /// Starts the program; returns after its exec.
-    pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
-        let resource = |what| move |error| LaunchError::Resource { what, error };
-        let own = CpuMask::of_thread(0).map_err(resource("without knowing the allowed PUs"))?;
-        let allowed = CpuMask::from(launch.topology.allowed_pus());
-        let mask: CpuMask = own.pus().filter(|&pu| allowed.contains(pu)).collect();
-        if mask.words().is_empty() {
-            return Err(LaunchError::NoPu {
-                topology: launch.topology.allowed_pus().clone(),
-                own: own.to_set(),
-            });
-        }
-        let environment = std::env::vars_os()
-            .filter(|(name, _)| {
-                !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
-            })
-            .chain(launch.environment.iter().cloned());
-        let prepared = Prepared::new(&launch.command, environment, mask.clone(), launch.pages.policy)?;
-
-        // Its guard is forked first, so that it is a copy of a process with as few threads as possible.
-        let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
-        inherited::raise_open_files();
-        let blocked = Blocked::new();
-        let counting = Counting::new(launch.plan, launch.channel);
-        let metrics = counting.metrics().to_vec();
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                phase: Phase::Starting,
-                program: Program::new(
-                    mask,
-                    launch.initial,
-                    launch.grace,
-                    launch.skipped,
-                    counting,
-                    journal,
-                    launch.regions,
-                ),
-                began: None,
-                main: 0,
-                main_stopped: false,
-                stop_wanted: false,
-                keep_pinned: launch.keep_pinned,
-            }),
-            changed: Condvar::new(),
-            reaping: Mutex::new(()),
-        });
-        let tracer = std::thread::Builder::new()
-            .name("tracer".into())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                let kill_with_us = !launch.outlive;
-                move || tracer::follow(&shared, &prepared, kill_with_us)
-            })
-            .map_err(resource("a thread"))?;
-
-        let mut state = shared.lock();
-        while matches!(state.phase, Phase::Starting) {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if let Phase::Failed(_) = state.phase
-            && let Phase::Failed(error) = std::mem::replace(&mut state.phase, Phase::Over(None))
-        {
-            return Err(error);
-        }
-        drop(state);
-        let mut running = Self {
-            shared,
-            metrics,
-            pages: ProgramPages::new(launch.pages),
-            outlive: launch.outlive,
-            tracer: Some(tracer),
-            forwarder: None,
-            _blocked: blocked,
-        };
-        let forwarder = Forwarder::start(Arc::clone(&running.shared)).map_err(resource("a thread"))?;
-        running.forwarder = Some(forwarder);
-        Ok(running)
-    }
-}
-
-/// Dropping a running program ends it; with `outlive` it continues.
-impl Drop for Running {
-    fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        // This holds in each phase: the tasks do not end with the tracer.
-        state.program.apply_prefetchers(None);
-        if matches!(state.phase, Phase::Running) {
-            if self.outlive {
-                // The tracer detaches from each thread at its next event. The kernel detaches from the others, and
-                // does so without stopping them, when this process ends.
-                state.part();
-                state.phase = Phase::Leaving(None);
-                return;
-            }
-            for process in state.program.processes() {
-                // SAFETY: a plain system call; a live process in the table has not been reaped.
-                unsafe { libc::kill(process, libc::SIGKILL) };
-            }
-        }
-        drop(state);
-        if let Some(tracer) = self.tracer.take() {
-            let _ = tracer.join();
-        }
     }
 }

@@ -25,7 +25,9 @@ use pinfold_core::memory::{
     ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile,
     Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
 };
-use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, RefusalCode, Topology};
+use pinfold_core::{
+    Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, Reason, Refusal, RefusalCode, Topology,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -192,6 +194,14 @@ impl ProgramPages {
         sum
     }
 
+    /// Moves all pages back that a page mapping has moved.
+    pub(super) fn all_back(&mut self, shared: &Shared, applied: &mut Applied) {
+        let processes: Vec<i32> = self.applied.keys().copied().collect();
+        for process in processes {
+            self.go_back(shared, process, applied);
+        }
+    }
+
     /// Finds the accesses of these processes. Before the end of the initialisation it reports that, and nothing is to
     /// be moved yet.
     fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
@@ -321,7 +331,9 @@ impl ProgramPages {
                 &mapping.to_string(),
                 applied,
             );
-            if moves.broken_off.is_none() {
+            // After an interruption the pages that were moved go back.
+            let interrupted = |reason: &Reason<BrokenOffCode>| reason.code == BrokenOffCode::Interrupted;
+            if moves.broken_off.as_ref().is_none_or(interrupted) {
                 self.applied.insert(process, (mapping, goal));
             }
             self.measure(moves);

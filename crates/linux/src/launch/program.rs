@@ -12,13 +12,14 @@
 use super::Ranked;
 use super::counting::Counting;
 use super::prefetching::Prefetching;
+use super::seize::SeizedTask;
 use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
-    Applied, Configuration, Pinning, Prefetchers, PuId, Refusal, RefusalCode, Sample, TaskId, TaskSample,
+    Applied, Configuration, Metric, Pinning, Prefetchers, PuId, Refusal, RefusalCode, Sample, TaskId, TaskSample,
 };
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -95,6 +96,11 @@ impl Program {
         }
     }
 
+    /// What is counted.
+    pub(super) fn metrics(&self) -> &[Metric] {
+        self.counting.metrics()
+    }
+
     /// The number of tasks so far.
     pub(crate) fn tasks_begun(&self) -> u64 {
         self.table.begun()
@@ -137,7 +143,14 @@ impl Program {
     /// The program was executed: its first task begins.
     pub(crate) fn first_task(&mut self, process: i32) {
         let origin = Origin::first(self.start_mask.clone());
-        self.begin(process, process, origin);
+        self.begin(process, process, origin, Instant::now());
+    }
+
+    /// A task that ran before pinfold attached to it: its present mask is its original one.
+    pub(super) fn adopt(&mut self, task: SeizedTask) {
+        let now = Instant::now();
+        let since = now.checked_sub(task.age).unwrap_or(now);
+        self.begin(task.process, task.thread, Origin::first(task.mask), since);
     }
 
     /// The kernel reports that `creator` has created `thread`.
@@ -170,7 +183,7 @@ impl Program {
 
     fn add_new_task(&mut self, creator: i32, process: i32, thread: i32) {
         let origin = self.origin(creator, thread);
-        self.begin(process, thread, origin);
+        self.begin(process, thread, origin, Instant::now());
     }
 
     /// The origin of `thread`, which `process` has created.
@@ -186,13 +199,14 @@ impl Program {
         mask.only().filter(|&pu| regions.may_have_pinned(pu))
     }
 
-    fn begin(&mut self, process: i32, thread: i32, origin: Origin) {
+    /// A task that has begun at `since`.
+    fn begin(&mut self, process: i32, thread: i32, origin: Origin, since: Instant) {
         let skipped = &self.skipped;
         let id = self
             .table
             .begin(process, thread, origin, |serial| skipped.contains(&serial));
         if thread == process {
-            self.begin_alone(process);
+            self.begin_alone(process, since);
         } else if let Some(first) = self.table.not_alone(process) {
             self.place(first);
         }
@@ -205,11 +219,10 @@ impl Program {
         }
     }
 
-    fn begin_alone(&mut self, process: i32) {
-        let now = Instant::now();
+    fn begin_alone(&mut self, process: i32, since: Instant) {
         if let Some(process) = self.table.process_mut(process) {
-            process.alone_since = Some(now);
-            if let Some(over) = now.checked_add(self.grace) {
+            process.alone_since = Some(since);
+            if let Some(over) = since.checked_add(self.grace) {
                 self.verify_at(over);
             }
         }
@@ -235,7 +248,7 @@ impl Program {
     /// of the first one. Then the remaining thread is a new task.
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
-            self.begin_alone(process);
+            self.begin_alone(process, Instant::now());
             if let Some(serial) = self.table.of_thread(process).map(|task| task.id.serial) {
                 self.take_from_agent(serial, process);
                 self.place(serial);
@@ -259,7 +272,7 @@ impl Program {
             }
         }
         self.known_dead.remove(&process);
-        self.begin(process, process, origin);
+        self.begin(process, process, origin, Instant::now());
     }
 
     /// Where the agent may have pinned a thread, that counts as a pinning of this process, which `place` can take back.
@@ -440,6 +453,17 @@ impl Program {
         }
     }
 
+    /// Rolls back all changes of tasks that are not followed any more, by the journal, as its guard would; returns what
+    /// could not be rolled back or is left alone.
+    pub(crate) fn give_back(&mut self) -> Vec<String> {
+        self.configuration = Configuration::default();
+        let mut problems = self.apply_prefetchers(None);
+        if let Some(journal) = &mut self.journal {
+            problems.extend(journal.give_back_masks(self.watching.procfs(), true).problems());
+        }
+        problems
+    }
+
     /// Restores the original mask of one task.
     pub(crate) fn release_thread(&mut self, thread: i32) {
         self.configuration = Configuration::default();
@@ -539,7 +563,7 @@ impl Program {
         let result = CpuMask::single(pu).give_to(thread);
         let task = self.table.get_mut(serial)?;
         let Err(error) = result else {
-            task.pinned = Some(pu);
+            task.set_pinned(Some(pu));
             task.refused = None;
             return Some(task.id);
         };
@@ -563,7 +587,7 @@ impl Program {
             return None;
         }
         let restored = self.table.get_mut(serial)?;
-        restored.pinned = None;
+        restored.set_pinned(None);
         let noted = restored.noted.take();
         self.rolled_back(noted);
         Some(task.id)

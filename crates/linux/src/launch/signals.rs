@@ -6,10 +6,15 @@
 //! signal from the terminal or from a process stops the program, pinfold stops too, so that the shell gets the terminal
 //! back.
 //!
+//! The signals to a process to which pinfold has attached are not pinfold's business. There SIGHUP, SIGINT, SIGQUIT and
+//! SIGTERM end the run, unless pinfold began with them ignored, as under nohup or in the background of a script. All
+//! others are ignored: a stopped pinfold would stop each thread of the process that begins or gets a signal.
+//!
 //! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, since it
 //! looks like two signals. A second standard signal of the same kind that comes before the first one is delivered is
 //! merged with it. A signal that the program itself sends to its parent is not sent back to it.
 
+use super::inherited::Inherited;
 use super::{Phase, Shared};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -31,6 +36,12 @@ const OUR_OWN: [i32; 9] = [
     libc::SIGCHLD,
     libc::SIGPIPE,
 ];
+
+/// The signals that end the run of an attached process.
+const ENDING: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// Makes the tracer's wait return. Nothing else sends it, and its default is to be ignored.
+const WAKE_UP: i32 = libc::SIGURG;
 
 const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
@@ -155,6 +166,16 @@ pub(crate) fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_si
 fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
     let number = signal.ssi_signo.cast_signed();
     let mut state = shared.lock();
+    if state.attached {
+        // The shell lets a job in the background ignore the keys of the terminal, but `kill` means this process. Under
+        // nohup the shell sends SIGHUP like a process.
+        let may_be_ignored = signal.ssi_code > 0 || number == libc::SIGHUP;
+        if ENDING.contains(&number) && !(may_be_ignored && Inherited::at_start().ignores(number)) {
+            state.end_wanted = true;
+            shared.changed.notify_all();
+        }
+        return;
+    }
     if !matches!(state.phase, Phase::Running) {
         return;
     }
@@ -187,6 +208,28 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
         }
     }
     state.stop_with_main();
+}
+
+/// Lets `wake_up` interrupt the waits of the calling thread.
+pub(super) fn let_wake_up() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: a zeroed action with a handler is valid, and this handler does nothing; the set is filled before it is
+    // used.
+    unsafe {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        libc::sigaction(WAKE_UP, &raw const action, std::ptr::null_mut());
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), WAKE_UP);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Interrupts the wait of a thread of this process that has called `let_wake_up`, if it waits.
+pub(super) fn wake_up(thread: i32) {
+    // SAFETY: a plain system call.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, WAKE_UP) };
 }
 
 fn leads_session() -> bool {

@@ -6,6 +6,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An event of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +36,10 @@ pub(crate) struct Pending {
 const WAIT_OPTIONS: i32 = libc::__WALL | libc::__WNOTHREAD;
 
 /// Blocks until a traced thread has an event, and does not take it. While a thread's end is not taken, its id names no
-/// other thread. `None` when this thread traces no thread any more.
-pub(crate) fn await_event() -> io::Result<Option<Pending>> {
-    loop {
+/// other thread. `None` when this thread traces no thread any more, or shall trace none: when a signal arrives after
+/// `stop` was set.
+pub(crate) fn await_event(stop: &AtomicBool) -> io::Result<Option<Pending>> {
+    while !stop.load(Ordering::Acquire) {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | WAIT_OPTIONS;
         // SAFETY: the call writes the structure that it is given; a zeroed one is valid.
@@ -61,6 +63,7 @@ pub(crate) fn await_event() -> io::Result<Option<Pending>> {
             _ => return Err(error),
         }
     }
+    Ok(None)
 }
 
 /// Takes the event of `thread`; `None` when there is none any more, because a kill came in between.

@@ -1,34 +1,71 @@
 //! The thread that follows the program.
 //!
-//! 1. It forks the program's first process, attaches to it and lets it execute. From then on the kernel attaches to
-//!    each thread and process that the program creates, and stops it before its first instruction.
+//! 1. It forks the program's first process, attaches to it and lets it execute; or it attaches to a running process
+//!    (`seize`). From then on the kernel attaches to each thread and process that the program creates, and stops it
+//!    before its first instruction.
 //! 2. It blocks until one of them has an event, locks the program, takes the event, updates the program, and resumes
 //!    the thread. In between it costs nothing.
 //! 3. When the main process has ended, or pinfold has to detach, it stops each remaining thread, restores its original
-//!    mask, and detaches from it.
+//!    mask, and detaches from it. A process that ran before runs on undisturbed: the tracer ends without stopping any
+//!    thread, and then masks are restored by the journal.
 //!
 //! Limits: a thread that is created with `CLONE_UNTRACED` is not followed. A program that traces others (a debugger)
 //! cannot trace a followed one. Each signal for the program costs two switches to this thread. If pinfold detaches from
 //! a thread during one of the few system calls that the kernel does not restart after a stop (`epoll_wait`,
 //! `sigtimedwait`; see signal(7)), the call returns EINTR, as after SIGSTOP and SIGCONT.
 
+use super::attach::RunningProcess;
 use super::exec::{Prepared, Unborn};
+use super::seize::seize;
+use super::signals;
 use super::trace::{self, Event};
 use super::{LaunchError, Phase, Shared, State};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Runs the program of `prepared` and follows it until no task of it is followed any more.
 pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
-    let mut unborn = match start(prepared, kill_with_us) {
-        Ok(unborn) => unborn,
-        Err(error) => return shared.change(|state| state.phase = Phase::Failed(error)),
-    };
-    shared.lock().main = unborn.process;
+    match start(prepared, kill_with_us) {
+        Ok(mut unborn) => {
+            shared.lock().main = unborn.process;
+            follow_events(shared, Some((prepared, &mut unborn)));
+        }
+        Err(error) => shared.change(|state| state.phase = Phase::Failed(error.into())),
+    }
+}
+
+/// Attaches to a running process and follows it until it ends, or until `Running::let_go` asks for the end. Then this
+/// thread ends, and with it the kernel detaches from all tasks without stopping them.
+pub(super) fn attach(shared: &Shared, process: &RunningProcess) {
+    signals::let_wake_up();
+    // SAFETY: a plain system call.
+    shared.tracer.store(unsafe { libc::gettid() }, Ordering::Release);
+    match seize(process) {
+        Ok(seized) => {
+            shared.change(|state| {
+                state.main = process.number();
+                state.began = Some(Instant::now());
+                state.phase = Phase::Running;
+                for note in seized.notes {
+                    state.program.note(note);
+                }
+                for task in seized.tasks {
+                    state.program.adopt(task);
+                }
+            });
+            follow_events(shared, None);
+        }
+        Err(error) => shared.change(|state| state.phase = Phase::Failed(error.into())),
+    }
+}
+
+/// Follows the tasks to their end. `starting` is the main process before its exec.
+fn follow_events(shared: &Shared, mut starting: Option<(&Prepared, &mut Unborn)>) {
     loop {
-        let pending = match trace::await_event() {
+        let pending = match trace::await_event(&shared.stop) {
             Ok(Some(pending)) => pending,
             Ok(None) => break,
-            Err(error) => return shared.change(|state| state.phase = Phase::Failed(LaunchError::Wait(error))),
+            Err(error) => return shared.change(|state| state.phase = Phase::Failed(LaunchError::Wait(error).into())),
         };
         // The end of a process, and of an unknown one, waits until its number is not in use.
         let number_goes = pending.end
@@ -49,8 +86,11 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             // A kill came after the stop was seen.
             state.program.end(pending.thread);
         }
-        if matches!(state.phase, Phase::Starting) && pending.thread == unborn.process {
-            before_exec(&mut state, &mut unborn, prepared, event);
+        if matches!(state.phase, Phase::Starting)
+            && let Some((prepared, unborn)) = &mut starting
+            && pending.thread == unborn.process
+        {
+            before_exec(&mut state, unborn, prepared, event);
             shared.changed.notify_all();
             continue;
         }
@@ -60,7 +100,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             // A waiting thread has to wake up earlier than planned.
             shared.changed.notify_all();
         }
-        if matches!(state.phase, Phase::Leaving(_)) && state.program.is_empty() {
+        if matches!(state.phase, Phase::Leaving(_)) && (state.attached || state.program.is_empty()) {
             break;
         }
     }
@@ -102,7 +142,7 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
         }
         Event::Ended(status) => {
             state.phase = match unborn.failure() {
-                Some(failure) => Phase::Failed(prepared.explain(failure)),
+                Some(failure) => Phase::Failed(prepared.explain(failure).into()),
                 None => Phase::Over(Some(status)),
             };
         }
@@ -115,7 +155,9 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
 fn handle(state: &mut State, thread: i32, event: Event) {
     match event {
         Event::Ended(status) => {
-            if thread == state.main {
+            if thread == state.main && state.attached {
+                state.phase = Phase::Leaving(Some(status));
+            } else if thread == state.main {
                 part(state, Some(status));
             }
             return;

@@ -54,6 +54,18 @@ pub enum UserError {
 }
 
 impl Users {
+    /// A user in messages: the number, and the name where the file of the machine's own users has it.
+    pub fn shown(&self, number: u32) -> String {
+        let bytes = fs::read(&self.passwd).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let name = text.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (digits::decimal(fields.nth(1)?) == Some(number)).then_some(name)
+        });
+        name.map_or_else(|| number.to_string(), |name| format!("{name} ({number})"))
+    }
+
     /// The number of the user of this name.
     pub fn number(&self, name: &str) -> Result<u32, UserError> {
         let unknown = || UserError::Unknown(name.to_owned());
@@ -147,6 +159,12 @@ mod tests {
 
     fn refusal(users: &Users, name: &str) -> String {
         users.number(name).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_user_is_shown_by_name_where_the_machine_has_it() {
+        let (_root, users) = users("exit 1");
+        assert_eq!([users.shown(1001), users.shown(7)], ["anna (1001)", "7"]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub(crate) fn run(launch: Launch) -> (i32, Sample) {
 pub(crate) fn end(machine: &mut LinuxMachine) -> i32 {
     match machine.wait(FOREVER).unwrap() {
         Wait::Ended(status) => status,
-        Wait::Elapsed => panic!("the program did not end"),
+        Wait::Elapsed | Wait::Left => panic!("the program did not end"),
     }
 }
 

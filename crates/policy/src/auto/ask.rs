@@ -7,6 +7,7 @@ use crate::classify::{self, FEATURES, OF_MACHINE, Strategy, Unknown, observe};
 use crate::observed::observed;
 use pinfold_core::{
     Finding, ForecastCode, Observed, Pinning, ProposerCode, PuSet, Reason, Sample, SampleCode, TaskId, Topology,
+    map_over_nodes,
 };
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ impl Auto {
         proposed.extend(proposals::of_counts(value, topology, self.threads));
         if self.options.model.is_some()
             && self.observer.is_some()
-            && let Some(pinning) = classify::pinning(topology, self.threads, Strategy::DEFAULT)
+            && let Some(pinning) = map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads)
         {
             proposed.push(Proposal {
                 pinning,
@@ -81,7 +82,7 @@ impl Auto {
 
     /// The position of a strategy's placement among the candidates; one that there cannot be where it is not among them.
     pub(super) fn position_of(&self, strategy: Strategy, topology: &Topology) -> usize {
-        let pinning = classify::pinning(topology, self.threads, strategy);
+        let pinning = map_over_nodes(topology, self.threads, strategy.threads);
         let place = Place { pinning, pages: None };
         let found = self.search.candidates.iter().position(|one| one.place == place);
         found.unwrap_or(usize::MAX)
@@ -127,7 +128,7 @@ impl Auto {
         for strategy in wanted {
             let gain = said.strategies.iter().position(|one| *one == strategy);
             let gain = gain.map(|place| (-said.logs[place]).exp() - 1.0);
-            let Some(pinning) = classify::pinning(topology, self.threads, strategy) else {
+            let Some(pinning) = map_over_nodes(topology, self.threads, strategy.threads) else {
                 continue;
             };
             let place = Place {

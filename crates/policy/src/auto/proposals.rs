@@ -5,10 +5,10 @@
 //! program's own counts suggest, then the placements of the topology that differ most.
 
 use crate::candidates;
-use crate::fixed::placed;
 use crate::observed::verdict;
 use crate::rules::Rules;
 use pinfold_core::hint::AffinityHint;
+use pinfold_core::placement::NamedPlacement;
 use pinfold_core::{Observed, Pinning, ProposerCode, Topology};
 
 /// The placements of the topology.
@@ -45,7 +45,7 @@ pub(super) fn of_rules(
     let verdict = verdict(rules, observed, threads);
     let hint: AffinityHint = verdict.outcome.class.parse().ok()?;
     let proposal = Proposal {
-        pinning: placed(hint, topology, threads),
+        pinning: NamedPlacement::Hint(hint).pinning(topology, threads),
         by: ProposerCode::Hints,
         gain: None,
         why: format!("learned rules ask for hint {hint}: {verdict}"),

@@ -17,7 +17,7 @@ pub use features::{FEATURES, Feature, MachinePeaks, OF_MACHINE, observe};
 pub use file::PlacementModelError;
 pub use model::{PlacementModel, Prediction, Unknown};
 pub use policy::{Classify, ClassifyOptions};
-pub(crate) use policy::{forecasts, pinning, verdict};
+pub(crate) use policy::{forecasts, verdict};
 
 use pinfold_core::ThreadMap;
 use serde::{Deserialize, Serialize};

@@ -32,7 +32,7 @@ use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
     Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, ForecastCode, Metric, NoteCode, Observed,
-    PageMapping, Pinning, PuSet, Sample, StrategyForecast, Topology, map_threads,
+    PageMapping, Pinning, PuSet, Sample, StrategyForecast, Topology, map_over_nodes,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -379,7 +379,7 @@ impl Classify {
     }
 
     fn place(&mut self, topology: &Topology, strategy: Option<Strategy>) {
-        self.pinning = strategy.and_then(|strategy| pinning(topology, self.threads, strategy));
+        self.pinning = strategy.and_then(|strategy| map_over_nodes(topology, self.threads, strategy.threads));
         self.pages = match strategy.map(|strategy| strategy.pages) {
             Some(Pages::Interleave) => Some(PageMapping::Interleave),
             // A program whose pages were never moved keeps the policy that it has.
@@ -391,7 +391,7 @@ impl Classify {
         let pinnings = self
             .candidates
             .iter()
-            .map(|&(strategy, _)| pinning(topology, self.threads, strategy?));
+            .map(|&(strategy, _)| map_over_nodes(topology, self.threads, strategy?.threads));
         Finding::CandidatesChosen {
             threads: self.threads,
             pinnings: pinnings.collect(),
@@ -489,13 +489,4 @@ pub(crate) fn forecasts(said: &Prediction) -> Vec<StrategyForecast> {
 /// The name of a candidate.
 fn name(strategy: Option<Strategy>) -> String {
     strategy.map_or_else(|| "unpinned".to_owned(), |strategy| strategy.to_string())
-}
-
-/// The pinning of a strategy, over as many nodes as there are threads for.
-pub(crate) fn pinning(topology: &Topology, threads: usize, strategy: Strategy) -> Option<Pinning> {
-    let nodes = topology.nodes().iter().filter(|node| {
-        let allowed = topology.allowed_pus();
-        node.pus.iter().any(|pu| allowed.contains(pu))
-    });
-    map_threads(topology, threads, nodes.count().min(threads), strategy.threads)
 }

@@ -209,9 +209,13 @@ impl RecordBuilder {
                 candidate,
                 rate,
                 spread,
+                error,
                 measured,
                 dropped,
-            } => self.probed(candidate, rate, spread, measured, dropped),
+            } => {
+                self.record.search.candidates[candidate].error = error;
+                self.probed(candidate, rate, spread, measured, dropped);
+            }
             Finding::Chosen {
                 candidate,
                 gain_over_first,
@@ -339,10 +343,10 @@ impl RecordBuilder {
         self.record.search.candidates_why = why;
     }
 
-    /// The program has ended with this exit status.
-    pub(crate) fn ended(&mut self, at: Duration, exit_status: i32) {
+    /// The run is over: the program has ended with this exit status, or runs on.
+    pub(crate) fn ended(&mut self, at: Duration, exit_status: Option<i32>) {
         self.record.program.ran = Some(at.as_secs_f64());
-        self.record.program.exit_status = Some(exit_status);
+        self.record.program.exit_status = exit_status;
     }
 }
 
@@ -352,6 +356,7 @@ fn candidate(pus: Option<Pinning>) -> Candidate {
         pus,
         rate: None,
         spread: None,
+        error: None,
         measured: None,
         dropped: false,
         metrics: vec![],

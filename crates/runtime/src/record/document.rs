@@ -19,6 +19,9 @@ pub struct RunDocument {
     pub pinfold: String,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// The process that ran before and that pinfold attached to; absent where pinfold started the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached: Option<i32>,
     /// The machine in one line.
     pub topology: String,
     /// The PUs that the run could use, as a CPU list.

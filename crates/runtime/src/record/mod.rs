@@ -6,10 +6,12 @@
 mod builder;
 mod document;
 mod explanation;
+mod gain;
 mod timeline;
 
 pub use builder::RecordBuilder;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
+pub use gain::Gain;
 pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline, of_every_second_point};
 
 use crate::MetricRate;
@@ -195,9 +197,10 @@ pub struct ProgramRecord {
     pub ended_early: Option<EndedEarly>,
     /// The number of tasks that the program had, threads and processes together.
     pub tasks: u64,
-    /// How long the program ran; `None` while it does.
+    /// How long the program ran, or was attached to; `None` during the run.
     pub ran: Option<f64>,
-    /// The exit status of the program, or 128 plus the number of the signal; `None` while it runs.
+    /// The exit status of the program, or 128 plus the number of the signal; `None` while it runs, also after the run
+    /// of an attached program.
     pub exit_status: Option<i32>,
 }
 
@@ -237,6 +240,9 @@ pub struct Candidate {
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
     pub spread: Option<f64>,
+    /// The standard error of the average rate; `None` where there were too few readings, and in older files.
+    #[serde(default)]
+    pub error: Option<f64>,
     /// The time for which it was measured.
     pub measured: Option<f64>,
     /// Whether it was dropped early, because it had lost.

@@ -102,8 +102,8 @@ impl Recorder for Log {
         self.findings.push((at.as_secs_f64(), finding.clone()));
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32, _record: &Record) {
-        self.ended = Some((at.as_secs_f64(), exit_status));
+    fn ended(&mut self, at: Duration, exit_status: Option<i32>, _record: &Record) {
+        self.ended = exit_status.map(|exit_status| (at.as_secs_f64(), exit_status));
     }
 }
 
@@ -195,7 +195,9 @@ pub(crate) fn run_policy(text: &str, policy: &mut impl Policy) -> (Log, Record) 
 /// Runs any policy on a scripted machine.
 pub(crate) fn run_on(mut machine: Scripted, policy: &mut impl Policy) -> (Log, Record) {
     let (mut log, mut builder) = (Log::default(), RecordBuilder::new(&machine, policy.name()));
-    let exit_status = pinfold_runtime::run(&mut machine, policy, &mut builder, &mut log).unwrap();
+    let exit_status = pinfold_runtime::run(&mut machine, policy, &mut builder, &mut log)
+        .unwrap()
+        .unwrap();
     let record = builder.finish();
     assert_reads_back(&record);
     assert_eq!(log.ended, Some((machine.now().as_secs_f64(), exit_status)));

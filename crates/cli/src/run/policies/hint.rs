@@ -1,9 +1,9 @@
 //! `--policy hint:SLP`: the placement of an affinity hint for the whole run.
 
-use super::{Built, Initial, Parameter, PolicyEntry, PolicyRequest, Prepared};
+use super::{Parameter, PolicyEntry, PolicyRequest, Prepared, named};
 use anyhow::Result;
 use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
-use pinfold_policy::Kept;
+use pinfold_core::placement::NamedPlacement;
 
 pub(super) struct Hint;
 
@@ -20,8 +20,7 @@ impl PolicyEntry for Hint {
     }
 
     fn about(&self) -> &'static str {
-        "keeps the placement of an affinity hint (three letters, such as slp for packed and SLP for distributed), as `pinfold \
-         placements --hint` shows it"
+        "keeps the placement of an affinity hint (three letters, such as SlP), as `pinfold placements --hint` shows it"
     }
 
     fn explained(&self) -> &'static str {
@@ -35,17 +34,8 @@ impl PolicyEntry for Hint {
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let hint = parse(request.parameter.unwrap_or_default())?;
         Ok(Prepared::new(move |setting| {
-            let kept = Kept::Hint {
-                hint,
-                threads: setting.common.threads,
-            };
-            Ok(Built {
-                initial: kept.first_pinning(setting.topology).map(|pinning| Initial {
-                    pinning,
-                    why: format!("--policy hint:{hint} asks for it"),
-                }),
-                ..Built::new(setting.common.keep(kept))
-            })
+            let why = format!("--policy hint:{hint} asks for it");
+            Ok(named::kept(setting, "hint", NamedPlacement::Hint(hint), &why))
         }))
     }
 }

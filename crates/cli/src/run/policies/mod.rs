@@ -16,6 +16,7 @@ mod classify;
 mod fixed;
 mod hint;
 mod hints;
+mod named;
 mod none;
 mod react;
 mod sam;
@@ -24,6 +25,8 @@ mod toy;
 
 use super::place::Where;
 use anyhow::{Result, bail};
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use pinfold_core::{Finding, Metric, Pinning, PuSet, Topology};
@@ -31,7 +34,7 @@ use pinfold_linux::counters::Request;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -46,6 +49,12 @@ const POLICIES: &[&dyn PolicyEntry] = &[
     &sam::Sam,
     &fixed::Fixed,
     &hint::Hint,
+    &named::PACKED,
+    &named::DISTRIBUTED,
+    &named::CLOSE,
+    &named::SPREAD,
+    &named::COMPACT,
+    &named::SCATTER,
     &none::None,
     #[cfg(test)]
     &toy::Toy,
@@ -83,6 +92,11 @@ pub(super) trait PolicyEntry: Sync {
     /// Whether the policy places threads. If not, a program may bind its own.
     fn places_threads(&self) -> bool {
         true
+    }
+
+    /// Whether it needs the agent inside the program, which only a program has that pinfold starts.
+    fn needs_agent(&self) -> bool {
+        false
     }
 
     /// Whether this value of `--metric` names events for the policy, and not what pinnings are compared by.
@@ -320,6 +334,14 @@ pub(super) struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
+    pub(super) fn name(&self) -> &'static str {
+        self.entry.name()
+    }
+
+    pub(super) fn needs_agent(&self) -> bool {
+        self.entry.needs_agent()
+    }
+
     pub(super) fn places_threads(&self) -> bool {
         self.entry.places_threads()
     }
@@ -364,7 +386,7 @@ impl clap::Args for Arguments {
             .long("policy")
             .value_name("POLICY")
             .default_value(POLICIES[0].name())
-            .value_parser(parse)
+            .value_parser(PolicyParser)
             .help(help());
         let command = POLICIES
             .iter()
@@ -392,12 +414,38 @@ impl FromArgMatches for Arguments {
     }
 }
 
+/// What `--policy` takes to list the policies.
+const LIST: &str = "help";
+
 fn help() -> String {
-    let policies: Vec<String> = POLICIES
+    format!("Who decides where threads run; `{LIST}` lists them alone:\n{}", list())
+}
+
+/// A line for each policy.
+fn list() -> String {
+    let lines = POLICIES
         .iter()
-        .map(|entry| format!("{} {}", written(*entry), entry.about()))
-        .collect();
-    format!("Who decides where threads run: {}", policies.join("; "))
+        .map(|entry| format!("- {} {}", written(*entry), entry.about()));
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+/// Parses the value of `--policy`. A request for the list is answered at once, as `--help` is.
+#[derive(Clone)]
+struct PolicyParser;
+
+impl TypedValueParser for PolicyParser {
+    type Value = Selection;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<Selection, clap::Error> {
+        if value == LIST {
+            let lists = Command::new(LIST).override_help(list());
+            return Err(lists.try_get_matches_from([LIST, "--help"]).err().unwrap_or_else(|| {
+                // A command always answers --help.
+                clap::Error::new(ErrorKind::DisplayHelp)
+            }));
+        }
+        (parse as fn(&str) -> Result<Selection, String>).parse_ref(command, argument, value)
+    }
 }
 
 /// How a policy is written on the command line.
@@ -425,7 +473,16 @@ fn parse(text: &str) -> Result<Selection, String> {
         }
         _ => {
             let names: Vec<String> = POLICIES.iter().map(|entry| written(*entry)).collect();
-            Err(format!("there are {}", names.join(", ")))
+            let near: Vec<&str> = POLICIES
+                .iter()
+                .map(|entry| entry.name())
+                .filter(|near| *near != name && strsim::damerau_levenshtein(near, name) <= 2)
+                .collect();
+            let guess = match near.as_slice() {
+                [] => String::new(),
+                near => format!("did you mean {}? ", near.join(" or ")),
+            };
+            Err(format!("{guess}there are {}", names.join(", ")))
         }
     }
 }

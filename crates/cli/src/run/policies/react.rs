@@ -43,6 +43,10 @@ impl PolicyEntry for React {
         Flags::augment_args(command)
     }
 
+    fn needs_agent(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
         let Some(file) = flags.react_model else {

@@ -175,10 +175,33 @@ fn an_unknown_policy_is_answered_with_all_there_are() {
             .unwrap()
             .to_string();
         assert!(
-            error.contains("there are autopin, hints, classify, react, sam, fixed, hint:SLP, none, toy"),
+            error.contains(
+                "there are autopin, hints, classify, react, sam, fixed, hint:SLP, packed, distributed, close, spread, compact, \
+                 scatter, none, toy"
+            ),
             "{error}"
         );
     }
+}
+
+#[test]
+fn an_unknown_policy_is_answered_with_those_that_resemble_it() {
+    let error = |name: &str| Cli::try_parse_from(["run", "--policy", name]).err().unwrap();
+    assert!(error("spred").to_string().contains("did you mean spread?"));
+    assert!(error("hint").to_string().contains("did you mean hints?"));
+    assert!(!error("everything").to_string().contains("did you mean"));
+}
+
+#[test]
+fn the_policies_are_listed_on_request_and_no_command_is_needed() {
+    let answer = Cli::try_parse_from(["run", "--policy", "help"]).err().unwrap();
+    assert_eq!(answer.kind(), clap::error::ErrorKind::DisplayHelp);
+    let text = answer.to_string();
+    assert_eq!(text.lines().count(), POLICIES.len(), "{text}");
+    assert!(
+        text.contains("- packed ") && text.contains("the same as hint:slp"),
+        "{text}"
+    );
 }
 
 #[test]

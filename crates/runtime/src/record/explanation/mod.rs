@@ -50,6 +50,7 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
         proposals::explain(record, record.earlier_searches.len(), &mut text);
     }
     record.afterwards(&mut text);
+    document.ending(&mut text);
     text
 }
 
@@ -93,8 +94,32 @@ impl RunDocument {
             "ran on"
         };
         let _ = writeln!(text, "{program} {where_} {machine}.");
+        if let Some(process) = self.attached {
+            let _ = writeln!(
+                text,
+                "It ran before, as process {process}, and pinfold attached to it: times are counted from there."
+            );
+        }
         let does = does.map_or_else(String::new, |does| format!(", which {does}"));
         let _ = writeln!(text, "Policy: `{}`{does}.", self.record.policy);
+    }
+
+    /// How the run ended.
+    fn ending(&self, text: &mut String) {
+        let Some(ran) = self.record.program.ran else { return };
+        let ran = number(ran);
+        let did = match (self.attached, self.record.simulated) {
+            (Some(_), _) => "was followed for",
+            (None, true) => "would have run",
+            (None, false) => "ran",
+        };
+        let _ = match self.record.program.exit_status {
+            Some(status) => writeln!(text, "The program {did} {ran} s and ended with status {status}."),
+            None => writeln!(
+                text,
+                "The program {did} {ran} s. Then pinfold let it go, and it ran on."
+            ),
+        };
     }
 }
 
@@ -158,14 +183,6 @@ impl Record {
         }
         for note in &self.notes {
             let _ = writeln!(text, "At {} s: {}", number(note.at), note.text);
-        }
-        if let (Some(ran), Some(status)) = (self.program.ran, self.program.exit_status) {
-            let _ = writeln!(
-                text,
-                "The program {} {} s and ended with status {status}.",
-                if self.simulated { "would have run" } else { "ran" },
-                number(ran)
-            );
         }
     }
 }

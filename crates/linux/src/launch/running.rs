@@ -1,0 +1,226 @@
+//! A followed program, and the threads that follow it: starting them, and their end.
+
+use super::counting::Counting;
+use super::exec::Prepared;
+use super::signals::{Blocked, Forwarder, wake_up};
+use super::{Attach, AttachError, FollowError, Launch, LaunchError, Phase, Program, ProgramPages, Shared, State};
+use super::{inherited, tracer};
+use crate::affinity::CpuMask;
+use crate::journal::Journal;
+use pinfold_core::{Applied, Metric, Refusal, RefusalCode};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The interval at which a tracer that shall end is woken up, until it has ended.
+const WAKING: Duration = Duration::from_millis(1);
+
+/// A followed program, and the threads that follow it.
+pub(crate) struct Running {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) pages: ProgramPages,
+    /// When to let an attached program go.
+    pub(crate) until: Option<Instant>,
+    outlive: bool,
+    tracer: Option<JoinHandle<()>>,
+    forwarder: Option<Forwarder>,
+    /// Unblocked last, when the forwarder has ended: fields are dropped in this order.
+    _blocked: Blocked,
+}
+
+/// An error of a resource of pinfold itself.
+fn resource(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
+    move |error| LaunchError::Resource { what, error }
+}
+
+impl Running {
+    /// Starts the program; returns after its exec.
+    pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
+        let own = CpuMask::of_thread(0).map_err(resource("without knowing the allowed PUs"))?;
+        let allowed = CpuMask::from(launch.topology.allowed_pus());
+        let mask: CpuMask = own.pus().filter(|&pu| allowed.contains(pu)).collect();
+        if mask.words().is_empty() {
+            return Err(LaunchError::NoPu {
+                topology: launch.topology.allowed_pus().clone(),
+                own: own.to_set(),
+            });
+        }
+        let environment = std::env::vars_os()
+            .filter(|(name, _)| {
+                !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
+            })
+            .chain(launch.environment.iter().cloned());
+        let prepared = Prepared::new(&launch.command, environment, mask.clone(), launch.pages.policy)?;
+
+        // Its guard is forked first, so that it is a copy of a process with as few threads as possible.
+        let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
+        let blocked = Blocked::new();
+        let program = Program::new(
+            mask,
+            launch.initial,
+            launch.grace,
+            launch.skipped,
+            Counting::new(launch.plan, launch.channel),
+            journal,
+            launch.regions,
+        );
+        let kill_with_us = !launch.outlive;
+        let state = State::new(program, launch.keep_pinned, false);
+        let follow = move |shared: &Shared| tracer::follow(shared, &prepared, kill_with_us);
+        let running = Self::follow(state, ProgramPages::new(launch.pages), blocked, follow);
+        let mut running = running.map_err(|error| match error {
+            FollowError::Launch(error) => error,
+            FollowError::Attach(error) => LaunchError::Attach(io::Error::other(error)),
+        })?;
+        running.outlive = launch.outlive;
+        Ok(running)
+    }
+
+    /// Attaches to a running process; returns when all its threads are followed.
+    pub(crate) fn attach(attach: Attach) -> Result<Self, AttachError> {
+        let journal = Journal::begin(&attach.journal)?;
+        let blocked = Blocked::new();
+        let program = Program::new(
+            CpuMask::from(attach.topology.allowed_pus()),
+            attach.initial,
+            attach.grace,
+            attach.skipped,
+            Counting::new(attach.plan, None),
+            Some(journal),
+            None,
+        );
+        let state = State::new(program, false, true);
+        let process = attach.process;
+        let follow = move |shared: &Shared| tracer::attach(shared, &process);
+        let running = Self::follow(state, ProgramPages::new(attach.pages), blocked, follow);
+        let mut running = running.map_err(|error| match error {
+            FollowError::Attach(error) => error,
+            FollowError::Launch(LaunchError::Resource { what, error }) => AttachError::Resource { what, error },
+            FollowError::Launch(error) => AttachError::Wait(io::Error::other(error)),
+        })?;
+        running.until = attach.lasts.and_then(|lasts| Instant::now().checked_add(lasts));
+        Ok(running)
+    }
+
+    /// Starts the threads that follow a program; returns when it runs and is followed.
+    fn follow(
+        state: State,
+        pages: ProgramPages,
+        blocked: Blocked,
+        follow: impl FnOnce(&Shared) + Send + 'static,
+    ) -> Result<Self, FollowError> {
+        inherited::raise_open_files();
+        let metrics = state.program.metrics().to_vec();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            reaping: Mutex::new(()),
+            stop: AtomicBool::new(false),
+            tracer: AtomicI32::new(0),
+        });
+        let tracer = std::thread::Builder::new()
+            .name("tracer".into())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || follow(&shared)
+            })
+            .map_err(resource("a thread"))?;
+
+        let mut state = shared.lock();
+        while matches!(state.phase, Phase::Starting) {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Phase::Failed(_) = state.phase
+            && let Phase::Failed(error) = std::mem::replace(&mut state.phase, Phase::Over(None))
+        {
+            drop(state);
+            // With its end the kernel detaches from what was attached to before the failure.
+            let _ = tracer.join();
+            return Err(error);
+        }
+        drop(state);
+        let mut running = Self {
+            shared,
+            metrics,
+            pages,
+            until: None,
+            outlive: false,
+            tracer: Some(tracer),
+            forwarder: None,
+            _blocked: blocked,
+        };
+        let forwarder = Forwarder::start(Arc::clone(&running.shared)).map_err(resource("a thread"))?;
+        running.forwarder = Some(forwarder);
+        Ok(running)
+    }
+
+    /// Lets an attached program go, and rolls all changes back. Pages go back to where they were while the program is
+    /// still followed, which another signal interrupts. Nothing happens to a program that was launched, or a second
+    /// time.
+    pub(crate) fn let_go(&mut self) -> Applied {
+        let mut applied = Applied::default();
+        let followed = {
+            let mut state = self.shared.lock();
+            if !state.attached || self.tracer.is_none() {
+                return applied;
+            }
+            state.end_wanted = false;
+            matches!(state.phase, Phase::Running)
+        };
+        if followed {
+            self.pages.all_back(&self.shared, &mut applied);
+        }
+        self.stop_following();
+        let problems = self.shared.lock().program.give_back();
+        applied.refused.extend(
+            problems
+                .into_iter()
+                .map(|why| Refusal::of_machine(RefusalCode::Task, why)),
+        );
+        applied
+    }
+
+    /// Ends the tracer. The kernel detaches from its tasks without stopping them.
+    fn stop_following(&mut self) {
+        let Some(tracer) = self.tracer.take() else {
+            return;
+        };
+        self.shared.stop.store(true, Ordering::Release);
+        // A signal that comes before the tracer waits is lost, so it is repeated.
+        while !tracer.is_finished() {
+            wake_up(self.shared.tracer.load(Ordering::Acquire));
+            std::thread::sleep(WAKING);
+        }
+        let _ = tracer.join();
+    }
+}
+
+/// Dropping a running program ends it; with `outlive` it continues. A program that ran before is let go.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.let_go();
+        let mut state = self.shared.lock();
+        // This holds in each phase: the tasks do not end with the tracer.
+        state.program.apply_prefetchers(None);
+        if matches!(state.phase, Phase::Running) && !state.attached {
+            if self.outlive {
+                // The tracer detaches from each thread at its next event. The kernel detaches from the others, and
+                // does so without stopping them, when this process ends.
+                state.part();
+                state.phase = Phase::Leaving(None);
+                return;
+            }
+            for process in state.program.processes() {
+                // SAFETY: a plain system call; a live process in the table has not been reaped.
+                unsafe { libc::kill(process, libc::SIGKILL) };
+            }
+        }
+        drop(state);
+        if let Some(tracer) = self.tracer.take() {
+            let _ = tracer.join();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Attaches to all threads of a running process and of its descendants, as if they had been followed from their begin.
+//!
+//! 1. The threads of the process and of its descendants are listed, and each is seized. That does not stop it. From
+//!    then on the kernel attaches to what it creates, and stops that before its first instruction.
+//! 2. This is repeated until nothing new is found: a thread that is not seized yet may be creating others.
+//! 3. The mask of each thread is read. Nothing was changed until then.
+//!
+//! A descendant that may not be traced, or is in another PID namespace, is left alone with its own descendants. Of the
+//! process itself each thread must be seized, or none is.
+//!
+//! Limits: a kernel without `CONFIG_PROC_CHILDREN` does not show descendants that run already.
+
+use super::attach::{AttachError, ProcessName, RunningProcess, age};
+use super::trace;
+use crate::affinity::CpuMask;
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+/// A thread that is followed from now on.
+pub(super) struct SeizedTask {
+    pub(super) process: i32,
+    pub(super) thread: i32,
+    /// How long ago it began.
+    pub(super) age: Duration,
+    /// Its mask.
+    pub(super) mask: CpuMask,
+    start: u64,
+}
+
+/// The followed threads, the oldest first, and notes for the user.
+pub(super) struct Seized {
+    pub(super) tasks: Vec<SeizedTask>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Seizes the threads of `running` and of its descendants for the calling thread. After an error nothing is changed,
+/// and the end of the calling thread detaches from what was seized.
+pub(super) fn seize(running: &RunningProcess) -> Result<Seized, AttachError> {
+    let procfs = running.procfs();
+    let mut seen: BTreeSet<i32> = BTreeSet::new();
+    let mut seized = vec![];
+    let mut left_alone: BTreeSet<i32> = BTreeSet::new();
+    let mut notes = vec![];
+    loop {
+        let before = seen.len();
+        for process in procfs.family_without(running.number(), &left_alone) {
+            if process != running.number() && procfs.is_in_nested_namespace(process) {
+                notes.push(format!(
+                    "{} is left alone: it is in another PID namespace.",
+                    ProcessName::of(procfs, process)
+                ));
+                left_alone.insert(process);
+                continue;
+            }
+            for thread in procfs.threads(process) {
+                if !seen.insert(thread) {
+                    continue;
+                }
+                match trace::seize(thread, false) {
+                    Ok(()) => seized.push((process, thread)),
+                    Err(error) if is_no_refusal(running, process, thread, &error) => {}
+                    Err(error) if process == running.number() => return Err(running.not_traced(error)),
+                    Err(error) => {
+                        let name = ProcessName::of(procfs, process);
+                        notes.push(format!("{name} is left alone: it cannot be followed ({error})."));
+                        left_alone.insert(process);
+                        break;
+                    }
+                }
+            }
+        }
+        if seen.len() == before {
+            break;
+        }
+    }
+    if !running.is_there() {
+        return Err(AttachError::None(running.number()));
+    }
+    let mut tasks: Vec<SeizedTask> = seized
+        .into_iter()
+        .filter_map(|(process, thread)| {
+            let start = procfs.stat(process, thread)?.start;
+            Some(SeizedTask {
+                process,
+                thread,
+                age: age(start),
+                mask: CpuMask::of_thread(thread).ok()?,
+                start,
+            })
+        })
+        .collect();
+    // The first thread of a process is the oldest, also where its number is not the lowest.
+    tasks.sort_by_key(|task| (task.start, task.thread != task.process, task.thread));
+    Ok(Seized { tasks, notes })
+}
+
+/// Whether a thread that cannot be seized has ended, or is followed already because the kernel has attached to it.
+fn is_no_refusal(running: &RunningProcess, process: i32, thread: i32, error: &io::Error) -> bool {
+    let procfs = running.procfs();
+    let ended = || {
+        let stat = procfs.stat(process, thread);
+        stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
+    };
+    // SAFETY: a plain system call.
+    let own = unsafe { libc::gettid() };
+    error.raw_os_error() == Some(libc::ESRCH) || ended() || procfs.tracer(thread) == Some(own)
+}

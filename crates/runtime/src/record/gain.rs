@@ -1,0 +1,86 @@
+//! What a choice is worth, compared with the unpinned program.
+
+use super::{Candidate, Search};
+use std::fmt;
+
+/// How many times as fast one placement is as another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gain {
+    /// The ratio of the rates.
+    pub ratio: f64,
+    /// Its standard error; `None` where that of one of the rates is not known.
+    pub error: Option<f64>,
+}
+
+impl Gain {
+    /// That of `rate` over `baseline`, each a rate with its standard error; `None` for a baseline that is not positive.
+    /// To first order the relative variance of a ratio is the sum of the relative variances (NIST/SEMATECH e-Handbook
+    /// of Statistical Methods, 2.5.5.3).
+    pub fn new(rate: (f64, Option<f64>), baseline: (f64, Option<f64>)) -> Option<Self> {
+        if baseline.0 <= 0.0 || rate.0 < 0.0 {
+            return None;
+        }
+        let ratio = rate.0 / baseline.0;
+        let relative = |(rate, error): (f64, Option<f64>)| Some(error? / rate).filter(|share| share.is_finite());
+        let error = relative(rate)
+            .zip(relative(baseline))
+            .map(|(one, other)| ratio * one.hypot(other));
+        Some(Self { ratio, error })
+    }
+}
+
+/// `1.34 ± 0.02 times`, with a third decimal where the error would else be printed as zero.
+impl fmt::Display for Gain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(error) = self.error else {
+            return write!(f, "{:.2} times", self.ratio);
+        };
+        let decimals = if (0.0005..0.005).contains(&error) { 3 } else { 2 };
+        write!(f, "{:.decimals$} ± {error:.decimals$} times", self.ratio)
+    }
+}
+
+impl Search {
+    /// The gain of the chosen pinning over the unpinned program. `None` where no pinning was chosen, or where the
+    /// unpinned program was not measured in this search.
+    pub fn gain_over_unpinned(&self) -> Option<Gain> {
+        let measured = |candidate: &Candidate| Some((candidate.rate?, candidate.error));
+        let chosen = self.candidates.get(self.chosen.as_ref()?.candidate)?;
+        chosen.pus.as_ref()?;
+        Gain::new(measured(chosen)?, measured(self.unpinned()?)?)
+    }
+
+    /// The unpinned program among the candidates.
+    pub fn unpinned(&self) -> Option<&Candidate> {
+        self.candidates.iter().find(|candidate| candidate.pus.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(rate: (f64, Option<f64>), baseline: (f64, Option<f64>)) -> String {
+        Gain::new(rate, baseline).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_error_comes_from_both_rates() {
+        // sqrt(0.03^2 + 0.04^2) = 0.05 of 1.5.
+        let gain = Gain::new((150.0, Some(4.5)), (100.0, Some(4.0))).unwrap();
+        assert!((gain.error.unwrap() - 0.075).abs() < 1e-12, "{gain:?}");
+        assert_eq!(gain.to_string(), "1.50 ± 0.08 times");
+    }
+
+    #[test]
+    fn an_unknown_error_is_not_made_up() {
+        assert_eq!(text((134.0, Some(2.0)), (100.0, Some(1.0))), "1.34 ± 0.02 times");
+        assert_eq!(text((134.0, Some(0.1)), (100.0, Some(0.1))), "1.340 ± 0.002 times");
+        assert_eq!(text((134.0, None), (100.0, Some(0.1))), "1.34 times");
+    }
+
+    #[test]
+    fn there_is_no_gain_over_nothing() {
+        assert_eq!(Gain::new((1.0, None), (0.0, None)), None);
+    }
+}

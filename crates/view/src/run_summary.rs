@@ -1,0 +1,265 @@
+//! The summary at the end of a run: what ran, what was decided, and what it is worth.
+//!
+//! It uses the record, so it says nothing that `pinfold explain` could not explain. A gain is printed only where the
+//! unpinned program was measured in the same search.
+
+use crate::findings::{duration, name, rate_text};
+use pinfold_core::size_text;
+use pinfold_runtime::{Gain, Record};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What the record does not have.
+#[derive(Clone, Debug, Default)]
+pub struct Ending<'a> {
+    /// The program and its arguments; empty where a script stands for it.
+    pub command: &'a [String],
+    /// What stays pinned after the end of the run, in words; `None` for nothing.
+    pub left_pinned: Option<&'a str>,
+    /// The processor time of pinfold itself; `None` where the program was simulated.
+    pub cost: Option<Duration>,
+}
+
+/// The lines, the first without indentation.
+pub fn text(record: &Record, ending: &Ending<'_>) -> String {
+    let ran = record.program.ran.map(Duration::from_secs_f64).unwrap_or_default();
+    let mut text = match record.program.exit_status {
+        Some(status) => format!("the program ended with status {status} after {}", duration(ran)),
+        None => format!("the program was let go after {} and runs on", duration(ran)),
+    };
+    if !ending.command.is_empty() {
+        let _ = write!(text, ": {}", ending.command.join(" "));
+    }
+    let lines = [
+        ("threads", threads(record)),
+        ("metric", record.metric.as_ref().map(|metric| metric.name.clone())),
+        ("unpinned", unpinned(record)),
+        ("result", Some(result(record))),
+        ("afterwards", afterwards(record)),
+        ("pages", pages(record)),
+        ("left pinned", Some(ending.left_pinned.unwrap_or("nothing").to_owned())),
+        ("cost", ending.cost.map(|cost| cost_text(cost, ran))),
+    ];
+    for (name, value) in lines {
+        if let Some(value) = value {
+            let _ = write!(text, "\n  {name:<12} {value}");
+        }
+    }
+    text
+}
+
+fn threads(record: &Record) -> Option<String> {
+    let (ranked, tasks) = (record.search.threads?, record.program.tasks);
+    let working = match ranked {
+        1 => "1 that works".to_owned(),
+        _ => format!("{ranked} that work"),
+    };
+    Some(format!("{working}; {tasks} tasks in all"))
+}
+
+/// The rate of the unpinned program in the last search.
+fn unpinned(record: &Record) -> Option<String> {
+    let rate = record.search.unpinned()?.rate?;
+    Some(rate_text(record.metric.as_ref(), Some(rate)))
+}
+
+/// What was decided, and its gain.
+fn result(record: &Record) -> String {
+    if let Some(regions) = &record.by_policy.regions {
+        let gain = regions.gain.map(|gain| Gain {
+            ratio: gain + 1.0,
+            error: None,
+        });
+        return match gain {
+            Some(gain) => format!("parallel regions are {gain} as fast as before they were configured"),
+            None => "parallel regions were configured; not compared with unpinned".to_owned(),
+        };
+    }
+    let moves = record.by_policy.moves.len();
+    if moves > 0 {
+        return format!("{moves} moves of single threads; not compared with unpinned");
+    }
+    let search = &record.search;
+    let Some(chosen) = &search.chosen else {
+        return undecided(record);
+    };
+    let name = name(search, chosen.candidate);
+    if chosen.pus.is_none() {
+        let measured = search.candidates.iter().filter(|one| one.rate.is_some()).count();
+        return match measured {
+            0 | 1 => format!("{name}: nothing else was measured"),
+            _ => format!("{name}: no pinning was better"),
+        };
+    }
+    match (search.gain_over_unpinned(), chosen.rate) {
+        (Some(gain), _) => {
+            let rate = rate_text(record.metric.as_ref(), chosen.rate);
+            format!("{name}: {rate}, {gain} as fast as unpinned")
+        }
+        (None, Some(_)) => {
+            let rate = rate_text(record.metric.as_ref(), chosen.rate);
+            format!("{name}: {rate}; not compared with unpinned")
+        }
+        (None, None) => format!("{name}; not compared with unpinned"),
+    }
+}
+
+/// The result of a run that chose nothing.
+fn undecided(record: &Record) -> String {
+    let kept: Vec<_> = record.search.candidates.iter().collect();
+    match kept.as_slice() {
+        // Policies that keep one placement have it as the only candidate.
+        [only] if only.pus.is_some() && record.program.ended_early.is_none() => {
+            format!("{}; not compared with unpinned", name(&record.search, 0))
+        }
+        _ => "nothing was decided; not compared with unpinned".to_owned(),
+    }
+}
+
+/// The mean of the rate lines.
+fn afterwards(record: &Record) -> Option<String> {
+    let rates: Vec<f64> = record.rates.iter().filter_map(|line| line.rate).collect();
+    if rates.is_empty() {
+        return None;
+    }
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let lines = match rates.len() {
+        1 => "1 measurement".to_owned(),
+        number => format!("{number} measurements"),
+    };
+    Some(format!("{} in {lines}", rate_text(record.metric.as_ref(), Some(mean))))
+}
+
+fn pages(record: &Record) -> Option<String> {
+    let moves = record.pages.page_moves.iter().map(|timed| &timed.moves);
+    let bytes: u64 = moves.clone().map(|moves| moves.moved.bytes).sum();
+    let times = moves.filter(|moves| moves.moved.bytes > 0).count();
+    let noun = if times == 1 { "time" } else { "times" };
+    (bytes > 0).then(|| format!("{} moved, at {times} {noun}", size_text(bytes)))
+}
+
+fn cost_text(cost: Duration, ran: Duration) -> String {
+    let seconds = cost.as_secs_f64();
+    let share = 100.0 * seconds / ran.as_secs_f64().max(seconds).max(f64::MIN_POSITIVE);
+    format!(
+        "{} of processor time for pinfold itself, {share:.1} % of one CPU",
+        duration(cost)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{ChoiceCode, Pinning, PuId, Scope};
+    use pinfold_runtime::{Candidate, Chosen, MetricRecord, RateLine};
+
+    fn candidate(pus: Option<&[u32]>, rate: f64) -> Candidate {
+        let pus = pus.and_then(|pus| Pinning::new(pus.iter().copied().map(PuId).collect()));
+        Candidate {
+            pus,
+            rate: Some(rate),
+            spread: Some(0.1),
+            error: Some(rate / 100.0),
+            measured: Some(1.0),
+            dropped: false,
+            metrics: vec![],
+        }
+    }
+
+    /// A run of two candidates, of which this one was chosen.
+    fn record(first: Candidate, chosen: usize) -> Record {
+        let mut record = Record {
+            metric: Some(MetricRecord {
+                name: "regions".to_owned(),
+                unit: "region".to_owned(),
+                scope: Scope::Program,
+            }),
+            ..Record::default()
+        };
+        record.search.threads = Some(2);
+        record.search.candidates = vec![first, candidate(Some(&[0, 1]), 134.0)];
+        let one = record.search.candidates[chosen].clone();
+        record.search.chosen = Some(Chosen {
+            candidate: chosen,
+            pus: one.pus,
+            rate: one.rate,
+            spread: one.spread,
+            gain_over_first: Some(0.34),
+            gain_over_worst: Some(0.34),
+            at: 3.0,
+            code: ChoiceCode::HighestRate,
+            why: None,
+        });
+        record.program.tasks = 5;
+        record.program.ran = Some(10.0);
+        record.program.exit_status = Some(0);
+        record
+    }
+
+    #[test]
+    fn a_summary_has_the_gain_with_its_error() {
+        let mut record = record(candidate(None, 100.0), 1);
+        record.rates = vec![RateLine {
+            at: 4.0,
+            rate: Some(133.0),
+            spread: None,
+            metrics: vec![],
+        }];
+        let command = ["./solver".to_owned(), "data".to_owned()];
+        let shown = text(
+            &record,
+            &Ending {
+                command: &command,
+                left_pinned: None,
+                cost: Some(Duration::from_millis(50)),
+            },
+        );
+        let expected = "the program ended with status 0 after 10.0 s: ./solver data\n  \
+                        threads      2 that work; 5 tasks in all\n  \
+                        metric       regions\n  \
+                        unpinned     100.0 regions/s\n  \
+                        result       0,1: 134.0 regions/s, 1.34 ± 0.02 times as fast as unpinned\n  \
+                        afterwards   133.0 regions/s in 1 measurement\n  \
+                        left pinned  nothing\n  \
+                        cost         50 ms of processor time for pinfold itself, 0.5 % of one CPU";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn without_a_measured_baseline_there_is_no_gain() {
+        let unmeasured = Candidate {
+            rate: None,
+            ..candidate(None, 0.0)
+        };
+        for first in [unmeasured, candidate(Some(&[1, 0]), 100.0)] {
+            let shown = text(&record(first, 1), &Ending::default());
+            assert!(shown.contains("134.0 regions/s; not compared with unpinned"), "{shown}");
+            assert!(!shown.contains("as fast"), "{shown}");
+        }
+        let nothing = text(&Record::default(), &Ending::default());
+        assert!(
+            nothing.contains("nothing was decided; not compared with unpinned"),
+            "{nothing}"
+        );
+    }
+
+    #[test]
+    fn an_unpinned_choice_is_no_gain() {
+        let shown = text(&record(candidate(None, 100.0), 0), &Ending::default());
+        assert!(
+            shown.contains("result       unpinned: no pinning was better"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_runs_on_was_let_go() {
+        let mut record = record(candidate(None, 100.0), 1);
+        record.program.exit_status = None;
+        let shown = text(&record, &Ending::default());
+        assert!(
+            shown.starts_with("the program was let go after 10.0 s and runs on\n"),
+            "{shown}"
+        );
+    }
+}
