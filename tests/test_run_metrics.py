@@ -133,7 +133,7 @@ def test_a_program_without_metrics_stays_pinned_and_it_is_reported(
 def test_the_advice_for_a_program_too_short_for_a_search_is_printed(
     pinfold: Pinfold, workload: Callable[[str], Path]
 ) -> None:
-    run = pinfold.run("--", workload("stream"), "--seconds", "1.5", "--threads", "2")
+    run = pinfold.run("--policy", "autopin", "--", workload("stream"), "--seconds", "1.5", "--threads", "2")
     assert run.status == 0
     assert run.said("The program ended before a metric was chosen. It has 15.0s to initialise. Run it for longer") == 1
     assert run.said("or measure for shorter times: -t ") == 1

@@ -43,7 +43,7 @@ def summary(run: Run) -> dict[str, str]:
 
 
 def test_the_gain_over_unpinned_has_its_error(scripted: Callable[..., Run]) -> None:
-    run = scripted()
+    run = scripted("--policy", "autopin")
     assert run.json["candidates"][0]["pus"] is None
     assert run.json["candidates"][0]["error"] > 0
     found = re.search(r"([\d.]+) ± ([\d.]+) times as fast as unpinned", summary(run)["result"])

@@ -91,7 +91,7 @@ fn result(record: &Record) -> String {
             _ => format!("{name}: no pinning was better"),
         };
     }
-    match (search.gain_over_unpinned(), chosen.rate) {
+    match (record.gain_over_unpinned(), chosen.rate) {
         (Some(gain), _) => {
             let rate = rate_text(record.metric.as_ref(), chosen.rate);
             format!("{name}: {rate}, {gain} as fast as unpinned")

@@ -35,6 +35,10 @@ const REPEATS: u32 = 5;
 /// threads in a program that has run for longer.
 const SETTLE: f64 = 0.002;
 
+/// How many times as long the unpinned program settles: the operating system leaves threads for a while where they were
+/// pinned.
+const UNPINNED_SETTLES: u32 = 3;
+
 /// What the present window is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -350,8 +354,13 @@ impl Auto {
         self.next(topology, sample, findings);
     }
 
-    /// A line with the rate, now and then.
+    /// A line with the rate, now and then after the choice.
     fn report_line(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        if !self.search.chosen {
+            self.line.clear();
+            self.line_began = sample.at;
+            return;
+        }
         if sample.at < self.line_began + self.options.times.line {
             return;
         }
@@ -374,8 +383,17 @@ impl Auto {
         self.present = candidate;
     }
 
-    /// How long threads and caches settle after a change.
-    pub(super) fn settling(&self, at: Duration) -> Duration {
+    /// How long threads and caches settle after a change to this candidate.
+    pub(super) fn settling(&self, candidate: usize, at: Duration) -> Duration {
+        let settles = self.settles(at);
+        match self.search.candidates[candidate].place.pinning {
+            Some(_) => settles,
+            None => settles * UNPINNED_SETTLES,
+        }
+    }
+
+    /// How long threads and caches settle after they are pinned.
+    fn settles(&self, at: Duration) -> Duration {
         self.options.times.settle.max(at.mul_f64(SETTLE))
     }
 
@@ -383,7 +401,7 @@ impl Auto {
         self.step = Step::Settling {
             purpose,
             began: at,
-            lasts: self.settling(at),
+            lasts: self.settling(self.present, at),
         };
     }
 
@@ -431,7 +449,7 @@ impl Auto {
             .requested
             .configuration(place.pinning.as_ref(), place.pages, &self.working_tasks)
             .map(|mut configuration| {
-                configuration.following_within = Some(self.settling(now));
+                configuration.following_within = Some(self.settles(now));
                 configuration
             });
         Decision {

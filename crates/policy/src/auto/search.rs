@@ -93,7 +93,7 @@ impl Auto {
         let settles = if due == self.present {
             Duration::ZERO
         } else {
-            self.settling(sample.at)
+            self.settling(due, sample.at)
         };
         let expected = trial.expected(&self.search.noise);
         // The best one would run anyway.
@@ -180,7 +180,7 @@ impl Auto {
             return false;
         };
         let per_trial = (self.search.gained + HOPE) / f64::from(self.search.tried + 1);
-        let trial = (self.window + self.settling(sample.at)).as_secs_f64() * SCREENED as f64;
+        let trial = (self.window + self.settling(best, sample.at)).as_secs_f64() * SCREENED as f64;
         if per_trial * sample.at.as_secs_f64() < trial {
             return false;
         }
@@ -218,7 +218,7 @@ impl Auto {
         let Some(mut trial) = self.search.trial.take() else {
             return;
         };
-        let spent = self.window + self.settling(sample.at);
+        let spent = self.window + self.settling(self.present, sample.at);
         if self.present == self.position_of(Strategy::DEFAULT, topology) && !self.search.forecast {
             self.forecast(topology, sample, findings);
         }

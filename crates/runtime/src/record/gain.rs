@@ -1,6 +1,6 @@
 //! What a choice is worth, compared with the unpinned program.
 
-use super::{Candidate, Search};
+use super::{Candidate, Record, Search};
 use std::fmt;
 
 /// How many times as fast one placement is as another.
@@ -37,6 +37,27 @@ impl fmt::Display for Gain {
         };
         let decimals = if (0.0005..0.005).contains(&error) { 3 } else { 2 };
         write!(f, "{:.decimals$} ± {error:.decimals$} times", self.ratio)
+    }
+}
+
+impl Record {
+    /// The gain of the chosen pinning over the unpinned program: that of their last comparison in turns, or else of the
+    /// two rates. `None` as for a search.
+    pub fn gain_over_unpinned(&self) -> Option<Gain> {
+        let chosen = self.search.chosen.as_ref()?;
+        let unpinned = |place: usize| self.search.candidates.get(place).is_some_and(|one| one.pus.is_none());
+        let last = self.earlier_searches.len();
+        let mut comparisons = self.by_policy.comparisons.iter().rev();
+        let compared = comparisons
+            .find(|one| one.search == last && one.candidate == chosen.candidate && unpinned(one.with))
+            .and_then(|one| Some((one.gain?, one.error)));
+        match compared {
+            Some((gain, error)) if chosen.pus.is_some() => Some(Gain {
+                ratio: 1.0 + gain,
+                error,
+            }),
+            _ => self.search.gain_over_unpinned(),
+        }
     }
 }
 
@@ -77,6 +98,49 @@ mod tests {
         assert_eq!(text((134.0, Some(2.0)), (100.0, Some(1.0))), "1.34 ± 0.02 times");
         assert_eq!(text((134.0, Some(0.1)), (100.0, Some(0.1))), "1.340 ± 0.002 times");
         assert_eq!(text((134.0, None), (100.0, Some(0.1))), "1.34 times");
+    }
+
+    #[test]
+    fn what_ran_in_turns_is_compared_by_its_turns() {
+        let candidate = |pus: Option<u32>, rate| crate::Candidate {
+            pus: pus.and_then(|pu| pinfold_core::Pinning::new(vec![pinfold_core::PuId(pu)])),
+            rate: Some(rate),
+            spread: None,
+            error: None,
+            measured: None,
+            dropped: false,
+            metrics: vec![],
+        };
+        let mut record = Record {
+            search: Search {
+                candidates: vec![candidate(None, 100.0), candidate(Some(1), 120.0)],
+                chosen: Some(crate::Chosen {
+                    candidate: 1,
+                    pus: pinfold_core::Pinning::new(vec![pinfold_core::PuId(1)]),
+                    rate: Some(120.0),
+                    spread: None,
+                    gain_over_first: None,
+                    gain_over_worst: None,
+                    at: 1.0,
+                    code: pinfold_core::ChoiceCode::FasterInTurns,
+                    why: None,
+                }),
+                ..Search::default()
+            },
+            ..Record::default()
+        };
+        assert_eq!(record.gain_over_unpinned().unwrap().to_string(), "1.20 times");
+        record.by_policy.comparisons.push(crate::Comparison {
+            at: 1.0,
+            search: 0,
+            candidate: 1,
+            with: 0,
+            gain: Some(0.3),
+            error: Some(0.02),
+            turns: 3,
+            code: pinfold_core::ComparedCode::Faster,
+        });
+        assert_eq!(record.gain_over_unpinned().unwrap().to_string(), "1.30 ± 0.02 times");
     }
 
     #[test]

@@ -41,8 +41,8 @@ use std::time::Duration;
 
 /// The policies, in the order of the help text. The first is the default.
 const POLICIES: &[&dyn PolicyEntry] = &[
-    &autopin::Autopin,
     &auto::Auto,
+    &autopin::Autopin,
     &hints::Hints,
     &classify::Classify,
     &react::React,

@@ -1,0 +1,101 @@
+"""The default policy, `auto`: as the whole binary, on scripted and simulated machines and on this one."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Pinfold, Run
+
+FASTER = """
+topology = "synthetic:package:2 l3:1 core:4 pu:1"
+threads = 4
+duration = 60.0
+noise = 0.01
+[[phase]]
+start = 0.0
+rate = 900.0
+unpinned = 1000.0
+[[phase.pinning]]
+pus = "0-3"
+rate = {rate}
+"""
+
+FASTEST = [0, 1, 2, 3]
+
+
+def said_by(pinfold: Pinfold, *words: str | Path) -> str:
+    """Return the standard output of another command of pinfold."""
+    done = subprocess.run([pinfold.binary, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def scripted(pinfold: Pinfold, tmp_path: Path) -> Callable[..., Run]:
+    """Return a function that runs a program with a rate on CPUs 0 to 3; unpinned it has 1000, elsewhere 900."""
+
+    def run(rate: float, *options: str) -> Run:
+        script = tmp_path / "script.toml"
+        script.write_text(FASTER.format(rate=rate))
+        return pinfold.record("--machine", f"scripted:{script}", "--db", str(tmp_path / "behaviour.db"), *options)
+
+    return run
+
+
+def test_it_is_the_default_and_finds_what_is_faster(scripted: Callable[..., Run]) -> None:
+    run = scripted(1300)
+    assert run.json["policy"] == "auto"
+    assert run.json["chosen"]["pus"] == FASTEST
+    assert run.json["chosen"]["gain_over_first"] == pytest.approx(0.3, abs=0.03)
+    assert run.json["candidates"][0]["pus"] is None
+    assert {proposal["by"] for proposal in run.json["proposals"]} == {"topology"}
+    faster = [one for one in run.json["comparisons"] if one["code"] == "faster"]
+    assert all(one["with"] == 0 and one["turns"] >= 2 and one["error"] > 0 for one in faster)
+    assert faster
+    assert "times as fast as unpinned" in run.err
+
+
+def test_what_is_found_is_explained(scripted: Callable[..., Run], pinfold: Pinfold) -> None:
+    scripted(1300)
+    said = said_by(pinfold, "explain", pinfold.folder / "record.json")
+    assert "the topology proposed candidate" in said
+    assert "times as fast: it is faster beyond the noise." in said
+
+
+def test_nothing_is_pinned_where_nothing_is_faster(scripted: Callable[..., Run]) -> None:
+    run = scripted(800)
+    chosen = run.json["chosen"]
+    assert chosen is None or chosen["pus"] is None
+
+
+def test_options_of_one_policy_imply_it(scripted: Callable[..., Run]) -> None:
+    assert scripted(1300, "--schedule", "0-3", "--threads", "4").json["policy"] == "autopin"
+    assert scripted(1300, "--search", "racing").json["policy"] == "autopin"
+    assert scripted(1300, "--policy", "auto").json["policy"] == "auto"
+
+
+def test_a_program_is_remembered_and_starts_where_it_was_fastest(
+    pinfold: Pinfold, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    database = ("--db", str(tmp_path / "behaviour.db"))
+    words = (workload("false_sharing"), "--threads", "4", "--size", "64k", "--iterations", "3")
+    options = ("--machine", "e5-2660v2x2", *database, "--repeat", "30000")
+    recording = tmp_path / "program.pft"
+    said_by(pinfold, "record", "-o", recording, "--", *words)
+    first = pinfold.record(*options, recording)
+    assert first.json["chosen"]["code"] == "faster_in_turns"
+    second = pinfold.record(*options, recording)
+    assert second.json["chosen"]["code"] == "known_program"
+    assert second.json["chosen"]["pus"] == first.json["chosen"]["pus"]
+    assert second.json["ran"] < first.json["ran"]
+    assert "false_sharing" in said_by(pinfold, "db", "list", *database)
+
+
+def test_a_database_that_cannot_be_used_is_said_and_the_program_runs(pinfold: Pinfold, tmp_path: Path) -> None:
+    strange = tmp_path / "notes.txt"
+    strange.write_text("no database")
+    run = pinfold.run("--db", str(strange), "--", "sleep", "0.1")
+    assert run.status == 0
+    assert run.said("Nothing is remembered of this run") == 1
+    assert strange.read_text() == "no database"
