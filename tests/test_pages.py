@@ -35,7 +35,6 @@ def numa() -> None:
         (["-m", "all"], "bind:"),
         (["--interleave", "0"], "interleave:0"),
         (["--preferred", "0"], "prefer:0"),
-        (["-p", "0"], "prefer:0"),
         (["--localalloc"], "local"),
         (["-l"], "local"),
         (["--numa-balancing", "off"], "local"),

@@ -311,18 +311,16 @@ impl Arguments {
         self.matches.value_source(flag) == Some(ValueSource::CommandLine)
     }
 
-    /// The policy that the user means by flags that only it has; `None` where one is named, and without such flags.
+    /// The policy that tries `--schedule`, where the user names none and gives that or one of its flags.
     fn implied(&self) -> Option<&'static dyn PolicyEntry> {
         if self.is_given("policy") {
             return None;
         }
+        let entry = POLICIES.iter().copied().find(|entry| entry.tries_schedules())?;
         let schedules = self.is_given("schedule") || env::var_os("SCHEDULE").is_some_and(|value| !value.is_empty());
-        let by_flag = flags().find(|(_, flag)| self.is_given(flag.get_id().as_str()));
-        let means = |entry: &&&dyn PolicyEntry| match &by_flag {
-            Some((policy, _)) => *policy == entry.name(),
-            None => schedules && entry.tries_schedules(),
-        };
-        POLICIES.iter().find(means).copied()
+        let mut own = flags().filter(|(policy, _)| *policy == entry.name());
+        let means = schedules || own.any(|(_, flag)| self.is_given(flag.get_id().as_str()));
+        means.then_some(entry)
     }
 }
 

@@ -176,8 +176,8 @@ fn an_unknown_policy_is_answered_with_all_there_are() {
             .to_string();
         assert!(
             error.contains(
-                "there are autopin, hints, classify, react, sam, fixed, hint:SLP, packed, distributed, close, spread, compact, \
-                 scatter, none, toy"
+                "there are auto, autopin, hints, classify, react, sam, fixed, hint:SLP, packed, distributed, close, spread, \
+                 compact, scatter, none, toy"
             ),
             "{error}"
         );
