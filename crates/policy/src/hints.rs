@@ -33,7 +33,7 @@ use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
 use pinfold_core::{
     Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Reason,
-    Sample, SampleCode, TaskId, TaskSample, Topology,
+    Sample, SampleCode, TaskId, Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -471,7 +471,10 @@ impl Hints {
         self.sampled = true;
         findings.push(Finding::Sampled {
             hint: self.hint,
-            pus: self.pinning.clone().or_else(|| self.last_seen(sample)),
+            pus: self
+                .pinning
+                .clone()
+                .or_else(|| self.working_tasks.last_seen(sample, self.threads)),
             threads: self.threads,
             lasts: measurement.over,
             rate: measurement.rate,
@@ -491,13 +494,6 @@ impl Hints {
     fn place(&mut self, topology: &Topology, hint: Option<AffinityHint>) {
         self.hint = hint;
         self.pinning = hint.map(|hint| NamedPlacement::Hint(hint).pinning(topology, self.threads));
-    }
-
-    /// The PUs on which the ranks were last seen; `None` where one of them is not known.
-    fn last_seen(&self, sample: &Sample) -> Option<Pinning> {
-        let working = |task: &&TaskSample| task.alive && !self.working_tasks.is_left_alone(task.id);
-        let tasks = sample.tasks.iter().filter(working).take(self.threads);
-        Pinning::new(tasks.map(|task| task.last_pu).collect::<Option<_>>()?)
     }
 
     fn candidates(&self, pinnings: Vec<Option<Pinning>>, code: CandidatesCode, why: String) -> Finding {

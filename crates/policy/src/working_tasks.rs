@@ -12,7 +12,7 @@
 //! task whose processor time cannot be read. A worker that sleeps for a whole window counts as a helper until it has
 //! worked for another one.
 
-use pinfold_core::{Sample, TaskId, TaskSample};
+use pinfold_core::{Pinning, Sample, TaskId, TaskSample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -209,6 +209,13 @@ impl WorkingTasks {
     /// Whether this task is left alone: it has no rank.
     pub(crate) fn is_left_alone(&self, id: TaskId) -> bool {
         self.helpers.contains(&id) || self.skipped.contains(&id)
+    }
+
+    /// The PUs on which the first `threads` ranks were last seen; `None` where one of them is not known.
+    pub(crate) fn last_seen(&self, sample: &Sample, threads: usize) -> Option<Pinning> {
+        let working = |task: &&TaskSample| task.alive && !self.is_left_alone(task.id);
+        let tasks = sample.tasks.iter().filter(working).take(threads);
+        Pinning::new(tasks.map(|task| task.last_pu).collect::<Option<_>>()?)
     }
 
     /// The tasks that have no rank.

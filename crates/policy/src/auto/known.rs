@@ -1,8 +1,7 @@
 //! A program that the behaviour database knows.
 
 use super::options::KnownPlacement;
-use super::policy::{Auto, Purpose, Search, UNPINNED};
-use super::trial::{Candidate, Place};
+use super::policy::{Auto, Purpose, UNPINNED};
 use super::turns::{Gain, Window};
 use crate::findings::chosen;
 use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
@@ -13,19 +12,11 @@ const AS_FAST: f64 = 0.03;
 impl Auto {
     /// A known program goes where it was fastest, and its rate is checked.
     pub(super) fn follow(&mut self, sample: &Sample, known: KnownPlacement, findings: &mut Vec<Finding>) {
-        let place = Place {
-            pinning: known.pinning.clone(),
-            pages: None,
-        };
         let why = "an earlier run of this program with this number of threads ended with this placement".to_owned();
-        self.search = Search::default();
-        self.search.candidates = vec![Candidate::new(Place::default())];
-        findings.push(self.listed(CandidatesCode::KnownProgram, &why));
-        if place.pinning.is_some() {
-            self.propose(place, ProposerCode::Known, Some(known.gain), why, findings);
-            self.go(1);
-        } else {
-            self.go(UNPINNED);
+        self.list(CandidatesCode::KnownProgram, &why, findings);
+        if known.pinning.is_some() {
+            let place = known.pinning.clone();
+            self.present = self.propose(place, ProposerCode::Known, Some(known.gain), why, findings);
         }
         self.known = Some(known);
         self.settle(Purpose::Baseline, sample.at);
@@ -79,7 +70,7 @@ impl Auto {
             code: NoteCode::SearchAgain,
             text,
         });
-        self.phases.begin(Place::default(), None);
+        self.phases.begin(None, None);
         self.sample(topology, sample, findings);
         self.next(topology, sample, findings);
     }

@@ -84,10 +84,7 @@ mod tests {
     use pinfold_core::{Pinning, PuId};
 
     fn pinned(pu: u32) -> Place {
-        Place {
-            pinning: Pinning::new(vec![PuId(pu)]),
-            pages: None,
-        }
+        Pinning::new(vec![PuId(pu)])
     }
 
     #[test]

@@ -7,7 +7,6 @@ use super::phases::Phases;
 use super::trial::{Candidate, Place, Trial};
 use super::turns::{Noise, Window};
 use crate::Policy;
-use crate::classify::FEATURES;
 use crate::findings::probed;
 use crate::meter::{Measurement, Meter};
 use crate::opening::{Opened, Opening};
@@ -139,11 +138,7 @@ pub struct Auto {
 impl Auto {
     /// The policy with these options.
     pub fn new(options: AutoOptions) -> Self {
-        let first = options.expected().and_then(|known| known.pinning.clone());
-        let place = Place {
-            pinning: first,
-            pages: None,
-        };
+        let place = options.expected().and_then(|known| known.pinning.clone());
         Self {
             opening: Opening::new(options.times.opening(), options.metric.clone()),
             working_tasks: WorkingTasks::new(options.skip.clone()),
@@ -219,9 +214,8 @@ impl Policy for Auto {
     }
 
     fn end(&mut self) -> Vec<Finding> {
-        let place = &self.search.candidates[self.present].place;
         if matches!(self.step, Step::Opening) {
-            return self.opening.end(&self.working_tasks, place.pinning.as_ref());
+            return self.opening.end(&self.working_tasks, self.place().as_ref());
         }
         if self.search.chosen {
             return vec![];
@@ -266,8 +260,8 @@ impl Auto {
                     self.follow(sample, known, findings);
                 } else {
                     // A program that was expected to be a known one, with other threads, is unpinned now.
-                    self.search.candidates[UNPINNED].place = Place::default();
-                    self.phases.begin(Place::default(), None);
+                    self.search.candidates[UNPINNED].place = None;
+                    self.phases.begin(None, None);
                     self.begin_search(
                         sample,
                         None,
@@ -300,7 +294,7 @@ impl Auto {
             Purpose::Trial => self.trial(topology, sample, window, findings),
             Purpose::Waiting => self.waited(topology, sample, window, findings),
             Purpose::Watching => self.watch(topology, sample, window, findings),
-            Purpose::Signature => self.phase(topology, sample, findings),
+            Purpose::Signature => self.phase(sample, findings),
         }
         self.report_line(sample, findings);
     }
@@ -379,14 +373,10 @@ impl Auto {
         &self.search.candidates[self.present].place
     }
 
-    pub(super) fn go(&mut self, candidate: usize) {
-        self.present = candidate;
-    }
-
     /// How long threads and caches settle after a change to this candidate.
     pub(super) fn settling(&self, candidate: usize, at: Duration) -> Duration {
         let settles = self.settles(at);
-        match self.search.candidates[candidate].place.pinning {
+        match self.search.candidates[candidate].place {
             Some(_) => settles,
             None => settles * UNPINNED_SETTLES,
         }
@@ -444,10 +434,10 @@ impl Auto {
                 times::wait(now, began + lasts, reading)
             }
         };
-        let place = self.search.candidates[self.present].place.clone();
+        let place = self.place().clone();
         let configuration = self
             .requested
-            .configuration(place.pinning.as_ref(), place.pages, &self.working_tasks)
+            .configuration(place.as_ref(), None, &self.working_tasks)
             .map(|mut configuration| {
                 configuration.following_within = Some(self.settles(now));
                 configuration
@@ -464,9 +454,4 @@ impl Auto {
 pub(super) fn usable(pinning: Option<&Pinning>, topology: &Topology) -> bool {
     let allowed = topology.allowed_pus();
     pinning.is_none_or(|pinning| pinning.pus().iter().all(|&pu| allowed.contains(pu)))
-}
-
-pub(super) fn figure(values: &[Option<f64>], name: &str) -> Option<f64> {
-    let place = FEATURES.iter().position(|feature| feature.name == name)?;
-    values[place]
 }

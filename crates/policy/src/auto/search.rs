@@ -5,7 +5,6 @@ use super::policy::{Auto, Purpose, Search, UNPINNED};
 use super::proposals;
 use super::trial::{Candidate, Place, State, Trial};
 use super::turns::{Gain, Turns, Verdict, Window};
-use crate::classify::Strategy;
 use crate::findings::chosen;
 use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Sample, Topology};
 use std::time::Duration;
@@ -35,27 +34,28 @@ impl Auto {
         why: &str,
         findings: &mut Vec<Finding>,
     ) {
-        self.search = Search::default();
-        self.search.candidates = vec![Candidate::new(Place::default())];
-        findings.push(self.listed(CandidatesCode::Proposals, why));
-        self.present = UNPINNED;
+        self.list(CandidatesCode::Proposals, why, findings);
         if let Some((place, by, why)) = best {
-            self.propose(place, by, None, why, findings);
-            self.present = 1;
+            self.present = self.propose(place, by, None, why, findings);
         }
         self.other_threads = 0;
         self.change = ChangePoint::new(self.patience);
-        self.go(self.present);
         self.measure(Purpose::Baseline, sample);
     }
 
-    pub(super) fn listed(&self, code: CandidatesCode, why: &str) -> Finding {
-        Finding::CandidatesChosen {
+    /// A new list of candidates begins, with the unpinned program, which is the present one.
+    pub(super) fn list(&mut self, code: CandidatesCode, why: &str, findings: &mut Vec<Finding>) {
+        self.search = Search {
+            candidates: vec![Candidate::new(None)],
+            ..Search::default()
+        };
+        self.present = UNPINNED;
+        findings.push(Finding::CandidatesChosen {
             threads: self.threads,
             pinnings: vec![None],
             code,
             why: why.to_owned(),
-        }
+        });
     }
 
     /// Adds a candidate, unless its placement is in the list. Returns its position.
@@ -72,8 +72,8 @@ impl Auto {
             return known;
         }
         findings.push(Finding::Proposed {
-            pus: place.pinning.clone(),
-            pages: place.pages,
+            pus: place.clone(),
+            pages: None,
             by,
             gain,
             why,
@@ -98,16 +98,14 @@ impl Auto {
         let expected = trial.expected(&self.search.noise);
         // The best one would run anyway.
         if due == self.search.best || self.budget.affords(sample.at, settles + self.window, expected) {
-            self.go(due);
-            if !settles.is_zero() {
+            self.present = due;
+            if settles.is_zero() {
+                self.measure(Purpose::Trial, sample);
+            } else {
                 findings.push(Finding::WarmingUp {
                     candidate: due,
                     lasts: settles,
                 });
-            }
-            if settles.is_zero() {
-                self.measure(Purpose::Trial, sample);
-            } else {
                 self.settle(Purpose::Trial, sample.at);
             }
             return;
@@ -116,13 +114,19 @@ impl Auto {
         if best == self.present {
             self.measure(Purpose::Waiting, sample);
         } else {
-            self.go(best);
+            self.present = best;
             self.settle(Purpose::Waiting, sample.at);
         }
     }
 
-    pub(super) fn start_trial(&mut self, a: usize, b: usize) {
-        self.search.trial = Some(Trial::new(a, b, Turns::default(), SCREENED));
+    /// A trial of B against A begins, which is left open after `most` pairs.
+    fn begin_trial(&mut self, a: usize, b: usize, most: usize) {
+        self.search.trial = Some(Trial::new(a, b, Turns::default(), most));
+    }
+
+    /// A candidate is screened in turns with another one.
+    pub(super) fn screen(&mut self, a: usize, b: usize) {
+        self.begin_trial(a, b, SCREENED);
     }
 
     /// Begins the next trial; `false` if there is nothing to try at present.
@@ -132,7 +136,7 @@ impl Auto {
         let next = (0..self.search.candidates.len())
             .find(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]));
         if let Some(next) = next {
-            self.start_trial(best, next);
+            self.screen(best, next);
             return true;
         }
         // Of those that are left open the most promising one gets more pairs.
@@ -155,10 +159,7 @@ impl Auto {
             return true;
         }
         if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {
-            self.start_trial(UNPINNED, best);
-            if let Some(trial) = &mut self.search.trial {
-                trial.most = MOST_PAIRS;
-            }
+            self.begin_trial(UNPINNED, best, MOST_PAIRS);
             return true;
         }
         self.search.chosen && self.try_neighbour(topology, sample, findings)
@@ -176,7 +177,7 @@ impl Auto {
     /// Proposes a neighbour of the best one, where the expected gain is above the cost.
     pub(super) fn try_neighbour(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.best;
-        let Some(pinning) = self.search.candidates[best].place.pinning.clone() else {
+        let Some(pinning) = self.search.candidates[best].place.clone() else {
             return false;
         };
         let per_trial = (self.search.gained + HOPE) / f64::from(self.search.tried + 1);
@@ -191,17 +192,14 @@ impl Auto {
             near
         });
         while let Some(pinning) = neighbours.pop() {
-            let place = Place {
-                pinning: Some(pinning),
-                pages: None,
-            };
+            let place = Some(pinning);
             if self.search.candidates.iter().any(|one| one.place == place) {
                 continue;
             }
             let why = "it is near the best one so far".to_owned();
             let next = self.propose(place, ProposerCode::Neighbour, None, why, findings);
             self.search.tried += 1;
-            self.start_trial(best, next);
+            self.screen(best, next);
             return true;
         }
         false
@@ -219,7 +217,7 @@ impl Auto {
             return;
         };
         let spent = self.window + self.settling(self.present, sample.at);
-        if self.present == self.position_of(Strategy::DEFAULT, topology) && !self.search.forecast {
+        if self.is_to_be_forecast(topology) {
             self.forecast(topology, sample, findings);
         }
         let Some(window) = window else {
@@ -321,7 +319,7 @@ impl Auto {
     /// Nothing is left to try at present: the best one stays.
     pub(super) fn conclude(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         let best = self.search.best;
-        self.go(best);
+        self.present = best;
         if !self.search.chosen {
             self.search.chosen = true;
             let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);

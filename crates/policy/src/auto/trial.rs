@@ -1,14 +1,10 @@
 //! Candidates, and the trial of one against another.
 
 use super::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::{PageMapping, Pinning};
+use pinfold_core::Pinning;
 
-/// Where threads and pages are. Without pages these are left where they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) pinning: Option<Pinning>,
-    pub(super) pages: Option<PageMapping>,
-}
+/// The PUs of the ranks; `None` for the unpinned program. Pages are left where they are.
+pub(super) type Place = Option<Pinning>;
 
 /// What became of a candidate.
 #[derive(Clone, Debug)]

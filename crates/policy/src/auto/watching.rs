@@ -3,12 +3,10 @@
 use super::change::ChangePoint;
 use super::phases::Signature;
 use super::policy::{Auto, Purpose};
-use super::trial::Place;
 use super::turns::Window;
 use crate::findings::chosen;
-use crate::observed::observed;
 use crate::working_tasks::Judgement;
-use pinfold_core::{ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, TaskId, Topology};
+use pinfold_core::{ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
 
 /// The windows for which the number of threads must differ before it counts as changed.
 const OTHER_THREADS: u32 = 3;
@@ -68,7 +66,7 @@ impl Auto {
     }
 
     /// The rate has changed, and the rates of the new phase are known.
-    pub(super) fn phase(&mut self, _topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+    pub(super) fn phase(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         let place = self.place().clone();
         let signature = self.signature(&self.first, sample);
         if let Some(best) = self.phases.recognise(&place, &signature) {
@@ -77,7 +75,7 @@ impl Auto {
             } else {
                 format!(
                     "The program is in a phase that was seen before: it goes to {} at once.",
-                    Pinning::text(best.pinning.as_ref())
+                    Pinning::text(best.as_ref())
                 )
             };
             findings.push(Finding::Note {
@@ -89,7 +87,7 @@ impl Auto {
                 let position = self.propose(best, ProposerCode::Phase, None, why.clone(), findings);
                 self.search.best = position;
                 self.search.candidates[position].confirmed = true;
-                self.go(position);
+                self.present = position;
                 findings.push(chosen(position, None, ChoiceCode::KnownPhase, &why));
                 self.search.reported = Some(position);
             }
@@ -101,8 +99,8 @@ impl Auto {
             text: "The rate changed and stays so: the program is in another phase, and the search begins again."
                 .to_owned(),
         });
-        self.phases.begin(Place::default(), Some((place.clone(), signature)));
-        let best = place.pinning.is_some().then(|| {
+        self.phases.begin(None, Some((place.clone(), signature)));
+        let best = place.is_some().then(|| {
             let why = "it was the best one in the phase before".to_owned();
             (place, ProposerCode::Phase, why)
         });
@@ -110,8 +108,7 @@ impl Auto {
     }
 
     pub(super) fn signature(&self, first: &Sample, sample: &Sample) -> Signature {
-        let counts = |id: TaskId| !self.working_tasks.is_left_alone(id);
-        observed(&self.metrics, first, sample, counts, self.threads.max(1))
+        self.observed(first, sample)
             .iter()
             .map(|one| Some(one.value.filter(|value| *value > 0.0)?.ln()))
             .collect()

@@ -4,20 +4,21 @@
 //!
 //! The four strategies are the paper's (section 2.1): threads compact or scattered over all nodes, pages on the node of
 //! the first touch or interleaved. `features` observes a program under the default strategy, `model` predicts the time
-//! in each strategy, `file` reads models, which the Python package learns (`python/pinfold/learn`), and `words` describes
+//! in each strategy, `forecast` says what follows from that, `file` reads models, which the Python package learns (`python/pinfold/learn`), and `words` describes
 //! them.
 
 mod features;
 mod file;
+mod forecast;
 mod model;
 mod policy;
 mod words;
 
 pub use features::{FEATURES, Feature, MachinePeaks, OF_MACHINE, observe};
 pub use file::PlacementModelError;
+pub(crate) use forecast::{Answer, Figures, ask, figure, figures};
 pub use model::{PlacementModel, Prediction, Unknown};
 pub use policy::{Classify, ClassifyOptions};
-pub(crate) use policy::{forecasts, verdict};
 
 use pinfold_core::ThreadMap;
 use serde::{Deserialize, Serialize};

@@ -18,8 +18,8 @@
 //! before something is measured (docs/design/unpinned.md). It has to be tried: only where it is known which threads are
 //! neighbours, counts show who shares with whom.
 
-use super::features::{FEATURES, OF_MACHINE, observe};
-use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
+use super::forecast::{Answer, Figures, ask, figures};
+use super::{MachinePeaks, Pages, PlacementModel, Strategy};
 use crate::Policy;
 use crate::findings::{chosen, probed};
 use crate::meter::{Measurement, Meter};
@@ -31,10 +31,9 @@ use crate::sam::{MapperEvents, Observer};
 use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
-    Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, ForecastCode, Metric, NoteCode, Observed,
-    PageMapping, Pinning, PuSet, Sample, StrategyForecast, Topology, map_over_nodes,
+    Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, PageMapping, Pinning, Sample,
+    Topology, map_over_nodes,
 };
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The options of `classify`.
@@ -218,41 +217,10 @@ impl Classify {
 
     /// The default was observed: the model forecasts the program.
     fn forecast(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        let values = self.observed(topology, sample);
-        let value = |name: &str| {
-            let place = FEATURES.iter().position(|feature| feature.name == name)?;
-            values[place]
-        };
-        let said = match &self.options.model {
-            None => Err((ForecastCode::NoModel, "there is no model".to_owned())),
-            Some(model) => model
-                .predict(value, |name| OF_MACHINE.contains(&name))
-                .map_err(|unknown| {
-                    let code = match &unknown {
-                        Unknown::Missing(_) => ForecastCode::NotKnown,
-                        Unknown::OtherMachine { .. } => ForecastCode::OtherMachine,
-                    };
-                    (code, unknown.to_string())
-                }),
-        };
-        let (code, why, wanted) = match &said {
-            Err((code, why)) => (*code, why.clone(), vec![]),
-            Ok(prediction) => verdict(prediction),
-        };
-        findings.push(Finding::Forecast {
-            observed: FEATURES
-                .iter()
-                .zip(values)
-                .map(|(feature, value)| Observed {
-                    name: feature.name.to_owned(),
-                    unit: feature.meaning.to_owned(),
-                    value,
-                })
-                .collect(),
-            strategies: said.as_ref().map(forecasts).unwrap_or_default(),
-            code,
-            why: why.clone(),
-        });
+        let figures = self.figures(topology, sample);
+        let answer = ask(self.options.model.as_ref(), &figures);
+        findings.push(answer.finding(&figures));
+        let Answer { why, wanted, .. } = answer;
         if wanted.is_empty() {
             return self.conclude(topology, sample, &why, findings);
         }
@@ -366,16 +334,10 @@ impl Classify {
     }
 
     /// The figures of the program since `begin`, and of the machine.
-    fn observed(&self, topology: &Topology, sample: &Sample) -> [Option<f64>; FEATURES.len()] {
-        let anywhere = Arc::new(PuSet::new());
-        let mut rates = self
-            .observer
-            .as_ref()
-            .map(|observer| observer.rates(&self.first, sample, |_| Arc::clone(&anywhere)))
-            .unwrap_or_default();
-        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
-        let lasts = sample.at.saturating_sub(self.first.at);
-        observe(&rates, lasts, topology, &self.options.peaks)
+    fn figures(&self, topology: &Topology, sample: &Sample) -> Figures {
+        let between = (&self.first, sample);
+        let peaks = &self.options.peaks;
+        figures(self.observer.as_ref(), between, &self.working_tasks, topology, peaks)
     }
 
     fn place(&mut self, topology: &Topology, strategy: Option<Strategy>) {
@@ -441,49 +403,6 @@ impl Classify {
             findings,
         }
     }
-}
-
-/// What follows from a prediction: a code, a text, and the strategies to try.
-pub(crate) fn verdict(said: &Prediction) -> (ForecastCode, String, Vec<Strategy>) {
-    let of = |place: usize| said.strategies[place];
-    if !said.is_sure {
-        let places = said.likeliest().into_iter().filter(|&place| place != 0);
-        let why = "the forecast is not sure which of them is the fastest".to_owned();
-        return (ForecastCode::Unsure, why, places.map(of).collect());
-    }
-    let choice = said.choice();
-    if choice != 0 {
-        let why = format!(
-            "{} is forecast to take {:.2} times as long as the default",
-            of(choice),
-            said.logs[choice].exp()
-        );
-        return (ForecastCode::Strategy, why, vec![of(choice)]);
-    }
-    if said.is_sensitive {
-        let why = "the default is forecast to be the fastest strategy".to_owned();
-        (ForecastCode::DefaultIsBest, why, vec![])
-    } else {
-        let why = "the program is forecast to take about as long in any strategy, so it is left alone".to_owned();
-        (ForecastCode::Insensitive, why, vec![])
-    }
-}
-
-pub(crate) fn forecasts(said: &Prediction) -> Vec<StrategyForecast> {
-    let of = |place: usize| {
-        let (strategy, log, width) = (said.strategies[place], said.logs[place], said.widths[place]);
-        StrategyForecast {
-            threads: strategy.threads,
-            pages: match strategy.pages {
-                Pages::FirstTouch => PageMapping::FirstTouch,
-                Pages::Interleave => PageMapping::Interleave,
-            },
-            time_ratio: log.exp(),
-            low: width.map(|width| (log - width).exp()),
-            high: width.map(|width| (log + width).exp()),
-        }
-    };
-    (0..said.logs.len()).map(of).collect()
 }
 
 /// The name of a candidate.
