@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ QUICK = ("-t", "300ms", "-w", "50ms", "-i", "100ms", "--interval", "30ms")
 PATIENCE = 120
 
 #: Variables for pinfold or an OpenMP runtime that tests must not inherit from the caller.
-OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_.*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
+OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_(?!DB$).*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -193,6 +194,12 @@ def binary() -> Path:
     found = next((place for place in places if place.exists()), None)
     assert found, f"there is no {' or '.join(map(str, places))}; `make build` builds the binary"
     return found
+
+
+@pytest.fixture(autouse=True)
+def own_database(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test an empty behaviour database: no run depends on earlier tests or on the user's programs."""
+    monkeypatch.setenv("PINFOLD_DB", str(tmp_path_factory.getbasetemp() / f"{uuid.uuid4()}.db"))
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def scripted(pinfold: Pinfold, tmp_path: Path) -> Callable[..., Run]:
     script.write_text(FASTER)
 
     def run(*options: str) -> Run:
-        return pinfold.record("--machine", f"scripted:{script}", "-t", "4s", "-w", "1s", "-i", "1s", *options)
+        return pinfold.record("--machine", f"scripted:{script}", "-t", "4s", "-w", "100ms", "-i", "1s", *options)
 
     return run
 
@@ -61,7 +61,7 @@ def test_without_a_measured_baseline_no_gain_is_printed(scripted: Callable[..., 
 
 
 def test_rate_lines_are_for_verbose_only(scripted: Callable[..., Run]) -> None:
-    quiet, loud = scripted(), scripted("-v")
+    quiet, loud = (scripted("--policy", "autopin", *options) for options in ((), ("-v",)))
     lines = len(loud.json["rates"])
     assert lines > 1
     assert (quiet.said("pinfold: at "), loud.said("pinfold: at ")) == (0, lines)

@@ -22,13 +22,15 @@ pub(crate) struct Times {
 }
 
 /// Runs `words` in `directory`, without output, and measures its times. A failed command is an error: its times have no
-/// meaning.
+/// meaning. Each run has an empty behaviour database, so that it decides as for a program that was never seen.
 pub(crate) fn time(directory: &Path, words: &[&str]) -> Result<Times> {
+    let state = tempfile::tempdir()?;
     let before = processor_time_of_children()?;
     let start = Instant::now();
     let output = Command::new(words[0])
         .args(&words[1..])
         .current_dir(directory)
+        .env("PINFOLD_DB", state.path().join("behaviour.db"))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("{} cannot be run; `make build` builds it", words[0]))?;

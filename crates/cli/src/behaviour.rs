@@ -17,6 +17,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         env = "PINFOLD_DB",
+        hide_env_values = true,
         value_name = "FILE",
         global = true,
         help = "The behaviour database [default: /var/lib/pinfold/behaviour.db for root, else \

@@ -12,6 +12,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         env = "PINFOLD_JOURNALS",
+        hide_env_values = true,
         value_name = "DIR",
         help = "The directory of journals, where pinfold notes each change of the machine before it makes it, so that \
                 `pinfold reset` can roll it back [default: /run/pinfold for root, else $XDG_RUNTIME_DIR/pinfold]"

@@ -1,14 +1,9 @@
 //! What a newcomer types, and what is answered.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-fn pinfold(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pinfold"))
-        .args(arguments)
-        .output()
-        .unwrap()
-}
+use common::pinfold;
+use std::path::Path;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()

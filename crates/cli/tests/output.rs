@@ -37,6 +37,7 @@ fn record(folder: &Path) -> String {
 fn answers(folder: &Path) -> Vec<Vec<String>> {
     let recording = recording(folder);
     let record = record(folder);
+    let database = folder.join("behaviour.db").display().to_string();
     let ours = std::process::id().to_string();
     let commands: [&[&str]; 20] = [
         &["--help"],
@@ -57,7 +58,7 @@ fn answers(folder: &Path) -> Vec<Vec<String>> {
         &["trace", "misses", "--level", "32k,8,64", &recording],
         &["trace", "misses", "--level", "32k,8,64", "--json", &recording],
         &["pages", &ours],
-        &["run", "--dry-run", "--", "true"],
+        &["run", "--dry-run", "--db", &database, "--", "true"],
         &["daemon", "--check-config"],
     ];
     commands

@@ -2,19 +2,11 @@
 
 mod common;
 
-use common::plugin;
+use common::{pinfold, plugin};
 use pinfold_sim::{Program, RecordedProgram};
 use pinfold_trace::{Access, Batch, Event, EventKind, Recording};
 use std::path::Path;
 use std::process::{Command, Output};
-
-fn pinfold(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
-    if let Some(plugin) = plugin() {
-        command.env("PINFOLD_PLUGIN", plugin);
-    }
-    command.args(arguments).output().unwrap()
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -2,23 +2,12 @@
 
 mod common;
 
-use common::plugin;
+use common::{pinfold, plugin};
 use pinfold_linux::pfm::{self, Privilege};
 use pinfold_sim::EventSet;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn pinfold(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
-    for variable in ["SCHEDULE", "OMP_NUM_THREADS"] {
-        command.env_remove(variable);
-    }
-    if let Some(plugin) = plugin() {
-        command.env("PINFOLD_PLUGIN", plugin);
-    }
-    command.args(arguments).output().unwrap()
-}
+use std::process::Command;
 
 fn error_of(arguments: &[&str]) -> String {
     let output = pinfold(arguments);

@@ -1,8 +1,23 @@
-//! What the tests that record programs share.
+//! What the tests of the command line share.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
+
+/// Runs `pinfold ARGUMENTS` as a user who has never run it: with an empty behaviour database, and without the variables
+/// that choose threads or placements.
+pub(crate) fn pinfold(arguments: &[&str]) -> Output {
+    let state = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
+    for variable in ["SCHEDULE", "OMP_NUM_THREADS"] {
+        command.env_remove(variable);
+    }
+    if let Some(plugin) = plugin() {
+        command.env("PINFOLD_PLUGIN", plugin);
+    }
+    command.env("PINFOLD_DB", state.path().join("behaviour.db"));
+    command.args(arguments).output().unwrap()
+}
 
 /// The plugin; `None`, with the reason printed, where programs cannot be recorded.
 pub(crate) fn plugin() -> Option<&'static Path> {
