@@ -1,11 +1,13 @@
 //! What the binary carries: the agent, which is built here (`make -C agent`), and the recorder that `PINFOLD_RECORDER` names, as
 //! `make build` and `pip install .` do. Without it the file is empty, and the recorder that cargo builds beside the binary is used.
+//! And the identity of the simulator, for results that are kept.
 
 #![expect(clippy::disallowed_macros, reason = "cargo reads what a build script prints")]
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -34,4 +36,37 @@ fn main() {
     });
     let carried = Path::new(&output).join("libpinfold_record.so");
     fs::write(carried, content.unwrap_or_default()).expect("OUT_DIR can be written");
+    println!("cargo::rustc-env=PINFOLD_SIMULATOR={:016x}", simulator());
+}
+
+/// The crates whose sources determine what is simulated.
+const SIMULATOR: [&str; 4] = ["code", "core", "sim", "trace"];
+
+/// The hash of these sources.
+fn simulator() -> u64 {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut hasher = DefaultHasher::new();
+    for name in SIMULATOR {
+        let sources = crates.join(name).join("src");
+        println!("cargo::rerun-if-changed={}", sources.display());
+        let mut files = vec![];
+        add_files(&sources, &mut files);
+        files.sort();
+        for file in files {
+            file.strip_prefix(&crates).expect("it is inside").hash(&mut hasher);
+            fs::read(&file).expect("a source can be read").hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a source folder can be read") {
+        let path = entry.expect("a source folder can be read").path();
+        if path.is_dir() {
+            add_files(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
 }

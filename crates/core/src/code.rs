@@ -283,6 +283,8 @@ codes! {
         Task = "task",
         /// Pages stay where they are.
         Pages = "pages",
+        /// Pages stay where they are, because moving them would take longer than the policy allows.
+        PagesTooLong = "pages_too_long",
         /// Prefetchers stay as they are.
         Prefetchers = "prefetchers",
         /// Parallel regions are not configured one by one, or not with this number of threads.

@@ -80,6 +80,9 @@ pub struct Configuration {
     /// The longest time for moving pages after threads that changed their node; if it would take longer, pages stay.
     /// `None` for no limit.
     pub following_within: Option<Duration>,
+    /// The longest time for moving pages to where `pages` wants them, where they are not there yet; if it would take
+    /// longer, they stay, and that is reported as `RefusalCode::PagesTooLong`. `None` for no limit.
+    pub mapping_within: Option<Duration>,
 }
 
 impl Configuration {

@@ -29,7 +29,7 @@ pub struct RegionSample {
 }
 
 /// What all caches of a level counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheCounts {
     /// Demand accesses. LIKWID's event for requests to the L2 counts prefetches, too.
     pub requests: f64,
@@ -50,7 +50,7 @@ impl CacheCounts {
 
 /// What the whole machine counted during the executions of a region: all from which the counters of LIKWID's groups NUMA,
 /// L2CACHE, L3CACHE and ENERGY follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionCounts {
     /// Instructions of all threads.
     pub instructions: f64,

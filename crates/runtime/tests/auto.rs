@@ -134,6 +134,7 @@ fn a_known_program_starts_where_it_was_fastest_and_is_searched_again_if_it_is_sl
         known: BTreeMap::from([(
             4,
             KnownPlacement {
+                pages: None,
                 pinning: Some(pinning(DISTRIBUTED)),
                 metric: "scripted".to_owned(),
                 rate,
@@ -169,6 +170,7 @@ fn another_build_is_a_proposal_and_not_believed() {
         known: BTreeMap::from([(
             4,
             KnownPlacement {
+                pages: None,
                 pinning: Some(pinning(PACKED)),
                 metric: "scripted".to_owned(),
                 rate: 2000.0,

@@ -1,12 +1,16 @@
 //! Policies on simulated machines, with programs that are made up.
 
-use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, Wait};
+use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, RefusalCode, Wait};
+use pinfold_policy::auto::{Auto, AutoOptions};
 use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, Policy, Search, Skip, Times};
 use pinfold_runtime::{Record, RecordBuilder, Recorder};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
-use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
+use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine, WindowStore};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +100,57 @@ fn machine(program: Arc<dyn Program>, pus: Option<&str>, repeat: Repeat, seed: u
     };
     let name = "sharers".to_owned();
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)
+}
+
+/// Contents by their names.
+#[derive(Clone, Default)]
+struct InMemory(Rc<RefCell<BTreeMap<String, Vec<u8>>>>);
+
+impl WindowStore for InMemory {
+    fn load(&self, name: &str) -> Option<Vec<u8>> {
+        self.0.borrow().get(name).cloned()
+    }
+
+    fn store(&self, name: &str, content: &[u8]) {
+        self.0.borrow_mut().insert(name.to_owned(), content.to_owned());
+    }
+}
+
+/// The program unpinned and in two pinnings for a second each, with windows that are kept: the repetitions, and the number
+/// of configurations.
+fn kept(store: &InMemory, run: &[u8], program: &Arc<Sharers>) -> (f64, usize) {
+    let mut machine = machine(program.clone(), None, forever(), 0);
+    machine.keep_windows(Box::new(store.clone()), run);
+    for list in ["0,1,2,3", "0,12,24,36"] {
+        machine.wait(Duration::from_secs(1)).unwrap();
+        pin(&mut machine, &pinning(list));
+    }
+    machine.wait(Duration::from_secs(1)).unwrap();
+    (machine.programs()[0].repetitions, machine.windows())
+}
+
+#[test]
+fn what_was_simulated_is_taken_from_its_store_and_gives_the_same_run() {
+    let store = InMemory::default();
+    let program = Sharers::new(4, MIB);
+    let first = kept(&store, b"a", &program);
+    assert_eq!(store.0.borrow().len(), first.1);
+    assert_eq!(kept(&store, b"a", &program), first);
+    assert_eq!(store.0.borrow().len(), first.1, "nothing is simulated again");
+    // What is in the store decides, and what is damaged is simulated again.
+    for content in store.0.borrow_mut().values_mut() {
+        let mut changed: serde_json::Value = serde_json::from_slice(content).unwrap();
+        changed["rates"]["programs"][0]["warm"]["seconds"] = 10.0.into();
+        *content = changed.to_string().into_bytes();
+    }
+    assert!(kept(&store, b"a", &program).0 < first.0 / 2.0);
+    for content in store.0.borrow_mut().values_mut() {
+        content.truncate(1);
+    }
+    assert_eq!(kept(&store, b"a", &program), first);
+    // Another simulator, recording, model or seed has names of its own.
+    assert_eq!(kept(&store, b"b", &program), first);
+    assert_eq!(store.0.borrow().len(), 2 * first.1);
 }
 
 fn forever() -> Repeat {
@@ -394,6 +449,82 @@ fn pages_stay_where_following_their_threads_would_take_too_long() {
         machine.wait(Duration::from_secs(1)).unwrap();
         assert_eq!(machine.programs()[0].paused > Duration::ZERO, follow, "{within:?}");
     }
+}
+
+#[test]
+fn pages_stay_where_moving_them_to_another_mapping_would_take_too_long_and_that_is_said() {
+    for (within, moves) in [
+        (Some(Duration::from_micros(10)), false),
+        (Some(Duration::from_secs(10)), true),
+        (None, true),
+    ] {
+        let (mut machine, mut configuration) = streaming_machine();
+        machine.apply(&configuration);
+        machine.wait(Duration::from_secs(1)).unwrap();
+        let before = machine.memory_by_node();
+        configuration.pages = Some(PageMapping::Interleave);
+        configuration.mapping_within = within;
+        let applied = machine.apply(&configuration);
+        let codes: Vec<RefusalCode> = applied.refused.iter().map(|refusal| refusal.code).collect();
+        assert_eq!(codes.contains(&RefusalCode::PagesTooLong), !moves, "{codes:?}");
+        assert_eq!(machine.programs()[0].paused > Duration::ZERO, moves);
+        assert_eq!(machine.memory_by_node() != before, moves);
+        // What is reported is what the program has paid.
+        let lasted = applied.pages.map(|moves| moves.lasted);
+        assert_eq!(lasted, moves.then_some(machine.programs()[0].paused));
+    }
+}
+
+/// What `auto` does with a program.
+fn auto_on(program: &Arc<Sharers>, moves_pages: bool) -> Record {
+    let options = AutoOptions {
+        moves_pages,
+        ..AutoOptions::default()
+    };
+    let switch = EndSwitch::default();
+    // A PU of each package, so that only pages make a difference.
+    let pus = Some("0,12,24,36");
+    let mut machine = machine(program.clone(), pus, Repeat::UntilAsked(switch.clone()), 0);
+    let mut policy = Auto::new(options);
+    let mut record = RecordBuilder::new(&machine, policy.name());
+    pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut AtFirstLine(switch)).unwrap();
+    record.finish()
+}
+
+#[test]
+fn auto_spreads_pages_that_one_thread_has_touched_and_leaves_those_that_the_user_has_placed() {
+    let threads = 4;
+    let program = Arc::new(Sharers {
+        owners: Sharers::new(threads, 6 * MIB)
+            .owners
+            .iter()
+            .map(|&(page, _)| (page, 0))
+            .collect(),
+        last_sleeps: false,
+        threads,
+        own_bytes: 6 * MIB,
+    });
+    let record = auto_on(&program, true);
+    let chosen = record.search.chosen.as_ref().unwrap();
+    let pages = |record: &Record, candidate: usize| record.search.candidates[candidate].pages;
+    assert_eq!(pages(&record, chosen.candidate), Some(PageMapping::Interleave));
+    assert!(chosen.gain_over_first.unwrap() > 0.01, "{chosen:?}");
+    assert!(!record.pages.page_moves.is_empty());
+
+    let record = auto_on(&program, false);
+    assert!(record.search.candidates.iter().all(|one| one.pages.is_none()));
+    assert!(record.pages.page_moves.is_empty());
+}
+
+#[test]
+fn auto_moves_no_page_back_and_forth_where_each_thread_has_its_own() {
+    let program = Sharers::new(4, 6 * MIB);
+    let record = auto_on(&program, true);
+    let chosen = record.search.chosen.as_ref().unwrap();
+    assert_eq!(record.search.candidates[chosen.candidate].pages, None);
+    let moved: Duration = record.pages.page_moves.iter().map(|one| one.moves.lasted).sum();
+    let share = moved.as_secs_f64() / record.program.ran.unwrap();
+    assert!(share < 0.01, "{share}");
 }
 
 #[test]

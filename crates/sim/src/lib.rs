@@ -31,4 +31,4 @@ pub use machine::{
 pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
-pub use timeline::{Counter, Energy, Program};
+pub use timeline::{Counter, Energy, Program, WindowStore};

@@ -2,9 +2,10 @@
 //! the counters that a real one would show.
 
 use crate::events::{EventDefinition, EventSet};
-use crate::model::Model;
+use crate::model::{Model, PAGE_BYTES};
 use crate::noise::{Noise, Readings, Rows};
-use crate::timeline::{Energy, Program, RegionRequest, Requested, Timeline};
+use crate::timeline::{Energy, KeptWindows, Mapped, Moved, Program, RegionRequest, Requested, Timeline, WindowStore};
+use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
     PageMapping, Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample, Scope,
@@ -229,6 +230,12 @@ impl SimulatedMachine {
         }
     }
 
+    /// Configurations that were simulated are taken from a store, and kept there. `run` is all that their rates depend on
+    /// besides the configuration: the simulator, the recordings, the model and the seed.
+    pub fn keep_windows(&mut self, store: Box<dyn WindowStore>, run: &[u8]) {
+        self.timeline.keep(KeptWindows::new(store, run));
+    }
+
     /// The progress of each program.
     pub fn programs(&self) -> Vec<ProgramProgress> {
         (0..self.programs.len())
@@ -253,7 +260,7 @@ impl SimulatedMachine {
             .collect()
     }
 
-    /// How many configurations had to be simulated in detail.
+    /// How many configurations had to be simulated in detail, in this run or in one that has kept them.
     pub fn windows(&self) -> usize {
         self.timeline.windows()
     }
@@ -289,6 +296,18 @@ impl SimulatedMachine {
                 ));
             }
         }
+    }
+
+    /// What is reported of pages that have moved.
+    fn page_moves(&self, mapping: PageMapping, moved: Moved) -> PageMoves {
+        let mut moves = PageMoves::towards(mapping.to_string());
+        moves.processes = self.programs.len();
+        moves.moved = PageCount {
+            pages: moved.pages,
+            bytes: moved.pages * PAGE_BYTES,
+        };
+        moves.lasted = Duration::from_secs_f64(moved.seconds);
+        moves
     }
 
     /// The count of an event for a task.
@@ -506,13 +525,26 @@ impl Machine for SimulatedMachine {
             .iter()
             .map(|(&region, wanted)| (region.0, self.region(region, wanted, &ranked, &mut applied.refused)))
             .collect();
-        self.timeline.configure(Requested {
+        let mapping = pages.unwrap_or(self.timeline.mapping());
+        let mapped = self.timeline.configure(Requested {
             regions,
             pins,
-            mapping: pages.unwrap_or(self.timeline.mapping()),
+            mapping,
             prefetchers: configuration.prefetchers.unwrap_or(self.timeline.prefetchers()),
             following_within: configuration.following_within.map(|within| within.as_secs_f64()),
+            mapping_within: configuration.mapping_within.map(|within| within.as_secs_f64()),
         });
+        match mapped {
+            Mapped::InPlace => {}
+            Mapped::Moved(moved) => applied.pages = Some(self.page_moves(mapping, moved)),
+            Mapped::TooLong(moved) => applied.refused.push(Refusal::of_machine(
+                RefusalCode::PagesTooLong,
+                format!(
+                    "pages stay where they are: moving them to where {mapping} wants them would take {:.2} s",
+                    moved.seconds
+                ),
+            )),
+        }
         applied
     }
 

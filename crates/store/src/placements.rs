@@ -18,6 +18,7 @@ const TABLE: &str = "
         program     INTEGER NOT NULL REFERENCES program (id) ON DELETE CASCADE,
         threads     INTEGER NOT NULL,
         pus         TEXT NOT NULL,
+        pages       TEXT NOT NULL,
         metric      TEXT NOT NULL,
         rate        REAL NOT NULL,
         gain        REAL NOT NULL,
@@ -29,6 +30,9 @@ const TABLE: &str = "
 /// The text for the unpinned program.
 const UNPINNED: &str = "";
 
+/// The text for pages that were left where they were.
+const UNMOVED: &str = "";
+
 /// The placement that was fastest for a number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementRow {
@@ -36,6 +40,8 @@ pub struct PlacementRow {
     pub threads: usize,
     /// The PU of each rank, as a list; empty where nothing was faster than the unpinned program.
     pub pus: String,
+    /// The page mapping; empty where pages were left where they were.
+    pub pages: String,
     /// The metric by which it was found.
     pub metric: String,
     /// Its rate.
@@ -48,8 +54,12 @@ pub struct PlacementRow {
 
 impl PlacementRow {
     /// Where the program is, as text.
-    pub fn place(&self) -> &str {
-        if self.pus == UNPINNED { "unpinned" } else { &self.pus }
+    pub fn place(&self) -> String {
+        let pus = if self.pus == UNPINNED { "unpinned" } else { &self.pus };
+        match self.pages.as_str() {
+            UNMOVED => pus.to_owned(),
+            pages => format!("{pus} with pages {pages}"),
+        }
     }
 
     /// What it says to a policy. `other_build`: whether it was found with another build of the program.
@@ -58,8 +68,13 @@ impl PlacementRow {
             UNPINNED => None,
             pus => Some(Pinning::new(PuSet::parse_ordered(pus).ok()?)?),
         };
+        let pages = match self.pages.as_str() {
+            UNMOVED => None,
+            pages => Some(pages.parse().ok()?),
+        };
         let known = KnownPlacement {
             pinning,
+            pages,
             metric: self.metric,
             rate: self.rate,
             gain: self.gain,
@@ -74,16 +89,17 @@ fn is_made(connection: &Connection) -> Result<bool, rusqlite::Error> {
     Ok(connection.query_row(query, [], |_| Ok(())).optional()?.is_some())
 }
 
-const COLUMNS: &str = "threads, pus, metric, rate, gain, placement.at";
+const COLUMNS: &str = "threads, pus, pages, metric, rate, gain, placement.at";
 
 fn row(row: &Row<'_>) -> Result<PlacementRow, rusqlite::Error> {
     Ok(PlacementRow {
         threads: row.get(0)?,
         pus: row.get(1)?,
-        metric: row.get(2)?,
-        rate: row.get(3)?,
-        gain: row.get(4)?,
-        at: row.get(5)?,
+        pages: row.get(2)?,
+        metric: row.get(3)?,
+        rate: row.get(4)?,
+        gain: row.get(5)?,
+        at: row.get(6)?,
     })
 }
 
@@ -152,10 +168,13 @@ impl Store {
             .pinning
             .as_ref()
             .map_or_else(|| UNPINNED.to_owned(), Pinning::to_string);
+        let pages = known
+            .pages
+            .map_or_else(|| UNMOVED.to_owned(), |pages| pages.to_string());
         transaction.execute(
-            "INSERT OR REPLACE INTO placement (program, threads, pus, metric, rate, gain, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![program, threads, pus, known.metric, known.rate, known.gain, at],
+            "INSERT OR REPLACE INTO placement (program, threads, pus, pages, metric, rate, gain, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![program, threads, pus, pages, known.metric, known.rate, known.gain, at],
         )?;
         transaction.commit()?;
         Ok(())
@@ -194,6 +213,7 @@ fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(us
     let chosen = record.search.candidates.get(candidate)?;
     let known = KnownPlacement {
         pinning: chosen.pus.clone(),
+        pages: chosen.pages,
         metric: record.metric.as_ref()?.name.clone(),
         rate: chosen.rate?,
         gain: gain.unwrap_or(0.0),
@@ -229,7 +249,7 @@ impl Recorder for PlacementLearner {
 mod tests {
     use super::*;
     use crate::{Machine, Opened};
-    use pinfold_core::PuId;
+    use pinfold_core::{PageMapping, PuId};
 
     fn key(identity: &str) -> ProgramKey {
         ProgramKey {
@@ -247,6 +267,7 @@ mod tests {
     fn placed(pus: &[u32], rate: f64) -> KnownPlacement {
         KnownPlacement {
             pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
+            pages: Some(PageMapping::Interleave),
             metric: "regions".to_owned(),
             rate,
             gain: 0.5,

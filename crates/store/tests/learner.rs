@@ -22,6 +22,7 @@ fn key() -> ProgramKey {
 fn candidate(rate: f64) -> Candidate {
     Candidate {
         pus: None,
+        pages: None,
         rate: Some(rate),
         spread: None,
         error: None,

@@ -157,6 +157,7 @@ mod tests {
         let pus = pus.and_then(|pus| Pinning::new(pus.iter().copied().map(PuId).collect()));
         Candidate {
             pus,
+            pages: None,
             rate: Some(rate),
             spread: Some(0.1),
             error: Some(rate / 100.0),

@@ -176,11 +176,12 @@ def record(program: Sequence[str], recording: Path, *arguments: str) -> None:
 def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]:
     """Run ``pinfold run`` and return the output of ``--json``.
 
-    The behaviour database is an empty one, so that no run knows a program from another run.
+    Unless ``--db`` is given, the behaviour database is an empty one: no run knows a program from another run.
     """
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "run.json"
-        files = ["--db", str(Path(directory) / "behaviour.db"), "--json", str(file)]
+        database = [] if "--db" in arguments else ["--db", str(Path(directory) / "behaviour.db")]
+        files = [*database, "--json", str(file)]
         separator = ["--"] if program else []
         output([str(PINFOLD), "run", "--quiet", *files, *arguments, *separator, *program])
         record: dict[str, Any] = json.loads(file.read_text())

@@ -19,6 +19,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// The variable of `pinfold run` that names the folder of simulated configurations.
+const SIMULATIONS: &str = "PINFOLD_SIMULATIONS";
+
 /// How many of the last bytes and lines of standard error an error shows.
 const LAST_BYTES: u64 = 4096;
 const LAST_LINES: usize = 10;
@@ -156,6 +159,10 @@ impl<'a> Executor<'a> {
         };
         let mut command = Command::new(program);
         command.args(rest);
+        if self.arguments.is_simulated() && std::env::var_os(SIMULATIONS).is_none() {
+            // Variants try the same placements: each is simulated once.
+            command.env(SIMULATIONS, self.folder.path().join("simulations"));
+        }
         let stderr = self.redirect(&mut command)?;
         let started = Instant::now();
         let status = self

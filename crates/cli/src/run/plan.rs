@@ -35,7 +35,9 @@ pub(super) struct Plan {
     simulated: Option<String>,
     requests: Vec<Request>,
     removed_environment: Vec<OsString>,
+    /// The user's page mapping, and that with which the program begins.
     pages: Option<PageMapping>,
+    first_pages: Option<PageMapping>,
     pub(super) prefetchers: Option<Prefetchers>,
 }
 
@@ -124,6 +126,7 @@ impl Plan {
             requests,
             removed_environment,
             pages,
+            first_pages: pages,
             prefetchers: arguments.simulated.prefetch,
         })
     }
@@ -134,10 +137,12 @@ impl Plan {
             topology: &self.topology,
             simulated: self.simulated.as_deref(),
             common: &self.common,
+            pages: self.pages,
             program,
             arguments,
         })?;
         self.notes.append(&mut built.notes);
+        self.first_pages = self.pages.or(built.first_pages);
         if self.simulated.is_none() {
             self.count_where_possible(&built.optional_requests);
         }
@@ -252,7 +257,7 @@ impl Plan {
     pub(super) fn page_options(&mut self, arguments: &Arguments, initial: Option<&Pinning>) -> Result<PageOptions> {
         pages::options(
             arguments,
-            self.pages,
+            self.first_pages,
             &self.topology,
             initial,
             self.common.times.initialise,

@@ -4,6 +4,7 @@
 use super::place::Where;
 use super::plan::Plan;
 use super::policies::Program;
+use super::simulations::{Folder, SIMULATOR, hash_of};
 use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
@@ -53,6 +54,11 @@ pub(super) struct Arguments {
     /// measured [default: 0, exact readings].
     #[arg(long, value_parser = super::number::parse_percent, value_name = "PERCENT")]
     noise: Option<f64>,
+
+    /// On a simulated machine: keep the configurations that were simulated in this folder, and take from it those that
+    /// earlier runs of the same recordings, model and seed have left there. The result is the same.
+    #[arg(long, env = "PINFOLD_SIMULATIONS", hide_env_values = true, value_name = "FOLDER")]
+    simulations: Option<PathBuf>,
 
     /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
     /// L2 adjacent, L2 streamer; on a real machine as root, with the kernel's module msr [default: as they are, and 0000 on a
@@ -195,6 +201,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             "--policy react is for one program, because regions of several may have the same address; give one recording"
         );
     }
+    let kept = kept_windows(arguments, &model, &parts, built.needs_regions, seed)?;
     let programs = programs(parts, built.needs_regions)?;
     if built.needs_regions && programs.iter().all(|named| named.program.regions().is_none()) {
         bail!(
@@ -203,6 +210,9 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         );
     }
     let mut machine = SimulatedMachine::new(model, plan.topology.clone(), programs, run);
+    if let Some((folder, run)) = kept {
+        machine.keep_windows(Box::new(folder), run.as_bytes());
+    }
     check_events(arguments, &machine)?;
     let mut about = About {
         command,
@@ -219,6 +229,31 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         simulation: |machine: &SimulatedMachine| Some(settings.simulation(machine)),
     };
     drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
+}
+
+/// The folder of configurations that were simulated, and the run that uses them. A program that is recorded for this run alone
+/// has none: its recording is no other run's.
+fn kept_windows(
+    arguments: &super::Arguments,
+    model: &Model,
+    parts: &[Part],
+    regions: bool,
+    seed: u64,
+) -> Result<Option<(Folder, String)>> {
+    let Some(folder) = &arguments.simulated.simulations else {
+        return Ok(None);
+    };
+    let files: Option<Vec<&PathBuf>> = parts.iter().map(|part| part.kept.as_ref()).collect();
+    let Some(files) = files.filter(|_| !arguments.simulated.recordings.is_empty()) else {
+        return Ok(None);
+    };
+    let hash = |file: &PathBuf| hash_of(file).with_context(|| format!("cannot read `{}`", file.display()));
+    let recordings: Vec<u128> = files.into_iter().map(hash).collect::<Result<_>>()?;
+    let salvage = arguments.simulated.salvage;
+    let run = format!("{SIMULATOR} {recordings:x?} {salvage} {regions} {seed} {model:?}");
+    let folder = Folder::new(folder)
+        .with_context(|| format!("cannot create the folder `{}` of --simulations", folder.display()))?;
+    Ok(Some((folder, run)))
 }
 
 /// The command of the record: the user's, or those of the recordings.

@@ -165,7 +165,7 @@ impl ProgramPages {
                 Err(refusal) => applied.refused.push(refusal),
             }
         }
-        self.move_to(shared, goals, applied);
+        self.move_to(shared, goals, configuration.mapping_within, applied);
         let tasks = ranked.map(|ranked| pinned_tasks(topology, ranked));
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
     }
@@ -309,7 +309,28 @@ impl ProgramPages {
     }
 
     /// Moves the pages of processes to the places of a mapping.
-    fn move_to(&mut self, shared: &Shared, goals: Vec<(i32, PageMapping, Goal)>, applied: &mut Applied) {
+    /// If all of their memory would take longer than `within`, nothing is moved.
+    fn move_to(
+        &mut self,
+        shared: &Shared,
+        goals: Vec<(i32, PageMapping, Goal)>,
+        within: Option<Duration>,
+        applied: &mut Applied,
+    ) {
+        if within.is_some() && !goals.is_empty() {
+            let areas = goals
+                .iter()
+                .filter_map(|&(process, ..)| self.areas(shared, process, applied));
+            let bytes = areas.flatten().map(|area| area.resident_bytes()).sum();
+            if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
+                let takes = too_long.takes.as_secs_f64();
+                applied.refused.push(Refusal::of_machine(
+                    RefusalCode::PagesTooLong,
+                    format!("pages stay where they are: moving {bytes} bytes would take about {takes:.1} s"),
+                ));
+                return;
+            }
+        }
         for (process, mapping, mut goal) in goals {
             if self.options.mapping != Some(mapping) && !self.reported.contains(&mapping) {
                 self.reported.push(mapping);
@@ -396,9 +417,7 @@ impl ProgramPages {
         if bytes == 0 {
             return;
         }
-        let rate = self.measured.unwrap_or(ASSUMED_COPY_RATE);
-        let rate = self.options.rate.map_or(rate, |limit| limit.min(rate));
-        if let Err(too_long) = check_cost(bytes, rate, within) {
+        if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
             // The number of bytes differs each time, and one note is sufficient.
             if !std::mem::replace(&mut self.told_too_long, true) {
                 applied
@@ -439,6 +458,12 @@ impl ProgramPages {
                 None
             }
         }
+    }
+
+    /// The bytes per second at which pages move.
+    fn copy_rate(&self) -> f64 {
+        let rate = self.measured.unwrap_or(ASSUMED_COPY_RATE);
+        self.options.rate.map_or(rate, |limit| limit.min(rate))
     }
 
     fn measure(&mut self, moves: &PageMoves) {

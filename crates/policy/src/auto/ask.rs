@@ -2,11 +2,11 @@
 
 use super::policy::{Auto, UNPINNED, usable};
 use super::proposals::{self, Proposal};
-use super::trial::State;
-use crate::classify::{Answer, Figures, Strategy, ask, figure, figures};
+use super::trial::{Place, State};
+use crate::classify::{Answer, Figures, Pages, Strategy, ask, figure, figures};
 use crate::observed::observed;
 use pinfold_core::{
-    Finding, ForecastCode, Observed, ProposerCode, Sample, SampleCode, TaskId, Topology, map_over_nodes,
+    Finding, ForecastCode, Observed, PageMapping, ProposerCode, Sample, SampleCode, TaskId, Topology, map_over_nodes,
 };
 
 impl Auto {
@@ -17,10 +17,12 @@ impl Auto {
         let mut proposed: Vec<Proposal> = vec![];
         let known = self.options.known.get(&self.threads).filter(|known| known.other_build);
         if let Some(known) = known
-            && let Some(pinning) = known.pinning.clone().filter(|pinning| usable(Some(pinning), topology))
+            && usable(known.pinning.as_ref(), topology)
+            && (known.pages.is_none() || self.options.moves_pages)
+            && known.place() != Place::default()
         {
             proposed.push(Proposal {
-                pinning,
+                place: known.place(),
                 by: ProposerCode::OtherBuild,
                 gain: Some(known.gain),
                 why: "another build of this program was fastest so".to_owned(),
@@ -33,13 +35,17 @@ impl Auto {
             says = Some((hint, proposal.why.clone()));
             proposed.push(proposal);
         }
+        self.search.load = figure(&seen, "busiest_memory_load");
+        if self.may_interleave(topology) {
+            proposed.extend(proposals::of_imbalance(|name| figure(&seen, name)));
+        }
         proposed.extend(proposals::of_counts(|name| figure(&seen, name), topology, self.threads));
         if self.options.model.is_some()
             && self.observer.is_some()
             && let Some(pinning) = map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads)
         {
             proposed.push(Proposal {
-                pinning,
+                place: Place::pinned(pinning),
                 by: ProposerCode::Classify,
                 gain: None,
                 why: format!("a placement model has to see the program in {} once", Strategy::DEFAULT),
@@ -64,11 +70,11 @@ impl Auto {
             });
         }
         for one in proposed {
-            self.propose(Some(one.pinning), one.by, one.gain, one.why, findings);
+            self.propose(one.place, one.by, one.gain, one.why, findings);
         }
-        if self.present != UNPINNED {
+        if self.present != self.search.best {
             // What runs now comes first.
-            self.screen(UNPINNED, self.present);
+            self.screen(self.search.best, self.present);
         }
     }
 
@@ -76,7 +82,9 @@ impl Auto {
     pub(super) fn is_to_be_forecast(&self, topology: &Topology) -> bool {
         !self.search.forecast
             && self.options.model.is_some()
-            && map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads) == *self.place()
+            && self.place().pages.is_none()
+            && self.place().pinning.is_some()
+            && map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads) == self.place().pinning
     }
 
     /// The program was observed in the default strategy: a placement model is asked.
@@ -107,8 +115,17 @@ impl Auto {
             let Some(pinning) = map_over_nodes(topology, self.threads, strategy.threads) else {
                 continue;
             };
+            let pages = match strategy.pages {
+                Pages::FirstTouch => None,
+                Pages::Interleave if self.may_interleave(topology) => Some(PageMapping::Interleave),
+                Pages::Interleave => continue,
+            };
+            let place = Place {
+                pinning: Some(pinning),
+                pages,
+            };
             let why = format!("a placement model forecasts {strategy}: {why}");
-            self.propose(Some(pinning), ProposerCode::Classify, gain, why, findings);
+            self.propose(place, ProposerCode::Classify, gain, why, findings);
         }
     }
 

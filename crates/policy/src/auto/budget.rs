@@ -15,6 +15,11 @@ const EARLY: f64 = 0.025;
 const FIXED: f64 = 0.2;
 const LATE: f64 = 0.006;
 
+/// Of the time that the program has saved because it is faster than unpinned, this share may be lost, too, and at most so
+/// many seconds: where one placement was better, another one may be better still.
+const OF_SAVED: f64 = 0.1;
+const MOST_OF_SAVED: f64 = 2.0;
+
 /// The rate of a placement that was not measured yet, over the best one, as it is assumed for its first trial.
 const UNKNOWN: f64 = 0.7;
 
@@ -22,6 +27,7 @@ const UNKNOWN: f64 = 0.7;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
     lost: f64,
+    saved: f64,
 }
 
 impl Budget {
@@ -34,8 +40,18 @@ impl Budget {
     /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one; `None` where
     /// it was not measured yet.
     pub(super) fn affords(self, at: Duration, length: Duration, ratio: Option<f64>) -> bool {
-        let expected = loss(length, ratio.unwrap_or(UNKNOWN));
-        self.lost + expected <= Self::limit(at)
+        self.affords_beside(at, Duration::ZERO, length, ratio)
+    }
+
+    /// The same for a trial that loses this time in any case, besides its length.
+    pub(super) fn affords_beside(self, at: Duration, lost: Duration, length: Duration, ratio: Option<f64>) -> bool {
+        let expected = lost.as_secs_f64() + loss(length, ratio.unwrap_or(UNKNOWN));
+        self.lost + expected <= Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED)
+    }
+
+    /// The program has run for so long at this rate over that of the unpinned program.
+    pub(super) fn save(&mut self, length: Duration, ratio: f64) {
+        self.saved += loss(length, ratio.recip());
     }
 
     /// A trial of this length had this rate over the best one.
@@ -83,6 +99,19 @@ mod tests {
         let mut budget = Budget::default();
         budget.spend(seconds(100.0), 1.2);
         assert!(budget.affords(seconds(1.0), seconds(100.0), Some(1.0)));
+    }
+
+    #[test]
+    fn a_share_of_what_was_saved_may_be_lost() {
+        let mut budget = Budget::default();
+        budget.spend(seconds(1.0), 0.0);
+        assert!(!budget.affords(seconds(60.0), seconds(1.0), None));
+        budget.save(seconds(20.0), 2.0);
+        assert!(budget.affords(seconds(60.0), seconds(1.0), None));
+        budget.save(seconds(1e6), 2.0);
+        assert!(!budget.affords(seconds(60.0), seconds(10.0), None));
+        budget.save(seconds(1e6), 0.5);
+        assert!(!budget.affords(seconds(60.0), seconds(10.0), None));
     }
 
     proptest! {

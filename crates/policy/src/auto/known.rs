@@ -2,6 +2,7 @@
 
 use super::options::KnownPlacement;
 use super::policy::{Auto, Purpose, UNPINNED};
+use super::trial::Place;
 use super::turns::{Gain, Window};
 use crate::findings::chosen;
 use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
@@ -14,9 +15,8 @@ impl Auto {
     pub(super) fn follow(&mut self, sample: &Sample, known: KnownPlacement, findings: &mut Vec<Finding>) {
         let why = "an earlier run of this program with this number of threads ended with this placement".to_owned();
         self.list(CandidatesCode::KnownProgram, &why, findings);
-        if known.pinning.is_some() {
-            let place = known.pinning.clone();
-            self.present = self.propose(place, ProposerCode::Known, Some(known.gain), why, findings);
+        if known.place() != Place::default() {
+            self.present = self.propose(known.place(), ProposerCode::Known, Some(known.gain), why, findings);
         }
         self.known = Some(known);
         self.settle(Purpose::Baseline, sample.at);
@@ -70,7 +70,7 @@ impl Auto {
             code: NoteCode::SearchAgain,
             text,
         });
-        self.phases.begin(None, None);
+        self.phases.begin(Place::default(), None);
         self.sample(topology, sample, findings);
         self.next(topology, sample, findings);
     }

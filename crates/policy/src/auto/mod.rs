@@ -10,10 +10,11 @@
 //!    whose speed drifts does not mislead.
 //! 5. **Budget** (`budget`). What trials may lose is a share of the time that the program has run. A trial that may lose
 //!    more waits. The neighbourhood of the best one is searched while the expected gain is above the cost.
-//! 6. **Confirmed.** A placement that was never compared with the unpinned program itself is, before it is kept. Later
-//!    it is again, each time when the program has run twice as long.
-//! 7. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
-//!    gets its placement at once; a new one is searched, beginning with the unpinned program.
+//! 6. **Pages** (`pages`). A placement may move pages, too. The machine refuses what takes longer than the policy allows.
+//! 7. **Confirmed.** What is faster than the unpinned program, or than something that is, is kept. It is compared with the
+//!    unpinned program again each time when the program has run twice as long.
+//! 8. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
+//!    gets its placement at once; a new one is searched, and its first placement is the best one until another is faster.
 //!
 //! If no metric counts, nothing is tried.
 
@@ -22,6 +23,7 @@ mod budget;
 mod change;
 mod known;
 mod options;
+mod pages;
 mod phases;
 mod policy;
 mod proposals;

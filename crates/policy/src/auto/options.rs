@@ -1,12 +1,13 @@
 //! What `auto` is given.
 
+use super::trial::Place;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::metric_choice::MetricRequest;
 use crate::rules::Rules;
 use crate::sam::MapperEvents;
 use crate::times::Times;
 use crate::working_tasks::Skip;
-use pinfold_core::Pinning;
+use pinfold_core::{PageMapping, Pinning};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use std::time::Duration;
 pub struct KnownPlacement {
     /// The PUs of the ranks; `None` where nothing was faster than the unpinned program.
     pub pinning: Option<Pinning>,
+    /// Where its pages were moved to; `None` where they were left.
+    pub pages: Option<PageMapping>,
     /// The metric that was compared.
     pub metric: String,
     /// Its rate in that placement.
@@ -23,6 +26,16 @@ pub struct KnownPlacement {
     pub gain: f64,
     /// Whether it was another build of the program. Its placement is a proposal then, like any other.
     pub other_build: bool,
+}
+
+impl KnownPlacement {
+    /// Where threads and pages are.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            pinning: self.pinning.clone(),
+            pages: self.pages,
+        }
+    }
 }
 
 /// How long windows are. They follow from the metric: these are limits.
@@ -78,6 +91,8 @@ pub struct AutoOptions {
     pub skip: Skip,
     /// The number of threads, where it was given.
     pub threads: Option<usize>,
+    /// Whether it may move pages. If not, the user has placed them.
+    pub moves_pages: bool,
     /// What is known of the program, by number of threads.
     pub known: BTreeMap<usize, KnownPlacement>,
     /// Learned rules for affinity hints.

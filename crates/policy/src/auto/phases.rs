@@ -84,7 +84,10 @@ mod tests {
     use pinfold_core::{Pinning, PuId};
 
     fn pinned(pu: u32) -> Place {
-        Pinning::new(vec![PuId(pu)])
+        Place {
+            pinning: Pinning::new(vec![PuId(pu)]),
+            pages: None,
+        }
     }
 
     #[test]

@@ -15,7 +15,9 @@ use crate::sam::Observer;
 use crate::statistics::Reading;
 use crate::times;
 use crate::working_tasks::WorkingTasks;
-use pinfold_core::{Applied, Decision, EndedCode, Finding, Metric, Pinning, Sample, Topology};
+use pinfold_core::{
+    Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, Sample, Topology,
+};
 use std::time::Duration;
 
 /// The unpinned program's position among the candidates.
@@ -37,6 +39,9 @@ const SETTLE: f64 = 0.002;
 /// How many times as long the unpinned program settles: the operating system leaves threads for a while where they were
 /// pinned.
 const UNPINNED_SETTLES: u32 = 3;
+
+/// The time after which a configuration is requested again, for tasks that the machine left alone when they began.
+const AFFIRM: Duration = Duration::from_secs(2);
 
 /// What the present window is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +89,10 @@ pub(super) struct Search {
     pub(super) tried: u32,
     /// The neighbours of the best one that were not proposed yet, the nearest last; `None` where they were not looked up.
     pub(super) neighbours: Option<Vec<Pinning>>,
+    /// Whether placements were proposed with the pages of the best one.
+    pub(super) with_pages: bool,
+    /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
+    pub(super) load: Option<f64>,
     /// Whether all proposals were tried, so that a choice was made.
     pub(super) chosen: bool,
     /// The choice that was reported last.
@@ -132,13 +141,19 @@ pub struct Auto {
     pub(super) line: Vec<Reading>,
     pub(super) line_began: Duration,
     pub(super) requested: RequestedConfiguration,
+    /// When the configuration was last requested again.
+    pub(super) affirmed: Duration,
+    /// Whether pages were moved, so that leaving them means moving them back.
+    pub(super) has_moved_pages: bool,
+    /// How long they took the last time.
+    pub(super) moved_in: Option<Duration>,
     pub(super) now: Duration,
 }
 
 impl Auto {
     /// The policy with these options.
     pub fn new(options: AutoOptions) -> Self {
-        let place = options.expected().and_then(|known| known.pinning.clone());
+        let place = options.expected().map(KnownPlacement::place).unwrap_or_default();
         Self {
             opening: Opening::new(options.times.opening(), options.metric.clone()),
             working_tasks: WorkingTasks::new(options.skip.clone()),
@@ -167,6 +182,9 @@ impl Auto {
             line: vec![],
             line_began: Duration::ZERO,
             requested: RequestedConfiguration::default(),
+            affirmed: Duration::ZERO,
+            has_moved_pages: false,
+            moved_in: None,
             now: Duration::ZERO,
             options,
         }
@@ -188,13 +206,14 @@ impl Policy for Auto {
         self.decision(Duration::ZERO, findings)
     }
 
-    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
         let mut findings = vec![];
         self.now = sample.at;
         let disturbed = self.working_tasks.update(sample);
         if let Some((meter, _)) = &mut self.meter {
             meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
         }
+        self.pages_moved(topology, sample, applied, &mut findings);
         match self.step {
             Step::Opening => self.open(topology, sample, &mut findings),
             Step::Settling { purpose, began, lasts } if sample.at >= began + lasts => {
@@ -215,7 +234,7 @@ impl Policy for Auto {
 
     fn end(&mut self) -> Vec<Finding> {
         if matches!(self.step, Step::Opening) {
-            return self.opening.end(&self.working_tasks, self.place().as_ref());
+            return self.opening.end(&self.working_tasks, self.place().pinning.as_ref());
         }
         if self.search.chosen {
             return vec![];
@@ -255,13 +274,17 @@ impl Auto {
                 self.line_began = sample.at;
                 self.threads = self.working_threads();
                 let known = self.options.known.get(&self.threads).cloned();
-                let known = known.filter(|known| !known.other_build && usable(known.pinning.as_ref(), topology));
+                let known = known.filter(|known| {
+                    !known.other_build
+                        && usable(known.pinning.as_ref(), topology)
+                        && (known.pages.is_none() || self.options.moves_pages)
+                });
                 if let Some(known) = known {
                     self.follow(sample, known, findings);
                 } else {
                     // A program that was expected to be a known one, with other threads, is unpinned now.
-                    self.search.candidates[UNPINNED].place = None;
-                    self.phases.begin(None, None);
+                    self.search.candidates[UNPINNED].place = Place::default();
+                    self.phases.begin(Place::default(), None);
                     self.begin_search(
                         sample,
                         None,
@@ -288,6 +311,12 @@ impl Auto {
                 at: sample.at.as_secs_f64(),
                 rate,
             });
+        }
+        let best = self.search.best;
+        if best == self.present
+            && let Some(gain) = self.search.candidates[best].gain
+        {
+            self.budget.save(measurement.over, gain.log.exp());
         }
         match purpose {
             Purpose::Baseline => self.baseline(topology, sample, window, &measurement, findings),
@@ -373,13 +402,20 @@ impl Auto {
         &self.search.candidates[self.present].place
     }
 
-    /// How long threads and caches settle after a change to this candidate.
+    /// How long threads, pages and caches settle after a change to this candidate.
     pub(super) fn settling(&self, candidate: usize, at: Duration) -> Duration {
         let settles = self.settles(at);
-        match self.search.candidates[candidate].place {
+        let place = &self.search.candidates[candidate].place;
+        let settles = match place.pinning {
             Some(_) => settles,
             None => settles * UNPINNED_SETTLES,
-        }
+        };
+        let moving = if place.pages == self.place().pages {
+            Duration::ZERO
+        } else {
+            self.moving_takes(candidate, at)
+        };
+        settles + moving
     }
 
     /// How long threads and caches settle after they are pinned.
@@ -405,7 +441,10 @@ impl Auto {
         if purpose == Purpose::Watching {
             self.working_tasks.begin_window(sample);
         }
-        self.requested.affirm();
+        if sample.at >= self.affirmed + AFFIRM {
+            self.affirmed = sample.at;
+            self.requested.affirm();
+        }
         let lasts = match purpose {
             Purpose::Watching | Purpose::Waiting => self.window.max(self.options.times.shortest * 5),
             Purpose::Signature => self.window.max(self.options.times.shortest * 10),
@@ -435,12 +474,16 @@ impl Auto {
             }
         };
         let place = self.place().clone();
+        let back = self.has_moved_pages.then_some(PageMapping::FirstTouch);
+        let within = place.pages.and_then(|_| self.moving_within(self.present, now));
+        let following_within = Some(self.settles(now));
         let configuration = self
             .requested
-            .configuration(place.as_ref(), None, &self.working_tasks)
-            .map(|mut configuration| {
-                configuration.following_within = Some(self.settles(now));
-                configuration
+            .configuration(place.pinning.as_ref(), place.pages.or(back), &self.working_tasks)
+            .map(|configuration| Configuration {
+                following_within,
+                mapping_within: within,
+                ..configuration
             });
         Decision {
             configuration,

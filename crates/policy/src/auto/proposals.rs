@@ -1,15 +1,16 @@
 //! Who has something to say about a program, and what.
 //!
-//! A proposal is a placement of threads with the reason why it may be faster. What is proposed by several is tried once.
+//! A proposal is a placement of threads and pages with the reason why it may be faster. What is proposed by several is tried once.
 //! The order is that of trust: earlier runs of this program first, then what was learned from others, then what the
 //! program's own counts suggest, then the placements of the topology that differ most.
 
+use super::trial::Place;
 use crate::candidates;
 use crate::observed::verdict;
 use crate::rules::Rules;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
-use pinfold_core::{Observed, Pinning, ProposerCode, Topology};
+use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, Topology};
 
 /// The placements of the topology.
 const OF_TOPOLOGY: usize = 8;
@@ -21,6 +22,13 @@ const POOL: usize = 48;
 /// bandwidth in use, latency begins to rise.
 const CONTENDED: f64 = 0.5;
 
+/// The memory of nodes is used unevenly when the busiest one carries more than this, over the mean. Assumed.
+const UNEVEN: f64 = 1.25;
+
+/// The pages of a program belong elsewhere only if it uses memory: the busiest node carries more than this share of what it
+/// can. Prefetches are not in it. Assumed.
+const USED: f64 = 0.1;
+
 /// Threads share data when transfers between packages are more than this share of the misses of the last-level cache.
 /// Assumed.
 const SHARING: f64 = 0.1;
@@ -28,7 +36,7 @@ const SHARING: f64 = 0.1;
 /// A placement, and who expects what of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proposal {
-    pub(super) pinning: Pinning,
+    pub(super) place: Place,
     pub(super) by: ProposerCode,
     /// The expected gain over the unpinned program; `None` where nothing is forecast.
     pub(super) gain: Option<f64>,
@@ -45,7 +53,7 @@ pub(super) fn of_rules(
     let verdict = verdict(rules, observed, threads);
     let hint: AffinityHint = verdict.outcome.class.parse().ok()?;
     let proposal = Proposal {
-        pinning: NamedPlacement::Hint(hint).pinning(topology, threads),
+        place: Place::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
         by: ProposerCode::Hints,
         gain: None,
         why: format!("learned rules ask for hint {hint}: {verdict}"),
@@ -71,10 +79,29 @@ pub(super) fn of_counts(value: impl Fn(&str) -> Option<f64>, topology: &Topology
         (candidates::packed(topology), ProposerCode::Sharing, why)
     };
     Some(Proposal {
-        pinning: Pinning::new(order.into_iter().take(threads).collect())?,
+        place: Place::pinned(Pinning::new(order.into_iter().take(threads).collect())?),
         by,
         gain: None,
         why,
+    })
+}
+
+/// What the memory of the nodes carries suggests: where one of them carries more than the others, all may share it. The
+/// gain is what the program would have where its busiest memory alone decides, as far as that is busy.
+pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
+    let (load, over_mean) = value("busiest_memory_load").zip(value("memory_imbalance"))?;
+    let gain = load.min(1.0) * (over_mean - 1.0);
+    (load > USED && over_mean > UNEVEN).then(|| Proposal {
+        place: Place {
+            pinning: None,
+            pages: Some(PageMapping::Interleave),
+        },
+        by: ProposerCode::Contention,
+        gain: Some(gain),
+        why: format!(
+            "the busiest node's memory carries {load:.2} of what it can, and {over_mean:.1} times as much as the mean, so \
+             pages belong on all nodes"
+        ),
     })
 }
 
@@ -85,7 +112,7 @@ pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> 
         return vec![];
     }
     let propose = |pinning| Proposal {
-        pinning,
+        place: Place::pinned(pinning),
         by: ProposerCode::Topology,
         gain: None,
         why: "it is one of the placements of this topology that differ most".to_owned(),
@@ -143,9 +170,24 @@ mod tests {
         let shared = values(&[("inter_package_coherence", 0.01), ("llc_misses_per_instruction", 0.02)]);
         let sharing = of_counts(shared, &machine(), 2).unwrap();
         assert_eq!(sharing.by, ProposerCode::Sharing);
-        let node = |pinning: &Pinning, rank| pinning.pu(rank).0 / 2;
-        assert_ne!(node(&contended.pinning, 0), node(&contended.pinning, 1));
-        assert_eq!(node(&sharing.pinning, 0), node(&sharing.pinning, 1));
+        let node = |one: &Proposal, rank| one.place.pinning.as_ref().unwrap().pu(rank).0 / 2;
+        assert_ne!(node(&contended, 0), node(&contended, 1));
+        assert_eq!(node(&sharing, 0), node(&sharing, 1));
+    }
+
+    #[test]
+    fn pages_belong_on_all_nodes_where_one_carries_more_than_it_can() {
+        let uneven = [("busiest_memory_load", 0.9), ("memory_imbalance", 2.0)];
+        let proposal = of_imbalance(values(&uneven)).unwrap();
+        assert_eq!(proposal.place.pages, Some(PageMapping::Interleave));
+        assert!((proposal.gain.unwrap() - 0.9).abs() < 1e-12);
+        for calm in [
+            [("busiest_memory_load", 0.1), ("memory_imbalance", 2.0)],
+            [("busiest_memory_load", 0.9), ("memory_imbalance", 1.1)],
+        ] {
+            assert_eq!(of_imbalance(values(&calm)), None);
+        }
+        assert_eq!(of_imbalance(values(&uneven[..1])), None);
     }
 
     #[test]
@@ -158,7 +200,7 @@ mod tests {
     #[test]
     fn neighbours_do_not_have_the_best_itself_and_the_nearest_are_first() {
         let machine = machine();
-        let best = of_topology(&machine, 2).remove(0).pinning;
+        let best = of_topology(&machine, 2).remove(0).place.pinning.unwrap();
         let near = neighbours(&machine, 2, &best);
         assert!(!near.contains(&best) && !near.is_empty());
         let distances: Vec<u64> = near

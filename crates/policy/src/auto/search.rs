@@ -13,8 +13,14 @@ use std::time::Duration;
 const SCREENED: usize = 4;
 const MOST_PAIRS: usize = 16;
 
+/// The windows one after the other on each side of a trial for which pages have to move: each change costs.
+const PAGES_BLOCK: usize = 4;
+
 /// Windows without any count after which a trial ends.
 const VOIDS: u32 = 3;
+
+/// The time after which a candidate is tried again that could not be measured.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// The gain that is expected of a placement before anything is known, as a logarithm.
 const HOPE: f64 = 0.01;
@@ -25,18 +31,29 @@ const CONFIRM_AFTER: Duration = Duration::from_secs(60);
 /// A search that gained less than this was in vain.
 const IN_VAIN: f64 = 0.01;
 
+/// The placement that the program has when a search begins.
+pub(super) struct Incumbent {
+    pub(super) place: Place,
+    pub(super) by: ProposerCode,
+    /// Its gain over the unpinned program, before the search.
+    pub(super) gain: Option<f64>,
+    pub(super) why: String,
+}
+
 impl Auto {
-    /// A search begins, with a baseline. `best` is the placement that the program has, if it is not unpinned.
+    /// A search begins, with a baseline. `best` is the placement that the program has, if it is not unpinned: it stays the
+    /// best one until another is faster.
     pub(super) fn begin_search(
         &mut self,
         sample: &Sample,
-        best: Option<(Place, ProposerCode, String)>,
+        best: Option<Incumbent>,
         why: &str,
         findings: &mut Vec<Finding>,
     ) {
         self.list(CandidatesCode::Proposals, why, findings);
-        if let Some((place, by, why)) = best {
-            self.present = self.propose(place, by, None, why, findings);
+        if let Some(Incumbent { place, by, gain, why }) = best {
+            self.present = self.propose(place, by, gain, why, findings);
+            self.search.best = self.present;
         }
         self.other_threads = 0;
         self.change = ChangePoint::new(self.patience);
@@ -46,7 +63,7 @@ impl Auto {
     /// A new list of candidates begins, with the unpinned program, which is the present one.
     pub(super) fn list(&mut self, code: CandidatesCode, why: &str, findings: &mut Vec<Finding>) {
         self.search = Search {
-            candidates: vec![Candidate::new(None)],
+            candidates: vec![Candidate::new(Place::default())],
             ..Search::default()
         };
         self.present = UNPINNED;
@@ -72,13 +89,16 @@ impl Auto {
             return known;
         }
         findings.push(Finding::Proposed {
-            pus: place.clone(),
-            pages: None,
+            pus: place.pinning.clone(),
+            pages: place.pages,
             by,
             gain,
             why,
         });
-        self.search.candidates.push(Candidate::new(place));
+        self.search.candidates.push(Candidate {
+            expected: gain.map(f64::ln_1p),
+            ..Candidate::new(place)
+        });
         self.search.candidates.len() - 1
     }
 
@@ -97,7 +117,7 @@ impl Auto {
         };
         let expected = trial.expected(&self.search.noise);
         // The best one would run anyway.
-        if due == self.search.best || self.budget.affords(sample.at, settles + self.window, expected) {
+        if due == self.search.best || self.affords(due, sample.at, settles + self.window, expected) {
             self.present = due;
             if settles.is_zero() {
                 self.measure(Purpose::Trial, sample);
@@ -120,21 +140,49 @@ impl Auto {
     }
 
     /// A trial of B against A begins, which is left open after `most` pairs.
-    fn begin_trial(&mut self, a: usize, b: usize, most: usize) {
-        self.search.trial = Some(Trial::new(a, b, Turns::default(), most));
+    fn begin_trial(&mut self, a: usize, b: usize, turns: Turns, most: usize) {
+        let candidates = &self.search.candidates;
+        let over_unpinned = |one: &Candidate| one.gain.map(|gain| gain.log).or(one.expected);
+        let prior = match a {
+            UNPINNED => over_unpinned(&candidates[b]),
+            _ => over_unpinned(&candidates[b])
+                .zip(over_unpinned(&candidates[a]))
+                .map(|(b, a)| b - a),
+        };
+        let block = if candidates[a].place.pages == candidates[b].place.pages {
+            1
+        } else {
+            PAGES_BLOCK
+        };
+        self.search.trial = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
     }
 
     /// A candidate is screened in turns with another one.
     pub(super) fn screen(&mut self, a: usize, b: usize) {
-        self.begin_trial(a, b, SCREENED);
+        self.begin_trial(a, b, Turns::default(), SCREENED);
     }
 
     /// Begins the next trial; `false` if there is nothing to try at present.
     pub(super) fn choose_trial(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.best;
-        let waiting = |one: &Candidate| matches!(one.state, State::Waiting);
+        if self.search.candidates[best].place.pages.is_some() {
+            self.propose_pages(topology, findings);
+        }
+        let waiting = |one: &Candidate| match one.state {
+            State::Waiting => true,
+            State::Later(at) => sample.at >= at,
+            _ => false,
+        };
+        // First what needs no page to move, then what promises most.
+        let pages = self.search.candidates[best].place.pages;
         let next = (0..self.search.candidates.len())
-            .find(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]));
+            .filter(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]))
+            .max_by(|&one, &other| {
+                let promise = |place: usize| self.search.candidates[place].expected.unwrap_or(0.0);
+                let stays = |place: usize| self.search.candidates[place].place.pages == pages;
+                let order = promise(one).total_cmp(&promise(other));
+                order.then(stays(one).cmp(&stays(other))).then(other.cmp(&one))
+            });
         if let Some(next) = next {
             self.screen(best, next);
             return true;
@@ -155,11 +203,14 @@ impl Auto {
             .filter(|(_, gain, _)| *gain > 0.0)
             .max_by(|one, other| one.1.total_cmp(&other.1));
         if let Some((place, _, turns)) = promising {
-            self.search.trial = Some(Trial::new(best, place, turns, MOST_PAIRS));
+            self.begin_trial(best, place, turns, MOST_PAIRS);
             return true;
         }
+        if self.propose_pages(topology, findings) {
+            return self.choose_trial(topology, sample, findings);
+        }
         if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {
-            self.begin_trial(UNPINNED, best, MOST_PAIRS);
+            self.begin_trial(UNPINNED, best, Turns::default(), MOST_PAIRS);
             return true;
         }
         self.search.chosen && self.try_neighbour(topology, sample, findings)
@@ -177,7 +228,11 @@ impl Auto {
     /// Proposes a neighbour of the best one, where the expected gain is above the cost.
     pub(super) fn try_neighbour(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.best;
-        let Some(pinning) = self.search.candidates[best].place.clone() else {
+        let Place {
+            pinning: Some(pinning),
+            pages,
+        } = self.search.candidates[best].place.clone()
+        else {
             return false;
         };
         let per_trial = (self.search.gained + HOPE) / f64::from(self.search.tried + 1);
@@ -192,7 +247,10 @@ impl Auto {
             near
         });
         while let Some(pinning) = neighbours.pop() {
-            let place = Some(pinning);
+            let place = Place {
+                pinning: Some(pinning),
+                pages,
+            };
             if self.search.candidates.iter().any(|one| one.place == place) {
                 continue;
             }
@@ -232,7 +290,13 @@ impl Auto {
         };
         trial.voids = 0;
         if let Some(difference) = trial.add(window) {
-            self.budget.spend(spent, (-difference.abs()).exp());
+            // What the best one would have run anyway is no loss.
+            let over_best = if trial.b == self.search.best {
+                -difference
+            } else {
+                difference
+            };
+            self.budget.spend(spent, over_best.min(0.0).exp());
             let verdict = trial.turns.look(&self.search.noise);
             let code = match verdict {
                 Verdict::Faster => Some(ComparedCode::Faster),
@@ -270,6 +334,8 @@ impl Auto {
             a => self.search.candidates[a].gain,
         };
         let gain = over_unpinned.zip(gain).map(|(one, other)| one.and(other));
+        // What is faster than one that is faster than the unpinned program is so, too.
+        let is_confirmed = trial.a == UNPINNED || self.search.candidates[trial.a].confirmed;
         let is_neighbour = self.search.chosen && trial.a != UNPINNED;
         let candidate = &mut self.search.candidates[trial.b];
         candidate.gain = gain;
@@ -277,11 +343,12 @@ impl Auto {
         match code {
             ComparedCode::Faster => {
                 candidate.state = State::Best;
-                candidate.confirmed = trial.a == UNPINNED;
+                candidate.confirmed = is_confirmed;
                 if is_neighbour {
                     self.search.gained += gain.map_or(0.0, |gain| gain.log);
                     self.search.neighbours = None;
                 }
+                self.search.with_pages = false;
                 if self.search.best != trial.b {
                     self.search.chosen = false;
                 }
@@ -297,8 +364,12 @@ impl Auto {
                     against: trial.a,
                 };
             }
+            // The program was idle: that says nothing of the placement.
+            ComparedCode::NotMeasured if self.search.best == trial.b => self.confirm_later(),
+            ComparedCode::NotMeasured => candidate.state = State::Later(self.now + IDLE),
             _ => {
                 candidate.state = State::Out;
+                self.budget.spend(trial.moving, 0.0);
                 if self.search.best == trial.b {
                     // It was the best one, and is not faster than the unpinned program.
                     self.best_is(UNPINNED);

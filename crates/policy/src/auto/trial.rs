@@ -1,10 +1,39 @@
 //! Candidates, and the trial of one against another.
 
 use super::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::Pinning;
+use pinfold_core::{PageMapping, Pinning};
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
 
-/// The PUs of the ranks; `None` for the unpinned program. Pages are left where they are.
-pub(super) type Place = Option<Pinning>;
+/// Where threads and pages are. The default is the unpinned program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The PUs of the ranks; `None` for unpinned threads.
+    pub(super) pinning: Option<Pinning>,
+    /// Where pages are moved to; `None` where they stay as the operating system placed them, or go back there.
+    pub(super) pages: Option<PageMapping>,
+}
+
+impl Place {
+    /// Threads that are pinned, with pages as they are.
+    pub(super) fn pinned(pinning: Pinning) -> Self {
+        Self {
+            pinning: Some(pinning),
+            pages: None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Pinning::text(self.pinning.as_ref()))?;
+        match self.pages {
+            Some(pages) => write!(f, " with pages {pages}"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// What became of a candidate.
 #[derive(Clone, Debug)]
@@ -13,6 +42,9 @@ pub(super) enum State {
     Waiting,
     /// It was tried, and the noise is larger than the difference from the candidate at `against`.
     Open { turns: Turns, against: usize },
+    /// Moving its pages would have taken too long for a program that had run for so short a time; it is tried again
+    /// then.
+    Later(Duration),
     /// It is, or was, the best.
     Best,
     /// It is not tried any more.
@@ -24,6 +56,8 @@ pub(super) enum State {
 pub(super) struct Candidate {
     pub(super) place: Place,
     pub(super) state: State,
+    /// The gain over the unpinned program that somebody expects, as a logarithm; `None` where nothing is forecast.
+    pub(super) expected: Option<f64>,
     /// The gain over the unpinned program; `None` before it is known.
     pub(super) gain: Option<Gain>,
     /// Whether the gain was measured against the unpinned program itself.
@@ -37,6 +71,7 @@ impl Candidate {
         Self {
             place,
             state: State::Waiting,
+            expected: None,
             gain: None,
             confirmed: false,
             rate: None,
@@ -50,8 +85,15 @@ pub(super) struct Trial {
     pub(super) a: usize,
     pub(super) b: usize,
     pub(super) turns: Turns,
-    /// The first window of the present pair.
-    first: Option<Window>,
+    /// The windows one after the other in the same placement: the more expensive a change, the more.
+    block: usize,
+    /// The windows of the first half of the present block of pairs that have no other yet, and whether it is complete.
+    firsts: VecDeque<Window>,
+    is_half: bool,
+    /// The expected gain of B over A, as a logarithm, before there is a pair.
+    prior: Option<f64>,
+    /// How long pages have moved for this trial.
+    pub(super) moving: Duration,
     /// How many windows one after the other measured nothing.
     pub(super) voids: u32,
     /// The pairs after which the trial is left open.
@@ -66,26 +108,56 @@ impl Trial {
             a,
             b,
             turns,
-            first: None,
+            block: 1,
+            firsts: VecDeque::new(),
+            is_half: false,
+            prior: None,
+            moving: Duration::ZERO,
             voids: 0,
             most,
             rates: vec![],
         }
     }
 
+    /// The same trial with so many windows one after the other in the same placement.
+    pub(super) fn in_blocks_of(mut self, windows: usize) -> Self {
+        self.block = windows;
+        self
+    }
+
+    /// The same trial, with a gain of B over A that is expected, as a logarithm.
+    pub(super) fn expecting(mut self, gain: Option<f64>) -> Self {
+        self.prior = gain;
+        self
+    }
+
+    /// Whether the present block begins with B.
+    fn is_reversed(&self) -> bool {
+        (self.turns.number() / self.block) % 2 == 1
+    }
+
+    /// Whether a change of placement now would come before the present half of a block of several windows is complete.
+    pub(super) fn is_in_block(&self) -> bool {
+        self.block > 1 && (self.is_half || !self.firsts.is_empty())
+    }
+
     /// The candidate whose window is next.
     pub(super) fn due(&self) -> usize {
-        if self.turns.is_reversed() == self.first.is_none() {
-            self.b
-        } else {
+        if self.is_reversed() == self.is_half {
             self.a
+        } else {
+            self.b
         }
     }
 
     /// A window that A had right before that of B is as good as its own.
     pub(super) fn offer(&mut self, candidate: usize, window: Window) {
-        if candidate == self.a && !self.turns.is_reversed() {
-            self.first = Some(window);
+        if candidate == self.a && !self.is_reversed() && self.turns.number().is_multiple_of(self.block) {
+            if self.firsts.len() == self.block {
+                self.firsts.pop_front();
+            }
+            self.firsts.push_back(window);
+            self.is_half = self.firsts.len() == self.block;
         }
     }
 
@@ -95,10 +167,13 @@ impl Trial {
         if due == self.b {
             self.rates.push(window.log.exp());
         }
-        let Some(first) = self.first.take() else {
-            self.first = Some(window);
+        if !self.is_half {
+            self.firsts.push_back(window);
+            self.is_half = self.firsts.len() == self.block;
             return None;
-        };
+        }
+        let first = self.firsts.pop_front()?;
+        self.is_half = !self.firsts.is_empty();
         let (a, b) = if due == self.b {
             (first, window)
         } else {
@@ -115,9 +190,10 @@ impl Trial {
         (mean, number)
     }
 
-    /// The expected rate of the candidate that is due over that of the faster of both; `None` before the first pair.
+    /// The expected rate of the candidate that is due over that of the faster of both; `None` where nothing is known
+    /// before the first pair.
     pub(super) fn expected(&self, noise: &Noise) -> Option<f64> {
-        let gain = self.turns.gain(noise)?.log;
+        let gain = self.turns.gain(noise).map(|gain| gain.log).or(self.prior)?;
         let over = if self.due() == self.b { gain } else { -gain };
         Some(over.min(0.0).exp())
     }
@@ -161,6 +237,32 @@ mod tests {
         trial.offer(0, window(1.0));
         assert_eq!(trial.due(), 1);
         assert!((trial.add(window(1.5)).unwrap() - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn in_blocks_a_placement_changes_once_in_a_block() {
+        let mut trial = Trial::new(3, 7, Turns::default(), 8).in_blocks_of(3);
+        let mut order = vec![];
+        let mut gains = vec![];
+        for place in 0..12 {
+            order.push(trial.due());
+            let log = if trial.due() == 7 { 0.5 } else { 0.0 };
+            gains.extend(trial.add(window(f64::from(place) * 0.01 + log)));
+        }
+        assert_eq!(order, [3, 3, 3, 7, 7, 7, 7, 7, 7, 3, 3, 3]);
+        let mean = gains.iter().sum::<f64>() / 6.0;
+        assert!((mean - 0.5).abs() < 1e-12, "a steady drift cancels out: {gains:?}");
+    }
+
+    #[test]
+    fn the_last_windows_before_a_trial_are_a_half_of_its_first_block() {
+        let mut trial = Trial::new(0, 1, Turns::default(), 8).in_blocks_of(2);
+        for log in [9.0, 1.0, 2.0] {
+            trial.offer(0, window(log));
+        }
+        assert_eq!(trial.due(), 1);
+        assert!((trial.add(window(1.5)).unwrap() - 0.5).abs() < 1e-12);
+        assert!((trial.add(window(2.5)).unwrap() - 0.5).abs() < 1e-12);
     }
 
     #[test]

@@ -129,11 +129,6 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 impl Turns {
-    /// Whether the next pair begins with B.
-    pub(super) fn is_reversed(&self) -> bool {
-        self.differences.len() % 2 == 1
-    }
-
     /// The number of pairs.
     pub(super) fn number(&self) -> usize {
         self.differences.len()
@@ -217,7 +212,7 @@ mod tests {
         known.learn_alike(&alike);
         let mut turns = Turns::default();
         for _ in 0..pairs {
-            let (a, b) = if turns.is_reversed() {
+            let (a, b) = if turns.number() % 2 == 1 {
                 let b = next(gain, random);
                 (next(0.0, random), b)
             } else {

@@ -3,10 +3,12 @@
 use super::change::ChangePoint;
 use super::phases::Signature;
 use super::policy::{Auto, Purpose};
+use super::search::Incumbent;
+use super::trial::Place;
 use super::turns::Window;
 use crate::findings::chosen;
 use crate::working_tasks::Judgement;
-use pinfold_core::{ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
+use pinfold_core::{ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
 
 /// The windows for which the number of threads must differ before it counts as changed.
 const OTHER_THREADS: u32 = 3;
@@ -73,10 +75,7 @@ impl Auto {
             let text = if best == place {
                 "The rate changed, as it did before in a phase in which the same placement was best.".to_owned()
             } else {
-                format!(
-                    "The program is in a phase that was seen before: it goes to {} at once.",
-                    Pinning::text(best.as_ref())
-                )
+                format!("The program is in a phase that was seen before: it goes to {best} at once.")
             };
             findings.push(Finding::Note {
                 code: NoteCode::Phase,
@@ -99,10 +98,15 @@ impl Auto {
             text: "The rate changed and stays so: the program is in another phase, and the search begins again."
                 .to_owned(),
         });
-        self.phases.begin(None, Some((place.clone(), signature)));
-        let best = place.is_some().then(|| {
+        self.phases.begin(Place::default(), Some((place.clone(), signature)));
+        let best = (place != Place::default()).then(|| {
             let why = "it was the best one in the phase before".to_owned();
-            (place, ProposerCode::Phase, why)
+            Incumbent {
+                place,
+                by: ProposerCode::Phase,
+                gain: self.search.candidates[self.present].gain.map(|gain| gain.log.exp_m1()),
+                why,
+            }
         });
         self.begin_search(sample, best, "the program is in another phase", findings);
     }

@@ -181,7 +181,10 @@ impl RecordBuilder {
                     gain,
                     why,
                 });
-                self.record.search.candidates.push(candidate(pus));
+                self.record.search.candidates.push(Candidate {
+                    pages,
+                    ..candidate(pus)
+                });
             }
             Finding::Compared {
                 candidate,
@@ -354,6 +357,7 @@ impl RecordBuilder {
 fn candidate(pus: Option<Pinning>) -> Candidate {
     Candidate {
         pus,
+        pages: None,
         rate: None,
         spread: None,
         error: None,

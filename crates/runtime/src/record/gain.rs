@@ -107,6 +107,7 @@ mod tests {
             rate: Some(rate),
             spread: None,
             error: None,
+            pages: None,
             measured: None,
             dropped: false,
             metrics: vec![],

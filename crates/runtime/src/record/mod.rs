@@ -236,6 +236,9 @@ pub struct Search {
 pub struct Candidate {
     /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
+    /// Where pages were moved to; absent where they were left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PageMapping>,
     /// The average rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.

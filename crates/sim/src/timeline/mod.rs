@@ -17,6 +17,7 @@
 //! one; while those of some programs are moved, it uses the energy of all programs running.
 
 mod counter;
+mod kept;
 mod mix;
 mod pages;
 mod program;
@@ -26,12 +27,15 @@ mod scheduler;
 mod windows;
 
 pub use counter::{Counter, Energy};
+pub(crate) use kept::KeptWindows;
+pub use kept::WindowStore;
 pub use program::Program;
 pub(crate) use regions::{RegionGrowth, RegionRequest};
 
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowError};
 use mix::Mix;
+pub(crate) use pages::Moved;
 use pages::{Homes, Pages};
 use pinfold_core::{NodeId, PuId, PuSet};
 use progress::Progress;
@@ -55,8 +59,21 @@ pub(crate) struct Requested {
     pub(crate) prefetchers: Prefetchers,
     /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
     pub(crate) following_within: Option<f64>,
+    /// The most seconds that all pages may take to move to another mapping; if it takes longer they stay.
+    pub(crate) mapping_within: Option<f64>,
     /// The regions that differ.
     pub(crate) regions: BTreeMap<u64, RegionRequest>,
+}
+
+/// What became of a page mapping.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mapped {
+    /// It was that of before.
+    InPlace,
+    /// Pages moved, and the programs stood still for that time.
+    Moved(Moved),
+    /// It would have taken longer than was allowed.
+    TooLong(Moved),
 }
 
 /// Where tasks and pages are, and which prefetchers are on.
@@ -125,6 +142,11 @@ impl Timeline {
             model,
             mix,
         }
+    }
+
+    /// Simulated configurations are taken from a store, and kept there.
+    pub(crate) fn keep(&mut self, kept: KeptWindows) {
+        self.windows.keep(kept);
     }
 
     /// Seconds since the programs began.
@@ -216,7 +238,7 @@ impl Timeline {
 
     /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays where it is until the scheduler
     /// moves it.
-    pub(crate) fn configure(&mut self, requested: Requested) {
+    pub(crate) fn configure(&mut self, requested: Requested) -> Mapped {
         let before = self.placed.assignment.clone();
         for (place, pin) in self.placed.assignment.iter_mut().zip(&requested.pins) {
             *place = pin.or(*place);
@@ -233,13 +255,18 @@ impl Timeline {
         }
         if self.placed.homes.nodes.is_empty() {
             self.placed.homes.mapping = requested.mapping;
-            return;
+            return Mapped::InPlace;
         }
         let moved: Vec<usize> = (0..before.len())
             .filter(|&task| self.placed.assignment[task] != before[task] || regions_move.contains(&task))
             .collect();
         self.make_cold(&moved);
-        self.move_pages(requested.mapping, requested.following_within);
+        let (mapping, within) = (requested.mapping, requested.following_within);
+        if mapping == self.placed.homes.mapping {
+            self.follow(within);
+            return Mapped::InPlace;
+        }
+        self.map_pages(mapping, within, requested.mapping_within)
     }
 
     /// The tasks that have another PU in some region than they had with the regions `before`.
@@ -269,32 +296,52 @@ impl Timeline {
         }
     }
 
-    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it.
-    fn move_pages(&mut self, mapping: PageMapping, within: Option<f64>) {
-        let mut homes = Homes {
-            mapping,
-            nodes: self.placed.homes.nodes.clone(),
-        };
-        for (home, &pin) in homes.nodes.iter_mut().zip(&self.placed.pins) {
+    /// Where the pages belong under a mapping with the present pins.
+    fn homes(&self, mapping: PageMapping) -> Homes {
+        let mut nodes = self.placed.homes.nodes.clone();
+        for (home, &pin) in nodes.iter_mut().zip(&self.placed.pins) {
             if let Some(pu) = pin {
                 *home = node(&self.model, pu);
             }
         }
-        let mut pauses = self
-            .pages
-            .move_seconds(&self.model, &self.mix, &self.placed.homes, &homes);
-        if mapping == self.placed.homes.mapping {
-            for (program, pause) in pauses.iter_mut().enumerate() {
-                if within.is_some_and(|within| *pause > within) {
-                    let tasks = self.mix.threads()[program].clone();
-                    homes.nodes[tasks.clone()].copy_from_slice(&self.placed.homes.nodes[tasks]);
-                    *pause = 0.0;
-                }
+        Homes { mapping, nodes }
+    }
+
+    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it.
+    fn follow(&mut self, within: Option<f64>) {
+        let mut homes = self.homes(self.placed.homes.mapping);
+        let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
+        for (program, moved) in moved.iter_mut().enumerate() {
+            if within.is_some_and(|within| moved.seconds > within) {
+                let tasks = self.mix.threads()[program].clone();
+                homes.nodes[tasks.clone()].copy_from_slice(&self.placed.homes.nodes[tasks]);
+                *moved = Moved::default();
             }
         }
+        self.put(homes, &moved);
+    }
+
+    /// All pages move to another mapping, if that takes at most `mapping_within`. Otherwise they follow.
+    fn map_pages(&mut self, mapping: PageMapping, within: Option<f64>, mapping_within: Option<f64>) -> Mapped {
+        let homes = self.homes(mapping);
+        let moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
+        let all = Moved {
+            pages: moved.iter().map(|moved| moved.pages).sum(),
+            seconds: moved.iter().map(|moved| moved.seconds).fold(0.0, f64::max),
+        };
+        if mapping_within.is_some_and(|within| all.seconds > within) {
+            self.follow(within);
+            return Mapped::TooLong(all);
+        }
+        self.put(homes, &moved);
+        Mapped::Moved(all)
+    }
+
+    /// Pages are at these homes now, and each program has stood still while its own moved.
+    fn put(&mut self, homes: Homes, moved: &[Moved]) {
         if homes != self.placed.homes {
-            for (progress, pause) in self.progress.iter_mut().zip(pauses) {
-                progress.pause(pause);
+            for (progress, moved) in self.progress.iter_mut().zip(moved) {
+                progress.pause(moved.seconds);
             }
             self.placed.homes = homes;
             self.rates = None;

@@ -28,6 +28,13 @@ pub(crate) struct Homes {
     pub(crate) nodes: Vec<u8>,
 }
 
+/// Pages that move, and how long that takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) pages: u64,
+    pub(crate) seconds: f64,
+}
+
 /// The pages of a program by their owners.
 pub(crate) struct Pages {
     owners: Vec<(u64, u32)>,
@@ -65,13 +72,12 @@ impl Pages {
         bytes
     }
 
-    /// How long the pages of each program take to move to the nodes of `to`, in seconds. Each thread moves the pages
-    /// that it touched first, at the bandwidth of the slowest link of the route, and all threads do so at the same
-    /// time.
-    pub(crate) fn move_seconds(&self, model: &Model, mix: &Mix, from: &Homes, to: &Homes) -> Vec<f64> {
-        let mut slowest = vec![0.0; mix.threads().len()];
+    /// The pages of each program that move to the nodes of `to`, and how long that takes. Each thread moves the pages that
+    /// it touched first, at the bandwidth of the slowest link of the route, and all threads do so at the same time.
+    pub(crate) fn moves(&self, model: &Model, mix: &Mix, from: &Homes, to: &Homes) -> Vec<Moved> {
+        let mut moved = vec![Moved::default(); mix.threads().len()];
         if from == to {
-            return slowest;
+            return moved;
         }
         let (before, after) = (self.placed(model, mix, from), self.placed(model, mix, to));
         let mut moves: BTreeMap<(u32, u8, u8), u64> = BTreeMap::new();
@@ -83,13 +89,14 @@ impl Pages {
         }
         let mut seconds: BTreeMap<u32, f64> = BTreeMap::new();
         for ((owner, from, to), pages) in moves {
+            moved[mix.program_of(owner as usize)].pages += pages;
             *seconds.entry(owner).or_default() += pages as f64 * self.page_seconds(from, to);
         }
         for (owner, seconds) in seconds {
-            let slowest: &mut f64 = &mut slowest[mix.program_of(owner as usize)];
+            let slowest = &mut moved[mix.program_of(owner as usize)].seconds;
             *slowest = slowest.max(seconds);
         }
-        slowest
+        moved
     }
 
     fn page_seconds(&self, from: u8, to: u8) -> f64 {

@@ -3,10 +3,11 @@
 use crate::model::Model;
 use crate::window::{RegionPlace, RegionPlaces, RegionTotals};
 use pinfold_core::{Prefetchers, PuId, RegionCounts};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What was counted of one region, or is counted in one repetition.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RegionGrowth {
     pub(crate) executions: f64,
     pub(crate) seconds: f64,

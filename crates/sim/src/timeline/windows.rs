@@ -7,6 +7,7 @@
 //! second.
 
 use super::counter::{Counter, Energy};
+use super::kept::KeptWindows;
 use super::mix::Mix;
 use super::pages::{Homes, Pages};
 use super::regions::{RegionGrowth, growths};
@@ -16,6 +17,7 @@ use crate::window::{
     simulate_regions, unrecorded_share,
 };
 use pinfold_core::{Pinning, PuId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -31,7 +33,7 @@ pub(crate) struct Setting {
 }
 
 /// One repetition of a program's region of interest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Repetition {
     /// Its duration, above 0.
     pub(crate) seconds: f64,
@@ -42,7 +44,7 @@ pub(crate) struct Repetition {
 }
 
 /// The repetitions of a program beside the others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ProgramRates {
     /// With caches that hold no data of the program.
     pub(crate) cold: Repetition,
@@ -57,7 +59,7 @@ pub(crate) struct ProgramRates {
 pub(crate) type Watts = [f64; Energy::NUMBER];
 
 /// The rates of a configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Rates {
     /// By program.
     pub(crate) programs: Vec<ProgramRates>,
@@ -71,6 +73,8 @@ pub(crate) struct Rates {
 pub(crate) struct Windows {
     options: Options,
     known: HashMap<Setting, Rc<Rates>>,
+    /// Where they are kept for other runs.
+    kept: Option<KeptWindows>,
 }
 
 impl Windows {
@@ -82,10 +86,16 @@ impl Windows {
                 ..Options::default()
             },
             known: HashMap::new(),
+            kept: None,
         }
     }
 
-    /// The number of simulated windows.
+    /// Windows are taken from a store, and kept there.
+    pub(crate) fn keep(&mut self, kept: KeptWindows) {
+        self.kept = Some(kept);
+    }
+
+    /// The number of windows whose rates were needed.
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
@@ -101,8 +111,23 @@ impl Windows {
         if let Some(known) = self.known.get(setting) {
             return Ok(Rc::clone(known));
         }
-        let rates = Rc::new(simulated(model, mix, pages, setting, &self.options)?);
+        let rates = match self.kept.as_ref().and_then(|kept| kept.load(setting)) {
+            Some(rates) => rates,
+            None => self.simulate(model, mix, pages, setting)?,
+        };
+        let rates = Rc::new(rates);
         self.known.insert(setting.clone(), Rc::clone(&rates));
+        Ok(rates)
+    }
+
+    fn simulate(&self, model: &Model, mix: &Mix, pages: &Pages, setting: &Setting) -> Result<Rates, WindowError> {
+        let rates = simulated(model, mix, pages, setting, &self.options)?;
+        // The rates of a program that could not be read to its end are not those of the program.
+        if let Some(kept) = &self.kept
+            && mix.error().is_none()
+        {
+            kept.store(setting, &rates);
+        }
         Ok(rates)
     }
 }

@@ -50,6 +50,7 @@ impl PolicyEntry for Auto {
                 model: Some(model.clone()),
                 peaks,
                 events: events.clone(),
+                moves_pages: setting.pages.is_none(),
             };
             let built = build(options, setting)?;
             Ok(Built {
@@ -102,6 +103,7 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>) -> Result<Built> {
         }
     }
     Ok(Built {
+        first_pages: options.expected().and_then(|known| known.pages),
         initial: options.expected().and_then(|known| {
             Some(Initial {
                 pinning: known.pinning.clone()?,

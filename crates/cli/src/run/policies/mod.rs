@@ -29,7 +29,7 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
-use pinfold_core::{Finding, Metric, Pinning, PuSet, Topology};
+use pinfold_core::{Finding, Metric, PageMapping, Pinning, PuSet, Topology};
 use pinfold_linux::counters::Request;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
@@ -162,6 +162,8 @@ pub(super) struct Setting<'a> {
     /// The name of the machine, where it is simulated.
     pub(super) simulated: Option<&'a str>,
     pub(super) common: &'a Common,
+    /// The user's page mapping.
+    pub(super) pages: Option<PageMapping>,
     pub(super) program: &'a Program<'a>,
     pub(super) arguments: &'a super::Arguments,
 }
@@ -195,6 +197,8 @@ pub(super) struct Built {
     pub(super) policy: Box<dyn Policy>,
     /// Where ranks run from the first instruction on; `None` leaves them to the operating system.
     pub(super) initial: Option<Initial>,
+    /// Where pages are from the first instruction on, unless the user says so; `None` leaves them to the operating system.
+    pub(super) first_pages: Option<PageMapping>,
     /// Events that the policy can do without. They are counted where that is possible here.
     pub(super) optional_requests: Vec<Request>,
     /// Notes for the user, before the program starts.
@@ -209,6 +213,7 @@ impl Built {
         Self {
             policy: Box::new(policy),
             initial: None,
+            first_pages: None,
             optional_requests: vec![],
             notes: vec![],
             listener: Box::new(Silent),

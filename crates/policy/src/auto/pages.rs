@@ -1,0 +1,129 @@
+//! Pages: who proposes to move them, and what that may cost.
+//!
+//! How long pages take to move is not known before: the machine knows, or estimates it, and refuses what takes longer
+//! than the policy allows (`Configuration::mapping_within`). What is allowed grows with the time that the program has
+//! run. Where a gain is forecast, it is a share of what that gain would have saved so far; otherwise it is so little that
+//! moving there and back is lost without harm. What was refused is tried again when the program has run twice as long.
+
+use super::policy::{Auto, UNPINNED};
+use super::proposals;
+use super::trial::{Place, State, Trial};
+use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, RefusalCode, Sample, Topology};
+use std::time::Duration;
+
+/// The share of the program's time that moving pages may take where nobody forecasts a gain.
+const BLIND: f64 = 0.004;
+
+/// The share that moving pages may take of the time that a forecast gain would have saved so far.
+const OF_GAIN: f64 = 0.25;
+
+/// Interleaving is not proposed where the busiest node's memory is known to carry less than this share of what it can.
+const IDLE: f64 = 0.05;
+
+impl Auto {
+    /// The longest time that pages may take to move to where a candidate wants them; `None` for no limit.
+    pub(super) fn moving_within(&self, candidate: usize, at: Duration) -> Option<Duration> {
+        if candidate == self.search.best {
+            return None;
+        }
+        let one = &self.search.candidates[candidate];
+        let gain = one.gain.map(|gain| gain.log).or(one.expected);
+        let share = match gain {
+            Some(gain) if gain > 0.0 => (OF_GAIN * (1.0 - (-gain).exp())).max(BLIND),
+            _ => BLIND,
+        };
+        Some(at.mul_f64(share))
+    }
+
+    /// How long pages take to move to where a candidate wants them: as long as the last time, or at most as long as they
+    /// may.
+    pub(super) fn moving_takes(&self, candidate: usize, at: Duration) -> Duration {
+        let may = || self.moving_within(candidate, at).unwrap_or_default();
+        self.moved_in.unwrap_or_else(may)
+    }
+
+    /// Whether a window of a candidate that is not the best one, after it has settled, may be lost.
+    pub(super) fn affords(&self, candidate: usize, at: Duration, length: Duration, expected: Option<f64>) -> bool {
+        let moves = self.search.candidates[candidate].place.pages != self.place().pages;
+        if !moves {
+            // Going back before the trial is over would cost more than to finish it.
+            let is_in_block = candidate == self.present && self.search.trial.as_ref().is_some_and(Trial::is_in_block);
+            return is_in_block || self.budget.affords(at, length, expected);
+        }
+        let moving = self.moving_takes(candidate, at);
+        // To the unpinned program and back: the time is known, and is lost. That of a proposal is limited by what it may
+        // gain.
+        let lost = if candidate == UNPINNED {
+            moving * 2
+        } else {
+            Duration::ZERO
+        };
+        self.budget
+            .affords_beside(at, lost, length.saturating_sub(moving), expected)
+    }
+
+    /// The machine has moved pages, or refused to.
+    pub(super) fn pages_moved(
+        &mut self,
+        topology: &Topology,
+        sample: &Sample,
+        applied: &Applied,
+        findings: &mut Vec<Finding>,
+    ) {
+        let has_pages = self.place().pages.is_some();
+        if let Some(moves) = applied.pages.as_ref().filter(|_| has_pages || self.has_moved_pages) {
+            self.has_moved_pages = true;
+            self.moved_in = Some(moves.lasted);
+            match &mut self.search.trial {
+                Some(trial) => trial.moving += moves.lasted,
+                None => self.budget.spend(moves.lasted, 0.0),
+            }
+        }
+        if !has_pages || self.present == self.search.best {
+            return;
+        }
+        let refused = |code| applied.refused.iter().any(|refusal| refusal.code == code);
+        let state = if refused(RefusalCode::PagesTooLong) {
+            State::Later(sample.at * 2)
+        } else if refused(RefusalCode::Pages) {
+            State::Out
+        } else {
+            return;
+        };
+        self.search.candidates[self.present].state = state;
+        self.search.trial = None;
+        self.next(topology, sample, findings);
+    }
+
+    /// Proposes what goes with the pages of the best one, once. Returns whether there is something new.
+    pub(super) fn propose_pages(&mut self, topology: &Topology, findings: &mut Vec<Finding>) -> bool {
+        let before = self.search.candidates.len();
+        let best = self.search.candidates[self.search.best].place.clone();
+        let is_idle = self.search.load.is_some_and(|load| load < IDLE);
+        if let Some(pages) = best.pages {
+            if !std::mem::replace(&mut self.search.with_pages, true) {
+                for one in proposals::of_topology(topology, self.threads) {
+                    let place = Place {
+                        pages: Some(pages),
+                        ..one.place
+                    };
+                    self.propose(place, one.by, None, one.why, findings);
+                }
+            }
+        } else if self.may_interleave(topology) && !is_idle {
+            let place = Place {
+                pages: Some(PageMapping::Interleave),
+                ..best
+            };
+            let why = "its pages may be on too few nodes".to_owned();
+            self.propose(place, ProposerCode::Topology, None, why, findings);
+        }
+        self.search.candidates.len() > before
+    }
+
+    /// Whether pages can be spread over nodes at all.
+    pub(super) fn may_interleave(&self, topology: &Topology) -> bool {
+        let is_sensitive = self.search.insensitive.is_none();
+        is_sensitive && self.options.moves_pages && topology.allowed_nodes().len() > 1
+    }
+}
