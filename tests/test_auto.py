@@ -73,6 +73,49 @@ def test_options_of_one_policy_imply_it(scripted: Callable[..., Run]) -> None:
     assert scripted(1300, "--schedule", "0-3", "--threads", "4").json["policy"] == "autopin"
     assert scripted(1300, "--search", "racing").json["policy"] == "autopin"
     assert scripted(1300, "--policy", "auto").json["policy"] == "auto"
+    assert scripted(1300, "--placement-model", "none").json["policy"] == "auto"
+
+
+def test_who_is_not_asked_proposes_nothing(scripted: Callable[..., Run]) -> None:
+    run = scripted(1300, "--do-not-ask", "topology,neighbours")
+    assert "proposals" not in run.json
+    assert run.json["chosen"]["pus"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "moves"), [((), True), (("--do-not-ask", "pages"), False), (("--page-map", "first_touch"), False)]
+)
+def test_pages_that_one_thread_has_touched_are_spread_unless_the_user_places_them(
+    pinfold: Pinfold, workload: Callable[[str], Path], tmp_path: Path, options: tuple[str, ...], moves: bool
+) -> None:
+    words = (workload("stream"), "--threads", "4", "--size", "24M", "--iterations", "1", "--init", "serial")
+    recording = tmp_path / "program.pft"
+    said_by(pinfold, "record", "-o", recording, "--region", "1", "--", *words)
+    simulated = ("--machine", "opteron-6164x4", "--physcpubind", "0,12,24,36", "--repeat", "6000")
+    run = pinfold.record(*simulated, *options, recording)
+    spread = [one for one in run.json["candidates"] if one.get("pages") == "interleave"]
+    assert bool(spread) == bool(run.json["page_moves"]) == moves
+    if moves:
+        assert run.json["candidates"][run.json["chosen"]["candidate"]]["pages"] == "interleave"
+        assert run.json["chosen"]["gain_over_first"] > 0.1
+
+
+def test_simulated_configurations_are_kept_for_other_runs(
+    pinfold: Pinfold, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    words = (workload("false_sharing"), "--threads", "2", "--size", "64k", "--iterations", "3")
+    recording, kept = tmp_path / "program.pft", tmp_path / "kept"
+    said_by(pinfold, "record", "-o", recording, "--", *words)
+    simulated = ("--machine", "e5-2660v2x2", "--repeat", "30000", "--policy")
+    runs = [pinfold.record(*simulated, "none", "--simulations", kept, recording).json for _ in range(2)]
+    files = sorted(kept.iterdir())
+    assert runs[0] == runs[1] == pinfold.record(*simulated, "none", recording).json
+    assert len(files) == runs[0]["simulation"]["windows"]
+    # Other policies and models share the folder, and only the same program and model share a file.
+    pinfold.record(*simulated, "close", "--simulations", kept, recording)
+    assert len(sorted(kept.iterdir())) >= len(files)
+    pinfold.record("--machine", "opteron-6164x4", "--policy", "none", "--simulations", kept, recording)
+    assert len(sorted(kept.iterdir())) > len(files)
 
 
 def test_a_program_is_remembered_and_starts_where_it_was_fastest(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, Sweep
+from conftest import PATIENCE, Pinfold, Sweep
 
 MACHINE = "opteron-6164x4"
 THREADS = 4
@@ -207,3 +207,20 @@ def test_without_the_python_package_the_remedy_is_named(binary: Path, tmp_path: 
     assert done.returncode == 125
     assert "`pinfold-learn` is not installed" in done.stderr
     assert "pip install" in done.stderr
+
+
+def test_rules_are_learned_from_what_runs_have_left_in_the_database(
+    pinfold: Pinfold, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    database, rules = tmp_path / "behaviour.db", tmp_path / "rules.json"
+    empty = learn(pinfold.binary, "train", "hints", "--from-db", database, "-o", rules)
+    assert empty.returncode == 125
+    assert "the behaviour database has no data set" in empty.stderr
+    words = (workload("false_sharing"), "--threads", "4", "--size", "64k", "--iterations", "3")
+    pinfold.record("--machine", "e5-2660v2x2", "--repeat", "30000", "--db", database, "--", *words)
+    done = learn(pinfold.binary, "train", "hints", "--from-db", database, "-o", rules)
+    assert done.returncode == 0, done.stderr
+    trained = json.loads(rules.read_text())
+    assert "false_sharing" in json.dumps(trained)
+    both = learn(pinfold.binary, "train", "hints", "--from-db", database, "--data", rules, "-o", rules)
+    assert "not allowed with" in both.stderr

@@ -19,7 +19,9 @@ use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::builtin;
+use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -56,6 +58,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ratio",
         bound: Bound::AtMost(1.01),
         measure: |root| Ok(overhead(root)?.wall),
+    },
+    Promise {
+        name: "processor time of pinfold beside an insensitive program, of the program's",
+        unit: "%",
+        bound: Bound::AtMost(0.5),
+        measure: deciding,
     },
     Promise {
         name: "start-up added to /bin/true",
@@ -358,6 +366,26 @@ fn overhead(root: &Path) -> Result<&'static Overhead> {
         processor: under.processor / alone.processor,
         wall: under.wall / alone.wall,
     }))
+}
+
+/// The processor time that pinfold needs to find that placement does not matter to a program, and to watch it: in percent of
+/// that of the program, whose two threads compute for 20 s.
+fn deciding(root: &Path) -> Result<f64> {
+    #[derive(Deserialize)]
+    struct Document {
+        own_cpu_time: f64,
+    }
+    let folder = tempfile::tempdir()?;
+    let record = folder.path().join("run.json");
+    let json = record.to_str().context("the temporary folder has no name in UTF-8")?;
+    let program = ["target/workloads/compute", "--threads", "2", "--seconds", "20"];
+    let times = time(
+        root,
+        &[&[PINFOLD, "run", "--quiet", "--json", json, "--"], &program[..]].concat(),
+    )?;
+    let document: Document = serde_json::from_slice(&fs::read(&record)?)?;
+    let of_program = times.processor.as_secs_f64() - document.own_cpu_time;
+    Ok(document.own_cpu_time / of_program * 1e2)
 }
 
 /// The seconds for which a workload has worked, by its own clock. The cost of its start is a separate promise.

@@ -30,6 +30,7 @@ use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::RunningProcess;
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::output::Output;
+use pinfold_linux::own;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::Scripted;
 use place::Where;
@@ -233,6 +234,8 @@ fn drive_about<M: Machine>(
         report.say(&simulation.to_string());
     }
     if let Some(json) = outputs.json {
+        let record = record.finish();
+        let own = own::processor_time().ok().filter(|_| !record.simulated);
         json.write_json(&RunDocument {
             version: Some(RunDocument::VERSION),
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
@@ -241,8 +244,9 @@ fn drive_about<M: Machine>(
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
             page_map: plan.pages(),
+            own_cpu_time: own.map(|time| time.as_secs_f64()),
             simulation,
-            record: record.finish(),
+            record,
         })?;
     }
     Ok(match (about.attached, outcome?) {

@@ -118,7 +118,8 @@ fn a_program_of_three_seconds_gets_a_sentence() {
     let (log, record) = run(&program([1000.0, 400.0, 400.0, 400.0], 0.02, 3.0));
     let early = record.program.ended_early.unwrap();
     assert!(early.why.contains("ended before"), "{early:?}");
-    assert!(speed(&log, 1000.0) > 0.96);
+    // One window of another placement, and the time in which threads settle there.
+    assert!(speed(&log, 1000.0) > 0.93, "{}", speed(&log, 1000.0));
 }
 
 #[test]

@@ -58,6 +58,55 @@ impl Store {
     }
 }
 
+impl SampleRow {
+    /// What a finding says of the program in a placement, at a time in seconds since 1970: a sample for learned rules, or a
+    /// candidate that was compared in turns. `None` where it says nothing.
+    pub(crate) fn of(finding: &Finding, record: &Record, at: i64) -> Option<Self> {
+        let metric = record.metric.as_ref().map(|metric| metric.name.clone());
+        match finding {
+            Finding::Sampled {
+                hint,
+                pus,
+                threads,
+                lasts,
+                rate,
+                observed,
+                ..
+            } => Some(Self {
+                threads: *threads,
+                at,
+                hint: *hint,
+                pus: pus.as_ref().map(Pinning::to_string).unwrap_or_default(),
+                lasted: lasts.as_secs_f64(),
+                metric,
+                rate: *rate,
+                observed: observed.iter().map(ObservedRow::from).collect(),
+            }),
+            Finding::Compared {
+                candidate,
+                rate,
+                measured,
+                ..
+            } => {
+                let candidate = record.search.candidates.get(*candidate)?;
+                // Rows of the database say nothing of pages.
+                let pus = candidate.pus.as_ref().filter(|_| candidate.pages.is_none())?;
+                Some(Self {
+                    threads: record.search.threads?,
+                    at,
+                    hint: None,
+                    pus: pus.to_string(),
+                    lasted: measured.as_secs_f64(),
+                    metric,
+                    rate: Some((*rate)?),
+                    observed: vec![],
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What remains to be done after a run.
 #[derive(Debug)]
 pub enum Afterwards<'a> {
@@ -143,34 +192,19 @@ impl Learner {
 
 impl Recorder for Learner {
     fn finding(&mut self, _at: Duration, finding: &Finding, record: &Record) {
+        if let Some(sample) = SampleRow::of(finding, record, (self.now)()) {
+            let written = self.store.add_sample(&self.key, &sample);
+            self.keep(written);
+        }
         match finding {
             Finding::Sampled {
                 hint,
-                pus,
-                threads,
-                lasts,
-                rate,
-                observed,
-                says,
+                says: Some(says),
                 why,
                 ..
             } => {
-                if let Some(says) = says {
-                    self.asked = Some((*says, why.clone()));
-                    self.before = *hint;
-                }
-                let sample = SampleRow {
-                    threads: *threads,
-                    at: (self.now)(),
-                    hint: *hint,
-                    pus: pus.as_ref().map(Pinning::to_string).unwrap_or_default(),
-                    lasted: lasts.as_secs_f64(),
-                    metric: record.metric.as_ref().map(|metric| metric.name.clone()),
-                    rate: *rate,
-                    observed: observed.iter().map(ObservedRow::from).collect(),
-                };
-                let written = self.store.add_sample(&self.key, &sample);
-                self.keep(written);
+                self.asked = Some((*says, why.clone()));
+                self.before = *hint;
             }
             Finding::Chosen { candidate, .. } => self.chosen(*candidate, &record.search),
             _ => {}

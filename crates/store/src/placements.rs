@@ -4,7 +4,7 @@
 
 use crate::program::ProgramKey;
 use crate::schema::StoreError;
-use crate::store::{Store, find, find_or_add};
+use crate::store::{SampleRow, Store, find, find_or_add};
 use pinfold_core::{ChoiceCode, Finding, Pinning, PuSet};
 use pinfold_policy::auto::KnownPlacement;
 use pinfold_runtime::{Record, Recorder};
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-/// Keeps what a run of the policy `auto` chose. A failure does not end the run.
+/// Keeps what a run of the policy `auto` chose, and what it has measured. A failure does not end the run.
 #[derive(Debug)]
 pub struct PlacementLearner {
     store: Store,
@@ -202,7 +202,13 @@ impl PlacementLearner {
         }
     }
 
-    /// Why a placement could not be kept; `None` where all were.
+    fn keep(&mut self, result: Result<(), StoreError>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    /// Why something could not be kept; `None` where all was.
     pub fn failed(&mut self) -> Option<String> {
         self.failed.take()
     }
@@ -224,6 +230,10 @@ fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(us
 
 impl Recorder for PlacementLearner {
     fn finding(&mut self, _at: Duration, finding: &Finding, record: &Record) {
+        if let Some(sample) = SampleRow::of(finding, record, (self.now)()) {
+            let written = self.store.add_sample(&self.key, &sample);
+            self.keep(written);
+        }
         let Finding::Chosen {
             candidate,
             gain_over_first,
@@ -237,10 +247,9 @@ impl Recorder for PlacementLearner {
         if *code == ChoiceCode::KnownPhase {
             return;
         }
-        if let Some((threads, known)) = placement(*candidate, *gain_over_first, record)
-            && let Err(error) = self.store.keep_placement(&self.key, threads, &known, (self.now)())
-        {
-            self.failed.get_or_insert_with(|| error.to_string());
+        if let Some((threads, known)) = placement(*candidate, *gain_over_first, record) {
+            let written = self.store.keep_placement(&self.key, threads, &known, (self.now)());
+            self.keep(written);
         }
     }
 }

@@ -27,6 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pinfold.evaluation.auto import auto
 from pinfold.evaluation.autofinity import autofinity
 from pinfold.evaluation.autopin import autopin
 from pinfold.evaluation.changes import changes
@@ -50,7 +51,21 @@ Make = Callable[[bool], Section]
 SECTIONS: dict[str, Make] = {
     make.__name__: make
     for make in (
-        *(placements, live, host, windows, autopin, autofinity, judged, sam, classify, searches, validation, costs),
+        *(
+            placements,
+            live,
+            host,
+            windows,
+            autopin,
+            autofinity,
+            judged,
+            sam,
+            classify,
+            auto,
+            searches,
+            validation,
+            costs,
+        ),
         changes,
     )
 }

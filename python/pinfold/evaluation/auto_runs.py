@@ -7,25 +7,41 @@ thread touches them and interleaved, and each placement that some policy has cho
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
 
 from pinfold.evaluation.affinity_sweep import Workload
 from pinfold.evaluation.finished import Run, finished, finished_twice
 from pinfold.evaluation.judged import NOISE
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine, Own, own
+from pinfold.evaluation.section import PINFOLD, output
 
 TRAINED = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
 """Machines with rows in the training set of the shipped model."""
 UNKNOWN = ("e5-4650x4", "opteron-6164x4")
 """Machines that are in no training set of a shipped model."""
 MACHINES = (*TRAINED, *UNKNOWN)
+QUICK_MACHINES = TRAINED[:1]
+
+FULL = ("gups", "transpose", "lattice")
+"""Judged programs with a thread for each core, beyond the caches: the first thread has touched all pages, or, of the
+last one, each thread its own."""
+HALF = ("imbalance", "mandelbrot", "nbody", "pipeline")
+"""Judged programs with threads for half of the cores. The policy was developed with others, on the first machine:
+``barrier``, ``cg``, ``compute``, ``false_sharing``, ``kmeans``, ``monte_carlo``, ``pairs``, ``random_access``,
+``spmv``, ``stencil`` and ``stream``. These were chosen before any of them had run under it."""
+QUICK = ("imbalance", "lattice")
 
 FOLDER = Path("target/evaluation/auto")
+SIMULATIONS = Path("target/evaluation/simulations")
+"""Simulated configurations: policies try the same ones."""
 
 STATIC = ("packed", "distributed", "close", "spread", "compact", "scatter")
 PAGES = ("first_touch", "interleave")
@@ -39,6 +55,17 @@ POLICY = {UNPINNED: "none"}
 
 TIMES = (10, 60, 600)
 """The judged times in virtual seconds."""
+
+PROBES = {10: "500ms", 60: "3s", 600: "30s"}
+"""The probes of the parts, a twentieth of the judged time."""
+PROBING = ("autopin", "classify")
+"""The parts that have probes."""
+
+SOURCES = ("model", "counts", "topology", "neighbours", "pages")
+"""Who proposes placements: what ``--do-not-ask`` takes. There are no rules."""
+
+DATA = Path("models/data/classify.parquet")
+FOR_MODEL = FOLDER / "model.json"
 
 TRIED = 20
 """The repetitions that show how long one takes."""
@@ -75,14 +102,30 @@ class Subject:
         return made_once(file, lambda unfinished: own.record(self.threads, unfinished))
 
 
-def subjects(machine: str, programs: Sequence[str]) -> list[Subject]:
-    """Return subjects with a thread for each core, and with half as many.
-
-    Of a program's sizes that is the last: beyond the caches, with pages that the first thread has touched.
-    """
+def subjects(machine: str, quick: bool) -> list[Subject]:
+    """Return the judged subjects on a machine."""
     cores = Machine.of(machine).cores
-    of_program = {program.workload.program: program.workload for program in own(machine, False)}
-    return [Subject(machine, of_program[name], threads) for name in programs for threads in (cores // 2, cores)]
+    sizes: dict[str, list[Workload]] = {}
+    for program in own(machine, False):
+        if isinstance(program, Own):
+            sizes.setdefault(program.workload.program, []).append(program.workload)
+    found = [Subject(machine, sizes[name][0], cores // 2) for name in HALF]
+    found += [Subject(machine, sizes[name][-2 if name == FULL[-1] else -1], cores) for name in FULL]
+    return [one for one in found if not quick or one.workload.program in QUICK]
+
+
+def model_without_judged() -> Path:
+    """Train the placement model without the judged programs; once for a data set."""
+
+    def train(unfinished: Path) -> None:
+        rows = pyarrow.parquet.read_table(DATA)
+        judged = pyarrow.compute.is_in(rows["program"], pyarrow.array([*FULL, *HALF]))
+        data = unfinished.with_suffix(".parquet")
+        pyarrow.parquet.write_table(rows.filter(pyarrow.compute.invert(judged)), data)
+        output([str(PINFOLD), "learn", "train", "classify", "--quiet", "--data", str(data), "-o", str(unfinished)])
+        data.unlink()
+
+    return made_once(FOR_MODEL, train)
 
 
 @dataclass(frozen=True)
@@ -115,9 +158,10 @@ SYSTEM = Static(UNPINNED, "first_touch")
 class Runs:
     """The runs of one subject."""
 
-    def __init__(self, subject: Subject) -> None:
-        """Store the subject."""
+    def __init__(self, subject: Subject, model: Path) -> None:
+        """Store the subject and the placement model of ``auto`` and ``classify``."""
         self.subject = subject
+        self._model = model
 
     @cache  # noqa: B019
     def seconds(self, static: Static, repeat: int = TRIED) -> float:
@@ -131,26 +175,32 @@ class Runs:
 
     def of_policy(self, policy: str, judged: int) -> Run:
         """Run a policy, with noise in what it reads."""
-        return self._run(self._noisy(policy), self.repeat(judged))
+        return self._run(self._noisy(policy, judged), self.repeat(judged))
+
+    def without(self, source: str, judged: int) -> Run:
+        """Run ``auto`` without a source of proposals."""
+        return self._run([*self._noisy(AUTO, judged), "--do-not-ask", source], self.repeat(judged))
 
     def known(self, judged: int) -> Run:
         """Run ``auto`` a second time, with the database of the first run."""
-        words = self._words(self._noisy(AUTO), self.repeat(judged))
-        return finished_twice(words, [self.subject.recording])
+        words = self._words(self._noisy(AUTO, judged), self.repeat(judged))
+        return finished_twice(words, [self.subject.recording], [self._model])
 
     def oracle(self, judged: int, chosen: Sequence[str | None]) -> tuple[float, str]:
         """Return the time of the best static placement, and its name. ``chosen`` are what policies chose."""
         repeat = self.repeat(judged)
-        others = [Static(one, "first_touch") for one in dict.fromkeys(chosen) if one]
+        others = [Static(one, pages) for one in dict.fromkeys(chosen) if one for pages in PAGES]
         return min((self.seconds(static, repeat), str(static)) for static in dict.fromkeys([*NAMED, *others]))
 
-    @staticmethod
-    def _noisy(policy: str) -> list[str]:
-        return ["--policy", POLICY.get(policy, policy), "--noise", NOISE]
+    def _noisy(self, policy: str, judged: int) -> list[str]:
+        model = ["--placement-model", str(self._model)] if policy in (AUTO, "classify") else []
+        probe = ["-t", PROBES[judged]] if policy in PROBING else []
+        return ["--policy", POLICY.get(policy, policy), *model, *probe, "--noise", NOISE]
 
     def _run(self, words: Sequence[str], repeat: int) -> Run:
-        return finished(self._words(words, repeat), [self.subject.recording])
+        return finished(self._words(words, repeat), [self.subject.recording], [self._model])
 
     def _words(self, words: Sequence[str], repeat: int) -> list[str]:
-        threads = ["--threads", str(self.subject.threads)] if "fixed" not in words else []
-        return ["--machine", self.subject.machine, *words, *threads, "--repeat", str(repeat)]
+        threads = [] if "fixed" in words else ["--threads", str(self.subject.threads)]
+        simulations = ["--simulations", str(SIMULATIONS)]
+        return ["--machine", self.subject.machine, *words, *threads, *simulations, "--repeat", str(repeat)]

@@ -70,7 +70,7 @@ def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequen
     return Run(**json.loads(kept.read_text())["run"])
 
 
-def finished_twice(arguments: Sequence[str], recordings: Sequence[Path]) -> Run:
+def finished_twice(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path] = ()) -> Run:
     """Return the second of two runs with these arguments, which knows what the first one found."""
 
     def make(file: Path) -> None:
@@ -80,7 +80,7 @@ def finished_twice(arguments: Sequence[str], recordings: Sequence[Path]) -> Run:
             run = _of(run_json(words, []))
         file.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")
 
-    kept = made_once(FOLDER / f"{_key(['twice', *arguments], recordings, ())}.json", make)
+    kept = made_once(FOLDER / f"{_key(['twice', *arguments], recordings, files)}.json", make)
     return Run(**json.loads(kept.read_text())["run"])
 
 

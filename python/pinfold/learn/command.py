@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pinfold.learn.machines import find_binary
 
 FAILURE = 125
 """The same as of the binary: a command that failed."""
@@ -22,6 +26,9 @@ SEEDS = 5
 """The number of seeds with which placement models are judged."""
 
 METHODS = ("pinfold", "paper", "regret-tree", "two-samples")
+
+USUAL_DATABASE = Path()
+"""Stands for the behaviour database that `pinfold run` uses."""
 
 PARQUET = b"PAR1"
 """The first bytes of every Parquet file."""
@@ -72,16 +79,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     asked = _parser().parse_args(arguments)
     try:
-        _check(asked)
-        # Errors in the arguments are reported before this import, which takes seconds.
-        module, job = asked.job.split(".")
-        getattr(importlib.import_module(f"pinfold.learn.{module}"), job)(asked)
+        with tempfile.TemporaryDirectory() as folder:
+            if getattr(asked, "from_db", None) is not None:
+                _export(asked, Path(folder) / "samples.parquet")
+            _check(asked)
+            # Errors in the arguments are reported before this import, which takes seconds.
+            module, job = asked.job.split(".")
+            getattr(importlib.import_module(f"pinfold.learn.{module}"), job)(asked)
     except (OSError, ValueError) as error:
         print(f"pinfold learn: {error}", file=sys.stderr)
         return FAILURE
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _export(asked: argparse.Namespace, file: Path) -> None:
+    """Use the samples of a behaviour database as the data set.
+
+    Raises:
+        ValueError: if they cannot be had; the message says why.
+    """
+    database = [] if asked.from_db == USUAL_DATABASE else ["--db", str(asked.from_db)]
+    command = [str(find_binary()), "db", "export", *database, "--data", str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ValueError(f"the behaviour database has no data set: {done.stderr.removeprefix('error: ').strip()}")
+    asked.data = [file]
+    # As `pinfold db rebuild` does: programs were run in some placements, with any number of threads.
+    asked.method, asked.threads, asked.incomplete = "paper", None, True
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -177,7 +203,19 @@ def _add_train_hints(policies: Any) -> None:
         "Learn rules that choose an affinity hint from a program's sample, and write them as JSON.",
         DATA_HELP,
     )
-    _add_data(parser)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--data", type=Path, action="append", default=[], metavar="FILE.parquet", help="a data set; repeat for more"
+    )
+    source.add_argument(
+        "--from-db",
+        type=Path,
+        nargs="?",
+        const=USUAL_DATABASE,
+        metavar="FILE",
+        help="what earlier runs have left in the behaviour database (default the one that `pinfold run` uses), as "
+        "`pinfold db rebuild` learns from it: --method paper --threads all --incomplete",
+    )
     _add_of_hints(parser)
     _add_output(parser, "POLICY.json", "the policy")
     parser.add_argument(

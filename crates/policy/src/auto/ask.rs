@@ -36,10 +36,12 @@ impl Auto {
             proposed.push(proposal);
         }
         self.search.load = figure(&seen, "busiest_memory_load");
-        if self.may_interleave(topology) {
-            proposed.extend(proposals::of_imbalance(|name| figure(&seen, name)));
+        if self.options.sources.counts {
+            if self.may_interleave(topology) {
+                proposed.extend(proposals::of_imbalance(|name| figure(&seen, name)));
+            }
+            proposed.extend(proposals::of_counts(|name| figure(&seen, name), topology, self.threads));
         }
-        proposed.extend(proposals::of_counts(|name| figure(&seen, name), topology, self.threads));
         if self.options.model.is_some()
             && self.observer.is_some()
             && let Some(pinning) = map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads)
@@ -51,7 +53,7 @@ impl Auto {
                 why: format!("a placement model has to see the program in {} once", Strategy::DEFAULT),
             });
         }
-        proposed.extend(proposals::of_topology(topology, self.threads));
+        proposed.extend(self.of_topology(topology));
         if self.present == UNPINNED {
             let (says, code, why) = match says {
                 Some((hint, why)) => (Some(hint), SampleCode::Rule, why),
@@ -75,6 +77,15 @@ impl Auto {
         if self.present != self.search.best {
             // What runs now comes first.
             self.screen(self.search.best, self.present);
+        }
+    }
+
+    /// The placements of the topology that differ most.
+    pub(super) fn of_topology(&self, topology: &Topology) -> Vec<Proposal> {
+        if self.options.sources.topology {
+            proposals::of_topology(topology, self.threads)
+        } else {
+            vec![]
         }
     }
 

@@ -21,7 +21,7 @@ const OF_SAVED: f64 = 0.1;
 const MOST_OF_SAVED: f64 = 2.0;
 
 /// The rate of a placement that was not measured yet, over the best one, as it is assumed for its first trial.
-const UNKNOWN: f64 = 0.7;
+const UNKNOWN: f64 = 0.85;
 
 /// The losses of a program's trials.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,13 +105,13 @@ mod tests {
     fn a_share_of_what_was_saved_may_be_lost() {
         let mut budget = Budget::default();
         budget.spend(seconds(1.0), 0.0);
-        assert!(!budget.affords(seconds(60.0), seconds(1.0), None));
+        assert!(!budget.affords(seconds(60.0), seconds(2.0), None));
         budget.save(seconds(20.0), 2.0);
-        assert!(budget.affords(seconds(60.0), seconds(1.0), None));
+        assert!(budget.affords(seconds(60.0), seconds(2.0), None));
         budget.save(seconds(1e6), 2.0);
-        assert!(!budget.affords(seconds(60.0), seconds(10.0), None));
+        assert!(!budget.affords(seconds(60.0), seconds(20.0), None));
         budget.save(seconds(1e6), 0.5);
-        assert!(!budget.affords(seconds(60.0), seconds(10.0), None));
+        assert!(!budget.affords(seconds(60.0), seconds(20.0), None));
     }
 
     proptest! {

@@ -32,5 +32,5 @@ mod trial;
 mod turns;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, KnownPlacement};
+pub use options::{AutoOptions, AutoTimes, KnownPlacement, Sources};
 pub use policy::Auto;

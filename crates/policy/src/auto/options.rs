@@ -80,6 +80,27 @@ impl AutoTimes {
     }
 }
 
+/// Who proposes placements, besides the behaviour database, rules and the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// What is counted suggests sharing, contention, or pages on too few nodes.
+    pub counts: bool,
+    /// The placements of the topology that differ most.
+    pub topology: bool,
+    /// The neighbourhood of the best one.
+    pub neighbours: bool,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self {
+            counts: true,
+            topology: true,
+            neighbours: true,
+        }
+    }
+}
+
 /// The options of `auto`.
 #[derive(Clone, Debug, Default)]
 pub struct AutoOptions {
@@ -93,6 +114,8 @@ pub struct AutoOptions {
     pub threads: Option<usize>,
     /// Whether it may move pages. If not, the user has placed them.
     pub moves_pages: bool,
+    /// Who proposes.
+    pub sources: Sources,
     /// What is known of the program, by number of threads.
     pub known: BTreeMap<usize, KnownPlacement>,
     /// Learned rules for affinity hints.

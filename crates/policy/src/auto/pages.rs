@@ -6,7 +6,6 @@
 //! moving there and back is lost without harm. What was refused is tried again when the program has run twice as long.
 
 use super::policy::{Auto, UNPINNED};
-use super::proposals;
 use super::trial::{Place, State, Trial};
 use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, RefusalCode, Sample, Topology};
 use std::time::Duration;
@@ -102,7 +101,7 @@ impl Auto {
         let is_idle = self.search.load.is_some_and(|load| load < IDLE);
         if let Some(pages) = best.pages {
             if !std::mem::replace(&mut self.search.with_pages, true) {
-                for one in proposals::of_topology(topology, self.threads) {
+                for one in self.of_topology(topology) {
                     let place = Place {
                         pages: Some(pages),
                         ..one.place

@@ -27,7 +27,7 @@ const UNEVEN: f64 = 1.25;
 
 /// The pages of a program belong elsewhere only if it uses memory: the busiest node carries more than this share of what it
 /// can. Prefetches are not in it. Assumed.
-const USED: f64 = 0.1;
+const USED: f64 = 0.03;
 
 /// Threads share data when transfers between packages are more than this share of the misses of the last-level cache.
 /// Assumed.
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(proposal.place.pages, Some(PageMapping::Interleave));
         assert!((proposal.gain.unwrap() - 0.9).abs() < 1e-12);
         for calm in [
-            [("busiest_memory_load", 0.1), ("memory_imbalance", 2.0)],
+            [("busiest_memory_load", 0.02), ("memory_imbalance", 2.0)],
             [("busiest_memory_load", 0.9), ("memory_imbalance", 1.1)],
         ] {
             assert_eq!(of_imbalance(values(&calm)), None);

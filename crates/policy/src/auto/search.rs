@@ -213,7 +213,7 @@ impl Auto {
             self.begin_trial(UNPINNED, best, Turns::default(), MOST_PAIRS);
             return true;
         }
-        self.search.chosen && self.try_neighbour(topology, sample, findings)
+        self.options.sources.neighbours && self.search.chosen && self.try_neighbour(topology, sample, findings)
     }
 
     pub(super) fn is_time_to_confirm(&self, at: Duration) -> bool {

@@ -28,6 +28,9 @@ pub struct RunDocument {
     pub allowed_pus: String,
     /// The page mapping of the command line; `None` without one.
     pub page_map: Option<PageMapping>,
+    /// The processor time of pinfold itself, in seconds; absent where the program was simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_cpu_time: Option<f64>,
     /// How the program was simulated; `None` where it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,

@@ -1,22 +1,54 @@
 //! `--policy auto`: all policies as one. What earlier runs found is read from the behaviour database, and what this one
 //! finds is kept there.
 
+use super::classify;
 use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
 use crate::behaviour;
 use crate::run::place::Where;
 use crate::run::{executable, words};
 use anyhow::Result;
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_core::Finding;
-use pinfold_policy::auto::{AutoOptions, AutoTimes};
-use pinfold_policy::classify::PlacementModel;
+use pinfold_policy::auto::{AutoOptions, AutoTimes, Sources};
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{Machine, PlacementLearner, ProgramKey};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) struct Auto;
+
+#[derive(Args)]
+#[group(skip)]
+#[command(next_help_heading = "Options of --policy auto")]
+struct Flags {
+    /// Do not ask these for placements, to see what each is worth.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    do_not_ask: Vec<Source>,
+}
+
+/// Who proposes placements.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Source {
+    /// The placement model.
+    Model,
+    /// Learned rules for affinity hints.
+    Rules,
+    /// What is counted of sharing and memory.
+    Counts,
+    /// The topology: the placements that differ most.
+    Topology,
+    /// The neighbourhood of the best placement.
+    Neighbours,
+    /// Anybody who would move pages to another mapping.
+    Pages,
+}
+
+impl Flags {
+    fn asks(&self, source: Source) -> bool {
+        !self.do_not_ask.contains(&source)
+    }
+}
 
 impl PolicyEntry for Auto {
     fn name(&self) -> &'static str {
@@ -32,11 +64,24 @@ impl PolicyEntry for Auto {
         "measures the program unpinned, compares what the other policies propose in turns with that, and keeps only what is faster"
     }
 
+    fn flags(&self, command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+
+    fn also_takes(&self) -> &'static [&'static str] {
+        &["placement_model", "calibrated"]
+    }
+
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let flags = Flags::from_arg_matches(request.flags)?;
         let times = times(request.flags, request.arguments);
-        let model: PlacementModel = super::classify::SHIPPED.parse()?;
+        let of_model = classify::Flags::from_arg_matches(request.flags)?;
+        let model = classify::model(of_model.placement_model.as_deref())?.map(|(_, model)| model);
         // A machine whose events are not known has no forecasts, and everything else.
-        let (counted, _) = super::classify::counted(request.place, None).unwrap_or_default();
+        let (counted, _) = match of_model.calibrated.as_deref() {
+            None => classify::counted(request.place, None).unwrap_or_default(),
+            calibrated => classify::counted(request.place, calibrated)?,
+        };
         let here = matches!(request.place, Where::Here);
         let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
         Ok(Prepared::new(move |setting| {
@@ -47,12 +92,17 @@ impl PolicyEntry for Auto {
                 threads: setting.common.threads,
                 known: BTreeMap::new(),
                 rules: None,
-                model: Some(model.clone()),
+                model: model.clone().filter(|_| flags.asks(Source::Model)),
+                sources: Sources {
+                    counts: flags.asks(Source::Counts),
+                    topology: flags.asks(Source::Topology),
+                    neighbours: flags.asks(Source::Neighbours),
+                },
                 peaks,
                 events: events.clone(),
-                moves_pages: setting.pages.is_none(),
+                moves_pages: setting.pages.is_none() && flags.asks(Source::Pages),
             };
-            let built = build(options, setting)?;
+            let built = build(options, setting, flags.asks(Source::Rules))?;
             Ok(Built {
                 optional_requests: if here { optional.clone() } else { vec![] },
                 ..built
@@ -77,7 +127,8 @@ fn times(flags: &ArgMatches, arguments: &crate::run::Arguments) -> AutoTimes {
     }
 }
 
-fn build(mut options: AutoOptions, setting: &Setting<'_>) -> Result<Built> {
+/// The policy. `rules`: whether learned rules are asked.
+fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result<Built> {
     let database = &setting.arguments.behaviour;
     let machine = Machine::new(setting.topology, setting.simulated);
     let key = match setting.program {
@@ -94,6 +145,7 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>) -> Result<Built> {
     if let Some(key) = key {
         match remembered(database, &key, &mut options) {
             Ok(store) => {
+                options.rules = options.rules.filter(|_| rules);
                 listener = Box::new(Outcome {
                     learner: Some(PlacementLearner::new(store, key, behaviour::now)),
                 });

@@ -23,20 +23,20 @@ pub(super) struct Classify;
 #[derive(Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy classify")]
-struct Flags {
+pub(super) struct Flags {
     /// The model that forecasts the program, as `pinfold learn train classify` writes it; none only observes the program
     /// [default: the model that pinfold ships].
     #[arg(long, value_name = "FILE.json|none")]
-    placement_model: Option<PathBuf>,
+    pub(super) placement_model: Option<PathBuf>,
 
     /// The model of this machine, as `pinfold calibrate --model` writes it: what its memory and links can carry. Simulated
     /// machines know that of themselves.
     #[arg(long, value_name = "FILE.toml")]
-    calibrated: Option<PathBuf>,
+    pub(super) calibrated: Option<PathBuf>,
 }
 
 /// The model that pinfold ships, and its name in messages.
-pub(super) const SHIPPED: &str = include_str!("../../../../../models/classify.json");
+const SHIPPED: &str = include_str!("../../../../../models/classify.json");
 const SHIPPED_NAME: &str = "models/classify.json, which pinfold ships";
 
 /// What `--placement-model` takes for no model.
@@ -153,7 +153,7 @@ impl Counted {
 }
 
 /// The requested model with its name; `None` for none.
-fn model(requested: Option<&Path>) -> Result<Option<(String, PlacementModel)>> {
+pub(super) fn model(requested: Option<&Path>) -> Result<Option<(String, PlacementModel)>> {
     let (name, text) = match requested {
         None => (SHIPPED_NAME.to_owned(), SHIPPED.to_owned()),
         Some(none) if none == Path::new(NONE) => return Ok(None),

@@ -84,6 +84,11 @@ pub(super) trait PolicyEntry: Sync {
         command
     }
 
+    /// The flags of other policies that it takes, too.
+    fn also_takes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether the policy tries the pinnings of `--schedule`. They imply it where the user names no policy.
     fn tries_schedules(&self) -> bool {
         false
@@ -304,7 +309,9 @@ impl Arguments {
     /// The chosen policy. The flags of other policies are refused.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
         let entry = self.implied().unwrap_or(self.selection.entry);
-        let mut others = flags().filter(|(policy, _)| *policy != entry.name());
+        let is_own =
+            |policy: &str, flag: &Arg| policy == entry.name() || entry.also_takes().contains(&flag.get_id().as_str());
+        let mut others = flags().filter(|(policy, flag)| !is_own(policy, flag));
         if let Some((policy, flag)) = others.find(|(_, flag)| self.is_given(flag.get_id().as_str())) {
             let flag = flag.get_long().unwrap_or_default();
             bail!("--{flag} is for --policy {policy}; add that, or leave --{flag} out");

@@ -1,0 +1,105 @@
+"""The judging of the default policy, with runs that are made up."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinfold.evaluation import auto, auto_runs
+from pinfold.evaluation.affinity_sweep import Workload
+from pinfold.evaluation.auto import Judged, promises_of
+from pinfold.evaluation.auto_runs import Runs, Subject
+from pinfold.evaluation.finished import Run
+
+WORKLOAD = Workload("stencil", 1, "--size 4M")
+
+
+def judged(time: int, **seconds: float) -> Judged:
+    """Return a judged subject whose oracle needs 100 s; policies that are not named need 200 s."""
+    subject = Subject("e5-2680v3x2", WORKLOAD, 24)
+    others = dict.fromkeys((*auto.POLICIES, auto.KNOWN), 200.0)
+    return Judged(subject, time, 100.0, "packed first_touch", others | seconds)
+
+
+def held(found: Sequence[Judged], name: str) -> Any:
+    """Return the value of a promise, and whether it holds."""
+    (promise,) = (one for one in promises_of(found) if one.name == name)
+    return promise.value, promise.held
+
+
+def test_medians_and_the_worst_are_compared_with_what_is_asked_for() -> None:
+    found = [judged(600, auto=101.0), judged(600, auto=101.5), judged(600, auto=109.0)]
+    assert held(found, "time over the oracle at 600 s, median") == (pytest.approx(1.015), True)
+    assert held(found, "time over the oracle at 600 s, worst") == (pytest.approx(1.09), False)
+
+
+def test_one_program_that_is_slower_than_unpinned_breaks_the_promise() -> None:
+    found = [judged(60, auto=100.0), judged(60, auto=103.0, unpinned=100.0)]
+    assert held(found, "time over unpinned at 60 s, slowest program") == (pytest.approx(1.03), False)
+    assert held(found[:1], "time over unpinned at 60 s, slowest program")[1]
+
+
+def test_auto_is_compared_with_the_best_of_its_parts_by_program() -> None:
+    found = [judged(60, auto=110.0, autopin=100.0, classify=150.0), judged(60, auto=100.0, sam=100.0)]
+    assert held(found, "time over the best of its parts at 60 s, median") == (pytest.approx(1.05), False)
+    name = "classify's time over that of auto at 60 s, mean"
+    assert held(found, name) == (pytest.approx((150 / 110 * 2) ** 0.5), True)
+
+
+def test_a_time_that_was_not_judged_promises_nothing() -> None:
+    assert not [one for one in promises_of([judged(60)]) if "600" in one.name]
+
+
+def test_the_subjects_are_the_judged_programs_in_the_sizes_of_the_machine() -> None:
+    found = auto_runs.subjects("e5-2680v3x2", quick=False)
+    threads = {one.workload.program: one.threads for one in found}
+    assert threads == dict.fromkeys(auto_runs.HALF, 12) | dict.fromkeys(auto_runs.FULL, 24)
+    arguments = {one.workload.program: one.workload.arguments for one in found}
+    assert "--init serial" in arguments["cg"]
+    assert "--init parallel" in arguments["stencil"]
+    quick = auto_runs.subjects("e5-2680v3x2", quick=True)
+    assert {one.workload.program for one in quick} == set(auto_runs.QUICK)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """Replace runs of the binary. A placement with interleaved pages takes half a second a repetition, others one."""
+    done: list[Sequence[str]] = []
+
+    def finished(words: Sequence[str], _recordings: Sequence[Path], _files: Sequence[Path] = ()) -> Run:
+        done.append(words)
+        repeat = int(words[words.index("--repeat") + 1])
+        return Run(repeat * (0.5 if "interleave" in words else 1.0), "0,1", repeat, [], [], [], {})
+
+    monkeypatch.setattr(auto_runs, "finished", finished)
+    monkeypatch.setattr(auto_runs, "finished_twice", finished)
+    monkeypatch.setattr(Subject, "recording", Path("a.pft"))
+    return done
+
+
+def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_the_judged_time(calls: Any) -> None:
+    runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+    found = list(auto.judge(runs, [60]))
+    assert {words[-1] for words in calls} == {str(auto_runs.TRIED), "120"}
+    (one,) = found
+    assert (one.oracle, one.over("auto")) == (60.0, 2.0)
+    assert one.best.endswith("interleave")
+    # What policies chose is tried, too, and only policies that read something have noise.
+    fixed = [words for words in calls if "--schedule" in words]
+    assert {words[words.index("--schedule") + 1] for words in fixed} == {"0,1"}
+    assert all(
+        ("--noise" in words) == (words[words.index("--policy") + 1] in ("auto", "none", *auto_runs.PARTS))
+        for words in calls
+    )
+    left_out = {words[words.index("--do-not-ask") + 1] for words in calls if "--do-not-ask" in words}
+    assert left_out == set(auto_runs.SOURCES)
+
+
+def test_parts_have_probes_that_suit_the_judged_time(calls: Any) -> None:
+    runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+    runs.of_policy("autopin", 600)
+    assert calls[-1][calls[-1].index("-t") + 1] == "30s"
+    runs.of_policy("auto", 600)
+    assert "-t" not in calls[-1]
+    assert calls[-1][calls[-1].index("--placement-model") + 1] == "model.json"
