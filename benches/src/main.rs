@@ -16,6 +16,7 @@ mod measure;
 mod pairs;
 mod promises;
 mod regions;
+mod servers;
 mod simulation;
 mod sweeps;
 

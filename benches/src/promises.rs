@@ -8,6 +8,7 @@ use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
 use crate::pairs;
 use crate::regions;
+use crate::servers;
 use crate::simulation;
 use crate::sweeps;
 use anyhow::{Context, Result, ensure};
@@ -64,6 +65,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "%",
         bound: Bound::AtMost(0.5),
         measure: deciding,
+    },
+    Promise {
+        name: "requests of a Redis server, with/without",
+        unit: "ratio",
+        bound: Bound::AtLeast(0.97),
+        measure: servers::redis,
+    },
+    Promise {
+        name: "iterations of an OpenMP solver, with/without",
+        unit: "ratio",
+        bound: Bound::AtLeast(0.97),
+        measure: servers::solver,
     },
     Promise {
         name: "start-up added to /bin/true",

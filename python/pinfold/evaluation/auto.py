@@ -52,10 +52,10 @@ SECOND = 1.005
 ABOUT = f"""\
 Every run is a whole one: initialisation, windows, trials, moves of threads and pages, cold caches after a move, and
 noise of {NOISE} % on what is read in a tenth of a second. The oracle is the fastest of all static placements: the
-named ones and what any policy chose, each with pages at first touch and interleaved; it is fixed from the start and
-knows the program. Parts have probes of a twentieth of the judged time. No rules for `hints` are shipped, and no model
-for `react`, so these two parts have nothing to say. The placement model of `classify` and `auto` is trained without
-the judged programs, by the same rules as the shipped one."""
+named ones, unpinned threads and what any policy chose, each with pages at first touch and interleaved; it is fixed
+from the start and knows the program. Parts have probes of a twentieth of the judged time. No rules for `hints` are
+shipped, and no model for `react`, so these two parts have nothing to say. The placement model of `classify` and `auto`
+is trained without the judged programs, by the same rules as the shipped one."""
 
 
 @dataclass

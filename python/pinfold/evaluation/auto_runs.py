@@ -190,7 +190,7 @@ class Runs:
         """Return the time of the best static placement, and its name. ``chosen`` are what policies chose."""
         repeat = self.repeat(judged)
         others = [Static(one, pages) for one in dict.fromkeys(chosen) if one for pages in PAGES]
-        return min((self.seconds(static, repeat), str(static)) for static in dict.fromkeys([*NAMED, *others]))
+        return min((self.seconds(static, repeat), str(static)) for static in dict.fromkeys([*NAMED, SYSTEM, *others]))
 
     def _noisy(self, policy: str, judged: int) -> list[str]:
         model = ["--placement-model", str(self._model)] if policy in (AUTO, "classify") else []
