@@ -89,3 +89,37 @@ def test_threads_and_pages_go_back_where_the_strategy_does_not_help(guest: Guest
     pages = moved(outcome.record)
     assert pages["interleave"] > PAGES // 2
     assert pages["back to where they were"] >= pages["interleave"]
+
+
+def run_auto(guest: Guest, *, likes_spread: bool, seconds: int = 14, options: str = "") -> Outcome:
+    """Run picky under the default policy, which has no model."""
+    command = f"picky /tmp/picky {MIB} {int(likes_spread)} {seconds}"
+    policy = "--threads 1 --metric heartbeat --placement-model none --do-not-ask topology -t 400ms"
+    said = guest.check(
+        f"pinfold run {policy} --db /tmp/behaviour.db {options} --json /tmp/run.json -- {command}\n"
+        "rm -f /tmp/behaviour.db*\ncat /tmp/picky"
+    )
+    before, after, cpus = said.splitlines()[-3:]
+    record = json.loads(guest.check("cat /tmp/run.json"))
+    return Outcome(record, [int(one) for one in before.split()], [int(one) for one in after.split()], int(cpus))
+
+
+def test_auto_spreads_pages_that_one_thread_has_touched_where_that_helps(guest: Guest) -> None:
+    outcome = run_auto(guest, likes_spread=True)
+    chosen = outcome.record["candidates"][outcome.record["chosen"]["candidate"]]
+    assert chosen["pages"] == "interleave"
+    assert outcome.record["chosen"]["gain_over_first"] > 1
+    assert all(outcome.after[node] >= PAGES // len(NODES) - 1 for node in NODES)
+
+
+def test_auto_takes_pages_back_where_spreading_them_does_not_help(guest: Guest) -> None:
+    outcome = run_auto(guest, likes_spread=False)
+    assert {"interleave", "back to where they were"} <= set(moved(outcome.record))
+    assert outcome.after == outcome.before
+
+
+def test_auto_does_not_move_pages_where_that_would_take_too_long(guest: Guest) -> None:
+    outcome = run_auto(guest, likes_spread=True, seconds=8, options="--migrate-rate 1M")
+    assert {refused["code"] for refused in outcome.record["refused"]} == {"pages_too_long"}
+    assert "page_moves" not in outcome.record or not outcome.record["page_moves"]
+    assert outcome.after == outcome.before
