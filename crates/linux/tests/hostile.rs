@@ -9,6 +9,7 @@ use pinfold_linux::symbols::Functions;
 use pinfold_linux::topology::{Source, read};
 use proptest::prelude::*;
 use std::fs;
+use std::sync::LazyLock;
 
 const STAT: &str = "17 (a) (b c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21 22 23 24 25 26 27 28 \
                     29 30 31 32 33 34 35 6 37 38\n";
@@ -30,15 +31,27 @@ fn binary() -> Vec<u8> {
     fs::read(library).unwrap()
 }
 
+/// A folder; in memory where there is such a file system. Otherwise files would take most of the time.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
+/// A folder like /proc, in which each input replaces the last.
+static PROC: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+    let root = folder();
+    fs::create_dir_all(root.path().join("7/task/17")).unwrap();
+    fs::create_dir_all(root.path().join("17")).unwrap();
+    root
+});
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(INPUTS))]
 
     #[test]
     fn what_proc_says_is_understood_or_missing(text in spoiled_text(&[STAT, STATUS, TIMES, CHILDREN])) {
-        let root = tempfile::tempdir().unwrap();
-        let thread = root.path().join("7/task/17");
-        fs::create_dir_all(&thread).unwrap();
-        fs::create_dir_all(root.path().join("17")).unwrap();
+        let root = &*PROC;
         for file in ["7/task/17/stat", "7/task/17/schedstat", "7/task/17/children", "7/maps", "17/status"] {
             fs::write(root.path().join(file), &text).unwrap();
         }
@@ -74,7 +87,7 @@ proptest! {
 
     #[test]
     fn a_copy_of_sys_is_understood_or_refused(list in spoiled_text(&["0-3", "0,2", "0-1,3\n"]), which in 0usize..3) {
-        let root = tempfile::tempdir().unwrap();
+        let root = folder();
         let cpus = root.path().join("sys/devices/system/cpu");
         for cpu in 0..4 {
             let shape = cpus.join(format!("cpu{cpu}/topology"));

@@ -475,10 +475,10 @@ fn pages_stay_where_moving_them_to_another_mapping_would_take_too_long_and_that_
     }
 }
 
-/// What `auto` does with a program.
-fn auto_on(program: &Arc<Sharers>, moves_pages: bool) -> Record {
+/// What `auto` does with a program, where it may move pages.
+fn auto_on(program: &Arc<Sharers>) -> Record {
     let options = AutoOptions {
-        moves_pages,
+        moves_pages: true,
         ..AutoOptions::default()
     };
     let switch = EndSwitch::default();
@@ -492,34 +492,9 @@ fn auto_on(program: &Arc<Sharers>, moves_pages: bool) -> Record {
 }
 
 #[test]
-fn auto_spreads_pages_that_one_thread_has_touched_and_leaves_those_that_the_user_has_placed() {
-    let threads = 4;
-    let program = Arc::new(Sharers {
-        owners: Sharers::new(threads, 6 * MIB)
-            .owners
-            .iter()
-            .map(|&(page, _)| (page, 0))
-            .collect(),
-        last_sleeps: false,
-        threads,
-        own_bytes: 6 * MIB,
-    });
-    let record = auto_on(&program, true);
-    let chosen = record.search.chosen.as_ref().unwrap();
-    let pages = |record: &Record, candidate: usize| record.search.candidates[candidate].pages;
-    assert_eq!(pages(&record, chosen.candidate), Some(PageMapping::Interleave));
-    assert!(chosen.gain_over_first.unwrap() > 0.01, "{chosen:?}");
-    assert!(!record.pages.page_moves.is_empty());
-
-    let record = auto_on(&program, false);
-    assert!(record.search.candidates.iter().all(|one| one.pages.is_none()));
-    assert!(record.pages.page_moves.is_empty());
-}
-
-#[test]
 fn auto_moves_no_page_back_and_forth_where_each_thread_has_its_own() {
-    let program = Sharers::new(4, 6 * MIB);
-    let record = auto_on(&program, true);
+    let program = Sharers::new(4, 2 * MIB);
+    let record = auto_on(&program);
     let chosen = record.search.chosen.as_ref().unwrap();
     assert_eq!(record.search.candidates[chosen.candidate].pages, None);
     let moved: Duration = record.pages.page_moves.iter().map(|one| one.moves.lasted).sum();
