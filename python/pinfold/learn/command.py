@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinfold.learn.machines import find_binary
-
 FAILURE = 125
 """The same as of the binary: a command that failed."""
 
@@ -100,8 +98,10 @@ def _export(asked: argparse.Namespace, file: Path) -> None:
     Raises:
         ValueError: if they cannot be had; the message says why.
     """
+    # This import takes seconds.
+    machines = importlib.import_module("pinfold.learn.machines")
     database = [] if asked.from_db == USUAL_DATABASE else ["--db", str(asked.from_db)]
-    command = [str(find_binary()), "db", "export", *database, "--data", str(file)]
+    command = [str(machines.find_binary()), "db", "export", *database, "--data", str(file)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise ValueError(f"the behaviour database has no data set: {done.stderr.removeprefix('error: ').strip()}")
