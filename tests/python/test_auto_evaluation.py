@@ -56,8 +56,8 @@ def test_the_subjects_are_the_judged_programs_in_the_sizes_of_the_machine() -> N
     threads = {one.workload.program: one.threads for one in found}
     assert threads == dict.fromkeys(auto_runs.HALF, 12) | dict.fromkeys(auto_runs.FULL, 24)
     arguments = {one.workload.program: one.workload.arguments for one in found}
-    assert "--init serial" in arguments["cg"]
-    assert "--init parallel" in arguments["stencil"]
+    assert "--init serial" in arguments["gups"]
+    assert "--init parallel" in arguments["lattice"]
     quick = auto_runs.subjects("e5-2680v3x2", quick=True)
     assert {one.workload.program for one in quick} == set(auto_runs.QUICK)
 
@@ -88,10 +88,8 @@ def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_th
     # What policies chose is tried, too, and only policies that read something have noise.
     fixed = [words for words in calls if "--schedule" in words]
     assert {words[words.index("--schedule") + 1] for words in fixed} == {"0,1"}
-    assert all(
-        ("--noise" in words) == (words[words.index("--policy") + 1] in ("auto", "none", *auto_runs.PARTS))
-        for words in calls
-    )
+    noisy = {words[words.index("--policy") + 1] for words in calls if "--noise" in words}
+    assert noisy == {"auto", "none", *auto_runs.PARTS}
     left_out = {words[words.index("--do-not-ask") + 1] for words in calls if "--do-not-ask" in words}
     assert left_out == set(auto_runs.SOURCES)
 
