@@ -141,6 +141,10 @@ pub struct Auto {
     pub(super) line: Vec<Reading>,
     pub(super) line_began: Duration,
     pub(super) requested: RequestedConfiguration,
+    /// By rank: the PUs on which the unpinned program last ran in a baseline.
+    pub(super) home: Option<Pinning>,
+    /// Whether threads are pinned.
+    pub(super) is_pinned: bool,
     /// When the configuration was last requested again.
     pub(super) affirmed: Duration,
     /// Whether pages were moved, so that leaving them means moving them back.
@@ -182,6 +186,8 @@ impl Auto {
             line: vec![],
             line_began: Duration::ZERO,
             requested: RequestedConfiguration::default(),
+            home: None,
+            is_pinned: false,
             affirmed: Duration::ZERO,
             has_moved_pages: false,
             moved_in: None,
@@ -367,6 +373,9 @@ impl Auto {
         }
         let baseline = std::mem::take(&mut self.search.baseline);
         self.search.noise.learn_alike(&baseline);
+        if self.place().pinning.is_none() {
+            self.home = self.working_tasks.last_seen(sample, self.threads);
+        }
         findings.push(probed(self.present, measurement, false));
         self.search.candidates[self.present].rate = measurement.rate;
         if let Some(known) = self.known.take() {
@@ -477,9 +486,16 @@ impl Auto {
         let back = self.has_moved_pages.then_some(PageMapping::FirstTouch);
         let within = place.pages.and_then(|_| self.moving_within(self.present, now));
         let following_within = Some(self.settles(now));
+        // Before threads are let go they return to where they ran: the operating system would leave them where they are.
+        let was_pinned = std::mem::replace(&mut self.is_pinned, place.pinning.is_some());
+        let home = self.home.as_ref().filter(|_| was_pinned);
         let configuration = self
             .requested
-            .configuration(place.pinning.as_ref(), place.pages.or(back), &self.working_tasks)
+            .configuration(
+                place.pinning.as_ref().or(home),
+                place.pages.or(back),
+                &self.working_tasks,
+            )
             .map(|configuration| Configuration {
                 following_within,
                 mapping_within: within,
