@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::measure::median;
+use crate::measure::{PINFOLD, median};
 
 /// The number of tasks: the paper's machine has this number of CPUs.
 const TASKS: usize = 40;
@@ -81,7 +81,6 @@ pub(crate) fn watching(root: &Path) -> Result<f64> {
     Ok(median(shares))
 }
 
-const PINFOLD: &str = "target/release/pinfold";
 const JOURNALS: &str = "target/bench-daemon";
 
 fn spawn(root: &Path, words: &[&str]) -> Result<Ending> {

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 #[error("{0}")]
 pub(crate) struct Missing(pub(crate) String);
 
+/// The binary, from the project's root.
+pub(crate) const PINFOLD: &str = "target/release/pinfold";
+
 /// The times of one run of a command, including its descendants.
 pub(crate) struct Times {
     /// From before the fork to after the wait.
@@ -19,6 +22,23 @@ pub(crate) struct Times {
     pub(crate) processor: Duration,
     /// What it wrote to standard output.
     pub(crate) output: String,
+}
+
+impl Times {
+    /// The seconds for which a workload has worked, by its own clock. The cost of its start is a separate promise.
+    pub(crate) fn work(&self) -> Result<f64> {
+        self.number(", time ", " s,")
+    }
+
+    /// The number that the output has between these texts.
+    pub(crate) fn number(&self, before: &str, after: &str) -> Result<f64> {
+        let rest = self
+            .output
+            .split_once(before)
+            .and_then(|(_, rest)| rest.split_once(after));
+        let (number, _) = rest.with_context(|| format!("the output has no `{}`: {}", before.trim(), self.output))?;
+        Ok(number.parse()?)
+    }
 }
 
 /// Runs `words` in `directory`, without output, and measures its times. A failed command is an error: its times have no

@@ -5,7 +5,7 @@ use crate::forecast;
 use crate::forks;
 use crate::guest;
 use crate::mapping::{self, Load};
-use crate::measure::{Times, median, time};
+use crate::measure::{PINFOLD, median, time};
 use crate::pairs;
 use crate::regions;
 use crate::servers;
@@ -338,7 +338,6 @@ pub(crate) const ALL: &[Promise] = &[
     },
 ];
 
-const PINFOLD: &str = "target/release/pinfold";
 /// The usual recorder of accesses without pinfold. It is so slow that its loop is small.
 const LACKEY: &[&str] = &["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-file=/dev/null"];
 
@@ -363,7 +362,7 @@ fn overhead(root: &Path) -> Result<&'static Overhead> {
         let times = time(root, words)?;
         Ok(Overhead {
             processor: least.processor.min(times.processor.as_secs_f64()),
-            wall: least.wall.min(work(&times)?),
+            wall: least.wall.min(times.work()?),
         })
     };
     let endless = || Overhead {
@@ -399,16 +398,6 @@ fn deciding(root: &Path) -> Result<f64> {
     let document: Document = serde_json::from_slice(&fs::read(&record)?)?;
     let of_program = times.processor.as_secs_f64() - document.own_cpu_time;
     Ok(document.own_cpu_time / of_program * 1e2)
-}
-
-/// The seconds for which a workload has worked, by its own clock. The cost of its start is a separate promise.
-fn work(times: &Times) -> Result<f64> {
-    let seconds = times
-        .output
-        .split_once(", time ")
-        .and_then(|(_, rest)| rest.split_once(" s,"));
-    let (seconds, _) = seconds.with_context(|| format!("the workload printed no time: {}", times.output))?;
-    Ok(seconds.parse()?)
 }
 
 const RECORDER: &[&str] = &[PINFOLD, "record", "-o", "target/bench.pft", "--"];

@@ -1,6 +1,6 @@
 //! Real programs under the default policy, beside the same programs alone.
 
-use crate::measure::{Missing, time};
+use crate::measure::{Missing, PINFOLD, time};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -8,8 +8,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-const PINFOLD: &str = "target/release/pinfold";
 
 /// How often each is run alone and under pinfold, in turns. The best runs are compared: other programs only take time.
 const TURNS: usize = 5;
@@ -106,11 +104,6 @@ pub(crate) fn solver(root: &Path) -> Result<f64> {
 
 /// The iterations per second that a workload reports.
 fn iterations(root: &Path, words: &[&str]) -> Result<f64> {
-    let output = time(root, words)?.output;
-    let number = |before: &str, after: &str| -> Result<f64> {
-        let rest = output.split_once(before).and_then(|(_, rest)| rest.split_once(after));
-        let (number, _) = rest.with_context(|| format!("the workload printed no {before}: {output}"))?;
-        Ok(number.trim().parse()?)
-    };
-    Ok(number("iterations ", ",")? / number("time ", " s")?)
+    let times = time(root, words)?;
+    Ok(times.number(", iterations ", ",")? / times.work()?)
 }

@@ -1,11 +1,10 @@
 //! The costs of a sweep beside the simulation itself: processors that idle, and what shards do in common.
 
-use crate::measure::{Times, median, time};
+use crate::measure::{PINFOLD, Times, median, time};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-const PINFOLD: &str = "target/release/pinfold";
 const RECORDING: &str = "target/bench-sweep.pft";
 
 /// Eighty placements of eight threads.

@@ -18,7 +18,7 @@ mod progress;
 mod report;
 mod schedule;
 mod simulated;
-mod simulations;
+pub(crate) mod simulations;
 
 use crate::console;
 use crate::machine::{Selected, read_script, script_topology};

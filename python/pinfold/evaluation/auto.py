@@ -91,7 +91,7 @@ def auto(quick: bool) -> Section:
 
     def run(subject: Subject) -> list[Judged]:
         print(f"auto: {subject.machine}, {subject.label}", file=sys.stderr, flush=True)
-        return list(judge(Runs(subject, model), TIMES[1:2] if quick else TIMES))
+        return judge(Runs(subject, model), (DETAILED,) if quick else TIMES)
 
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
         found = [one for of_subject in pool.map(run, jobs) for one in of_subject]

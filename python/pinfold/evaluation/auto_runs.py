@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow
@@ -21,14 +21,14 @@ from pinfold.evaluation.finished import Run, finished, finished_twice
 from pinfold.evaluation.judged import NOISE
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine, Own, own
+from pinfold.evaluation.placement_sweep import PAPER_MACHINES
 from pinfold.evaluation.section import PINFOLD, output
 
-TRAINED = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
-"""Machines with rows in the training set of the shipped model."""
 UNKNOWN = ("e5-4650x4", "e5-2660v2x2")
 """Machines that are in no training set of a shipped model."""
-MACHINES = (*TRAINED, *UNKNOWN)
-QUICK_MACHINES = TRAINED[:1]
+MACHINES = (*PAPER_MACHINES, *UNKNOWN)
+"""The first ones have rows in the training set of the shipped model."""
+QUICK_MACHINES = PAPER_MACHINES[:1]
 
 FULL = ("gups", "transpose", "lattice")
 """Judged programs with a thread for each core, beyond the caches: the first thread has touched all pages, or, of the
@@ -138,10 +138,8 @@ class Static:
     @property
     def words(self) -> list[str]:
         """The options of ``pinfold run``."""
-        if self.placement in STATIC:
-            policy = ["--policy", self.placement]
-        elif self.placement == UNPINNED:
-            policy = ["--policy", "none"]
+        if self.placement in (*STATIC, UNPINNED):
+            policy = ["--policy", POLICY.get(self.placement, self.placement)]
         else:
             policy = ["--policy", "fixed", "--schedule", self.placement]
         return policy if self.pages == "first_touch" else [*policy, "--page-map", self.pages]
@@ -163,15 +161,14 @@ class Runs:
         self.subject = subject
         self._model = model
 
-    @cache  # noqa: B019
-    def seconds(self, static: Static, repeat: int = TRIED) -> float:
-        """Return the time of a static placement."""
-        return self._run(static.words, repeat).seconds
+    @cached_property
+    def _tried(self) -> float:
+        """The time of ``TRIED`` repetitions in the best of the named static placements."""
+        return min(self._run(static.words, TRIED).seconds for static in NAMED)
 
     def repeat(self, judged: int) -> int:
         """Return how often the best of the named static placements repeats the program in a judged time."""
-        best = min(self.seconds(static) for static in NAMED)
-        return max(1, round(judged * TRIED / best))
+        return max(1, round(judged * TRIED / self._tried))
 
     def of_policy(self, policy: str, judged: int) -> Run:
         """Run a policy, with noise in what it reads."""
@@ -190,7 +187,8 @@ class Runs:
         """Return the time of the best static placement, and its name. ``chosen`` are what policies chose."""
         repeat = self.repeat(judged)
         others = [Static(one, pages) for one in dict.fromkeys(chosen) if one for pages in PAGES]
-        return min((self.seconds(static, repeat), str(static)) for static in dict.fromkeys([*NAMED, SYSTEM, *others]))
+        statics = dict.fromkeys([*NAMED, SYSTEM, *others])
+        return min((self._run(static.words, repeat).seconds, str(static)) for static in statics)
 
     def _noisy(self, policy: str, judged: int) -> list[str]:
         model = ["--placement-model", str(self._model)] if policy in (AUTO, "classify") else []

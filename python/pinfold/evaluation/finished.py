@@ -10,7 +10,7 @@ import hashlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -62,25 +62,31 @@ def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequen
         files: the files that the arguments name. Their content counts, not their name.
     """
 
-    def make(file: Path) -> None:
-        run = _of(run_json([*arguments, *map(str, recordings)], []))
-        file.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")
+    def run() -> Run:
+        return _of(run_json([*arguments, *map(str, recordings)], []))
 
-    kept = made_once(FOLDER / f"{_key(arguments, recordings, files)}.json", make)
-    return Run(**json.loads(kept.read_text())["run"])
+    return _kept(_key(arguments, recordings, files), arguments, run)
 
 
 def finished_twice(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path] = ()) -> Run:
     """Return the second of two runs with these arguments, which knows what the first one found."""
 
-    def make(file: Path) -> None:
+    def run() -> Run:
         with tempfile.TemporaryDirectory() as directory:
             words = ["--db", str(Path(directory) / "behaviour.db"), *arguments, *map(str, recordings)]
             run_json(words, [])
-            run = _of(run_json(words, []))
-        file.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")
+            return _of(run_json(words, []))
 
-    kept = made_once(FOLDER / f"{_key(['twice', *arguments], recordings, files)}.json", make)
+    return _kept(_key(["twice", *arguments], recordings, files), arguments, run)
+
+
+def _kept(key: str, arguments: Sequence[str], run: Callable[[], Run]) -> Run:
+    """Return the run with this key; do it unless it is there."""
+
+    def make(file: Path) -> None:
+        file.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run())}) + "\n")
+
+    kept = made_once(FOLDER / f"{key}.json", make)
     return Run(**json.loads(kept.read_text())["run"])
 
 

@@ -204,9 +204,7 @@ def _add_train_hints(policies: Any) -> None:
         DATA_HELP,
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--data", type=Path, action="append", default=[], metavar="FILE.parquet", help="a data set; repeat for more"
-    )
+    _add_data(source, required=False)
     source.add_argument(
         "--from-db",
         type=Path,
@@ -377,9 +375,15 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write tables and plots to this web page")
 
 
-def _add_data(parser: argparse.ArgumentParser) -> None:
+def _add_data(parser: Any, *, required: bool = True) -> None:
     parser.add_argument(
-        "--data", type=Path, action="append", required=True, metavar="FILE.parquet", help="a data set; repeat for more"
+        "--data",
+        type=Path,
+        action="append",
+        required=required,
+        default=[],
+        metavar="FILE.parquet",
+        help="a data set; repeat for more",
     )
 
 

@@ -2,6 +2,7 @@
 
 use super::arguments::{Arguments, Output};
 use super::variants::Planned;
+use crate::run::simulations;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 use pinfold_compare::{Choice, Run};
@@ -18,9 +19,6 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// The variable of `pinfold run` that names the folder of simulated configurations.
-const SIMULATIONS: &str = "PINFOLD_SIMULATIONS";
 
 /// How many of the last bytes and lines of standard error an error shows.
 const LAST_BYTES: u64 = 4096;
@@ -159,9 +157,9 @@ impl<'a> Executor<'a> {
         };
         let mut command = Command::new(program);
         command.args(rest);
-        if self.arguments.is_simulated() && std::env::var_os(SIMULATIONS).is_none() {
+        if self.arguments.is_simulated() && std::env::var_os(simulations::VARIABLE).is_none() {
             // Variants try the same placements: each is simulated once.
-            command.env(SIMULATIONS, self.folder.path().join("simulations"));
+            command.env(simulations::VARIABLE, self.folder.path().join("simulations"));
         }
         let stderr = self.redirect(&mut command)?;
         let started = Instant::now();

@@ -4,7 +4,7 @@
 use super::place::Where;
 use super::plan::Plan;
 use super::policies::Program;
-use super::simulations::{Folder, SIMULATOR, hash_of};
+use super::simulations::{Folder, SIMULATOR, VARIABLE, hash_of};
 use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
 
     /// On a simulated machine: keep the configurations that were simulated in this folder, and take from it those that
     /// earlier runs of the same recordings, model and seed have left there. The result is the same.
-    #[arg(long, env = "PINFOLD_SIMULATIONS", hide_env_values = true, value_name = "FOLDER")]
+    #[arg(long, env = VARIABLE, hide_env_values = true, value_name = "FOLDER")]
     simulations: Option<PathBuf>,
 
     /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,

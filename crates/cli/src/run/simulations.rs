@@ -9,6 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 
+/// The variable that names the folder.
+pub(crate) const VARIABLE: &str = "PINFOLD_SIMULATIONS";
+
 /// The hash of all sources that the results of the simulator depend on (`build.rs`). What one build has simulated is of
 /// use to another one, whatever else has changed.
 pub(super) const SIMULATOR: &str = env!("PINFOLD_SIMULATOR");

@@ -308,8 +308,8 @@ impl ProgramPages {
         }
     }
 
-    /// Moves the pages of processes to the places of a mapping.
-    /// If all of their memory would take longer than `within`, nothing is moved.
+    /// Moves the pages of processes to the places of a mapping. If all of their memory would take longer than `within`,
+    /// nothing is moved.
     fn move_to(
         &mut self,
         shared: &Shared,
@@ -317,21 +317,24 @@ impl ProgramPages {
         within: Option<Duration>,
         applied: &mut Applied,
     ) {
-        if within.is_some() && !goals.is_empty() {
-            let areas = goals
-                .iter()
-                .filter_map(|&(process, ..)| self.areas(shared, process, applied));
-            let bytes = areas.flatten().map(|area| area.resident_bytes()).sum();
-            if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
-                let takes = too_long.takes.as_secs_f64();
-                applied.refused.push(Refusal::of_machine(
-                    RefusalCode::PagesTooLong,
-                    format!("pages stay where they are: moving {bytes} bytes would take about {takes:.1} s"),
-                ));
-                return;
-            }
+        if goals.is_empty() {
+            return;
         }
-        for (process, mapping, mut goal) in goals {
+        let goals: Vec<_> = goals
+            .into_iter()
+            .map(|goal| (self.areas(shared, goal.0, applied), goal))
+            .collect();
+        let areas = goals.iter().filter_map(|(areas, _)| areas.as_ref()).flatten();
+        let bytes = areas.map(MemoryArea::resident_bytes).sum();
+        if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
+            let takes = too_long.takes.as_secs_f64();
+            applied.refused.push(Refusal::of_machine(
+                RefusalCode::PagesTooLong,
+                format!("pages stay where they are: moving {bytes} bytes would take about {takes:.1} s"),
+            ));
+            return;
+        }
+        for (areas, (process, mapping, mut goal)) in goals {
             if self.options.mapping != Some(mapping) && !self.reported.contains(&mapping) {
                 self.reported.push(mapping);
                 shared.lock().program.note(format!(
@@ -339,7 +342,7 @@ impl ProgramPages {
                      now on comes where the memory policy puts it with which it began."
                 ));
             }
-            let Some(areas) = self.areas(shared, process, applied) else {
+            let Some(areas) = areas else {
                 continue;
             };
             self.following.forget(process);

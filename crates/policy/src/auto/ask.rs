@@ -1,6 +1,6 @@
 //! Who is asked about the program, and what is observed for them.
 
-use super::policy::{Auto, UNPINNED, usable};
+use super::policy::{Auto, UNPINNED};
 use super::proposals::{self, Proposal};
 use super::trial::{Place, State};
 use crate::classify::{Answer, Figures, Pages, Strategy, ask, figure, figures};
@@ -14,11 +14,11 @@ impl Auto {
     pub(super) fn sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         let observed = self.observed(&self.first, sample);
         let seen = self.figures(topology, sample);
+        let value = |name: &str| figure(&seen, name);
         let mut proposed: Vec<Proposal> = vec![];
         let known = self.options.known.get(&self.threads).filter(|known| known.other_build);
         if let Some(known) = known
-            && usable(known.pinning.as_ref(), topology)
-            && (known.pages.is_none() || self.options.moves_pages)
+            && self.may_follow(known, topology)
             && known.place() != Place::default()
         {
             proposed.push(Proposal {
@@ -35,10 +35,10 @@ impl Auto {
             says = Some((hint, proposal.why.clone()));
             proposed.push(proposal);
         }
-        self.search.load = figure(&seen, "busiest_memory_load");
+        self.search.load = value("busiest_memory_load");
         if self.options.sources.counts {
             if self.may_interleave(topology) {
-                proposed.extend(proposals::of_imbalance(|name| figure(&seen, name)));
+                proposed.extend(proposals::of_imbalance(value));
             }
             proposed.extend(proposals::of_counts(|name| figure(&seen, name), topology, self.threads));
         }

@@ -5,12 +5,19 @@ use super::policy::{Auto, Purpose, UNPINNED};
 use super::trial::Place;
 use super::turns::{Gain, Window};
 use crate::findings::chosen;
-use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
+use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
 
 /// A known program is as fast as it was if it is slower by less than this.
 const AS_FAST: f64 = 0.03;
 
 impl Auto {
+    /// Whether threads and pages may go to a known placement here.
+    pub(super) fn may_follow(&self, known: &KnownPlacement, topology: &Topology) -> bool {
+        let allowed = topology.allowed_pus();
+        let mut pus = known.pinning.iter().flat_map(Pinning::pus);
+        pus.all(|&pu| allowed.contains(pu)) && (known.pages.is_none() || self.options.moves_pages)
+    }
+
     /// A known program goes where it was fastest, and its rate is checked.
     pub(super) fn follow(&mut self, sample: &Sample, known: KnownPlacement, findings: &mut Vec<Finding>) {
         let why = "an earlier run of this program with this number of threads ended with this placement".to_owned();

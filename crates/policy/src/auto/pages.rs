@@ -94,30 +94,37 @@ impl Auto {
         self.next(topology, sample, findings);
     }
 
-    /// Proposes what goes with the pages of the best one, once. Returns whether there is something new.
-    pub(super) fn propose_pages(&mut self, topology: &Topology, findings: &mut Vec<Finding>) -> bool {
-        let before = self.search.candidates.len();
+    /// Proposes the placements of the topology with the pages of the best one, where these were moved.
+    pub(super) fn propose_with_pages(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
+        let Some(pages) = self.search.candidates[self.search.best].place.pages else {
+            return;
+        };
+        if std::mem::replace(&mut self.search.with_pages, true) {
+            return;
+        }
+        for one in self.of_topology(topology) {
+            let place = Place {
+                pages: Some(pages),
+                ..one.place
+            };
+            self.propose(place, one.by, None, one.why, findings);
+        }
+    }
+
+    /// Proposes to interleave the pages of the best one. Returns whether that is new.
+    pub(super) fn propose_interleaving(&mut self, topology: &Topology, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.candidates[self.search.best].place.clone();
         let is_idle = self.search.load.is_some_and(|load| load < IDLE);
-        if let Some(pages) = best.pages {
-            if !std::mem::replace(&mut self.search.with_pages, true) {
-                for one in self.of_topology(topology) {
-                    let place = Place {
-                        pages: Some(pages),
-                        ..one.place
-                    };
-                    self.propose(place, one.by, None, one.why, findings);
-                }
-            }
-        } else if self.may_interleave(topology) && !is_idle {
-            let place = Place {
-                pages: Some(PageMapping::Interleave),
-                ..best
-            };
-            let why = "its pages may be on too few nodes".to_owned();
-            self.propose(place, ProposerCode::Topology, None, why, findings);
+        if best.pages.is_some() || is_idle || !self.may_interleave(topology) {
+            return false;
         }
-        self.search.candidates.len() > before
+        let before = self.search.candidates.len();
+        let place = Place {
+            pages: Some(PageMapping::Interleave),
+            ..best
+        };
+        let why = "its pages may be on too few nodes".to_owned();
+        self.propose(place, ProposerCode::Topology, None, why, findings) == before
     }
 
     /// Whether pages can be spread over nodes at all.

@@ -280,11 +280,7 @@ impl Auto {
                 self.line_began = sample.at;
                 self.threads = self.working_threads();
                 let known = self.options.known.get(&self.threads).cloned();
-                let known = known.filter(|known| {
-                    !known.other_build
-                        && usable(known.pinning.as_ref(), topology)
-                        && (known.pages.is_none() || self.options.moves_pages)
-                });
+                let known = known.filter(|known| !known.other_build && self.may_follow(known, topology));
                 if let Some(known) = known {
                     self.follow(sample, known, findings);
                 } else {
@@ -507,10 +503,4 @@ impl Auto {
             findings,
         }
     }
-}
-
-/// Whether all PUs of a pinning may be used.
-pub(super) fn usable(pinning: Option<&Pinning>, topology: &Topology) -> bool {
-    let allowed = topology.allowed_pus();
-    pinning.is_none_or(|pinning| pinning.pus().iter().all(|&pu| allowed.contains(pu)))
 }

@@ -1,8 +1,8 @@
 //! Who has something to say about a program, and what.
 //!
-//! A proposal is a placement of threads and pages with the reason why it may be faster. What is proposed by several is tried once.
-//! The order is that of trust: earlier runs of this program first, then what was learned from others, then what the
-//! program's own counts suggest, then the placements of the topology that differ most.
+//! A proposal is a placement of threads and pages with the reason why it may be faster. What is proposed by several is
+//! tried once. The order is that of trust: earlier runs of this program first, then what was learned from others, then
+//! what the program's own counts suggest, then the placements of the topology that differ most.
 
 use super::trial::Place;
 use crate::candidates;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const SCREENED: usize = 4;
 const MOST_PAIRS: usize = 16;
 
-/// The windows one after the other on each side of a trial for which pages have to move: each change costs.
+/// How many windows in a row are measured in one placement, where a change of placement moves pages.
 const PAGES_BLOCK: usize = 4;
 
 /// Windows without any count after which a trial ends.
@@ -165,9 +165,7 @@ impl Auto {
     /// Begins the next trial; `false` if there is nothing to try at present.
     pub(super) fn choose_trial(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.best;
-        if self.search.candidates[best].place.pages.is_some() {
-            self.propose_pages(topology, findings);
-        }
+        self.propose_with_pages(topology, findings);
         let waiting = |one: &Candidate| match one.state {
             State::Waiting => true,
             State::Later(at) => sample.at >= at,
@@ -206,7 +204,7 @@ impl Auto {
             self.begin_trial(best, place, turns, MOST_PAIRS);
             return true;
         }
-        if self.propose_pages(topology, findings) {
+        if self.propose_interleaving(topology, findings) {
             return self.choose_trial(topology, sample, findings);
         }
         if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {

@@ -42,8 +42,8 @@ pub(super) enum State {
     Waiting,
     /// It was tried, and the noise is larger than the difference from the candidate at `against`.
     Open { turns: Turns, against: usize },
-    /// Moving its pages would have taken too long for a program that had run for so short a time; it is tried again
-    /// then.
+    /// It is tried at this time, and not before: moving its pages would have taken too long for a program that had run for
+    /// so short a time, or the program was idle.
     Later(Duration),
     /// It is, or was, the best.
     Best,
@@ -60,7 +60,7 @@ pub(super) struct Candidate {
     pub(super) expected: Option<f64>,
     /// The gain over the unpinned program; `None` before it is known.
     pub(super) gain: Option<Gain>,
-    /// Whether the gain was measured against the unpinned program itself.
+    /// Whether it was faster than the unpinned program, or than a candidate that was.
     pub(super) confirmed: bool,
     /// The rate when it was last measured.
     pub(super) rate: Option<f64>,
@@ -85,7 +85,7 @@ pub(super) struct Trial {
     pub(super) a: usize,
     pub(super) b: usize,
     pub(super) turns: Turns,
-    /// The windows one after the other in the same placement: the more expensive a change, the more.
+    /// How many windows in a row are measured in one placement: the more expensive a change, the more.
     block: usize,
     /// The windows of the first half of the present block of pairs that have no other yet, and whether it is complete.
     firsts: VecDeque<Window>,
@@ -119,7 +119,7 @@ impl Trial {
         }
     }
 
-    /// The same trial with so many windows one after the other in the same placement.
+    /// The same trial, which measures this many windows in a row before it changes the placement.
     pub(super) fn in_blocks_of(mut self, windows: usize) -> Self {
         self.block = windows;
         self

@@ -4,8 +4,8 @@
 //!
 //! The four strategies are the paper's (section 2.1): threads compact or scattered over all nodes, pages on the node of
 //! the first touch or interleaved. `features` observes a program under the default strategy, `model` predicts the time
-//! in each strategy, `forecast` says what follows from that, `file` reads models, which the Python package learns (`python/pinfold/learn`), and `words` describes
-//! them.
+//! in each strategy, `forecast` says what follows from that, `file` reads models, which the Python package learns
+//! (`python/pinfold/learn`), and `words` describes them.
 
 mod features;
 mod file;

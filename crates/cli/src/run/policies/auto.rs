@@ -81,6 +81,7 @@ impl PolicyEntry for Auto {
         let (counted, _) = match of_model.calibrated.as_deref() {
             None => classify::counted(request.place, None).unwrap_or_default(),
             calibrated => classify::counted(request.place, calibrated)?,
+        let model = model.filter(|_| flags.asks(Source::Model));
         };
         let here = matches!(request.place, Where::Here);
         let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
@@ -92,7 +93,7 @@ impl PolicyEntry for Auto {
                 threads: setting.common.threads,
                 known: BTreeMap::new(),
                 rules: None,
-                model: model.clone().filter(|_| flags.asks(Source::Model)),
+                model: model.clone(),
                 sources: Sources {
                     counts: flags.asks(Source::Counts),
                     topology: flags.asks(Source::Topology),
