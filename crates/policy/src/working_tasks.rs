@@ -211,11 +211,16 @@ impl WorkingTasks {
         self.helpers.contains(&id) || self.skipped.contains(&id)
     }
 
+    /// The tasks of the first `threads` ranks, in their order.
+    pub(crate) fn ranks<'s>(&'s self, sample: &'s Sample, threads: usize) -> impl Iterator<Item = &'s TaskSample> {
+        let working = |task: &&TaskSample| task.alive && !self.is_left_alone(task.id);
+        sample.tasks.iter().filter(working).take(threads)
+    }
+
     /// The PUs on which the first `threads` ranks were last seen; `None` where one of them is not known.
     pub(crate) fn last_seen(&self, sample: &Sample, threads: usize) -> Option<Pinning> {
-        let working = |task: &&TaskSample| task.alive && !self.is_left_alone(task.id);
-        let tasks = sample.tasks.iter().filter(working).take(threads);
-        Pinning::new(tasks.map(|task| task.last_pu).collect::<Option<_>>()?)
+        let seen = self.ranks(sample, threads).map(|task| task.last_pu);
+        Pinning::new(seen.collect::<Option<_>>()?)
     }
 
     /// The tasks that have no rank.

@@ -36,14 +36,16 @@ impl Auto {
             proposed.push(proposal);
         }
         self.search.load = value("busiest_memory_load");
-        if self.options.sources.counts {
-            if self.may_interleave(topology) {
-                proposed.extend(proposals::of_imbalance(value));
-            }
-            proposed.extend(proposals::of_counts(|name| figure(&seen, name), topology, self.threads));
+        if self.options.sources.counts && self.may_interleave(topology) {
+            proposed.extend(proposals::of_imbalance(value));
+        }
+        if self.present == self.search.best {
+            self.search.mapped = Some(self.present);
+            proposed.extend(self.of_mapper(topology, sample));
         }
         if self.options.model.is_some()
             && self.observer.is_some()
+            && self.is_machine_known_to_model(&seen, findings)
             && let Some(pinning) = map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads)
         {
             proposed.push(Proposal {
@@ -80,13 +82,24 @@ impl Auto {
         }
     }
 
-    /// The placements of the topology that differ most.
+    /// The placements with a name, and those of the topology that differ most.
     pub(super) fn of_topology(&self, topology: &Topology) -> Vec<Proposal> {
         if self.options.sources.topology {
             proposals::of_topology(topology, self.threads)
         } else {
             vec![]
         }
+    }
+
+    /// Whether a placement model can say anything at all on this machine: its figures are the same in any placement.
+    fn is_machine_known_to_model(&mut self, seen: &Figures, findings: &mut Vec<Finding>) -> bool {
+        let answer = ask(self.options.model.as_ref(), seen);
+        let is_known = answer.said.is_some();
+        if !is_known {
+            self.search.forecast = true;
+            findings.push(answer.finding(seen));
+        }
+        is_known
     }
 
     /// Whether the program runs where a placement model has to see it, and the model was not asked.

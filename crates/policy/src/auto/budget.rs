@@ -20,7 +20,8 @@ const LATE: f64 = 0.006;
 const OF_SAVED: f64 = 0.1;
 const MOST_OF_SAVED: f64 = 2.0;
 
-/// The rate of a placement that was not measured yet, over the best one, as it is assumed for its first trial.
+/// The rate of a placement that was not measured yet, over the best one, as it is assumed before anything is known of
+/// others.
 const UNKNOWN: f64 = 0.85;
 
 /// The losses of a program's trials.
@@ -37,15 +38,14 @@ impl Budget {
         (EARLY * at).min(FIXED + LATE * at)
     }
 
-    /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one; `None` where
-    /// it was not measured yet.
-    pub(super) fn affords(self, at: Duration, length: Duration, ratio: Option<f64>) -> bool {
+    /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one.
+    pub(super) fn affords(self, at: Duration, length: Duration, ratio: f64) -> bool {
         self.affords_beside(at, Duration::ZERO, length, ratio)
     }
 
     /// The same for a trial that loses this time in any case, besides its length.
-    pub(super) fn affords_beside(self, at: Duration, lost: Duration, length: Duration, ratio: Option<f64>) -> bool {
-        let expected = lost.as_secs_f64() + loss(length, ratio.unwrap_or(UNKNOWN));
+    pub(super) fn affords_beside(self, at: Duration, lost: Duration, length: Duration, ratio: f64) -> bool {
+        let expected = lost.as_secs_f64() + loss(length, ratio);
         self.lost + expected <= Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED)
     }
 
@@ -62,6 +62,36 @@ impl Budget {
     /// Seconds that were lost.
     pub(super) fn lost(self) -> f64 {
         self.lost
+    }
+}
+
+/// What the placements that somebody proposed were worth: their rates over that of the best one, at most 1. The next one
+/// is expected to be like them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    sum: f64,
+    number: f64,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            sum: UNKNOWN,
+            number: 1.0,
+        }
+    }
+}
+
+impl Record {
+    /// A placement had this rate over the best one.
+    pub(super) fn add(&mut self, ratio: f64) {
+        self.sum += ratio.min(1.0);
+        self.number += 1.0;
+    }
+
+    /// The rate that the next one is expected to have over the best one.
+    pub(super) fn expected(self) -> f64 {
+        self.sum / self.number
     }
 }
 
@@ -88,30 +118,43 @@ mod tests {
     #[test]
     fn a_bad_placement_is_tried_again_only_when_the_program_has_run_for_longer() {
         let mut budget = Budget::default();
-        assert!(budget.affords(seconds(4.0), seconds(0.3), None));
+        assert!(budget.affords(seconds(4.0), seconds(0.3), UNKNOWN));
         budget.spend(seconds(0.3), 0.5);
-        assert!(!budget.affords(seconds(4.0), seconds(0.3), Some(0.5)));
-        assert!(budget.affords(seconds(30.0), seconds(0.3), Some(0.5)));
+        assert!(!budget.affords(seconds(4.0), seconds(0.3), 0.5));
+        assert!(budget.affords(seconds(30.0), seconds(0.3), 0.5));
     }
 
     #[test]
     fn a_placement_as_fast_as_the_best_costs_nothing() {
         let mut budget = Budget::default();
         budget.spend(seconds(100.0), 1.2);
-        assert!(budget.affords(seconds(1.0), seconds(100.0), Some(1.0)));
+        assert!(budget.affords(seconds(1.0), seconds(100.0), 1.0));
+    }
+
+    #[test]
+    fn who_proposed_slow_placements_is_expected_to_propose_another() {
+        let mut record = Record::default();
+        assert!((record.expected() - UNKNOWN).abs() < 1e-12);
+        record.add(0.25);
+        assert!((record.expected() - 0.55).abs() < 1e-12);
+        record.add(2.0);
+        assert!(
+            (record.expected() - 0.7).abs() < 1e-12,
+            "a fast one costs nothing, and pays for no slow one"
+        );
     }
 
     #[test]
     fn a_share_of_what_was_saved_may_be_lost() {
         let mut budget = Budget::default();
         budget.spend(seconds(1.0), 0.0);
-        assert!(!budget.affords(seconds(60.0), seconds(2.0), None));
+        assert!(!budget.affords(seconds(60.0), seconds(2.0), UNKNOWN));
         budget.save(seconds(20.0), 2.0);
-        assert!(budget.affords(seconds(60.0), seconds(2.0), None));
+        assert!(budget.affords(seconds(60.0), seconds(2.0), UNKNOWN));
         budget.save(seconds(1e6), 2.0);
-        assert!(!budget.affords(seconds(60.0), seconds(20.0), None));
+        assert!(!budget.affords(seconds(60.0), seconds(20.0), UNKNOWN));
         budget.save(seconds(1e6), 0.5);
-        assert!(!budget.affords(seconds(60.0), seconds(20.0), None));
+        assert!(!budget.affords(seconds(60.0), seconds(20.0), UNKNOWN));
     }
 
     proptest! {
@@ -123,7 +166,7 @@ mod tests {
             let mut at = Duration::ZERO;
             for (pause, length, ratio) in trials {
                 at += seconds(pause);
-                if budget.affords(at, seconds(length), Some(ratio)) {
+                if budget.affords(at, seconds(length), ratio) {
                     at += seconds(length);
                     budget.spend(seconds(length), ratio);
                 }

@@ -4,8 +4,8 @@
 //! 1. **Known.** If the behaviour database knows the program with this number of threads, it starts in the placement that
 //!    was best, and is compared with the rate of then. If it is slower than that, the search is opened again.
 //! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of that are known.
-//! 3. **Proposals** (`proposals`). Earlier runs of another build, learned rules, a placement model, SAM's view of sharing
-//!    and contention, and the topology propose placements, with the gain that they expect where they forecast one.
+//! 3. **Proposals** (`proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model, SAM's mapper
+//!    and the topology propose placements, with the gain that they expect where they forecast one.
 //! 4. **Turns** (`turns`). A proposal and the best one so far run in turns, as long as the noise demands. So a program
 //!    whose speed drifts does not mislead.
 //! 5. **Budget** (`budget`). What trials may lose is a share of the time that the program has run. A trial that may lose
@@ -22,6 +22,7 @@ mod ask;
 mod budget;
 mod change;
 mod known;
+mod mapper;
 mod options;
 mod pages;
 mod phases;

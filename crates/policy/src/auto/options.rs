@@ -4,7 +4,7 @@ use super::trial::Place;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::metric_choice::MetricRequest;
 use crate::rules::Rules;
-use crate::sam::MapperEvents;
+use crate::sam::{MapperEvents, Thresholds};
 use crate::times::Times;
 use crate::working_tasks::Skip;
 use pinfold_core::{PageMapping, Pinning};
@@ -83,9 +83,9 @@ impl AutoTimes {
 /// Who proposes placements, besides the behaviour database, rules and the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
-    /// What is counted suggests sharing, contention, or pages on too few nodes.
+    /// What is counted: SAM's mapper moves single threads, and pages may be on too few nodes.
     pub counts: bool,
-    /// The placements of the topology that differ most.
+    /// The placements with a name, and those of the topology that differ most.
     pub topology: bool,
     /// The neighbourhood of the best one.
     pub neighbours: bool,
@@ -126,6 +126,8 @@ pub struct AutoOptions {
     pub peaks: MachinePeaks,
     /// The events of the activities that SAM and the model see; `None` where they cannot be counted.
     pub events: Option<MapperEvents>,
+    /// The thresholds of SAM's mapper; `None` where it is not asked.
+    pub thresholds: Option<Thresholds>,
 }
 
 impl AutoOptions {

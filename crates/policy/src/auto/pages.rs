@@ -42,7 +42,7 @@ impl Auto {
     }
 
     /// Whether a window of a candidate that is not the best one, after it has settled, may be lost.
-    pub(super) fn affords(&self, candidate: usize, at: Duration, length: Duration, expected: Option<f64>) -> bool {
+    pub(super) fn affords(&self, candidate: usize, at: Duration, length: Duration, expected: f64) -> bool {
         let moves = self.search.candidates[candidate].place.pages != self.place().pages;
         if !moves {
             // Going back before the trial is over would cost more than to finish it.

@@ -1,6 +1,6 @@
 //! The policy `auto` in the loop: windows one after the other, and what follows from each.
 
-use super::budget::Budget;
+use super::budget::{Budget, Record};
 use super::change::ChangePoint;
 use super::options::{AutoOptions, KnownPlacement};
 use super::phases::Phases;
@@ -16,8 +16,9 @@ use crate::statistics::Reading;
 use crate::times;
 use crate::working_tasks::WorkingTasks;
 use pinfold_core::{
-    Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, Sample, Topology,
+    Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, ProposerCode, Sample, Topology,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The unpinned program's position among the candidates.
@@ -89,6 +90,10 @@ pub(super) struct Search {
     pub(super) tried: u32,
     /// The neighbours of the best one that were not proposed yet, the nearest last; `None` where they were not looked up.
     pub(super) neighbours: Option<Vec<Pinning>>,
+    /// By who proposes: what was tried of them.
+    pub(super) records: BTreeMap<ProposerCode, Record>,
+    /// The candidate about which SAM's mapper was asked last.
+    pub(super) mapped: Option<usize>,
     /// Whether placements were proposed with the pages of the best one.
     pub(super) with_pages: bool,
     /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
@@ -319,6 +324,9 @@ impl Auto {
             && let Some(gain) = self.search.candidates[best].gain
         {
             self.budget.save(measurement.over, gain.log.exp());
+        }
+        if best == self.present && purpose != Purpose::Baseline && purpose != Purpose::Signature {
+            self.ask_mapper(topology, sample, findings);
         }
         match purpose {
             Purpose::Baseline => self.baseline(topology, sample, window, &measurement, findings),

@@ -10,17 +10,25 @@ use crate::observed::verdict;
 use crate::rules::Rules;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
-use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, Topology};
+use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, ThreadMap, Topology};
+use std::collections::HashSet;
 
-/// The placements of the topology.
+/// The placements of the topology, those with a name among them.
 const OF_TOPOLOGY: usize = 8;
+
+/// The placements with a name: those that users and runtimes choose, in the order in which they are tried. The first one
+/// has equally many neighbouring threads on each package, and the second one all threads on as few packages as possible.
+const NAMED: [NamedPlacement; 6] = [
+    NamedPlacement::Hint(AffinityHint::DISTRIBUTED),
+    NamedPlacement::Close,
+    NamedPlacement::Map(ThreadMap::Compact),
+    NamedPlacement::Map(ThreadMap::Scatter),
+    NamedPlacement::Spread,
+    NamedPlacement::Hint(AffinityHint::PACKED),
+];
 
 /// The placements from which neighbours are taken.
 const POOL: usize = 48;
-
-/// Memory is contended when its busiest node carries more than this share of what it can. Assumed: with half of the
-/// bandwidth in use, latency begins to rise.
-const CONTENDED: f64 = 0.5;
 
 /// The memory of nodes is used unevenly when the busiest one carries more than this, over the mean. Assumed.
 const UNEVEN: f64 = 1.25;
@@ -28,10 +36,6 @@ const UNEVEN: f64 = 1.25;
 /// The pages of a program belong elsewhere only if it uses memory: the busiest node carries more than this share of what it
 /// can. Prefetches are not in it. Assumed.
 const USED: f64 = 0.03;
-
-/// Threads share data when transfers between packages are more than this share of the misses of the last-level cache.
-/// Assumed.
-const SHARING: f64 = 0.1;
 
 /// A placement, and who expects what of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,31 +65,6 @@ pub(super) fn of_rules(
     Some((hint, proposal))
 }
 
-/// What the program's own counts suggest, as SAM reads them: threads that share data belong together, and threads that
-/// need memory bandwidth apart. `value` gives figures of `classify::FEATURES` by name.
-pub(super) fn of_counts(value: impl Fn(&str) -> Option<f64>, topology: &Topology, threads: usize) -> Option<Proposal> {
-    let load = value("busiest_memory_load").filter(|&load| load > CONTENDED);
-    let transfers = value("inter_package_coherence").zip(value("llc_misses_per_instruction"));
-    let sharing = transfers.filter(|&(transfers, misses)| transfers > SHARING * misses);
-    let (order, by, why) = if let Some(load) = load {
-        let why = format!("the busiest node's memory carries {load:.2} of what it can, so threads belong apart");
-        (candidates::distributed(topology), ProposerCode::Contention, why)
-    } else {
-        let (transfers, misses) = sharing?;
-        let why = format!(
-            "{transfers:.2e} transfers between packages an instruction, beside {misses:.2e} misses of the last-level \
-             cache: threads share data and belong together"
-        );
-        (candidates::packed(topology), ProposerCode::Sharing, why)
-    };
-    Some(Proposal {
-        place: Place::pinned(Pinning::new(order.into_iter().take(threads).collect())?),
-        by,
-        gain: None,
-        why,
-    })
-}
-
 /// What the memory of the nodes carries suggests: where one of them carries more than the others, all may share it. The
 /// gain is what the program would have where its busiest memory alone decides, as far as that is busy.
 pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
@@ -105,19 +84,29 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
     })
 }
 
-/// The placements of the topology that differ most. Where all are alike there is none.
+/// The placements with a name, and those of the topology that differ most; of these the first one, which separates
+/// neighbouring threads, comes second. Where all placements are alike there is none.
 pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
-    let pinnings = candidates::from_topology(topology, threads, OF_TOPOLOGY);
-    if pinnings.len() < 2 {
+    let named = NAMED.map(|name| (name.pinning(topology, threads), format!("it is {name}")));
+    let different = candidates::from_topology(topology, threads, OF_TOPOLOGY).into_iter();
+    let mut different = different.map(|pinning| {
+        let why = "it is one of the placements of this topology that differ most";
+        (pinning, why.to_owned())
+    });
+    let (Some(apart), true) = (different.next(), different.len() > 0) else {
         return vec![];
-    }
-    let propose = |pinning| Proposal {
+    };
+    let mut all: Vec<(Pinning, String)> = named.into_iter().chain(different).collect();
+    all.insert(1, apart);
+    let mut seen = HashSet::new();
+    all.retain(|(pinning, _)| seen.insert(pinning.clone()));
+    let proposals = all.into_iter().take(OF_TOPOLOGY).map(|(pinning, why)| Proposal {
         place: Place::pinned(pinning),
         by: ProposerCode::Topology,
         gain: None,
-        why: "it is one of the placements of this topology that differ most".to_owned(),
-    };
-    pinnings.into_iter().map(propose).collect()
+        why,
+    });
+    proposals.collect()
 }
 
 /// Placements in the order of their distance from `best`, the nearest first: other numbers of threads in a domain, and
@@ -164,18 +153,6 @@ mod tests {
     }
 
     #[test]
-    fn contended_memory_asks_for_threads_apart_and_sharing_for_threads_together() {
-        let contended = of_counts(values(&[("busiest_memory_load", 0.9)]), &machine(), 2).unwrap();
-        assert_eq!(contended.by, ProposerCode::Contention);
-        let shared = values(&[("inter_package_coherence", 0.01), ("llc_misses_per_instruction", 0.02)]);
-        let sharing = of_counts(shared, &machine(), 2).unwrap();
-        assert_eq!(sharing.by, ProposerCode::Sharing);
-        let node = |one: &Proposal, rank| one.place.pinning.as_ref().unwrap().pu(rank).0 / 2;
-        assert_ne!(node(&contended, 0), node(&contended, 1));
-        assert_eq!(node(&sharing, 0), node(&sharing, 1));
-    }
-
-    #[test]
     fn pages_belong_on_all_nodes_where_one_carries_more_than_it_can() {
         let uneven = [("busiest_memory_load", 0.9), ("memory_imbalance", 2.0)];
         let proposal = of_imbalance(values(&uneven)).unwrap();
@@ -191,13 +168,6 @@ mod tests {
     }
 
     #[test]
-    fn without_counts_nothing_is_suggested() {
-        assert_eq!(of_counts(values(&[]), &machine(), 2), None);
-        let calm = values(&[("busiest_memory_load", 0.1), ("inter_package_coherence", 0.0)]);
-        assert_eq!(of_counts(calm, &machine(), 2), None);
-    }
-
-    #[test]
     fn neighbours_do_not_have_the_best_itself_and_the_nearest_are_first() {
         let machine = machine();
         let best = of_topology(&machine, 2).remove(0).place.pinning.unwrap();
@@ -208,6 +178,18 @@ mod tests {
             .map(|one| pinfold_core::placement::distance(&machine, &best, one))
             .collect();
         assert!(distances.is_sorted(), "{distances:?}");
+    }
+
+    #[test]
+    fn the_extremes_come_first_and_each_placement_once() {
+        let first: Vec<String> = of_topology(&packages(4), 4)
+            .iter()
+            .map(|one| one.place.to_string())
+            .collect();
+        assert_eq!(first[..2], ["0,2,4,6", "0-3"].map(str::to_owned), "{first:?}");
+        let different: HashSet<&String> = first.iter().collect();
+        assert_eq!(different.len(), first.len());
+        assert!(first.len() <= OF_TOPOLOGY);
     }
 
     #[test]

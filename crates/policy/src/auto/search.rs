@@ -96,6 +96,7 @@ impl Auto {
             why,
         });
         self.search.candidates.push(Candidate {
+            by,
             expected: gain.map(f64::ln_1p),
             ..Candidate::new(place)
         });
@@ -115,7 +116,9 @@ impl Auto {
         } else {
             self.settling(due, sample.at)
         };
-        let expected = trial.expected(&self.search.noise);
+        let record = self.search.records.get(&self.search.candidates[trial.b].by);
+        let unknown = record.copied().unwrap_or_default().expected();
+        let expected = trial.expected(&self.search.noise).unwrap_or(unknown);
         // The best one would run anyway.
         if due == self.search.best || self.affords(due, sample.at, settles + self.window, expected) {
             self.present = due;
@@ -171,15 +174,17 @@ impl Auto {
             State::Later(at) => sample.at >= at,
             _ => false,
         };
-        // First what needs no page to move, then what promises most.
+        // What promises most comes first; of equal ones what needs no page to move, and then what is trusted most.
         let pages = self.search.candidates[best].place.pages;
         let next = (0..self.search.candidates.len())
             .filter(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]))
             .max_by(|&one, &other| {
                 let promise = |place: usize| self.search.candidates[place].expected.unwrap_or(0.0);
                 let stays = |place: usize| self.search.candidates[place].place.pages == pages;
+                let by = |place: usize| self.search.candidates[place].by;
                 let order = promise(one).total_cmp(&promise(other));
-                order.then(stays(one).cmp(&stays(other))).then(other.cmp(&one))
+                let order = order.then(stays(one).cmp(&stays(other)));
+                order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
             });
         if let Some(next) = next {
             self.screen(best, next);
@@ -327,6 +332,12 @@ impl Auto {
             measured: self.window * u32::try_from(windows).unwrap_or(u32::MAX),
             code,
         });
+        if matches!(code, ComparedCode::Faster | ComparedCode::NotFaster)
+            && let Some(gain) = gain
+        {
+            let by = self.search.candidates[trial.b].by;
+            self.search.records.entry(by).or_default().add(gain.log.exp());
+        }
         let over_unpinned = match trial.a {
             UNPINNED => Some(Gain::default()),
             a => self.search.candidates[a].gain,

@@ -1,7 +1,7 @@
 //! Candidates, and the trial of one against another.
 
 use super::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::{PageMapping, Pinning};
+use pinfold_core::{PageMapping, Pinning, ProposerCode};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub(super) enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) place: Place,
+    /// Who proposed it; nobody, the unpinned program.
+    pub(super) by: ProposerCode,
     pub(super) state: State,
     /// The gain over the unpinned program that somebody expects, as a logarithm; `None` where nothing is forecast.
     pub(super) expected: Option<f64>,
@@ -70,6 +72,7 @@ impl Candidate {
     pub(super) fn new(place: Place) -> Self {
         Self {
             place,
+            by: ProposerCode::default(),
             state: State::Waiting,
             expected: None,
             gain: None,

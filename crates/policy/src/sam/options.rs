@@ -52,6 +52,14 @@ impl Thresholds {
         }
     }
 
+    /// The same, with faint coherence traffic above its threshold.
+    pub(crate) fn faint(&self) -> Self {
+        Self {
+            coherence: FAINT * self.coherence,
+            ..self.clone()
+        }
+    }
+
     /// Whether each threshold is a rate.
     pub fn check(&self) -> Result<(), ThresholdsError> {
         let all = [

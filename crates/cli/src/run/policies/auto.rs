@@ -9,8 +9,10 @@ use crate::run::{executable, words};
 use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use pinfold_calibrate::activities::thresholds_of_model;
 use pinfold_core::Finding;
 use pinfold_policy::auto::{AutoOptions, AutoTimes, Sources};
+use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{Machine, PlacementLearner, ProgramKey};
 use std::collections::BTreeMap;
@@ -34,9 +36,9 @@ enum Source {
     Model,
     /// Learned rules for affinity hints.
     Rules,
-    /// What is counted of sharing and memory.
+    /// What is counted: SAM's mapper, and memory that is used unevenly.
     Counts,
-    /// The topology: the placements that differ most.
+    /// The topology: the placements with a name, and those that differ most.
     Topology,
     /// The neighbourhood of the best placement.
     Neighbours,
@@ -77,13 +79,18 @@ impl PolicyEntry for Auto {
         let times = times(request.flags, request.arguments);
         let of_model = classify::Flags::from_arg_matches(request.flags)?;
         let model = classify::model(of_model.placement_model.as_deref())?.map(|(_, model)| model);
+        let model = model.filter(|_| flags.asks(Source::Model));
         // A machine whose events are not known has no forecasts, and everything else.
         let (counted, _) = match of_model.calibrated.as_deref() {
             None => classify::counted(request.place, None).unwrap_or_default(),
             calibrated => classify::counted(request.place, calibrated)?,
-        let model = model.filter(|_| flags.asks(Source::Model));
         };
         let here = matches!(request.place, Where::Here);
+        let thresholds = match request.place {
+            Where::Here => Some(Thresholds::paper()),
+            Where::Simulated(model) => Some(thresholds_of_model(model)),
+            Where::Scripted(_) => None,
+        };
         let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
         Ok(Prepared::new(move |setting| {
             let options = AutoOptions {
@@ -101,6 +108,7 @@ impl PolicyEntry for Auto {
                 },
                 peaks,
                 events: events.clone(),
+                thresholds: thresholds.clone(),
                 moves_pages: setting.pages.is_none() && flags.asks(Source::Pages),
             };
             let built = build(options, setting, flags.asks(Source::Rules))?;

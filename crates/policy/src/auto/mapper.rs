@@ -1,0 +1,183 @@
+//! SAM's mapper as one who proposes: which single threads it would move from where they run now.
+//!
+//! It is asked about the unpinned program, and again about each placement that has become the best one. It moves by the
+//! rates of one window and remembers nothing: turns decide whether a move has helped, and not the mapper's validation.
+//! Where it moves nothing, it is asked again with the threshold of coherence lowered to what counts as faint sharing.
+
+use super::policy::Auto;
+use super::proposals::Proposal;
+use super::trial::Place;
+use crate::sam::{Mapper, MapperOptions, Reason, TaskRates, Thresholds};
+use pinfold_core::{Finding, Pinning, ProposerCode, PuId, Sample, TaskId, TaskMove, Topology};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One decision, without what needs earlier ones.
+const ONCE: MapperOptions = MapperOptions {
+    learn_groups: true,
+    ..MapperOptions::PAPER
+};
+
+impl Auto {
+    /// Asks the mapper about the present placement, which is the best one, once.
+    pub(super) fn ask_mapper(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        if self.search.mapped.replace(self.present) == Some(self.present) {
+            return;
+        }
+        if let Some(proposal) = self.of_mapper(topology, sample) {
+            let Proposal { place, by, gain, why } = proposal;
+            self.propose(place, by, gain, why, findings);
+        }
+    }
+
+    /// What the mapper says of the present window.
+    pub(super) fn of_mapper(&self, topology: &Topology, sample: &Sample) -> Option<Proposal> {
+        let thresholds = self
+            .options
+            .thresholds
+            .as_ref()
+            .filter(|_| self.options.sources.counts)?;
+        let allowed = Arc::new(topology.allowed_pus().clone());
+        let mut rates = self
+            .observer
+            .as_ref()?
+            .rates(&self.first, sample, |_| Arc::clone(&allowed));
+        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
+        let ranks = self.working_tasks.ranks(sample, self.threads);
+        let ranks: Vec<TaskId> = ranks.map(|task| task.id).collect();
+        let mut proposal = moved(topology, thresholds, &rates, &ranks)
+            .or_else(|| moved(topology, &thresholds.faint(), &rates, &ranks))?;
+        proposal.place.pages = self.place().pages;
+        Some(proposal)
+    }
+}
+
+/// The placement after the mapper's moves; `None` where it makes none. `ranks` are the threads in their order.
+fn moved(topology: &Topology, thresholds: &Thresholds, rates: &[TaskRates], ranks: &[TaskId]) -> Option<Proposal> {
+    let mut mapper = Mapper::new(topology, thresholds.clone(), ONCE);
+    let moves = mapper.decide(rates);
+    let cause = moves.iter().find(|made| made.from != made.to && !made.makes_room)?;
+    let mut pus: BTreeMap<TaskId, PuId> = rates.iter().map(|task| (task.id, task.pu)).collect();
+    pus.extend(moves.iter().map(|made| (made.task, made.to)));
+    let pinning = ranks.iter().map(|rank| pus.get(rank).copied()).collect::<Option<_>>();
+    Some(Proposal {
+        place: Place::pinned(Pinning::new(pinning?)?),
+        by: match cause.reason {
+            Reason::Coherence => ProposerCode::Sharing,
+            _ => ProposerCode::Contention,
+        },
+        gain: None,
+        why: why(cause, moves, ranks.len()),
+    })
+}
+
+fn why(cause: &TaskMove, moves: &[TaskMove], threads: usize) -> String {
+    let number = moves.iter().filter(|made| made.from != made.to).count();
+    let TaskMove {
+        activity,
+        value,
+        threshold,
+        reason,
+        ..
+    } = cause;
+    format!(
+        "SAM's mapper moves {number} of {threads} threads: {reason}, {} {value:.2e} a cycle (threshold {threshold:.2e})",
+        activity.name()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{ObjectKind, PuSet, TopologyBuilder};
+
+    /// Two packages with four cores each.
+    fn machine() -> Topology {
+        let mut builder = TopologyBuilder::new("packages");
+        for number in 0..2 {
+            let package = builder.object(builder.root(), ObjectKind::Package, Some(number));
+            for pu in 4 * number..4 * number + 4 {
+                let core = builder.object(package, ObjectKind::Core, Some(pu));
+                builder.pu(core, PuId(pu));
+            }
+        }
+        builder.build_all().unwrap()
+    }
+
+    fn id(thread: i32) -> TaskId {
+        TaskId {
+            serial: u64::try_from(thread).unwrap(),
+            process: 1,
+            thread,
+        }
+    }
+
+    /// Threads on these PUs, each with so many transfers between packages and so many misses a cycle.
+    fn rates(pus: &[u32], inter: f64, memory: f64) -> Vec<TaskRates> {
+        let allowed: Arc<PuSet> = Arc::new((0..8).map(PuId).collect());
+        let of = |(thread, &pu)| TaskRates {
+            id: id(i32::try_from(thread).unwrap()),
+            pu: PuId(pu),
+            allowed: Arc::clone(&allowed),
+            busy: 1.0,
+            inter: Some(inter),
+            intra: Some(0.0),
+            remote: Some(0.0),
+            memory: Some(memory),
+            instructions: Some(1.0),
+        };
+        pus.iter().enumerate().map(of).collect()
+    }
+
+    fn proposed(rates: &[TaskRates], thresholds: &Thresholds) -> Option<Proposal> {
+        let ranks: Vec<TaskId> = rates.iter().map(|task| task.id).collect();
+        moved(&machine(), thresholds, rates, &ranks)
+    }
+
+    /// By rank: the package.
+    fn packages(proposal: &Proposal) -> Vec<u32> {
+        let pinning = proposal.place.pinning.as_ref().unwrap();
+        pinning.pus().iter().map(|pu| pu.0 / 4).collect()
+    }
+
+    #[test]
+    fn threads_that_share_are_brought_together_and_the_reason_says_at_what_rate() {
+        let thresholds = Thresholds::paper();
+        let proposal = proposed(&rates(&[0, 1, 4], 3.0 * thresholds.coherence, 0.0), &thresholds).unwrap();
+        assert_eq!(proposal.by, ProposerCode::Sharing);
+        assert_eq!(packages(&proposal), [0, 0, 0]);
+        let moved = "SAM's mapper moves 1 of 3 threads";
+        assert!(
+            proposal.why.contains(moved) && proposal.why.contains("7.50e-4"),
+            "{}",
+            proposal.why
+        );
+        assert_eq!(proposal.gain, None, "the counts do not say what it gains");
+    }
+
+    #[test]
+    fn sharing_below_the_threshold_is_seen_with_that_of_faint_sharing() {
+        let thresholds = Thresholds::paper();
+        let faint = rates(&[0, 4], 0.5 * thresholds.coherence, 0.0);
+        assert_eq!(proposed(&faint, &thresholds), None);
+        assert_eq!(packages(&proposed(&faint, &thresholds.faint()).unwrap()), [0, 0]);
+    }
+
+    #[test]
+    fn threads_that_saturate_a_memory_are_separated() {
+        let thresholds = Thresholds::paper();
+        let memory = 0.4 * thresholds.package_memory;
+        let proposal = proposed(&rates(&[0, 1, 2, 3], 0.0, memory), &thresholds).unwrap();
+        assert_eq!(proposal.by, ProposerCode::Contention);
+        assert_eq!(packages(&proposal).iter().sum::<u32>(), 2);
+    }
+
+    #[test]
+    fn what_shares_nothing_and_a_thread_that_is_not_known_are_not_moved() {
+        let thresholds = Thresholds::paper();
+        let sharing = rates(&[0, 4], 3.0 * thresholds.coherence, 0.0);
+        assert_eq!(proposed(&rates(&[0, 4], 0.0, 0.0), &thresholds.faint()), None);
+        assert_eq!(moved(&machine(), &thresholds, &sharing, &[id(0), id(9)]), None);
+        assert_eq!(moved(&machine(), &thresholds, &[], &[id(0)]), None);
+    }
+}
