@@ -73,6 +73,12 @@ pub(crate) const ALL: &[Promise] = &[
         measure: servers::redis,
     },
     Promise {
+        name: "transactions of a PostgreSQL server, with/without",
+        unit: "ratio",
+        bound: Bound::AtLeast(0.97),
+        measure: servers::postgres,
+    },
+    Promise {
         name: "iterations of an OpenMP solver, with/without",
         unit: "ratio",
         bound: Bound::AtLeast(0.97),

@@ -1,10 +1,12 @@
 //! Real programs under the default policy, beside the same programs alone.
 
-use crate::measure::{Missing, PINFOLD, time};
+use crate::measure::{Missing, PINFOLD, Times, time};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::path::Path;
+use nix::unistd::{Pid, User, geteuid};
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -28,40 +30,67 @@ impl Drop for Server {
     }
 }
 
-/// Requests per second of a Redis server under `pinfold run`, over those of the server alone.
-pub(crate) fn redis(root: &Path) -> Result<f64> {
+impl Server {
+    /// Starts a server, under pinfold if `prefix` says so, and waits until its socket is there.
+    fn start(root: &Path, prefix: &[&str], server: &[&str], database: &Path, socket: &Path) -> Result<Self> {
+        let words = [prefix, server].concat();
+        let started = Command::new(words[0])
+            .args(&words[1..])
+            .current_dir(root)
+            .env("PINFOLD_DB", database)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let server = Self(started.with_context(|| format!("{} cannot be run", words[0]))?);
+        let began = Instant::now();
+        while !socket.exists() {
+            ensure!(began.elapsed() < PATIENCE, "`{}` does not start", words.join(" "));
+            sleep(Duration::from_millis(10));
+        }
+        Ok(server)
+    }
+}
+
+/// The best of several rates under `pinfold run`, over the best without it, in turns.
+fn with_over_without(rate: impl Fn(&[&str]) -> Result<f64>) -> Result<f64> {
     let (mut alone, mut under) = (0f64, 0f64);
     for _ in 0..TURNS {
-        alone = alone.max(requests(root, &[])?);
-        under = under.max(requests(root, &[PINFOLD, "run", "--quiet", "--"])?);
+        alone = alone.max(rate(&[])?);
+        under = under.max(rate(&[PINFOLD, "run", "--quiet", "--"])?);
     }
     Ok(under / alone)
+}
+
+/// The name of a folder, as an argument.
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("the temporary folder has no name in UTF-8")
+}
+
+/// Requests per second of a Redis server under `pinfold run`, over those of the server alone.
+pub(crate) fn redis(root: &Path) -> Result<f64> {
+    if Command::new("redis-server").arg("--version").output().is_err() {
+        return Err(Missing("redis-server is not installed".to_owned()).into());
+    }
+    with_over_without(|prefix| requests(root, prefix))
 }
 
 /// The requests per second that `redis-benchmark` finds.
 fn requests(root: &Path, prefix: &[&str]) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("redis");
-    let socket = socket.to_str().context("the temporary folder has no name in UTF-8")?;
-    let server = ["redis-server", "--port", "0", "--save", "", "--unixsocket", socket];
-    let words = [prefix, &server[..]].concat();
-    let started = Command::new(words[0])
-        .args(&words[1..])
-        .current_dir(root)
-        .env("PINFOLD_DB", folder.path().join("behaviour.db"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn();
-    let server = match started {
-        Ok(child) => Server(child),
-        Err(_) if prefix.is_empty() => return Err(Missing("redis-server is not installed".to_owned()).into()),
-        Err(error) => return Err(error).context("`make build` builds pinfold"),
-    };
-    let began = Instant::now();
-    while !Path::new(socket).exists() {
-        ensure!(began.elapsed() < PATIENCE, "redis-server does not start");
-        sleep(Duration::from_millis(10));
-    }
+    let server = [
+        "redis-server",
+        "--port",
+        "0",
+        "--save",
+        "",
+        "--unixsocket",
+        text(&socket)?,
+    ];
+    let database = folder.path().join("behaviour.db");
+    let _server = Server::start(root, prefix, &server, &database, &socket)?;
+    let socket = text(&socket)?;
     let client = [
         "redis-benchmark",
         "-s",
@@ -75,11 +104,98 @@ fn requests(root: &Path, prefix: &[&str]) -> Result<f64> {
         "--csv",
     ];
     let output = time(root, &client)?.output;
-    drop(server);
     let line = output.lines().find(|line| line.starts_with("\"GET\""));
     let rate = line.and_then(|line| line.split(',').nth(1));
     let rate = rate.with_context(|| format!("redis-benchmark printed no rate: {output}"))?;
     Ok(rate.trim_matches('"').parse()?)
+}
+
+/// A folder with a `PostgreSQL` cluster and the tables of `pgbench`.
+struct Cluster {
+    folder: tempfile::TempDir,
+    programs: PathBuf,
+    /// What runs a program as the user of the cluster: `postgres` does not run as root.
+    user: Vec<&'static str>,
+}
+
+/// Transactions per second of a `PostgreSQL` server under `pinfold run`, over those of the server alone.
+pub(crate) fn postgres(root: &Path) -> Result<f64> {
+    let cluster = Cluster::new()?;
+    with_over_without(|prefix| cluster.transactions(root, prefix))
+}
+
+impl Cluster {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let user: &[&str] = if geteuid().is_root() {
+            let owner = User::from_name("postgres")?.ok_or_else(Self::missing)?;
+            chown(folder.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))?;
+            &["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        } else {
+            &[]
+        };
+        let cluster = Self {
+            programs: Self::programs().ok_or_else(Self::missing)?,
+            user: user.to_vec(),
+            folder,
+        };
+        let data = cluster.data();
+        let initdb = cluster.program("initdb");
+        time(
+            cluster.folder.path(),
+            &[&cluster.user[..], &[text(&initdb)?, "--no-sync", "-D", text(&data)?]].concat(),
+        )?;
+        let server = cluster.start(cluster.folder.path(), &[])?;
+        cluster.bench(&["-i", "-q", "-s", "10"])?;
+        drop(server);
+        Ok(cluster)
+    }
+
+    fn missing() -> Missing {
+        Missing("PostgreSQL is not installed".to_owned())
+    }
+
+    /// Where distributions have the programs of the newest version, of which few are in PATH.
+    fn programs() -> Option<PathBuf> {
+        let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+        let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+        folders.sort();
+        folders.pop().filter(|folder| folder.join("postgres").exists())
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn start(&self, root: &Path, prefix: &[&str]) -> Result<Server> {
+        let (program, data) = (self.program("postgres"), self.data());
+        let own = [text(&program)?, "-D", text(&data)?, "-k", text(self.folder.path())?];
+        let server = [
+            &self.user[..],
+            &own[..],
+            &["-c", "listen_addresses=", "-c", "fsync=off"],
+        ]
+        .concat();
+        let database = tempfile::tempdir()?;
+        let socket = self.folder.path().join(".s.PGSQL.5432");
+        Server::start(root, prefix, &server, &database.path().join("behaviour.db"), &socket)
+    }
+
+    /// What `pgbench` prints.
+    fn bench(&self, arguments: &[&str]) -> Result<Times> {
+        let (program, folder) = (self.program("pgbench"), self.folder.path());
+        let client = [&self.user[..], &[text(&program)?, "-h", text(folder)?]].concat();
+        time(folder, &[&client[..], arguments, &["postgres"]].concat())
+    }
+
+    fn transactions(&self, root: &Path, prefix: &[&str]) -> Result<f64> {
+        let _server = self.start(root, prefix)?;
+        self.bench(&["-S", "-n", "-c", "2", "-T", "5"])?.number("tps = ", " (")
+    }
 }
 
 /// The rate of an OpenMP solver, conjugate gradients on two threads, under `pinfold run` over that alone.
@@ -93,13 +209,7 @@ pub(crate) fn solver(root: &Path) -> Result<f64> {
         "--seconds",
         "6",
     ];
-    let placed = [&[PINFOLD, "run", "--quiet", "--"], &program[..]].concat();
-    let (mut alone, mut under) = (0f64, 0f64);
-    for _ in 0..TURNS {
-        alone = alone.max(iterations(root, &program)?);
-        under = under.max(iterations(root, &placed)?);
-    }
-    Ok(under / alone)
+    with_over_without(|prefix| iterations(root, &[prefix, &program[..]].concat()))
 }
 
 /// The iterations per second that a workload reports.

@@ -94,6 +94,15 @@ def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_th
     assert left_out == set(auto_runs.SOURCES)
 
 
+def test_in_the_long_time_auto_runs_without_counters_too(calls: Any) -> None:
+    runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+    (one,) = auto.judge(runs, [auto.LONG])
+    assert one.over(auto.UNCOUNTED) == 2.0
+    assert [words[words.index("--do-not-ask") + 1] for words in calls if "--do-not-ask" in words] == ["model,counts"]
+    (promise,) = [one for one in auto.promises_of([one]) if "without counters" in one.name]
+    assert (promise.value, promise.held) == (2.0, False)
+
+
 def test_parts_have_probes_that_suit_the_judged_time(calls: Any) -> None:
     runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
     runs.of_policy("autopin", 600)

@@ -53,16 +53,19 @@ PARTS = ("autopin", "classify", "sam")
 POLICY = {UNPINNED: "none"}
 """Policies whose name in tables is not that of ``--policy``."""
 
-TIMES = (10, 60, 600)
+TIMES = (10, 60, 600, 3600)
 """The judged times in virtual seconds."""
 
-PROBES = {10: "500ms", 60: "3s", 600: "30s"}
+PROBES = {10: "500ms", 60: "3s", 600: "30s", 3600: "3min"}
 """The probes of the parts, a twentieth of the judged time."""
 PROBING = ("autopin", "classify")
 """The parts that have probes."""
 
 SOURCES = ("model", "counts", "topology", "neighbours", "pages")
 """Who proposes placements: what ``--do-not-ask`` takes. There are no rules."""
+
+COUNTED = ("model", "counts")
+"""Those that need hardware counters."""
 
 DATA = Path("models/data/classify.parquet")
 FOR_MODEL = FOLDER / "model.json"
@@ -174,9 +177,9 @@ class Runs:
         """Run a policy, with noise in what it reads."""
         return self._run(self._noisy(policy, judged), self.repeat(judged))
 
-    def without(self, source: str, judged: int) -> Run:
-        """Run ``auto`` without a source of proposals."""
-        return self._run([*self._noisy(AUTO, judged), "--do-not-ask", source], self.repeat(judged))
+    def without(self, sources: Sequence[str], judged: int) -> Run:
+        """Run ``auto`` without these sources of proposals."""
+        return self._run([*self._noisy(AUTO, judged), "--do-not-ask", ",".join(sources)], self.repeat(judged))
 
     def known(self, judged: int) -> Run:
         """Run ``auto`` a second time, with the database of the first run."""
