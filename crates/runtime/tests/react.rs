@@ -1,7 +1,9 @@
 //! The policy `react` on a simulated machine, with programs that are made up: the cases of section 6 of Sánchez Barrera et
 //! al. (ICS 2020).
 
-use pinfold_core::{Finding, Machine, RegionChoice, RegionCode, RegionId, Sample, Wait};
+use pinfold_core::{
+    Applied, Configuration, Finding, Machine, Pinning, RegionChoice, RegionCode, RegionId, Sample, Wait,
+};
 use pinfold_policy::react::{React, ReactModel, ReactOptions};
 use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::{Record, RecordBuilder, Recorder};
@@ -127,18 +129,31 @@ fn machine(program: Arc<dyn Program>, repeat: Repeat) -> SimulatedMachine {
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)
 }
 
-/// Ends the program at the first rate after the choice.
-struct Ending(EndSwitch);
+/// Ends the program at the first rate after the choice, and keeps where threads were requested to run.
+struct Ending {
+    switch: EndSwitch,
+    requested: Vec<Option<Pinning>>,
+}
 
 impl Recorder for Ending {
+    fn applied(&mut self, _at: Duration, configuration: &Configuration, _applied: &Applied) {
+        self.requested.push(configuration.pinning.clone());
+    }
+
     fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) {
         if matches!(finding, Finding::Rate { .. }) {
-            self.0.end();
+            self.switch.end();
         }
     }
 }
 
 fn run(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine) {
+    let (record, machine, _) = run_with_requests(work, model);
+    (record, machine)
+}
+
+/// The same, with where threads were requested to run.
+fn run_with_requests(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine, Vec<Option<Pinning>>) {
     let switch = EndSwitch::default();
     let mut machine = machine(Regions::new(work), Repeat::UntilAsked(switch.clone()));
     let mut policy = React::new(ReactOptions {
@@ -148,8 +163,12 @@ fn run(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine) {
         model,
     });
     let mut record = RecordBuilder::new(&machine, "react");
-    pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut Ending(switch)).unwrap();
-    (record.finish(), machine)
+    let mut ending = Ending {
+        switch,
+        requested: vec![],
+    };
+    pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut ending).unwrap();
+    (record.finish(), machine, ending.requested)
 }
 
 fn choice(record: &Record, region: u64) -> &RegionChoice {
@@ -227,7 +246,7 @@ fn pages_that_regions_want_at_different_places_are_placed_once_for_the_whole_pro
 #[test]
 fn nothing_stays_where_nothing_is_faster() {
     let slow = || configuration(1, 1, "local", "1111");
-    let (record, mut machine) = run(&[Work::OwnBlocks], model(&slow(), &slow()));
+    let (record, mut machine, requested) = run_with_requests(&[Work::OwnBlocks], model(&slow(), &slow()));
     let only = choice(&record, 1);
     assert_eq!(
         (only.code, only.threads, &only.pus),
@@ -236,6 +255,13 @@ fn nothing_stays_where_nothing_is_faster() {
     assert_eq!(record.by_policy.regions.as_ref().unwrap().pages, None);
     let sample = machine.observe();
     assert!(sample.tasks.iter().all(|task| task.last_pu.is_some()));
+    // Threads return to where the operating system had placed them, and are let go there.
+    let [.., home, None] = &requested[..] else {
+        panic!("{requested:?}");
+    };
+    let first = after_a_second(&[Work::OwnBlocks]).tasks;
+    let first = first.iter().filter_map(|task| task.last_pu).collect();
+    assert_eq!(home, &Pinning::new(first));
     assert!(
         record.notes.iter().any(|note| note.text.contains("nothing is pinned")),
         "{:?}",

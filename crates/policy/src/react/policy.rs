@@ -38,8 +38,8 @@ use crate::opening::{Opened, Opening};
 use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
-    Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, RefusalCode, RegionCode, RegionId, Sample,
-    Topology,
+    Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, RefusalCode, RegionCode, RegionId,
+    Sample, Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -137,6 +137,10 @@ pub struct React {
     /// The plan before regions went back to unpinned.
     before_going_back: Option<Earlier>,
     requested: Plan,
+    /// By rank: the PUs on which the unpinned program last ran in the baseline.
+    home: Option<Pinning>,
+    /// Whether threads are on their way there, and are let go in the next decision.
+    returns: bool,
     reach: Reach,
     told_nothing: bool,
     now: Duration,
@@ -157,6 +161,8 @@ impl React {
             plan: Plan::default(),
             before_going_back: None,
             requested: Plan::default(),
+            home: None,
+            returns: false,
             reach: Reach::default(),
             told_nothing: false,
             now: Duration::ZERO,
@@ -281,7 +287,10 @@ impl React {
         findings: &mut Vec<Finding>,
     ) {
         match step {
-            Step::Baseline => self.baseline(timing, sample, findings),
+            Step::Baseline => {
+                self.home = self.working_tasks.last_seen(sample, self.working_tasks.number());
+                self.baseline(timing, sample, findings);
+            }
             Step::Profile(number) => {
                 for (&id, region) in &mut self.regions {
                     region.profiles[number] = timing.profile(id);
@@ -374,15 +383,26 @@ impl React {
         }
     }
 
-    /// The configuration of the plan, where it is another than was requested last.
+    /// The configuration of the plan, where it is another than was requested last. Before all threads are let go they return
+    /// to where they ran: the operating system would leave them where they are.
     fn configuration(&mut self, topology: &Topology) -> Option<Configuration> {
-        if self.plan == self.requested {
+        let returned = std::mem::take(&mut self.returns);
+        if self.plan == self.requested && !returned {
             return None;
         }
+        let home = self
+            .home
+            .clone()
+            .filter(|_| self.requested.places() && !self.plan.places());
+        self.returns = home.is_some();
         self.requested.clone_from(&self.plan);
         let left_alone = self.working_tasks.left_alone();
         let working = self.working_tasks.number();
-        Some(self.reach.configuration(&self.plan, topology, working, left_alone))
+        let wanted = self.reach.configuration(&self.plan, topology, working, left_alone);
+        Some(Configuration {
+            pinning: wanted.pinning.clone().or(home),
+            ..wanted
+        })
     }
 }
 
