@@ -135,6 +135,26 @@ def test_a_program_is_remembered_and_starts_where_it_was_fastest(
     assert "false_sharing" in said_by(pinfold, "db", "list", *database)
 
 
+def test_what_is_known_of_another_machine_is_not_believed(
+    scripted: Callable[..., Run], pinfold: Pinfold, tmp_path: Path
+) -> None:
+    assert scripted(1300).json["chosen"]["pus"] == FASTEST
+    assert scripted(1300).json["chosen"]["code"] == "known_program"
+    other = tmp_path / "other.toml"
+    other.write_text(FASTER.format(rate=800).replace("package:2 l3:1 core:4", "package:4 l3:1 core:2"))
+    run = pinfold.record("--machine", f"scripted:{other}", "--db", str(tmp_path / "behaviour.db"))
+    assert run.json["chosen"]["code"] == "no_pinning_better"
+    assert run.json["candidates"][0]["pus"] is None
+
+
+def test_a_model_that_is_missing_is_named_before_the_program_starts(pinfold: Pinfold, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.json"
+    run = pinfold.run("--placement-model", str(missing), "--", "touch", str(tmp_path / "started"))
+    assert run.status not in (0, None)
+    assert run.said(str(missing)) == 1
+    assert not (tmp_path / "started").exists()
+
+
 def test_a_database_that_cannot_be_used_is_said_and_the_program_runs(pinfold: Pinfold, tmp_path: Path) -> None:
     strange = tmp_path / "notes.txt"
     strange.write_text("no database")

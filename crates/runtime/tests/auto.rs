@@ -270,3 +270,25 @@ fn a_program_with_more_threads_later_is_searched_again_for_them() {
     assert_eq!(threads.first(), Some(&4));
     assert_eq!(threads.last(), Some(&6));
 }
+
+#[test]
+fn a_program_with_fewer_threads_later_is_searched_again_for_them() {
+    let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 120.0)
+        + "[[thread]]\nbegins = 0.0\nends = 40.0\n[[thread]]\nbegins = 0.0\nends = 40.0\n";
+    let (log, _) = run(&script);
+    let threads: Vec<usize> = log.threads().iter().map(|&(_, threads)| threads).collect();
+    assert_eq!(threads.first(), Some(&6));
+    assert_eq!(threads.last(), Some(&4));
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+}
+
+#[test]
+fn a_program_that_ends_in_any_step_gets_a_choice_or_a_sentence_and_loses_little() {
+    for tenths in (1..150).step_by(3) {
+        let duration = f64::from(tenths) / 10.0;
+        let (log, record) = run(&program([1000.0, 700.0, 1300.0, 700.0], 0.01, duration));
+        let said = record.search.chosen.is_some() || record.program.ended_early.is_some();
+        assert!(said, "{duration} s: neither a choice nor a sentence");
+        assert!(speed(&log, 1000.0) > 0.93, "{duration} s: {}", speed(&log, 1000.0));
+    }
+}

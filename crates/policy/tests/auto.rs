@@ -1,0 +1,161 @@
+//! The default policy, whatever it is shown: clocks that stand, counts that jump, run backwards or are missing, and tasks
+//! that come, go and wander.
+
+#[path = "../../core/tests/support/synthetic.rs"]
+mod synthetic;
+
+use pinfold_core::{
+    Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample,
+    sources,
+};
+use pinfold_policy::Policy;
+use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement};
+use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use synthetic::synthetic;
+
+const TASKS: usize = 6;
+const EVENTS: [&str; 3] = ["cycles", "instructions", "hitm"];
+
+fn events() -> MapperEvents {
+    MapperEvents {
+        cycles: EVENTS[0].to_owned(),
+        instructions: Some(EVENTS[1].to_owned()),
+        activities: vec![ActivityEvents {
+            activity: Activity::InterPackageCoherence,
+            add: vec![EVENTS[2].to_owned()],
+            subtract: vec![],
+        }],
+    }
+}
+
+fn metrics() -> Vec<Metric> {
+    let event = |name: &str| Metric {
+        name: format!("event:{name}"),
+        unit: "event".to_owned(),
+        source: &sources::EVENT,
+        scope: Scope::Task,
+    };
+    let mut all: Vec<Metric> = EVENTS.into_iter().map(event).collect();
+    all.push(sources::REGIONS.metric(Scope::Program));
+    all
+}
+
+/// What a count is at a reading.
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    Grows(u64),
+    Stands,
+    Falls,
+    Missing,
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    prop_oneof![
+        6 => (1u64..2_000_000).prop_map(Reading::Grows),
+        1 => Just(Reading::Grows(u64::MAX / 1000)),
+        1 => Just(Reading::Stands),
+        1 => Just(Reading::Falls),
+        1 => Just(Reading::Missing),
+    ]
+}
+
+/// One observation: the time since the last one in milliseconds, the region counter, and of each task whether it lives, its
+/// PU, and its counts.
+type Step = (u64, Reading, Vec<(bool, Option<u32>, Reading)>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let task = (prop::bool::weighted(0.97), prop::option::of(0u32..8), reading());
+    let time = prop_oneof![8 => 50u64..400, 1 => Just(0u64), 1 => 5_000u64..90_000];
+    prop::collection::vec((time, reading(), prop::collection::vec(task, TASKS)), 1..150)
+}
+
+/// A total after a reading.
+fn next(total: &mut u64, reading: Reading) -> Option<Count> {
+    match reading {
+        Reading::Grows(by) => *total = total.saturating_add(by),
+        Reading::Stands => {}
+        Reading::Falls => *total /= 2,
+        Reading::Missing => return None,
+    }
+    Some(Count::exact(*total))
+}
+
+fn options(known: bool) -> AutoOptions {
+    let placement = KnownPlacement {
+        pinning: Pinning::new((0..4).map(PuId).collect()),
+        pages: None,
+        metric: "regions".to_owned(),
+        rate: 1000.0,
+        gain: 0.5,
+        other_build: false,
+    };
+    AutoOptions {
+        moves_pages: true,
+        known: (3..=TASKS)
+            .filter(|_| known)
+            .map(|threads| (threads, placement.clone()))
+            .collect(),
+        events: Some(events()),
+        thresholds: Some(Thresholds::paper()),
+        ..AutoOptions::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_it_is_shown_it_asks_for_what_is_allowed_and_pins_nothing_before_it_has_measured(
+        steps in steps(),
+        known in any::<bool>(),
+        refuses in any::<bool>(),
+    ) {
+        let topology = synthetic("package:2 numa:1 l3:1 core:4 pu:1");
+        let mut policy = Auto::new(options(known));
+        policy.start(&topology, &metrics());
+        let mut at = Duration::ZERO;
+        let mut totals: BTreeMap<(u64, usize), u64> = BTreeMap::new();
+        let mut applied = Applied::default();
+        let mut measured = false;
+        for (time, regions, tasks) in steps {
+            at += Duration::from_millis(time);
+            let mut sample = Sample { at, ..Sample::default() };
+            for (serial, (alive, pu, reading)) in (0..).zip(tasks) {
+                let mut count = |metric| next(totals.entry((serial, metric)).or_default(), reading);
+                let cpu_time = count(EVENTS.len() + 1).map(|count| Duration::from_nanos(count.value));
+                let mut counts: Vec<Option<Count>> = (0..EVENTS.len()).map(&mut count).collect();
+                counts.push(None);
+                sample.tasks.push(TaskSample {
+                    id: TaskId { serial, process: 1, thread: 1 },
+                    name: "worker".to_owned(),
+                    alive,
+                    cpu_time,
+                    last_pu: pu.map(PuId),
+                    counts,
+                });
+            }
+            let of_program = next(totals.entry((u64::MAX, EVENTS.len())).or_default(), regions);
+            sample.program = vec![None, None, None, of_program];
+            let decision = policy.decide(&topology, &sample, &applied);
+            prop_assert!(decision.wait > Duration::ZERO, "it would not let the program run");
+            measured |= decision.findings.iter().any(|finding| matches!(finding, Finding::Probed { .. }));
+            applied = Applied::default();
+            let Some(configuration) = decision.configuration else { continue };
+            let pus = configuration.pinning.iter().flat_map(Pinning::pus);
+            let mut pus = pus.chain(configuration.tasks.values());
+            prop_assert!(pus.all(|&pu| topology.allowed_pus().contains(pu)));
+            prop_assert!(measured || known || !configuration.pins(), "nothing was measured yet");
+            if refuses && configuration.pages.is_some() {
+                applied.refused.push(Refusal {
+                    task: None,
+                    code: RefusalCode::PagesTooLong,
+                    why: "it would take too long".to_owned(),
+                });
+            }
+        }
+        policy.end();
+    }
+}
