@@ -22,10 +22,17 @@ demo: build ## place a real OpenMP program on this machine
 
 test: build check ## every check and every test, in both languages
 	rm -f $(SKIPPED)
-	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace
-	$(PYTHON) -m pytest tests
-	$(PYTHON) -m pytest --doctest-modules python/pinfold
+	$(MAKE) test-rust test-python
+	$(PYTHON) -m pytest tests/guest
 	@if [ -s $(SKIPPED) ]; then echo "Rust tests, or parts of them, that cannot run here:"; sort -u $(SKIPPED); fi
+
+# With `--jobs=2` side by side: one compiles with all cores, and the other needs one core.
+test-rust: setup
+	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace
+
+test-python: build
+	$(PYTHON) -m pytest tests --ignore tests/guest
+	$(PYTHON) -m pytest --doctest-modules python/pinfold
 
 test-guest: build ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
 	$(PYTHON) -m pytest tests/guest
@@ -91,4 +98,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-guest test-kills check build bench evaluation evaluation-quick fuzz applications setup clean help
+.PHONY: demo test test-rust test-python test-guest test-kills check build bench evaluation evaluation-quick fuzz applications setup clean help

@@ -1,6 +1,6 @@
 //! The findings of a run as lines: the metric, every candidate, the choice, the rate.
 
-use pinfold_core::{COUNTS_OF_A_JOULE, ComparedCode, ENERGY_UNIT, Finding, Metric, Pinning, Scope, sources};
+use pinfold_core::{COUNTS_OF_A_JOULE, ComparedCode, ENERGY_UNIT, Finding, Metric, Scope, sources};
 use pinfold_runtime::{MetricRate, MetricRecord, Record, Search};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -257,10 +257,10 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// A candidate's pinning, as text.
+/// Where a candidate has threads and pages, as text.
 pub(crate) fn name(search: &Search, candidate: usize) -> String {
     let known = search.candidates.get(candidate);
-    known.map_or_else(String::new, |known| Pinning::text(known.pus.as_ref()))
+    known.map_or_else(String::new, ToString::to_string)
 }
 
 /// A rate with its unit: `123.4 regions/s`.

@@ -5,7 +5,7 @@
 
 use crate::findings::{duration, name, rate_text};
 use pinfold_core::size_text;
-use pinfold_runtime::{Gain, Record};
+use pinfold_runtime::{Candidate, Gain, Record};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -84,7 +84,8 @@ fn result(record: &Record) -> String {
         return undecided(record);
     };
     let name = name(search, chosen.candidate);
-    if chosen.pus.is_none() {
+    let candidate = search.candidates.get(chosen.candidate);
+    if chosen.pus.is_none() && candidate.is_none_or(Candidate::is_left_alone) {
         let measured = search.candidates.iter().filter(|one| one.rate.is_some()).count();
         return match measured {
             0 | 1 => format!("{name}: nothing else was measured"),
@@ -150,8 +151,8 @@ fn cost_text(cost: Duration, ran: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{ChoiceCode, Pinning, PuId, Scope};
-    use pinfold_runtime::{Candidate, Chosen, MetricRecord, RateLine};
+    use pinfold_core::{ChoiceCode, PageMapping, Pinning, PuId, Scope};
+    use pinfold_runtime::{Chosen, MetricRecord, RateLine};
 
     fn candidate(pus: Option<&[u32]>, rate: f64) -> Candidate {
         let pus = pus.and_then(|pus| Pinning::new(pus.iter().copied().map(PuId).collect()));
@@ -251,6 +252,17 @@ mod tests {
             shown.contains("result       unpinned: no pinning was better"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn unpinned_threads_whose_pages_were_moved_are_a_choice() {
+        let mut record = record(candidate(None, 100.0), 1);
+        let chosen = &mut record.search.candidates[1];
+        (chosen.pus, chosen.pages) = (None, Some(PageMapping::Interleave));
+        record.search.chosen.as_mut().unwrap().pus = None;
+        let shown = text(&record, &Ending::default());
+        let result = "unpinned with pages interleave: 134.0 regions/s, 1.34 ± 0.02 times as fast as unpinned";
+        assert!(shown.contains(result), "{shown}");
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::memory::{
     Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages, page_size,
 };
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile,
-    Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
+    ASSUMED_COPY_RATE, Following, Left, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask,
+    RecordedProfile, Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{
     Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, Reason, Refusal, RefusalCode, Topology,
@@ -31,6 +31,7 @@ use pinfold_core::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The memory policies of a process under which each page is on the node of the thread that touched it first.
@@ -45,6 +46,10 @@ const READ_AGAIN: Duration = Duration::from_millis(500);
 /// Reading the memory by node takes at most one part in this number of the time: meanwhile the kernel lets the process
 /// map no memory.
 const READING_SHARE: u32 = 500;
+
+/// How often pages that are in use are asked again to go back, and the pause before.
+const ASKED_AGAIN: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The places of a program's pages, and how they are moved.
 #[derive(Default)]
@@ -364,7 +369,8 @@ impl ProgramPages {
         }
     }
 
-    /// Moves the pages of a process back to where they were before a mapping moved them.
+    /// Moves the pages of a process back to where they were before a mapping moved them. Pages that are in use are asked
+    /// again, since nothing must stay changed.
     fn go_back(&mut self, shared: &Shared, process: i32, applied: &mut Applied) {
         let (Some((_, put)), Some(origins)) = (self.applied.remove(&process), self.origins.remove(&process)) else {
             return;
@@ -375,16 +381,38 @@ impl ProgramPages {
         let Some(areas) = self.areas(shared, process, applied) else {
             return;
         };
-        let moves = moving(
-            &mut self.options,
-            self.page_size,
-            &FollowedProcess { shared, process },
-            &areas,
-            &mut origins.back(&put),
-            "back to where they were",
-            applied,
-        );
-        self.measure(moves);
+        let before = applied.pages.clone().unwrap_or_default();
+        for again in 0..=ASKED_AGAIN {
+            let in_place = applied.pages.as_ref().map(|moves| moves.in_place);
+            let moves = moving(
+                &mut self.options,
+                self.page_size,
+                &FollowedProcess { shared, process },
+                &areas,
+                &mut origins.back(&put),
+                "back to where they were",
+                applied,
+            );
+            self.measure(moves);
+            let Some(moves) = applied.pages.as_mut() else { return };
+            if again > 0 {
+                moves.processes = before.processes + 1;
+                moves.in_place = in_place.unwrap_or_default();
+            }
+            let was = |left| before.left.get(left).copied().unwrap_or_default();
+            let now = |left| moves.left.get(left).copied().unwrap_or_default();
+            let in_use = [Left::Busy, Left::InUse];
+            let stays = in_use.iter().any(|left| now(left).pages > was(left).pages);
+            if !stays || again == ASKED_AGAIN || moves.broken_off.is_some() {
+                return;
+            }
+            // They are counted again.
+            for left in in_use {
+                moves.left.remove(&left);
+                moves.left.extend(before.left.get(&left).map(|&count| (left, count)));
+            }
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Moves pages after threads that have changed their node.

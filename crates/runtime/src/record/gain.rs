@@ -1,6 +1,7 @@
 //! What a choice is worth, compared with the unpinned program.
 
 use super::{Candidate, Record, Search};
+use pinfold_core::Pinning;
 use std::fmt;
 
 /// How many times as fast one placement is as another.
@@ -45,14 +46,15 @@ impl Record {
     /// two rates. `None` as for a search.
     pub fn gain_over_unpinned(&self) -> Option<Gain> {
         let chosen = self.search.chosen.as_ref()?;
-        let unpinned = |place: usize| self.search.candidates.get(place).is_some_and(|one| one.pus.is_none());
+        let candidate = |place: usize| self.search.candidates.get(place);
+        let unpinned = |place: usize| candidate(place).is_some_and(Candidate::is_left_alone);
         let last = self.earlier_searches.len();
         let mut comparisons = self.by_policy.comparisons.iter().rev();
         let compared = comparisons
             .find(|one| one.search == last && one.candidate == chosen.candidate && unpinned(one.with))
             .and_then(|one| Some((one.gain?, one.error)));
         match compared {
-            Some((gain, error)) if chosen.pus.is_some() => Some(Gain {
+            Some((gain, error)) if !unpinned(chosen.candidate) => Some(Gain {
                 ratio: 1.0 + gain,
                 error,
             }),
@@ -61,19 +63,39 @@ impl Record {
     }
 }
 
+impl Candidate {
+    /// Whether threads and pages stay as the operating system places them.
+    pub fn is_left_alone(&self) -> bool {
+        self.pus.is_none() && self.pages.is_none()
+    }
+}
+
+/// Where threads and pages are: `0-7`, or `unpinned with pages interleave`.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Pinning::text(self.pus.as_ref()))?;
+        match self.pages {
+            Some(pages) => write!(f, " with pages {pages}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Search {
-    /// The gain of the chosen pinning over the unpinned program. `None` where no pinning was chosen, or where the
+    /// The gain of the chosen placement over the unpinned program. `None` where the program is left alone, or where the
     /// unpinned program was not measured in this search.
     pub fn gain_over_unpinned(&self) -> Option<Gain> {
         let measured = |candidate: &Candidate| Some((candidate.rate?, candidate.error));
         let chosen = self.candidates.get(self.chosen.as_ref()?.candidate)?;
-        chosen.pus.as_ref()?;
+        if chosen.is_left_alone() {
+            return None;
+        }
         Gain::new(measured(chosen)?, measured(self.unpinned()?)?)
     }
 
     /// The unpinned program among the candidates.
     pub fn unpinned(&self) -> Option<&Candidate> {
-        self.candidates.iter().find(|candidate| candidate.pus.is_none())
+        self.candidates.iter().find(|candidate| candidate.is_left_alone())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{counted, number};
 use crate::record::{Comparison, Proposal, Record};
-use pinfold_core::{ComparedCode, Pinning, ProposerCode};
+use pinfold_core::{ComparedCode, ProposerCode};
 use std::fmt::Write as _;
 
 /// The proposals and comparisons of one search: its position among the earlier ones, or their number for the last.
@@ -34,16 +34,13 @@ impl Proposal {
     fn explain(&self, record: &Record) -> String {
         let search = record.earlier_searches.get(self.search).unwrap_or(&record.search);
         let candidate = search.candidates.get(self.candidate);
-        let pus = candidate.map_or_else(|| "unknown".to_owned(), |one| Pinning::text(one.pus.as_ref()));
-        let pages = self
-            .pages
-            .map_or_else(String::new, |pages| format!(" with pages {pages}"));
+        let place = candidate.map_or_else(|| "unknown".to_owned(), ToString::to_string);
         let gain = match self.gain {
             Some(gain) => format!(", with an expected gain of {:.1} %", 100.0 * gain),
             None => String::new(),
         };
         format!(
-            "At {} s {} proposed candidate {}, {pus}{pages}{gain}: {}.",
+            "At {} s {} proposed candidate {}, {place}{gain}: {}.",
             number(self.at),
             who(self.by),
             self.candidate.saturating_add(1),
