@@ -70,12 +70,17 @@ impl Auto {
         findings: &mut Vec<Finding>,
     ) {
         let has_pages = self.place().pages.is_some();
-        if let Some(moves) = applied.pages.as_ref().filter(|_| has_pages || self.has_moved_pages) {
-            self.has_moved_pages = true;
-            self.moved_in = Some(moves.lasted);
-            match &mut self.search.trial {
-                Some(trial) => trial.moving += moves.lasted,
-                None => self.budget.spend(moves.lasted, 0.0),
+        match (&applied.pages, &mut self.search.trial) {
+            (None, _) => {}
+            // They followed their threads.
+            (Some(moves), _) if !has_pages && !self.has_moved_pages => self.budget.spend(moves.lasted, 0.0),
+            (Some(moves), trial) => {
+                self.has_moved_pages = true;
+                self.moved_in = Some(moves.lasted);
+                match trial {
+                    Some(trial) => trial.moving += moves.lasted,
+                    None => self.budget.spend(moves.lasted, 0.0),
+                }
             }
         }
         if !has_pages || self.present == self.search.best {
