@@ -130,8 +130,11 @@ def test_on_a_machine_outside_of_the_training_data_the_model_says_so_and_abstain
     assert "the machines that the model was learned from have" in record["forecast"]["why"]
 
 
-def test_a_model_of_the_machine_that_cannot_be_used_is_refused_with_its_name(pinfold: Pinfold, tmp_path: Path) -> None:
-    words = ("--policy", "classify", "--calibrated", str(tmp_path / "here.toml"))
+@pytest.mark.parametrize("policy", ["classify", "auto"])
+def test_a_model_of_the_machine_that_cannot_be_used_is_refused_with_its_name(
+    pinfold: Pinfold, tmp_path: Path, policy: str
+) -> None:
+    words = ("--policy", policy, "--calibrated", str(tmp_path / "here.toml"))
     result = pinfold.run(*words, "--", "true")
     assert result.status == 125
     assert "cannot read the model" in result.err

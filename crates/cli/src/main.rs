@@ -7,6 +7,7 @@ mod activities;
 mod behaviour;
 mod calibrate;
 mod compare;
+mod completions;
 mod console;
 mod daemon;
 mod db;
@@ -17,6 +18,7 @@ mod journals;
 mod learn;
 mod machine;
 mod machines;
+mod man;
 mod page_mapping;
 mod pages;
 mod pairs;
@@ -78,6 +80,8 @@ enum Command {
     #[command(hide = true)]
     Pairs(pairs::Arguments),
     Reset(reset::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
     #[command(name = machine::READER, hide = true)]
     ReadTopology(machine::Described),
 }
@@ -148,6 +152,8 @@ fn run() -> Result<ExitCode> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Pairs(arguments) => pairs::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, &Cli::command()),
+        Command::Man(arguments) => man::run(&arguments, Cli::command()),
         Command::ReadTopology(described) => machine::describe(&described),
     }
 }

@@ -69,11 +69,6 @@ impl PolicyEntry for Classify {
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
         let model = model(flags.placement_model.as_deref())?;
-        if flags.calibrated.is_some() && !matches!(request.place, Where::Here) {
-            bail!(
-                "--calibrated is for this machine, and another one is simulated: leave --calibrated or --machine out"
-            );
-        }
         let (counted, why_not) = counted(request.place, flags.calibrated.as_deref())?;
         let notes: Vec<String> = why_not
             .map(|why| format!("What a placement model sees cannot be counted, so no strategy is forecast: {why}."))
@@ -119,6 +114,9 @@ pub(super) struct Counted {
 
 /// What a placement model can see at a place, and why it sees less than it could. `calibrated` is the model of this machine.
 pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(Counted, Option<String>)> {
+    if calibrated.is_some() && !matches!(place, Where::Here) {
+        bail!("--calibrated is for this machine, and another one is simulated: leave --calibrated or --machine out");
+    }
     Ok(match place {
         Where::Here => {
             let peaks = calibrated.map(peaks).transpose()?.unwrap_or_default();

@@ -1,0 +1,87 @@
+"""Completions and manual pages, which come from the definitions of `--help`."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Pinfold
+
+SHELLS = ("bash", "zsh", "fish")
+
+BASH = """
+source /dev/stdin
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_pinfold pinfold "${@: -1}" "${@: -2:1}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+"""What bash does to complete the last of its arguments."""
+
+
+def said(pinfold: Pinfold, *words: str | Path) -> str:
+    """Return the standard output of a command of pinfold that succeeds."""
+    done = subprocess.run([pinfold.binary, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def completed(pinfold: Pinfold, *words: str) -> set[str]:
+    """Return what bash offers for the last of these words."""
+    script = said(pinfold, "completions", "bash")
+    done = subprocess.run(
+        ["bash", "-c", BASH, "bash", *words], input=script, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_bash_completes_commands_options_and_their_values(pinfold: Pinfold) -> None:
+    assert {"record", "report", "reset"} <= completed(pinfold, "pinfold", "re")
+    assert completed(pinfold, "pinfold", "run", "--pol") == {"--policy"}
+    assert completed(pinfold, "pinfold", "run", "--search", "") >= {"racing"}
+    assert "read-topology" not in completed(pinfold, "pinfold", "re"), "it is no command for users"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completions_are_a_script_of_the_shell(pinfold: Pinfold, shell: str) -> None:
+    script = said(pinfold, "completions", shell)
+    assert "physcpubind" in script
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed, so that it cannot read the script")
+    subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_every_command_has_a_manual_page(pinfold: Pinfold, tmp_path: Path) -> None:
+    said(pinfold, "man", "--output", tmp_path / "man1")
+    pages = {page.stem: page.read_text() for page in (tmp_path / "man1").iterdir()}
+    commands = {
+        line.split()[0]
+        for line in said(pinfold, "--help").splitlines()
+        if line.startswith("  ") and line[2:3].isalpha()
+    }
+    commands -= {"help", "effect"}
+    assert {f"pinfold-{command}" for command in commands} <= set(pages)
+    assert {"pinfold", "pinfold-db-forget", "pinfold-trace-metrics"} <= set(pages)
+    assert not any("read-topology" in page or "-help" in page for page in pages)
+    assert "do\\-not\\-ask" in pages["pinfold-run"]
+    assert said(pinfold, "man", "run") == pages["pinfold-run"]
+    assert said(pinfold, "man", "trace", "metrics") == pages["pinfold-trace-metrics"]
+
+
+def test_manual_pages_are_formatted_without_a_warning(pinfold: Pinfold) -> None:
+    if shutil.which("groff") is None:
+        pytest.skip("groff is not installed, so that nothing formats manual pages")
+    page = said(pinfold, "man", "run")
+    shown = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-rLL=100n"], input=page, capture_output=True, text=True, check=True
+    )
+    assert shown.stderr == ""
+    # A terminal shows bold letters as each over itself.
+    assert "physcpubind" in re.sub(".\b", "", shown.stdout)
+
+
+def test_a_command_that_is_not_there_has_no_page(pinfold: Pinfold) -> None:
+    run = subprocess.run([pinfold.binary, "man", "trace", "bogus"], capture_output=True, text=True, check=False)
+    assert run.returncode == 125
+    assert "`pinfold trace` has no command `bogus`" in run.stderr
