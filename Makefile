@@ -77,6 +77,9 @@ module_suffix := import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))
 bench: build ## the promised costs, as ratios; also in target/bench.json
 	cargo run --release --package pinfold-bench
 
+dist: build ## what people install, in target/dist: tarball, Debian package, wheel, bill of materials, checksums
+	scripts/dist
+
 evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation
 
@@ -98,4 +101,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-rust test-python test-guest test-kills check build bench evaluation evaluation-quick fuzz applications setup clean help
+.PHONY: demo test test-rust test-python test-guest test-kills check build bench dist evaluation evaluation-quick fuzz applications setup clean help

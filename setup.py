@@ -1,6 +1,8 @@
 """Builds what is not Python: the binary `pinfold`, which carries its agent and its recorder, and the heartbeat.
 
 Everything else is in pyproject.toml. The header with which C and C++ programs report progress goes to `include`.
+
+If ``PINFOLD_BINARY`` names a binary, that one is taken and nothing of Rust is built: `scripts/dist` makes wheels so.
 """
 
 import os
@@ -23,9 +25,13 @@ class BuildRust(build_rust):
         super().run()
 
 
+BUILT = os.environ.get("PINFOLD_BINARY")
+
 setup(
-    cmdclass={"build_rust": BuildRust},
-    rust_extensions=[RustBin("pinfold", path="crates/cli/Cargo.toml", cargo_manifest_args=["--locked"])],
+    cmdclass={} if BUILT else {"build_rust": BuildRust},
+    rust_extensions=[]
+    if BUILT
+    else [RustBin("pinfold", path="crates/cli/Cargo.toml", cargo_manifest_args=["--locked"])],
     ext_modules=[
         Extension(
             "pinfold._heartbeat",
@@ -36,5 +42,6 @@ setup(
     ],
     data_files=[
         ("include", ["agent/pinfold.h"]),
+        *([("bin", [BUILT])] if BUILT else []),
     ],
 )
