@@ -17,7 +17,7 @@ host = $(shell rustc -vV | sed -n 's/^host: //p')
 static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
 static_flags := -C target-feature=+crt-static -L native=target/static
 
-demo: build ## place a real OpenMP program on this machine
+demo: build ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
 	scripts/demo
 
 test: build check ## every check and every test, in both languages

@@ -1,7 +1,7 @@
 //! What a policy chose in a run, by the record of the run.
 
-use pinfold_core::Pinning;
-use pinfold_runtime::Record;
+use pinfold_core::{PageMapping, Pinning};
+use pinfold_runtime::{Candidate, Record};
 use std::fmt;
 
 /// What a policy chose.
@@ -14,8 +14,13 @@ pub enum Choice {
         /// Whether the program ended before the policy had measured enough.
         early: bool,
     },
-    /// One pinning of the whole program, or `None` where threads are left to the operating system.
-    Pinning(Option<Pinning>),
+    /// One placement of the whole program.
+    Placement {
+        /// The PU of each rank; `None` where threads are left to the operating system.
+        pus: Option<Pinning>,
+        /// Where pages were moved to; `None` where they were left.
+        pages: Option<PageMapping>,
+    },
     /// Configurations of this number of parallel regions.
     Regions(usize),
     /// This number of moves of single threads.
@@ -33,14 +38,32 @@ impl Choice {
             return Self::Moves(moves.iter().filter(|one| !one.moved.makes_room).count());
         }
         let mut searches = [&record.search].into_iter().chain(record.earlier_searches.iter().rev());
-        match searches.find_map(|search| search.chosen.as_ref()) {
-            Some(chosen) => Self::Pinning(chosen.pus.clone()),
-            None => Self::Undecided {
+        if let Some((search, chosen)) = searches.find_map(|search| Some((search, search.chosen.as_ref()?))) {
+            return Self::Placement {
+                pus: chosen.pus.clone(),
+                pages: search.candidates.get(chosen.candidate).and_then(|one| one.pages),
+            };
+        }
+        match &record.search.candidates[..] {
+            // A policy that keeps one placement has it as the only candidate.
+            [
+                Candidate {
+                    pus: Some(pus), pages, ..
+                },
+            ] if record.program.ended_early.is_none() => Self::Placement {
+                pus: Some(pus.clone()),
+                pages: *pages,
+            },
+            _ => Self::Undecided {
                 why: why_not(record),
                 early: record.program.ended_early.is_some(),
             },
         }
     }
+
+    /// Threads and pages are left to the operating system.
+    #[cfg(test)]
+    pub(crate) const UNPINNED: Self = Self::Placement { pus: None, pages: None };
 
     /// Whether something was chosen.
     pub fn is_decided(&self) -> bool {
@@ -124,8 +147,13 @@ impl fmt::Display for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.choice, self.moves) {
             (Choice::Undecided { .. }, _) => f.write_str("nothing yet"),
-            (Choice::Pinning(None), _) => f.write_str("unpinned"),
-            (Choice::Pinning(Some(pinning)), _) => write!(f, "CPUs {pinning}"),
+            (Choice::Placement { pus, pages }, _) => {
+                match pus {
+                    None => f.write_str("unpinned")?,
+                    Some(pinning) => write!(f, "CPUs {pinning}")?,
+                }
+                pages.map_or(Ok(()), |pages| write!(f, ", pages {pages}"))
+            }
             (Choice::Regions(regions), _) => write!(f, "configurations of {regions} parallel regions"),
             (Choice::Moves(_), Some((0, 0))) => f.write_str("no move of a thread"),
             (Choice::Moves(_), Some((least, most))) if least < most => {
@@ -146,6 +174,25 @@ mod tests {
         RunDocument::read(text).unwrap().record
     }
 
+    fn pinned(pus: &[u32]) -> Choice {
+        Choice::Placement {
+            pus: Pinning::new(pus.iter().copied().map(PuId).collect()),
+            pages: None,
+        }
+    }
+
+    #[test]
+    fn pages_that_were_moved_are_a_part_of_the_choice() {
+        let moved = record(
+            r#"{"policy": "auto",
+                "candidates": [{"pus": null, "pages": "interleave", "rate": 2.0, "spread": null, "measured": 1.0}],
+                "chosen": {"candidate": 0, "pus": null, "rate": 2.0, "spread": null, "gain_over_first": null,
+                           "gain_over_worst": null, "at": 1.0}}"#,
+        );
+        let choices = [Choice::of(&moved)];
+        assert_eq!(Choices::count(&choices)[0].to_string(), "unpinned, pages interleave");
+    }
+
     #[test]
     fn a_choice_is_that_of_the_last_search_that_ended() {
         let chosen = r#"{"candidate": 1, "pus": [1, 0], "rate": 2.0, "spread": null, "gain_over_first": null,
@@ -153,13 +200,17 @@ mod tests {
         let last = record(&format!(
             r#"{{"policy": "autopin", "candidates": [], "chosen": {chosen}}}"#
         ));
-        let pinning = Pinning::new(vec![PuId(1), PuId(0)]);
-        assert_eq!(Choice::of(&last), Choice::Pinning(pinning.clone()));
+        let pinned = pinned(&[1, 0]);
+        assert_eq!(Choice::of(&last), pinned);
         let earlier = record(&format!(
             r#"{{"policy": "autopin", "candidates": [], "chosen": null,
                  "earlier_searches": [{{"candidates": [], "chosen": {chosen}}}]}}"#
         ));
-        assert_eq!(Choice::of(&earlier), Choice::Pinning(pinning));
+        assert_eq!(Choice::of(&earlier), pinned);
+        let kept = record(
+            r#"{"policy": "packed", "candidates": [{"pus": [1, 0], "rate": null, "spread": null, "measured": null}]}"#,
+        );
+        assert_eq!(Choice::of(&kept), pinned, "it is kept from the start");
     }
 
     #[test]
@@ -186,7 +237,7 @@ mod tests {
 
     #[test]
     fn equal_choices_are_counted_together() {
-        let pinned = Choice::Pinning(Pinning::new(vec![PuId(0), PuId(2)]));
+        let pinned = pinned(&[0, 2]);
         let undecided = |why: &str| Choice::Undecided {
             why: why.to_owned(),
             early: true,

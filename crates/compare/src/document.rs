@@ -3,7 +3,7 @@
 //! The keys of a result that hyperfine's export has too have the same names and meanings.
 
 use crate::{Choice, Choices, Comparison, Difference, LeftOut, Role, Simulated, Summary, Variant, notes};
-use pinfold_core::Pinning;
+use pinfold_core::{PageMapping, Pinning};
 use serde::Serialize;
 
 /// The whole file.
@@ -55,6 +55,8 @@ struct Ratio {
 struct Counted {
     choice: &'static str,
     pus: Option<Pinning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pages: Option<PageMapping>,
     text: String,
     why: Option<String>,
     runs: usize,
@@ -119,16 +121,23 @@ fn result<'a>(comparison: &Comparison, variant: &'a Variant) -> Result<'a> {
 }
 
 fn counted(choices: &Choices) -> Counted {
-    let (choice, pus, why) = match &choices.choice {
-        Choice::Undecided { why, .. } => ("undecided", None, Some(why.clone())),
-        Choice::Pinning(None) => ("unpinned", None, None),
-        Choice::Pinning(pinning) => ("pinning", pinning.clone(), None),
-        Choice::Regions(_) => ("regions", None, None),
-        Choice::Moves(_) => ("moves", None, None),
+    let (mut pus, mut pages, mut why) = (None, None, None);
+    let choice = match &choices.choice {
+        Choice::Undecided { why: said, .. } => {
+            why = Some(said.clone());
+            "undecided"
+        }
+        Choice::Placement { pus: of, pages: at } => {
+            (pus, pages) = (of.clone(), *at);
+            if of.is_some() { "pinning" } else { "unpinned" }
+        }
+        Choice::Regions(_) => "regions",
+        Choice::Moves(_) => "moves",
     };
     Counted {
         choice,
         pus,
+        pages,
         text: choices.to_string(),
         why,
         runs: choices.runs,
@@ -145,7 +154,7 @@ mod tests {
     fn the_document_has_hyperfines_keys_and_null_for_what_is_not_known() {
         let mut policy = variant("autopin", Role::Policy, &[2.0]);
         policy.runs[0].user = None;
-        policy.runs[0].choice = Some(Choice::Pinning(None));
+        policy.runs[0].choice = Some(Choice::UNPINNED);
         let compared = comparison(vec![variant("alone", Role::Alone, &[2.0, 4.0]), policy]);
         let document = serde_json::to_value(Document::of(&compared)).unwrap();
         assert_eq!(

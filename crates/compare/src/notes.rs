@@ -178,7 +178,7 @@ mod tests {
             run.choice = Some(if early {
                 Choice::Undecided { why, early }
             } else {
-                Choice::Pinning(None)
+                Choice::UNPINNED
             });
         }
         let notes = notes(&comparison(vec![policy]));

@@ -235,7 +235,7 @@ mod tests {
     fn example() -> Comparison {
         let mut policy = variant("autopin", Role::Policy, &[1.0, 1.1, 0.9]);
         for run in &mut policy.runs {
-            run.choice = Some(Choice::Pinning(None));
+            run.choice = Some(Choice::UNPINNED);
         }
         comparison(vec![variant("alone", Role::Alone, &[2.0, 2.2, 1.8]), policy])
     }
