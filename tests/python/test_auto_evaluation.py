@@ -1,5 +1,6 @@
 """The judging of the default policy, with runs that are made up."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,9 @@ def test_parts_have_probes_that_suit_the_judged_time(calls: Any) -> None:
     runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
     runs.of_policy("autopin", 600)
     assert calls[-1][calls[-1].index("-t") + 1] == "30s"
+    for judged in auto_runs.TIMES:
+        value, unit = re.fullmatch(r"(\d+)(ms|s|m)", auto_runs.PROBES[judged]).groups()  # type: ignore[union-attr]
+        assert float(value) * {"ms": 0.001, "s": 1.0, "m": 60.0}[unit] == judged / 20
     runs.of_policy("auto", 600)
     assert "-t" not in calls[-1]
     assert calls[-1][calls[-1].index("--placement-model") + 1] == "model.json"

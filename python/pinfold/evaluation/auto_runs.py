@@ -56,7 +56,7 @@ POLICY = {UNPINNED: "none"}
 TIMES = (10, 60, 600, 3600)
 """The judged times in virtual seconds."""
 
-PROBES = {10: "500ms", 60: "3s", 600: "30s", 3600: "3min"}
+PROBES = {10: "500ms", 60: "3s", 600: "30s", 3600: "3m"}
 """The probes of the parts, a twentieth of the judged time."""
 PROBING = ("autopin", "classify")
 """The parts that have probes."""
