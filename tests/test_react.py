@@ -100,3 +100,7 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     file.write_text(json.dumps(run.json))
     explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=True).stdout
     assert "the time of all regions fell" in explained
+    learned = ("--policy", "react", "--react-model", ROOT / "models/react-e5-4650x4.json", "--machine", "e5-4650x4")
+    run = pinfold.record(*learned, "--repeat", "5", recording)
+    assert run.status == 0, run.err
+    assert "learned for e5-4650x4 from 31 programs" in run.err
