@@ -115,7 +115,7 @@ struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
     /// What runs a program as the user of the cluster: `postgres` does not run as root.
-    user: Vec<&'static str>,
+    user: &'static [&'static str],
 }
 
 /// Transactions per second of a `PostgreSQL` server under `pinfold run`, over those of the server alone.
@@ -127,7 +127,7 @@ pub(crate) fn postgres(root: &Path) -> Result<f64> {
 impl Cluster {
     fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let user: &[&str] = if geteuid().is_root() {
+        let user: &'static [&'static str] = if geteuid().is_root() {
             let owner = User::from_name("postgres")?.ok_or_else(Self::missing)?;
             chown(folder.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))?;
             &["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
@@ -136,14 +136,14 @@ impl Cluster {
         };
         let cluster = Self {
             programs: Self::programs().ok_or_else(Self::missing)?,
-            user: user.to_vec(),
+            user,
             folder,
         };
         let data = cluster.data();
         let initdb = cluster.program("initdb");
         time(
             cluster.folder.path(),
-            &[&cluster.user[..], &[text(&initdb)?, "--no-sync", "-D", text(&data)?]].concat(),
+            &[cluster.user, &[text(&initdb)?, "--no-sync", "-D", text(&data)?]].concat(),
         )?;
         let server = cluster.start(cluster.folder.path(), &[])?;
         cluster.bench(&["-i", "-q", "-s", "10"])?;
@@ -174,12 +174,7 @@ impl Cluster {
     fn start(&self, root: &Path, prefix: &[&str]) -> Result<Server> {
         let (program, data) = (self.program("postgres"), self.data());
         let own = [text(&program)?, "-D", text(&data)?, "-k", text(self.folder.path())?];
-        let server = [
-            &self.user[..],
-            &own[..],
-            &["-c", "listen_addresses=", "-c", "fsync=off"],
-        ]
-        .concat();
+        let server = [self.user, &own[..], &["-c", "listen_addresses=", "-c", "fsync=off"]].concat();
         let database = tempfile::tempdir()?;
         let socket = self.folder.path().join(".s.PGSQL.5432");
         Server::start(root, prefix, &server, &database.path().join("behaviour.db"), &socket)
@@ -188,7 +183,7 @@ impl Cluster {
     /// What `pgbench` prints.
     fn bench(&self, arguments: &[&str]) -> Result<Times> {
         let (program, folder) = (self.program("pgbench"), self.folder.path());
-        let client = [&self.user[..], &[text(&program)?, "-h", text(folder)?]].concat();
+        let client = [self.user, &[text(&program)?, "-h", text(folder)?]].concat();
         time(folder, &[&client[..], arguments, &["postgres"]].concat())
     }
 

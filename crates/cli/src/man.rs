@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
 use clap_mangen::Man;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Print a manual page, or write all of them.
@@ -61,7 +61,7 @@ fn page(command: &Command) -> Result<Vec<u8>> {
 }
 
 /// Writes the pages of a command and of those below it; their number.
-fn write(command: &Command, folder: &PathBuf) -> Result<usize> {
+fn write(command: &Command, folder: &Path) -> Result<usize> {
     let file = folder.join(format!(
         "{}.1",
         command.get_display_name().unwrap_or(command.get_name())

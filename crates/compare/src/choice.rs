@@ -1,7 +1,7 @@
 //! What a policy chose in a run, by the record of the run.
 
 use pinfold_core::{PageMapping, Pinning};
-use pinfold_runtime::{Candidate, Record};
+use pinfold_runtime::Record;
 use std::fmt;
 
 /// What a policy chose.
@@ -44,17 +44,12 @@ impl Choice {
                 pages: search.candidates.get(chosen.candidate).and_then(|one| one.pages),
             };
         }
-        match &record.search.candidates[..] {
-            // A policy that keeps one placement has it as the only candidate.
-            [
-                Candidate {
-                    pus: Some(pus), pages, ..
-                },
-            ] if record.program.ended_early.is_none() => Self::Placement {
-                pus: Some(pus.clone()),
-                pages: *pages,
+        match record.kept_from_start() {
+            Some(kept) => Self::Placement {
+                pus: kept.pus.clone(),
+                pages: kept.pages,
             },
-            _ => Self::Undecided {
+            None => Self::Undecided {
                 why: why_not(record),
                 early: record.program.ended_early.is_some(),
             },

@@ -121,18 +121,12 @@ fn result<'a>(comparison: &Comparison, variant: &'a Variant) -> Result<'a> {
 }
 
 fn counted(choices: &Choices) -> Counted {
-    let (mut pus, mut pages, mut why) = (None, None, None);
-    let choice = match &choices.choice {
-        Choice::Undecided { why: said, .. } => {
-            why = Some(said.clone());
-            "undecided"
-        }
-        Choice::Placement { pus: of, pages: at } => {
-            (pus, pages) = (of.clone(), *at);
-            if of.is_some() { "pinning" } else { "unpinned" }
-        }
-        Choice::Regions(_) => "regions",
-        Choice::Moves(_) => "moves",
+    let (choice, pus, pages, why) = match &choices.choice {
+        Choice::Undecided { why, .. } => ("undecided", None, None, Some(why.clone())),
+        Choice::Placement { pus: None, pages } => ("unpinned", None, *pages, None),
+        Choice::Placement { pus, pages } => ("pinning", pus.clone(), *pages, None),
+        Choice::Regions(_) => ("regions", None, None, None),
+        Choice::Moves(_) => ("moves", None, None, None),
     };
     Counted {
         choice,

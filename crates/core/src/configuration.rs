@@ -33,6 +33,12 @@ impl Pinning {
     pub fn text(pinning: Option<&Self>) -> String {
         pinning.map_or_else(|| "unpinned".to_owned(), Self::to_string)
     }
+
+    /// The same with the mapping of pages, where they have one: `unpinned with pages interleave`.
+    pub fn text_with_pages(pinning: Option<&Self>, pages: Option<PageMapping>) -> String {
+        let pages = pages.map_or_else(String::new, |pages| format!(" with pages {pages}"));
+        Self::text(pinning) + &pages
+    }
 }
 
 /// The PUs by rank, `0,1,6-9`: a form that `--schedule` accepts. Three or more consecutive PUs are a range.

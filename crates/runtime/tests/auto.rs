@@ -60,6 +60,12 @@ fn last_pinning(log: &Log) -> Option<String> {
     configuration.pinning.as_ref().map(ToString::to_string)
 }
 
+/// The numbers of threads of the first and the last search.
+fn first_and_last_threads(log: &Log) -> (usize, usize) {
+    let threads = log.threads();
+    (threads.first().unwrap().1, threads.last().unwrap().1)
+}
+
 #[test]
 fn nothing_is_pinned_before_the_unpinned_program_is_measured() {
     let (log, _) = run(&program([100.0, 100.0, 130.0, 90.0], 0.01, 60.0));
@@ -266,9 +272,7 @@ fn a_program_with_more_threads_later_is_searched_again_for_them() {
     let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 120.0)
         + "[[thread]]\nbegins = 40.0\n[[thread]]\nbegins = 40.0\n";
     let (log, _) = run(&script);
-    let threads: Vec<usize> = log.threads().iter().map(|&(_, threads)| threads).collect();
-    assert_eq!(threads.first(), Some(&4));
-    assert_eq!(threads.last(), Some(&6));
+    assert_eq!(first_and_last_threads(&log), (4, 6));
 }
 
 #[test]
@@ -276,9 +280,7 @@ fn a_program_with_fewer_threads_later_is_searched_again_for_them() {
     let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 120.0)
         + "[[thread]]\nbegins = 0.0\nends = 40.0\n[[thread]]\nbegins = 0.0\nends = 40.0\n";
     let (log, _) = run(&script);
-    let threads: Vec<usize> = log.threads().iter().map(|&(_, threads)| threads).collect();
-    assert_eq!(threads.first(), Some(&6));
-    assert_eq!(threads.last(), Some(&4));
+    assert_eq!(first_and_last_threads(&log), (6, 4));
     assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
 }
 

@@ -107,14 +107,9 @@ fn result(record: &Record) -> String {
 
 /// The result of a run that chose nothing.
 fn undecided(record: &Record) -> String {
-    let kept: Vec<_> = record.search.candidates.iter().collect();
-    match kept.as_slice() {
-        // Policies that keep one placement have it as the only candidate.
-        [only] if only.pus.is_some() && record.program.ended_early.is_none() => {
-            format!("{}; not compared with unpinned", name(&record.search, 0))
-        }
-        _ => "nothing was decided; not compared with unpinned".to_owned(),
-    }
+    let kept = record.kept_from_start();
+    let placement = kept.map_or_else(|| "nothing was decided".to_owned(), ToString::to_string);
+    format!("{placement}; not compared with unpinned")
 }
 
 /// The mean of the rate lines.

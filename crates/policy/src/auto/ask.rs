@@ -39,10 +39,7 @@ impl Auto {
         if self.options.sources.counts && self.may_interleave(topology) {
             proposed.extend(proposals::of_imbalance(value));
         }
-        if self.present == self.search.best {
-            self.search.mapped = Some(self.present);
-            proposed.extend(self.of_mapper(topology, sample));
-        }
+        proposed.extend(self.of_mapper(topology, sample));
         if self.options.model.is_some()
             && self.observer.is_some()
             && self.is_machine_known_to_model(&seen, findings)

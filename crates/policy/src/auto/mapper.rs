@@ -8,7 +8,7 @@ use super::policy::Auto;
 use super::proposals::Proposal;
 use super::trial::Place;
 use crate::sam::{Mapper, MapperOptions, Reason, TaskRates, Thresholds};
-use pinfold_core::{Finding, Pinning, ProposerCode, PuId, Sample, TaskId, TaskMove, Topology};
+use pinfold_core::{Pinning, ProposerCode, PuId, Sample, TaskId, TaskMove, Topology};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,19 +19,13 @@ const ONCE: MapperOptions = MapperOptions {
 };
 
 impl Auto {
-    /// Asks the mapper about the present placement, which is the best one, once.
-    pub(super) fn ask_mapper(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        if self.search.mapped.replace(self.present) == Some(self.present) {
-            return;
+    /// What the mapper says of the present window, once for a placement that is the best one.
+    pub(super) fn of_mapper(&mut self, topology: &Topology, sample: &Sample) -> Option<Proposal> {
+        let is_asked = self.search.mapped == Some(self.present);
+        if self.present != self.search.best || is_asked {
+            return None;
         }
-        if let Some(proposal) = self.of_mapper(topology, sample) {
-            let Proposal { place, by, gain, why } = proposal;
-            self.propose(place, by, gain, why, findings);
-        }
-    }
-
-    /// What the mapper says of the present window.
-    pub(super) fn of_mapper(&self, topology: &Topology, sample: &Sample) -> Option<Proposal> {
+        self.search.mapped = Some(self.present);
         let thresholds = self
             .options
             .thresholds
@@ -112,7 +106,8 @@ mod tests {
         }
     }
 
-    /// Threads on these PUs, each with so many transfers between packages and so many misses a cycle.
+    /// Threads on these PUs. A cycle of each has `inter` transfers between packages and `memory` misses of the last-level
+    /// cache.
     fn rates(pus: &[u32], inter: f64, memory: f64) -> Vec<TaskRates> {
         let allowed: Arc<PuSet> = Arc::new((0..8).map(PuId).collect());
         let of = |(thread, &pu)| TaskRates {

@@ -70,17 +70,16 @@ impl Auto {
         findings: &mut Vec<Finding>,
     ) {
         let has_pages = self.place().pages.is_some();
-        match (&applied.pages, &mut self.search.trial) {
-            (None, _) => {}
-            // They followed their threads.
-            (Some(moves), _) if !has_pages && !self.has_moved_pages => self.budget.spend(moves.lasted, 0.0),
-            (Some(moves), trial) => {
+        if let Some(moves) = &applied.pages {
+            // Otherwise they followed their threads.
+            let are_mapped = has_pages || self.has_moved_pages;
+            if are_mapped {
                 self.has_moved_pages = true;
                 self.moved_in = Some(moves.lasted);
-                match trial {
-                    Some(trial) => trial.moving += moves.lasted,
-                    None => self.budget.spend(moves.lasted, 0.0),
-                }
+            }
+            match &mut self.search.trial {
+                Some(trial) if are_mapped => trial.moving += moves.lasted,
+                _ => self.budget.spend(moves.lasted, 0.0),
             }
         }
         if !has_pages || self.present == self.search.best {

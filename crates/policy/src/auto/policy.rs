@@ -4,6 +4,7 @@ use super::budget::{Budget, Record};
 use super::change::ChangePoint;
 use super::options::{AutoOptions, KnownPlacement};
 use super::phases::Phases;
+use super::proposals::Proposal;
 use super::trial::{Candidate, Place, Trial};
 use super::turns::{Noise, Window};
 use crate::Policy;
@@ -325,8 +326,10 @@ impl Auto {
         {
             self.budget.save(measurement.over, gain.log.exp());
         }
-        if best == self.present && purpose != Purpose::Baseline && purpose != Purpose::Signature {
-            self.ask_mapper(topology, sample, findings);
+        if !matches!(purpose, Purpose::Baseline | Purpose::Signature)
+            && let Some(Proposal { place, by, gain, why }) = self.of_mapper(topology, sample)
+        {
+            self.propose(place, by, gain, why, findings);
         }
         match purpose {
             Purpose::Baseline => self.baseline(topology, sample, window, &measurement, findings),

@@ -27,11 +27,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Pinning::text(self.pinning.as_ref()))?;
-        match self.pages {
-            Some(pages) => write!(f, " with pages {pages}"),
-            None => Ok(()),
-        }
+        f.write_str(&Pinning::text_with_pages(self.pinning.as_ref(), self.pages))
     }
 }
 

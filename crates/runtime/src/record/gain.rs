@@ -51,6 +51,14 @@ impl Record {
         in_turns.or_else(|| self.search.gain_over_unpinned())
     }
 
+    /// The placement that the policy kept from the start: its only candidate. `None` for a policy that chose, or could not.
+    pub fn kept_from_start(&self) -> Option<&Candidate> {
+        match &self.search.candidates[..] {
+            [only] if only.pus.is_some() && self.program.ended_early.is_none() => Some(only),
+            _ => None,
+        }
+    }
+
     /// The gain of a candidate over the unpinned program by comparisons in turns, the last ones. `direct`: by one alone.
     /// Relative variances of independent factors add up.
     fn in_turns(&self, candidate: usize, direct: bool) -> Option<Gain> {
@@ -96,11 +104,7 @@ impl Candidate {
 /// Where threads and pages are: `0-7`, or `unpinned with pages interleave`.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Pinning::text(self.pus.as_ref()))?;
-        match self.pages {
-            Some(pages) => write!(f, " with pages {pages}"),
-            None => Ok(()),
-        }
+        f.write_str(&Pinning::text_with_pages(self.pus.as_ref(), self.pages))
     }
 }
 
