@@ -31,8 +31,14 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server, under pinfold if `prefix` says so, and waits until its socket is there.
-    fn start(root: &Path, prefix: &[&str], server: &[&str], database: &Path, socket: &Path) -> Result<Self> {
+    /// Starts a server, under pinfold if `prefix` says so, and waits until it is ready.
+    fn start(
+        root: &Path,
+        prefix: &[&str],
+        server: &[&str],
+        database: &Path,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<Self> {
         let words = [prefix, server].concat();
         let started = Command::new(words[0])
             .args(&words[1..])
@@ -44,7 +50,7 @@ impl Server {
             .spawn();
         let server = Self(started.with_context(|| format!("{} cannot be run", words[0]))?);
         let began = Instant::now();
-        while !socket.exists() {
+        while !is_ready() {
             ensure!(began.elapsed() < PATIENCE, "`{}` does not start", words.join(" "));
             sleep(Duration::from_millis(10));
         }
@@ -89,7 +95,7 @@ fn requests(root: &Path, prefix: &[&str]) -> Result<f64> {
         text(&socket)?,
     ];
     let database = folder.path().join("behaviour.db");
-    let _server = Server::start(root, prefix, &server, &database, &socket)?;
+    let _server = Server::start(root, prefix, &server, &database, || socket.exists())?;
     let socket = text(&socket)?;
     let client = [
         "redis-benchmark",
@@ -176,8 +182,13 @@ impl Cluster {
         let own = [text(&program)?, "-D", text(&data)?, "-k", text(self.folder.path())?];
         let server = [self.user, &own[..], &["-c", "listen_addresses=", "-c", "fsync=off"]].concat();
         let database = tempfile::tempdir()?;
-        let socket = self.folder.path().join(".s.PGSQL.5432");
-        Server::start(root, prefix, &server, &database.path().join("behaviour.db"), &socket)
+        // Its socket is there before it takes connections.
+        let is_ready = || {
+            let mut asked = Command::new(self.program("pg_isready"));
+            let answer = asked.arg("-q").arg("-h").arg(self.folder.path()).status();
+            answer.is_ok_and(|status| status.success())
+        };
+        Server::start(root, prefix, &server, &database.path().join("behaviour.db"), is_ready)
     }
 
     /// What `pgbench` prints.
