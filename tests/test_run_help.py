@@ -54,14 +54,34 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_help_has_every_option_and_fits_a_terminal(pinfold: Pinfold, flag: str) -> None:
-    run = pinfold.run(flag)
+def test_help_has_every_option_and_fits_a_terminal(pinfold: Pinfold) -> None:
+    run = pinfold.run("--help")
     assert run.status == 0
     assert run.err == ""
     described = set(re.findall(r"(?:^|, | {2,})(--?[a-zA-Z][a-z-]*)", run.out, re.MULTILINE))
     assert described >= set(OPTIONS)
     assert max(map(len, run.out.splitlines())) <= 100
+
+
+def test_the_short_help_has_the_usual_options_and_names_the_long_one(pinfold: Pinfold) -> None:
+    run = pinfold.run("-h")
+    assert run.status == 0
+    for option in ("--policy", "--pid", "--json", "--machine"):
+        assert option in run.out
+    assert "--warm-up" not in run.out
+    assert "`pinfold run --help` shows all options, and examples." in run.out
+
+
+@pytest.mark.parametrize(
+    ("words", "is_coloured"), [(["--color", "always"], True), (["--color=never"], False), ([], False)]
+)
+def test_help_and_errors_have_colours_where_they_are_asked_for(
+    pinfold: Pinfold, words: list[str], is_coloured: bool
+) -> None:
+    assert ("\x1b[" in pinfold.run("--help", *words).out) is is_coloured
+    wrong = pinfold.run("--no-such-option", *words)
+    assert ("\x1b[" in wrong.err) is is_coloured
+    assert "no-such-option" in wrong.err
 
 
 def test_help_has_the_exit_statuses(pinfold: Pinfold) -> None:

@@ -35,6 +35,12 @@ use std::time::Instant;
 /// with --machine, on a simulated one.
 #[derive(Args)]
 #[command(group = ArgGroup::new("mode").required(true))]
+#[command(after_long_help = "\
+Examples:
+  pinfold calibrate --model -o here.toml
+      a model of this machine, for `pinfold run --machine here.toml`
+  pinfold calibrate --thresholds -o thresholds.toml
+      what counts as a bottleneck here, for `pinfold daemon --thresholds thresholds.toml`")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]

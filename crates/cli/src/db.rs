@@ -12,6 +12,14 @@ use std::process::ExitCode;
 
 /// Show, forget or use what `pinfold run --policy hints` has learned about programs.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold db list
+      the programs that are known
+  pinfold db show 3
+      everything about one of them
+  pinfold db forget 3
+      make it new again")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

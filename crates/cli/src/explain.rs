@@ -17,6 +17,10 @@ use std::process::ExitCode;
 ///
 /// FILE is what `pinfold run --json FILE` or `pinfold learn train classify -o FILE` wrote.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold run --json run.json -- ./solver input.dat
+  pinfold explain run.json")]
 pub(crate) struct Arguments {
     /// The record of a run, or a placement model.
     #[arg(value_name = "FILE.json")]

@@ -15,6 +15,12 @@ use std::process::ExitCode;
 /// List the machines that can be simulated, or print all numbers of one with their sources and what was published of its
 /// latencies and bandwidths.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold machines
+      all of them
+  pinfold machines e5-4650x4 --measure
+      the latencies and bandwidths that one has, beside the published ones")]
 pub(crate) struct Arguments {
     /// A model's name, or a file of your own (FILE.toml).
     #[arg(value_name = "NAME|FILE.toml")]

@@ -14,6 +14,7 @@ mod db;
 mod embedded;
 mod events;
 mod explain;
+mod help;
 mod journals;
 mod learn;
 mod machine;
@@ -39,8 +40,10 @@ mod trace;
 
 use anyhow::Result;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use pinfold_linux::launch::LaunchError;
+use ratatui::crossterm::style::force_color_output;
+use std::env;
 use std::process::ExitCode;
 
 /// Places the threads and the memory of running programs on multi-socket, multi-cache machines: observes the
@@ -56,6 +59,11 @@ use std::process::ExitCode;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Use colours in help, errors and `pinfold top`: auto means on a terminal, and not if the variable `NO_COLOR` is set.
+    #[arg(long, global = true, value_enum, default_value_t, hide_possible_values = true, help_heading = help::EVERYWHERE,
+          value_name = "auto|always|never")]
+    color: ColorChoice,
 }
 
 #[derive(Subcommand)]
@@ -121,10 +129,15 @@ fn status(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(launch.and_then(|status| u8::try_from(status).ok()).unwrap_or(FAILURE))
 }
 
+/// The whole command line.
+fn definition(color: ColorChoice) -> clap::Command {
+    options_take_negative_numbers(help::in_two_forms(Cli::command(), "pinfold").color(color))
+}
+
 fn run() -> Result<ExitCode> {
-    let parsed = options_take_negative_numbers(Cli::command()).try_get_matches();
-    let command = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli.command,
+    let parsed = definition(help::color(env::args_os())).try_get_matches();
+    let (command, color) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => (cli.command, cli.color),
         // clap would show the command as `pinfold-topo`.
         Err(answer) if answer.kind() == ErrorKind::DisplayVersion => {
             console::print(&Cli::command().render_version())?;
@@ -132,6 +145,9 @@ fn run() -> Result<ExitCode> {
         }
         Err(answer) => return Ok(ExitCode::from(u8::try_from(console::print_parsed(&answer)?)?)),
     };
+    if color != ColorChoice::Auto {
+        force_color_output(color == ColorChoice::Always);
+    }
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
@@ -152,8 +168,8 @@ fn run() -> Result<ExitCode> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Pairs(arguments) => pairs::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments, &Cli::command()),
-        Command::Man(arguments) => man::run(&arguments, Cli::command()),
+        Command::Completions(arguments) => completions::run(&arguments, &definition(color)),
+        Command::Man(arguments) => man::run(&arguments, definition(color)),
         Command::ReadTopology(described) => machine::describe(&described),
     }
 }

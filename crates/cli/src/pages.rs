@@ -25,6 +25,14 @@ use std::process::ExitCode;
 /// first, or taken from a recording (--profile); pages of which none is seen stay where they are. Ctrl-C ends the
 /// moving and not the process. The exit status is 0 even if some pages had to stay; how many and why is printed.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold pages 4711
+      on which NUMA nodes the pages of process 4711 are
+  pinfold pages --interleave all 4711
+      move them to all nodes in turn
+  pinfold pages --page-map locality 4711
+      move each to the node whose threads access it most")]
 pub(crate) struct Arguments {
     /// The process ID.
     #[arg(value_name = "PID", allow_negative_numbers = true, value_parser = number::within(1i32, i32::MAX))]
@@ -33,10 +41,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     mapping: crate::page_mapping::Arguments,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "How pages are moved")]
     migration: crate::page_mapping::Migration,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "How accesses are sampled")]
     sampling: crate::sampling::Arguments,
 
     /// Also move pages to which the program has given a memory policy.

@@ -21,6 +21,14 @@ use std::process::ExitCode;
 /// A line has the CPU list by rank, a tab, and how many threads run in each last-level-cache domain, with `|` between
 /// packages; with --leeway another tab, and the affinity hints. Threads get a PU each.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold placements --threads 4
+      all pinnings of four threads that differ on this machine
+  pinfold placements --machine e5-4650x4 --threads 32 --count
+      how many there are for 32 threads on a machine of four packages
+  pinfold placements --machine e5-4650x4 --threads 8 --hint SLP
+      the one that is called distributed")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,

@@ -30,6 +30,14 @@ use std::time::{Duration, Instant};
 /// The exit status is the program's, or 0 with --stop. If the program forks, the first process is recorded; if it calls exec, what came
 /// before is.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold record -o solver.pft -- ./solver input.dat
+      the whole program
+  pinfold record -o step.pft --region solve_step -- ./solver input.dat
+      one parallel region of it
+  pinfold record -o part.pft --from 2G --for 500M --stop -- ./solver input.dat
+      500 million instructions after the first two thousand million")]
 pub(crate) struct Arguments {
     /// The recording.
     #[arg(short, long, value_name = "FILE")]

@@ -16,8 +16,9 @@ use std::process::ExitCode;
 /// The page has the machine with threads and memory on it over time, the rate with the decisions, the counters, and
 /// the reasons in words. It needs no network.
 #[derive(Args)]
-#[command(after_help = "Example:
-  pinfold run --json run.json -- ./solver
+#[command(after_long_help = "\
+Examples:
+  pinfold run --json run.json -- ./solver input.dat
   pinfold report run.json -o run.html")]
 pub(crate) struct Arguments {
     /// What `pinfold run --json FILE` wrote, or `pinfold daemon --log FILE --log-format json`.

@@ -15,6 +15,12 @@ use std::process::ExitCode;
 /// another container is left alone too; how to roll it back is printed. The exit status is 1 if something could not be
 /// rolled back, or was left to another container.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold reset --dry-run
+      what a killed pinfold has left, and the calls that would roll it back
+  pinfold reset
+      roll it back")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     journals: journals::Arguments,

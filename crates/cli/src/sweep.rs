@@ -51,7 +51,17 @@ use std::time::Instant;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_long_help = "\
+Examples:
+  pinfold sweep --machine e5-4650x4 --space hints -o hints.parquet solver.pft
+      a recording in the placements of the eight affinity hints
+  pinfold sweep --machine e5-4650x4 --space placement --threads 32 -o placement.parquet -- ./solver input.dat
+      a program with 32 threads, which is recorded first
+  pinfold sweep --machine e5-4650x4 --space numa --shard 1/8 -o part1.parquet solver.pft
+      one of eight parts, such as one job of a cluster
+  pinfold sweep merge -o numa.parquet part1.parquet part2.parquet part3.parquet
+      join parts"
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
@@ -72,7 +82,7 @@ struct Arguments {
     #[arg(long, value_name = "MACHINE", required = true, value_delimiter = ',')]
     machine: Vec<String>,
 
-    #[arg(long, value_name = "SPACE", required = true, help = space_help())]
+    #[arg(long, value_name = "SPACE", required = true, help = space_names(), long_help = space_help())]
     space: Vec<String>,
 
     /// The data set; with --shard, the file of the shard.
@@ -128,10 +138,18 @@ struct Arguments {
     command: Vec<OsString>,
 }
 
+fn space_names() -> String {
+    let names: Vec<&str> = spaces::described().map(|(name, _)| name).collect();
+    format!("The configurations: {}, or a FILE.toml", names.join(", "))
+}
+
 fn space_help() -> String {
+    let lines: Vec<String> = spaces::described()
+        .map(|(name, about)| format!("- {name}: {about}"))
+        .collect();
     format!(
-        "The configurations: {}, or a FILE.toml (docs/formats.md). Repeat for more",
-        spaces::described()
+        "The configurations: one of these, or a FILE.toml (docs/formats.md). Repeat for more.\n{}",
+        lines.join("\n")
     )
 }
 

@@ -9,6 +9,12 @@ use std::process::ExitCode;
 
 /// Show the machine as pinfold sees it.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold topo
+      this machine
+  pinfold topo --machine xml:machine.xml
+      the machine on which `lstopo machine.xml` was run")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,

@@ -20,34 +20,35 @@ use std::time::Duration;
 /// The exit status is 0 after a complete comparison, 128+n after signal n, 127 when the program was not found, 126 when it
 /// could not be executed, 125 when a run failed. What was measured until then is reported in any case.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) machine: crate::machine::Arguments,
 
-    /// The policies, as `pinfold run --policy` takes them, with commas between several. A policy with options of its own is a
-    /// text with spaces, such as "autopin --search racing". Repeat for more [default: all policies that decide something and
-    /// work here without further files].
+    /// The policies, with commas between several [default: all that work here].
+    ///
+    /// They are as `pinfold run --policy` takes them. A policy with options of its own is a text with spaces, such as
+    /// "autopin --search racing". Repeat for more. The default is all policies that decide something and need no further files.
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: Vec<String>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Runs")]
     extent: Rounds,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Runs")]
     pub(super) surroundings: Surroundings,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Results")]
     pub(super) exports: Exports,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Simulated machines")]
     pub(super) simulated: Simulated,
 
     #[command(flatten)]
     pub(super) passed: Passed,
 
     /// The program and its arguments. It is run directly, without a shell.
-    #[arg(last = true, value_name = "CMD", required_unless_present = "recording")]
+    #[arg(last = true, help_heading = None::<&str>, value_name = "CMD", required_unless_present = "recording")]
     pub(super) command: Vec<OsString>,
 }
 
@@ -69,7 +70,7 @@ Examples:
 #[group(skip)]
 struct Rounds {
     /// Run each variant N times.
-    #[arg(short, long, value_name = "N", value_parser = number::parse_positive, conflicts_with_all = ["min_runs", "max_runs"])]
+    #[arg(short, long, help_heading = None::<&str>, value_name = "N", value_parser = number::parse_positive, conflicts_with_all = ["min_runs", "max_runs"])]
     runs: Option<usize>,
 
     /// Run each variant at least N times. Short programs are run more often, until all runs together have taken 3 s
@@ -111,7 +112,7 @@ pub(super) struct Surroundings {
     pub(super) ignore_failure: bool,
 
     /// Print the result and errors only, and no progress.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = None::<&str>)]
     pub(super) quiet: bool,
 }
 
@@ -146,8 +147,10 @@ impl FromStr for Output {
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Exports {
-    /// Write the result with all times to this file, as JSON (docs/formats.md). Programs that read hyperfine's JSON can read it.
-    #[arg(long = "export-json", value_name = "FILE")]
+    /// Write the result with all times to this file, as JSON.
+    ///
+    /// Programs that read hyperfine's JSON can read it. docs/formats.md has its form.
+    #[arg(long = "export-json", help_heading = None::<&str>, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 
     /// Write the result to this file, as CSV; times are in seconds.
@@ -164,7 +167,7 @@ pub(super) struct Exports {
 #[group(skip)]
 pub(super) struct Simulated {
     /// On a simulated machine: the recording to run, instead of a program.
-    #[arg(value_name = "FILE.pft", conflicts_with = "command")]
+    #[arg(help_heading = None::<&str>, value_name = "FILE.pft", conflicts_with = "command")]
     pub(super) recording: Option<PathBuf>,
 
     /// On a simulated machine: repeat what was recorded N times in each run [default: as --simulated-time says].

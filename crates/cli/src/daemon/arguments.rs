@@ -12,6 +12,14 @@ use std::path::{Path, PathBuf};
 /// Without a list all tasks are watched; with lists, the tasks that any of them names. When the daemon ends, all tasks may
 /// run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold daemon --dry-run
+      what would be moved on this machine
+  pinfold daemon --user root --cgroup /system.slice/postgresql.service
+      the tasks of a user, and of a service
+  pinfold daemon --metric sharing
+      on a machine without hardware counters: threads of a process are assumed to share data")]
 pub(crate) struct Arguments {
     /// The configuration [default: /etc/pinfold/daemon.toml, if it is there].
     #[arg(long, value_name = "FILE")]
@@ -21,33 +29,36 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) check_config: bool,
 
-    #[command(flatten)]
-    tasks: Tasks,
-
     /// Read tasks and decide moves this often [default: 100ms].
     #[arg(short, long, value_name = "TIME")]
     interval: Option<Time>,
 
-    /// How pinfold finds the threads that share data: counters, sharing (the threads of a process are assumed to share; no
+    /// How pinfold finds the threads that share data [default: counters].
+    ///
+    /// It is one of: counters, sharing (the threads of a process are assumed to share; no
     /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
-    /// as memory_bandwidth=page-faults [default: counters].
+    /// as memory_bandwidth=page-faults.
     #[arg(long, value_name = "METRIC")]
     metric: Option<MetricName>,
-
-    #[command(flatten)]
-    rates: Thresholds,
 
     /// Decide and log, and move nothing.
     #[arg(long)]
     dry_run: bool,
 
-    #[command(flatten)]
+    // A heading holds for what follows.
+    #[command(flatten, next_help_heading = "Which tasks are watched")]
+    tasks: Tasks,
+
+    #[command(flatten, next_help_heading = "Thresholds")]
+    rates: Thresholds,
+
+    #[command(flatten, next_help_heading = "Log")]
     log: Log,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Where the daemon answers")]
     export: Export,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Files")]
     pub(super) journals: crate::journals::Arguments,
 }
 

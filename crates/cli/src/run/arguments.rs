@@ -12,6 +12,7 @@ use std::time::Duration;
 /// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
 /// when it could not be executed, 125 when pinfold itself failed. With --pid it is 0 unless pinfold itself failed.
 #[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) machine: crate::machine::Arguments,
@@ -29,37 +30,54 @@ pub(crate) struct Arguments {
     pub(super) times: Timing,
 
     #[command(flatten)]
-    pub(super) limits: Limits,
-
-    #[command(flatten)]
-    pub(super) pages: pages::Arguments,
-
-    #[command(flatten)]
-    pub(super) changes: Changes,
-
-    #[command(flatten)]
     pub(super) reports: Reports,
 
-    #[command(flatten)]
+    // A heading holds for what follows.
+    #[command(flatten, next_help_heading = "Which threads and CPUs")]
+    pub(super) limits: Limits,
+
+    #[command(flatten, next_help_heading = "Pages")]
+    pub(super) pages: pages::Arguments,
+
+    #[command(flatten, next_help_heading = "Changes of the program")]
+    pub(super) changes: Changes,
+
+    #[command(flatten, next_help_heading = "Files")]
     pub(super) journals: crate::journals::Arguments,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Files")]
     pub(super) behaviour: crate::behaviour::Arguments,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Simulated machines")]
     pub(super) simulated: simulated::Arguments,
 
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recordings", "pid"], value_name = "CMD")]
+    #[arg(last = true, help_heading = None::<&str>, required_unless_present_any = ["list_events", "machine", "recordings", "pid"], value_name = "CMD")]
     pub(super) command: Vec<OsString>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  pinfold run -- ./solver input.dat
+      measure the program as it is, try better placements while it runs, keep what is faster, and remember it
+  pinfold run --json run.json -- ./solver input.dat
+      the same, with a record for `pinfold explain run.json` and `pinfold report run.json -o run.html`
+  pinfold run -p 4711 --for 10m
+      a program that runs already, for ten minutes
+  pinfold run --policy scatter --interleave all -- ./solver input.dat
+      threads on all NUMA nodes in turn and pages on all of them, without a search
+  pinfold run --policy autopin --metric uprobe:solve_step -t 5s -- ./solver input.dat
+      the search of autopin, which compares calls of a function in a second
+  pinfold run --machine e5-4650x4 -- ./solver input.dat
+      on a simulated machine of four packages: the program is recorded here first";
 
 /// A program that runs already.
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Running {
-    /// Attach to this running process, with its threads and descendants, instead of starting a program. At the end of
-    /// the process, at Ctrl-C or SIGTERM to pinfold, or after --for, its masks are as they were, and it runs on. What
+    /// Attach to this running process, instead of starting a program.
+    ///
+    /// Its threads and descendants are placed, too. At the end of the process, at Ctrl-C or SIGTERM to pinfold, or after --for, its masks are as they were, and it runs on. What
     /// only a program has that pinfold starts (agent, heartbeats, parallel regions, a memory policy) is not there;
     /// --initialise is 0 by default.
     #[arg(
@@ -75,9 +93,13 @@ pub(super) struct Running {
     pub(super) pid: Option<i32>,
 
     /// With --pid: let the process go after this time.
-    #[arg(long = "for", value_parser = duration::parse_probe, value_name = "TIME")]
+    #[arg(long = "for", help_heading = TIMES, value_parser = duration::parse_probe, value_name = "TIME")]
     pub(super) lasts: Option<Duration>,
 }
+
+/// The headings of options that stand in several structures.
+const TIMES: &str = "Times";
+const COMPARED: &str = "What is compared";
 
 /// What pinnings are compared by, and which.
 #[derive(Args)]
@@ -90,21 +112,21 @@ pub(super) struct Search {
     /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
     /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand
     /// for SAM's activities, such as memory_bandwidth=page-faults, with commas between several.
-    #[arg(long, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
+    #[arg(long, help_heading = COMPARED, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
     pub(super) metric: String,
 
     /// Compare pinnings by this event, a libpfm4 name; more of them are counted beside the first.
-    #[arg(short, long, value_name = "EVENT")]
+    #[arg(short, long, help_heading = COMPARED, value_name = "EVENT")]
     pub(super) event: Vec<String>,
 
     /// List the events that can be counted, as `pinfold events` does.
-    #[arg(short = 'L')]
+    #[arg(short = 'L', help_heading = COMPARED)]
     pub(super) list_events: bool,
 
     /// A candidate: the CPU of each rank in turn, such as 0,1,6,7; with --threads also packed, distributed, close,
     /// spread, compact, scatter or an affinity hint such as SLP. Repeat for more; the variable SCHEDULE of autopin is
     /// understood too. Without either, candidates come from the topology.
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, help_heading = COMPARED, value_name = "LIST")]
     pub(super) schedule: Vec<String>,
 }
 
@@ -112,20 +134,23 @@ pub(super) struct Search {
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Timing {
-    /// Measure each candidate for this long; after the choice measure the rate once in this time.
+    /// Measure each candidate for this long; auto finds the time itself.
+    ///
+    /// After the choice the rate is measured once in this time. With --policy auto it is the longest time for a candidate, 5 s
+    /// where it is not given.
     #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     pub(super) probe: Duration,
 
     /// Let threads and caches settle for this long after each re-pinning [default: half of --probe].
-    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    #[arg(short, long, help_heading = TIMES, value_parser = duration::parse, value_name = "TIME")]
     pub(super) warm_up: Option<Duration>,
 
     /// Let the program initialise for this long before the first measurement [default: as --warm-up].
-    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    #[arg(short, long, help_heading = TIMES, value_parser = duration::parse, value_name = "TIME")]
     pub(super) initialise: Option<Duration>,
 
     /// Read the metric this often; with --policy sam, look at threads and move them this often.
-    #[arg(long, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
+    #[arg(long, help_heading = TIMES, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
     pub(super) interval: Duration,
 }
 
@@ -165,7 +190,7 @@ pub(super) struct Changes {
     pub(super) keep_pinned: bool,
 
     /// Print the calls that would be made for the first candidate, and run nothing.
-    #[arg(long)]
+    #[arg(long, help_heading = None::<&str>)]
     pub(super) dry_run: bool,
 }
 
@@ -173,21 +198,24 @@ pub(super) struct Changes {
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Reports {
-    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` explains it as text.
+    /// Write a record of the run to this file, for `pinfold explain`.
+    ///
+    /// Its form is JSON (docs/formats.md). `pinfold report` draws it.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 
     /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the end while
     /// the program draws on the whole terminal.
-    #[arg(long, value_name = "FILE", conflicts_with = "quiet")]
+    #[arg(long, help_heading = "Files", value_name = "FILE", conflicts_with = "quiet")]
     pub(super) log: Option<PathBuf>,
 
     /// Print nothing but errors.
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
-    /// After the choice, also print a line with the rate once in each --probe; without this, only the summary at the
-    /// end has their mean.
+    /// After the choice, also print a line with the rate once in each --probe.
+    ///
+    /// Without this, only the summary at the end has their mean.
     #[arg(short, long)]
     pub(super) verbose: bool,
 }

@@ -25,9 +25,11 @@ use std::time::Duration;
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Arguments {
-    /// On a simulated machine: the recording to run, instead of a program. Several run side by side, each as a
-    /// program of its own that repeats its recording; name one N times to run it N times at once.
-    #[arg(value_name = "FILE.pft", conflicts_with = "command")]
+    /// On a simulated machine: the recording to run, instead of a program.
+    ///
+    /// Several run side by side, each as a program of its own that repeats its recording; name one N times to run it N times
+    /// at once.
+    #[arg(help_heading = None::<&str>, value_name = "FILE.pft", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
 
     /// On a simulated machine: run what precedes the damage of recordings that are damaged or cut off.
@@ -63,7 +65,7 @@ pub(super) struct Arguments {
     /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
     /// L2 adjacent, L2 streamer; on a real machine as root, with the kernel's module msr [default: as they are, and 0000 on a
     /// simulated machine].
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, help_heading = "Changes of the program", value_name = "BITS")]
     pub(super) prefetch: Option<Prefetchers>,
 }
 

@@ -23,6 +23,12 @@ use std::time::{Duration, Instant};
 ///
 /// Keys: q quits, p pauses, s changes the order, up and down or k and j scroll.
 #[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pinfold top
+      until you press q
+  pinfold top --once
+      one frame, for a script")]
 pub(crate) struct Arguments {
     /// Show one frame as text and end.
     #[arg(long, conflicts_with = "batch")]

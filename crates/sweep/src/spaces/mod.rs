@@ -108,10 +108,9 @@ impl Spaces {
     }
 }
 
-/// The named spaces in words, for a help text.
-pub fn described() -> String {
-    let spaces = SPACES.iter().map(|space| format!("`{}` ({})", space.name, space.about));
-    spaces.collect::<Vec<_>>().join(", ")
+/// The named spaces, each with what it has, for a help text.
+pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SPACES.iter().map(|space| (space.name, space.about))
 }
 
 /// Names with a lower similarity are not suggested.

@@ -397,7 +397,8 @@ impl clap::Args for Arguments {
             .value_name("POLICY")
             .default_value(POLICIES[0].name())
             .value_parser(PolicyParser)
-            .help(help());
+            .help(format!("Who decides where threads run; `{LIST}` lists them"))
+            .long_help(help());
         let command = POLICIES
             .iter()
             .fold(command.arg(policy), |command, entry| entry.flags(command));
