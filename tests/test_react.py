@@ -70,6 +70,14 @@ def test_what_cannot_work_is_refused_with_the_remedy(
     assert expected in run.err
 
 
+def test_a_model_is_explained_in_words(binary: Path) -> None:
+    shipped = ROOT / "models" / "react-e5-4650x4.json"
+    explained = subprocess.run([binary, "explain", shipped], capture_output=True, text=True, check=True).stdout
+    assert "A model of parallel regions for e5-4650x4" in explained
+    assert "A region is profiled with:" in explained
+    assert "It forecasts:\n  if " in explained
+
+
 def test_a_model_for_a_larger_machine_is_refused(pinfold: Pinfold, tmp_path: Path) -> None:
     large = configuration(4096, 64, "locality")
     run = pinfold.run("--policy", "react", "--react-model", model_of(tmp_path, large, large), "--", "true")
@@ -100,7 +108,7 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     file.write_text(json.dumps(run.json))
     explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=True).stdout
     assert "the time of all regions fell" in explained
-    learned = ("--policy", "react", "--react-model", ROOT / "models/react-e5-4650x4.json", "--machine", "e5-4650x4")
-    run = pinfold.record(*learned, "--repeat", "5", recording)
+    run = pinfold.record("--policy", "react", "--machine", "e5-4650x4", "--repeat", "5", recording)
     assert run.status == 0, run.err
+    assert "models/react-e5-4650x4.json, which pinfold ships" in run.err
     assert "learned for e5-4650x4 from 31 programs" in run.err

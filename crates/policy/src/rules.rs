@@ -65,6 +65,24 @@ pub struct Trained {
     pub learner: String,
 }
 
+impl fmt::Display for Trained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = match self.simulated {
+            Some(true) => "simulated",
+            Some(false) => "measured",
+            None => "of an unknown origin",
+        };
+        write!(
+            f,
+            "{} rows of {} programs on {}, which are {origin} (learner: {})",
+            self.rows,
+            self.programs.len(),
+            self.machines.join(", "),
+            self.learner
+        )
+    }
+}
+
 /// If all conditions hold, the outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {

@@ -4,6 +4,7 @@
 //! take the same way through a tree.
 
 use serde::Deserialize;
+use std::fmt::Write as _;
 
 /// A node. A leaf is one value in a list. A split is a feature, a threshold, the node for values up to the threshold, and
 /// the node for others.
@@ -17,6 +18,15 @@ pub(crate) enum Node<L> {
 /// A tree that can be followed from the root to a leaf.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tree<L>(Vec<Node<L>>);
+
+/// A threshold as text. Small ones keep their first digits.
+fn shown(threshold: f64) -> String {
+    if threshold != 0.0 && threshold.abs() < 0.001 {
+        format!("{threshold:.3e}")
+    } else {
+        format!("{threshold:.5}")
+    }
+}
 
 /// Why a tree cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +68,35 @@ impl<L: Copy> Tree<L> {
     /// The nodes, the root first.
     pub(crate) fn nodes(&self) -> &[Node<L>] {
         &self.0
+    }
+
+    /// The tree as indented text, a line for each condition and each leaf. Each line begins with a newline.
+    pub(crate) fn written(&self, feature: &dyn Fn(usize) -> String, leaf: &dyn Fn(L) -> String) -> String {
+        let mut text = String::new();
+        self.write_below(0, 1, feature, leaf, &mut text);
+        text
+    }
+
+    fn write_below(
+        &self,
+        place: usize,
+        depth: usize,
+        feature: &dyn Fn(usize) -> String,
+        leaf: &dyn Fn(L) -> String,
+        text: &mut String,
+    ) {
+        let indent = "  ".repeat(depth);
+        match self.0[place] {
+            Node::Leaf([value]) => {
+                let _ = write!(text, "\n{indent}{}", leaf(value));
+            }
+            Node::Split(split, threshold, low, high) => {
+                let _ = write!(text, "\n{indent}if {} <= {}:", feature(split), shown(threshold));
+                self.write_below(low, depth + 1, feature, leaf, text);
+                let _ = write!(text, "\n{indent}else:");
+                self.write_below(high, depth + 1, feature, leaf, text);
+            }
+        }
     }
 
     /// The leaf to which the values of features lead. The first value that is an error ends the way.

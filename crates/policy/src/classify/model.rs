@@ -151,7 +151,7 @@ impl Prediction {
 impl PlacementModel {
     /// What it was learned from, as a part of a sentence.
     pub fn learned_from(&self) -> String {
-        super::words::learned_from(&self.trained)
+        self.trained.to_string()
     }
 
     /// The names of the features that it needs.

@@ -2,9 +2,8 @@
 
 use super::features::{FEATURES, OF_MACHINE};
 use super::model::{Ensemble, ModelFeature, PlacementModel};
-use crate::rules::Trained;
 use crate::tree::{Node, Tree};
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// A sum of more trees than this is not written out: nobody can follow it.
 const FEW_TREES: usize = 3;
@@ -12,7 +11,7 @@ const FEW_TREES: usize = 3;
 /// A text of several lines.
 impl fmt::Display for PlacementModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "A placement model, learned from {}.", learned_from(&self.trained))?;
+        writeln!(f, "A placement model, learned from {}.", self.trained)?;
         writeln!(
             f,
             "It forecasts how long a program takes in each placement strategy, over its time in compact with first_touch."
@@ -49,22 +48,6 @@ impl fmt::Display for PlacementModel {
     }
 }
 
-/// What a model was learned from: the learner, the programs and the machines.
-pub(super) fn learned_from(trained: &Trained) -> String {
-    let origin = match trained.simulated {
-        Some(true) => "simulated",
-        Some(false) => "measured",
-        None => "of an unknown origin",
-    };
-    format!(
-        "{} rows of {} programs on {}, which are {origin} (learner: {})",
-        trained.rows,
-        trained.programs.len(),
-        trained.machines.join(", "),
-        trained.learner
-    )
-}
-
 fn described(feature: &ModelFeature) -> String {
     match feature {
         ModelFeature::Scatter => "scatter: 1 if neighbouring threads are on different nodes, else 0".to_owned(),
@@ -98,7 +81,7 @@ impl PlacementModel {
             format!("{log:+.3} ({:.2} times the time)", log.exp())
         };
         for tree in trees {
-            self.branch(tree, 0, 1, &leaf, &mut text);
+            text += &tree.written(&|feature| self.name(feature), &leaf);
         }
         text
     }
@@ -110,29 +93,16 @@ impl PlacementModel {
             format!("to {:.0} %", 100.0 * share)
         };
         for tree in &self.sensitivity.trees {
-            self.branch(tree, 0, 1, &leaf, &mut text);
+            text += &tree.written(&|feature| self.name(feature), &leaf);
         }
         text
     }
 
-    /// Writes the part of a tree below a node, and its leaves by `leaf`.
-    fn branch(&self, tree: &Tree<f64>, place: usize, depth: usize, leaf: &dyn Fn(f64) -> String, text: &mut String) {
-        let indent = "  ".repeat(depth);
-        match tree.nodes()[place] {
-            Node::Leaf([value]) => {
-                let _ = write!(text, "\n{indent}{}", leaf(value));
-            }
-            Node::Split(feature, threshold, low, high) => {
-                let name = match &self.features[feature] {
-                    ModelFeature::Observed { name, .. } => name,
-                    ModelFeature::Scatter => "scatter",
-                    ModelFeature::Interleave => "interleave",
-                };
-                let _ = write!(text, "\n{indent}if {name} <= {threshold:.5}:");
-                self.branch(tree, low, depth + 1, leaf, text);
-                let _ = write!(text, "\n{indent}else:");
-                self.branch(tree, high, depth + 1, leaf, text);
-            }
+    fn name(&self, feature: usize) -> String {
+        match &self.features[feature] {
+            ModelFeature::Observed { name, .. } => name.clone(),
+            ModelFeature::Scatter => "scatter".to_owned(),
+            ModelFeature::Interleave => "interleave".to_owned(),
         }
     }
 }

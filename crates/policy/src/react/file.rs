@@ -1,7 +1,7 @@
 //! Reads the models of `react` from JSON (docs/formats.md).
 
 use super::counters;
-use super::model::{ModelConfiguration, ModelFeature, ReactModel};
+use super::model::{ModelConfiguration, ModelFeature, ReactModel, Score};
 use crate::rules::Trained;
 use crate::tree::{Damage, Node, Tree};
 use pinfold_core::{LIKWID, NodeId, PageMapping, Prefetchers, ThreadMap};
@@ -47,7 +47,7 @@ pub enum ReactModelError {
     /// A configuration is impossible.
     #[error("configuration {number} of `{of}` {what}; train it again")]
     Configuration {
-        /// `profiles` or `outputs`.
+        /// `baseline`, `profiles` or `outputs`.
         of: &'static str,
         /// Its number, from 1.
         number: usize,
@@ -83,29 +83,11 @@ struct File {
     _counted_on: String,
     trained: Trained,
     score: Score,
-    #[serde(rename = "baseline")]
-    _baseline: FileConfiguration,
+    baseline: FileConfiguration,
     profiles: Vec<FileConfiguration>,
     features: Vec<FileFeature>,
     outputs: Vec<FileConfiguration>,
     tree: Vec<Node<usize>>,
-}
-
-/// How good the model is expected to be: shares of the possible gain.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Score {
-    nested: f64,
-    #[serde(rename = "low")]
-    _low: f64,
-    #[serde(rename = "high")]
-    _high: f64,
-    #[serde(rename = "control")]
-    _control: f64,
-    #[serde(rename = "inside")]
-    _inside: f64,
-    #[serde(rename = "seeds")]
-    _seeds: u64,
 }
 
 #[derive(Deserialize)]
@@ -124,10 +106,8 @@ struct FileConfiguration {
 struct FileFeature {
     profile: usize,
     counter: String,
-    #[serde(rename = "least")]
-    _least: f64,
-    #[serde(rename = "greatest")]
-    _greatest: f64,
+    least: f64,
+    greatest: f64,
 }
 
 impl FromStr for ReactModel {
@@ -154,7 +134,8 @@ impl FromStr for ReactModel {
             features,
             configurations: outputs,
             trained: file.trained,
-            nested: file.score.nested,
+            baseline: configuration("baseline", 0, &file.baseline)?,
+            score: file.score,
         })
     }
 }
@@ -170,40 +151,47 @@ fn feature(one: FileFeature, profiles: usize) -> Result<ModelFeature, ReactModel
         Some(counter) => Ok(ModelFeature {
             counter,
             profile: one.profile,
+            least: one.least,
+            greatest: one.greatest,
         }),
         None => Err(ReactModelError::UnknownCounter(one.counter)),
     }
 }
 
 fn configurations(of: &'static str, all: &[FileConfiguration]) -> Result<Vec<ModelConfiguration>, ReactModelError> {
-    let wrong = |place: usize, what: String| ReactModelError::Configuration {
+    let read = |(place, one)| configuration(of, place, one);
+    all.iter().enumerate().map(read).collect()
+}
+
+fn configuration(
+    of: &'static str,
+    place: usize,
+    one: &FileConfiguration,
+) -> Result<ModelConfiguration, ReactModelError> {
+    let wrong = |what: String| ReactModelError::Configuration {
         of,
         number: place + 1,
         what,
     };
-    let read = |(place, one): (usize, &FileConfiguration)| {
-        if one.nodes == 0 || one.nodes > one.threads {
-            let what = format!(
-                "has {} threads on {} nodes, which is not possible",
-                one.threads, one.nodes
-            );
-            return Err(wrong(place, what));
-        }
-        Ok(ModelConfiguration {
-            threads: one.threads,
-            nodes: one.nodes,
-            thread_map: one.thread_map.unwrap_or(ThreadMap::Compact),
-            page_map: page_map(&one.page_map).ok_or_else(|| {
-                let what = format!(
-                    "has the page map `{}`; there are local, remote, locality, balance, interleave and single",
-                    one.page_map
-                );
-                wrong(place, what)
-            })?,
-            prefetch: one.prefetch,
-        })
+    if one.nodes == 0 || one.nodes > one.threads {
+        return Err(wrong(format!(
+            "has {} threads on {} nodes, which is not possible",
+            one.threads, one.nodes
+        )));
+    }
+    let unknown = || {
+        wrong(format!(
+            "has the page map `{}`; there are local, remote, locality, balance, interleave and single",
+            one.page_map
+        ))
     };
-    all.iter().enumerate().map(read).collect()
+    Ok(ModelConfiguration {
+        threads: one.threads,
+        nodes: one.nodes,
+        thread_map: one.thread_map.unwrap_or(ThreadMap::Compact),
+        page_map: page_map(&one.page_map).ok_or_else(unknown)?,
+        prefetch: one.prefetch,
+    })
 }
 
 /// The paper's six page mappings.
@@ -225,7 +213,7 @@ fn tree(nodes: Vec<Node<usize>>, features: usize, outputs: usize) -> Result<Tree
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::model::Profile;
     use super::*;
     use pinfold_core::{CacheCounts, RegionCounts};
@@ -236,7 +224,7 @@ mod tests {
     }
 
     /// Power in the second profile decides, and where it is high, the miss ratio in the first one.
-    fn document() -> Value {
+    pub(in super::super) fn document() -> Value {
         json!({
             "react_model": 1,
             "machine": "e5-4650x4",

@@ -3,7 +3,7 @@
 //! 2020, section 6).
 //!
 //! `file` reads models, which the Python package learns; `model` forecasts a configuration; `counters` are those
-//! that a model may look at; `policy` is the online method, `plan` what it requests of a machine, and `timing` how
+//! that a model may look at; `words` tells a model; `policy` is the online method, `plan` what it requests of a machine, and `timing` how
 //! it times regions.
 
 mod counters;
@@ -12,7 +12,8 @@ mod model;
 mod plan;
 mod policy;
 mod timing;
+mod words;
 
 pub use file::ReactModelError;
-pub use model::{ModelConfiguration, ModelFeature, ReactModel, UnsuitableMachine};
+pub use model::{ModelConfiguration, ModelFeature, ReactModel, Score, UnsuitableMachine};
 pub use policy::{React, ReactOptions};

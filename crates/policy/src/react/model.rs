@@ -72,12 +72,34 @@ impl fmt::Display for ModelConfiguration {
 }
 
 /// A counter on one of the profiled configurations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelFeature {
     /// Its position in `LIKWID`.
     pub counter: usize,
     /// The position of the profiled configuration.
     pub profile: usize,
+    /// Its least value in the training data.
+    pub least: f64,
+    /// Its greatest value there.
+    pub greatest: f64,
+}
+
+/// How good a model is expected to be: shares of the possible gain, as logarithms.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Score {
+    /// For programs that had no part in any choice.
+    pub nested: f64,
+    /// The lower end of its 95 % interval over programs.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The same with shuffled labels.
+    pub control: f64,
+    /// The paper's own score: the best pair of counters on the folds that choose it.
+    pub inside: f64,
+    /// How often programs were divided into folds.
+    pub seeds: u64,
 }
 
 /// What was counted of a region under one configuration.
@@ -115,8 +137,10 @@ pub struct ReactModel {
     pub configurations: Vec<ModelConfiguration>,
     /// From what it was learned.
     pub trained: Trained,
-    /// The share of the possible gain that such models reach for programs that they have not seen.
-    pub nested: f64,
+    /// What the possible gain is over.
+    pub baseline: ModelConfiguration,
+    /// How good it is expected to be.
+    pub score: Score,
 }
 
 impl ReactModel {
@@ -142,7 +166,7 @@ impl ReactModel {
     pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Result<(usize, String), &'static str> {
         let mut told: Vec<String> = vec![];
         let configuration = self.tree.leaf::<&'static str>(|feature| {
-            let ModelFeature { counter, profile } = self.features[feature];
+            let ModelFeature { counter, profile, .. } = self.features[feature];
             let name = LIKWID[counter].name;
             let of = profiles[profile].as_ref();
             let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));

@@ -14,12 +14,15 @@ use std::time::Duration;
 
 pub(super) struct React;
 
+/// The models that are part of pinfold, by simulated machine.
+const SHIPPED: [(&str, &str); 1] = [("e5-4650x4", include_str!("../../../../../models/react-e5-4650x4.json"))];
+
 #[derive(Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy react")]
 struct Flags {
     /// The model that forecasts the configuration of each parallel region, as `pinfold learn train react` writes it for a
-    /// machine.
+    /// machine [default: for a simulated machine the model that pinfold ships, if it has one].
     #[arg(long, value_name = "FILE.json")]
     react_model: Option<PathBuf>,
 }
@@ -49,19 +52,13 @@ impl PolicyEntry for React {
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
-        let Some(file) = flags.react_model else {
-            bail!(
-                "--policy react needs a model of the regions on this machine: train one with `pinfold learn train react`, and \
-                 give it with --react-model FILE.json"
-            );
-        };
-        let model = model(&file)?;
         if matches!(request.place, Where::Scripted(_)) {
             bail!(
                 "a scripted machine has no parallel regions for --policy react; name a model (`pinfold machines` lists them), or \
                  another policy"
             );
         }
+        let (name, model) = model(flags.react_model.as_deref(), request.place)?;
         let stays = [
             (request.arguments.changes.outlive, "--outlive"),
             (request.arguments.changes.keep_pinned, "--keep-pinned"),
@@ -82,11 +79,10 @@ impl PolicyEntry for React {
         if let Some((option, does)) = given.into_iter().find_map(|(option, does)| Some((option?, does))) {
             bail!("--policy react {does} itself, so {option} cannot be kept; leave it out");
         }
-        let name = file.display().to_string();
         Ok(Prepared::new(move |setting| {
             model
                 .check(setting.topology)
-                .with_context(|| format!("cannot use the model `{name}`"))?;
+                .with_context(|| format!("cannot use the model {name}"))?;
             let common = setting.common.clone();
             let policy = pinfold_policy::react::React::new(ReactOptions {
                 times: common.times,
@@ -96,11 +92,11 @@ impl PolicyEntry for React {
             });
             Ok(Built {
                 notes: vec![format!(
-                    "Regions get their configurations from the model `{name}`, learned for {} from {} programs. Such models \
+                    "Regions get their configurations from the model {name}, learned for {} from {} programs. Such models \
                      reach {:.0} % of the possible gain (as a logarithm) for programs that they have not seen.",
                     model.machine,
                     model.trained.programs.len(),
-                    100.0 * model.nested
+                    100.0 * model.score.nested
                 )],
                 listener: Box::new(Regions),
                 needs_regions: true,
@@ -110,10 +106,27 @@ impl PolicyEntry for React {
     }
 }
 
-fn model(file: &Path) -> Result<ReactModel> {
-    let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the model `{name}`"))?;
-    text.parse().with_context(|| format!("cannot use the model `{name}`"))
+/// The requested model, or that which pinfold ships for this machine, with its name.
+fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactModel)> {
+    let shipped = || SHIPPED.iter().find(|(machine, _)| place.simulated() == Some(machine));
+    let (name, text) = match (requested, shipped()) {
+        (Some(file), _) => {
+            let name = format!("`{}`", file.display());
+            let text = fs::read_to_string(file).with_context(|| format!("cannot read the model {name}"))?;
+            (name, text)
+        }
+        (None, Some((machine, text))) => (
+            format!("models/react-{machine}.json, which pinfold ships"),
+            (*text).to_owned(),
+        ),
+        (None, None) => bail!(
+            "--policy react needs a model of the regions on this machine: train one with `pinfold learn train react`, and give it \
+             with --react-model FILE.json (pinfold ships models for the simulated {})",
+            SHIPPED.map(|(machine, _)| machine).join(" and ")
+        ),
+    };
+    let model = text.parse().with_context(|| format!("cannot use the model {name}"))?;
+    Ok((name, model))
 }
 
 /// Reports what each region got.
