@@ -41,6 +41,9 @@ CPUS = PACKAGES * CORES
 NODES = {0: 512, 1: 512, 2: 512, 3: 512, 4: 256}
 """MiB of each node."""
 
+DEVICES = {1: "e1000", 2: "secondary-vga"}
+"""The devices of nodes, each on a PCI bus of its node."""
+
 #: The distances of nodes: a square, and node 4 behind node 3.
 DISTANCES = {
     (0, 1): 21,
@@ -216,6 +219,10 @@ class Guest:
         command += ["-chardev", f"file,id=console,path={FOLDER / 'console.log'}", "-serial", "chardev:console"]
         command += ["-chardev", f"socket,id=port,fd={port}", "-device", "virtio-serial-pci"]
         command += ["-device", "virtserialport,chardev=port,nr=1"]
+        # The bus of the port belongs to no node.
+        for node, device in DEVICES.items():
+            command += ["-device", f"pxb,id=bus{node},bus=pci.0,bus_nr={32 * (node + 1)},numa_node={node}"]
+            command += ["-device", f"{device},bus=bus{node},addr=1"]
         # Pages stay where the tests put them, unless a test turns balancing on.
         options = "console=ttyS0 panic=-1 mitigations=off nokaslr tsc=reliable numa_balancing=disable"
         return [*command, "-kernel", str(kernel), "-initrd", str(image), "-append", options]

@@ -3,10 +3,11 @@
 use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::Topology;
-use pinfold_linux::topology::{self, EXAMPLE, Source};
+use pinfold_core::{Device, Topology};
+use pinfold_linux::topology::{self, EXAMPLE, ReadError, Source};
 use pinfold_sim::Script;
 use pinfold_sim::model::{self, Model};
+use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,23 +74,21 @@ impl Selected {
 
     /// The machine's topology. A scripted machine's is named in its script.
     pub(crate) fn topology(&self) -> Result<Topology> {
-        let source = match self {
-            Self::Here => &Source::Live,
-            Self::Described(source) => source,
-            Self::Scripted(file) => return scripted_topology(file),
-            Self::Builtin(_) | Self::ModelFile(_) => return Ok(self.model()?.topology()),
-        };
-        let (kind, operand) = match source {
-            Source::Live => return Ok(topology::read(source)?),
-            Source::Xml(file) => ("xml", file.as_os_str()),
-            Source::FsRoot(directory) => ("fsroot", directory.as_os_str()),
-            Source::Synthetic(description) => ("synthetic", OsStr::new(description)),
-        };
-        let mut reader = Command::new("/proc/self/exe");
-        Ok(topology::read_by(
-            reader.arg(READER).args([kind, "--"]).arg(operand),
-            source,
-        )?)
+        match self {
+            Self::Here => Ok(topology::read(&Source::Live)?),
+            Self::Described(source) => described(source, &[], topology::read),
+            Self::Scripted(file) => scripted_topology(file),
+            Self::Builtin(_) | Self::ModelFile(_) => Ok(self.model()?.topology()),
+        }
+    }
+
+    /// The machine's devices, by PCI address. Models and scripts have none.
+    pub(crate) fn devices(&self) -> Result<Vec<Device>> {
+        match self {
+            Self::Here => Ok(topology::devices(&Source::Live)?),
+            Self::Described(source) => described(source, &["--devices"], topology::devices),
+            Self::Scripted(_) | Self::Builtin(_) | Self::ModelFile(_) => Ok(vec![]),
+        }
     }
 
     /// The model of a machine that can be simulated.
@@ -109,9 +108,29 @@ impl Selected {
 /// The name of the subcommand that reads a description in a process of its own.
 pub(crate) const READER: &str = "read-topology";
 
+/// What a reader in a process of its own reads of a description; `read` where it is this machine.
+fn described<T: DeserializeOwned>(
+    source: &Source,
+    options: &[&str],
+    read: fn(&Source) -> Result<T, ReadError>,
+) -> Result<T> {
+    let (kind, operand) = match source {
+        Source::Live => return Ok(read(source)?),
+        Source::Xml(file) => ("xml", file.as_os_str()),
+        Source::FsRoot(directory) => ("fsroot", directory.as_os_str()),
+        Source::Synthetic(description) => ("synthetic", OsStr::new(description)),
+    };
+    let mut reader = Command::new("/proc/self/exe");
+    let reader = reader.arg(READER).args(options).args([kind, "--"]).arg(operand);
+    Ok(topology::read_by(reader, source)?)
+}
+
 /// Reads the description of a machine for another pinfold, and writes the answer for it.
 #[derive(Args)]
 pub(crate) struct Described {
+    /// Read its devices instead of its topology.
+    #[arg(long)]
+    devices: bool,
     /// What it is: xml, fsroot or synthetic.
     kind: String,
     /// The file, the directory or the text.
@@ -125,7 +144,12 @@ pub(crate) fn describe(described: &Described) -> Result<ExitCode> {
         "fsroot" => Source::FsRoot(described.operand.clone().into()),
         _ => Source::Synthetic(described.operand.to_string_lossy().into_owned()),
     };
-    console::print(&topology::answer(&source)?)?;
+    let answer = if described.devices {
+        topology::answer(topology::devices(&source))
+    } else {
+        topology::answer(topology::read(&source))
+    };
+    console::print(&answer?)?;
     Ok(ExitCode::SUCCESS)
 }
 

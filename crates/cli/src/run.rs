@@ -9,6 +9,7 @@ pub(crate) mod checked;
 mod dry_run;
 pub(crate) mod duration;
 mod lines;
+mod near;
 pub(crate) mod number;
 mod pages;
 mod place;

@@ -25,11 +25,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let topology = arguments.machine.topology()?;
+    let machine = arguments.machine.selected()?;
+    let topology = machine.topology()?;
+    let devices = machine.devices()?;
     let text = if arguments.json {
-        format!("{:#}\n", json::of(&topology))
+        format!("{:#}\n", json::of(&topology, &devices))
     } else {
-        pinfold_view::topology::page(&topology)
+        pinfold_view::topology::page(&topology, &devices)
     };
     console::print(&text)?;
     Ok(ExitCode::SUCCESS)

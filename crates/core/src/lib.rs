@@ -7,6 +7,7 @@ mod code;
 mod configuration;
 mod content_hash;
 mod decision;
+mod device;
 pub mod digits;
 pub mod hint;
 mod host;
@@ -37,6 +38,7 @@ pub use code::{
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed, RegionChoice, StrategyForecast};
+pub use device::{Device, DeviceKind, DeviceName, NoDeviceName, NoPciAddress, PciAddress};
 pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use likwid::{LIKWID, LikwidCounter};

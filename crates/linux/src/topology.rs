@@ -7,19 +7,23 @@
 //! 3. The allowed objects are those of hwloc's view of the cpuset, and on the machine at hand also those of the calling
 //!    thread's affinity mask: `taskset`, cgroups and a batch system's binding are respected, never widened.
 //!
+//! I/O devices are read apart (`devices`), where a command asks for them: hwloc may add groups to the tree for them.
+//!
 //! hwloc trusts its input, so a separate process reads a description from another source (`read_by`).
 //!
-//! Known limits, which are hwloc's defaults: instruction caches, I/O devices and offline CPUs are not read, nor are the
-//! NUMA nodes of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are
+//! Known limits, which are hwloc's defaults: instruction caches and offline CPUs are not read, nor are the NUMA nodes
+//! of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are
 //! skipped: a node behind one is attached to the object above the cache. A node without CPUs counts as local to the PUs
 //! of the nearest node if the distances have one, and else to none. If all nodes of a machine have a memory size of
 //! zero, the source has no sizes (XML made from CPUID dumps), and the memory of the nodes is unknown, not zero.
 
+mod devices;
 mod environment;
 mod isolated;
 mod name;
 mod xml;
 
+pub use devices::devices;
 pub use isolated::{answer, read_by};
 
 use crate::affinity::CpuMask;
@@ -208,6 +212,17 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
 
 /// Lets hwloc load the source.
 fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
+    loader(source)?.build().map_err(|error| match source {
+        Source::Xml(path) => ReadError::NotXml {
+            path: path.clone(),
+            why: "hwloc finds no topology in it".to_owned(),
+        },
+        _ => hwloc(source, &error),
+    })
+}
+
+/// What lets hwloc load the source, with what is not allowed in it.
+fn loader(source: &Source) -> Result<Loader, ReadError> {
     let loader = Loader::new();
     let (loader, flags) = match source {
         // hwloc's x86 component would move this thread to each CPU in turn; the kernel reports what pinfold needs.
@@ -235,16 +250,9 @@ fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
             (loader, BuildFlags::empty())
         }
     };
-    let loader = loader
+    loader
         .with_flags(flags | BuildFlags::INCLUDE_DISALLOWED)
-        .map_err(|error| hwloc(source, &error))?;
-    loader.build().map_err(|error| match source {
-        Source::Xml(path) => ReadError::NotXml {
-            path: path.clone(),
-            why: "hwloc finds no topology in it".to_owned(),
-        },
-        _ => hwloc(source, &error),
-    })
+        .map_err(|error| hwloc(source, &error))
 }
 
 /// Whether a directory holds a copy of a machine's `/sys`.

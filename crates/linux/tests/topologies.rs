@@ -3,8 +3,8 @@
 //! The expectations of the captured machines were taken from `lstopo` of hwloc 2.9 on the same files, with
 //! `HWLOC_COMPONENTS=linux,stop` for the copies of `/sys`, so that the machine at hand does not mix in.
 
-use pinfold_core::{NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology};
-use pinfold_linux::topology::{EXAMPLE, ReadError, Source, read};
+use pinfold_core::{Device, DeviceKind, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology};
+use pinfold_linux::topology::{EXAMPLE, ReadError, Source, devices, read};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -322,6 +322,40 @@ fn every_copied_machine_is_read_as_lstopo_reads_it() {
         assert_as_expected(&topology, expected);
         assert_consistent(&topology);
     }
+}
+
+#[test]
+fn the_gpus_of_a_copied_machine_are_near_the_node_of_their_bus() {
+    let Some(folder) = captures() else { return };
+    let temporary = temporary_folder();
+    let archive = folder.join("sysfs/nvidiagpunumanodes.tar.bz2");
+    let Some(root) = unpack(&archive, temporary.path()) else {
+        return;
+    };
+    let devices = devices(&Source::FsRoot(root)).unwrap();
+    let near = |device: &Device| {
+        let address = device.pci.map(|address| address.to_string());
+        (address, device.kind, device.pus.as_ref().map(PuSet::to_string))
+    };
+    let gpu = |address: &str, pus: &str| (Some(address.to_owned()), DeviceKind::Gpu, Some(pus.to_owned()));
+    assert_eq!(
+        devices.iter().map(near).collect::<Vec<_>>(),
+        [
+            gpu("0004:05:00.0", "0-15"),
+            gpu("0004:06:00.0", "0-15"),
+            gpu("0006:00:00.0", "0-15"),
+            gpu("0007:00:00.0", "88-103"),
+            gpu("0035:04:00.0", "88-103"),
+            gpu("0035:05:00.0", "88-103"),
+        ]
+    );
+    // The copy does not name the vendors.
+    assert!(devices.iter().all(|device| device.vendor.is_none()));
+}
+
+#[test]
+fn a_synthetic_machine_has_no_devices() {
+    assert_eq!(devices(&Source::Synthetic("package:2 pu:2".to_owned())).unwrap(), []);
 }
 
 #[test]

@@ -11,15 +11,18 @@
 //! So every last-level-cache domain and every NUMA node is shown with its own PUs, and smaller objects only where they
 //! differ from their neighbours.
 
-use pinfold_core::{CacheType, Distances, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text, summary};
+use pinfold_core::memory::nodes_of_pus;
+use pinfold_core::{
+    CacheType, Device, DeviceName, Distances, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text, summary,
+};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// Lines are limited to this number of columns where they can be broken.
 const WIDTH: usize = 100;
 
-/// The summary, the tree, and the kinds of cores and the distances where there are any.
-pub fn page(topology: &Topology) -> String {
+/// The summary, the tree, and the kinds of cores, the distances and the devices where there are any.
+pub fn page(topology: &Topology, devices: &[Device]) -> String {
     let mut text = format!("{}\n\n{}", summary(topology), tree(topology));
     if !topology.core_kinds().is_empty() {
         text.push_str("\nKinds of cores, the most power-efficient first:\n");
@@ -30,6 +33,10 @@ pub fn page(topology: &Topology) -> String {
     {
         text.push_str("\nRelative latency from node (rows) to node (columns):\n");
         text.push_str(&matrix(distances));
+    }
+    if !devices.is_empty() {
+        text.push_str("\nDevices, as `pinfold run --near` takes them, and the NUMA node that is near:\n");
+        text.push_str(&of_devices(topology, devices));
     }
     let all_pus = &topology.object(topology.root()).pus;
     text.push_str("\nThe numbers after a colon are PUs");
@@ -49,6 +56,26 @@ fn core_kinds(topology: &Topology) -> String {
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         let _ = writeln!(text, "  {}: {}", info.join(", "), list(&kind.pus));
+    }
+    text
+}
+
+fn of_devices(topology: &Topology, devices: &[Device]) -> String {
+    let mut text = String::new();
+    for device in devices {
+        let near = match &device.pus {
+            None => "not known".to_owned(),
+            Some(pus) => {
+                let nodes = nodes_of_pus(topology, pus.iter());
+                let nodes: Vec<String> = nodes.iter().map(|node| node.to_string()).collect();
+                format!("node {}: {}", nodes.join(", "), list(pus))
+            }
+        };
+        let names: Vec<String> = DeviceName::of(device, devices)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let _ = writeln!(text, "  {:<8} {near:<16} {}", device.kind, names.join(", "));
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use super::{duration, number, pages, policies, simulated};
 use clap::Args;
+use pinfold_core::DeviceName;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +69,8 @@ Examples:
       threads on all NUMA nodes in turn and pages on all of them, without a search
   pinfold run --policy autopin --metric uprobe:solve_step -t 5s -- ./solver input.dat
       the search of autopin, which compares calls of a function in a second
+  pinfold run --near cuda:0 -- ./solver input.dat
+      on the CPUs and in the memory near the first GPU
   pinfold run --machine e5-4650x4 -- ./solver input.dat
       on a simulated machine of four packages: the program is recorded here first";
 
@@ -87,7 +90,7 @@ pub(super) struct Running {
         value_name = "PID",
         conflicts_with_all = [
             "command", "recordings", "machine", "overrides", "outlive", "keep_pinned", "membind", "interleave",
-            "weighted_interleave", "preferred", "localalloc", "numa_balancing"
+            "weighted_interleave", "preferred", "localalloc", "numa_balancing", "near"
         ]
     )]
     pub(super) pid: Option<i32>,
@@ -165,6 +168,14 @@ pub(super) struct Limits {
     /// Use only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST")]
     pub(super) physcpubind: Option<String>,
+
+    /// Use only the CPUs near this device, and its memory.
+    ///
+    /// It is one of: cuda:N and rocm:N (the Nth GPU of NVIDIA and of AMD, in the order of PCI addresses, from 0), net:NAME
+    /// (netdev:NAME as for numactl), block:NAME, pci:ADDRESS. `pinfold topo` shows them. Pages are preferred on the node near it,
+    /// unless another option places them. Repeat it for the CPUs near any of several devices.
+    #[arg(long, help_heading = None::<&str>, value_name = "DEVICE")]
+    pub(super) near: Vec<DeviceName>,
 
     /// Use only the CPUs of these NUMA nodes.
     #[arg(long, value_name = "LIST")]

@@ -3,7 +3,7 @@
 
 use super::place::Where;
 use super::policies::{Build, Built, Common, Program, Setting};
-use super::{Arguments, binding, pages, schedule};
+use super::{Arguments, binding, near, pages, schedule};
 use crate::embedded;
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology, sources};
@@ -57,9 +57,16 @@ impl Plan {
         place: &Where<'_>,
         process: Option<&RunningProcess>,
     ) -> Result<Self> {
-        let topology = restricted(topology, arguments)?;
-        let pages = arguments.pages.mapping.mapping(&topology)?;
+        let mut topology = restricted(topology, arguments)?;
+        let mut pages = arguments.pages.mapping.mapping(&topology)?;
         let mut notes = vec![];
+        if !arguments.limits.near.is_empty() {
+            let devices = arguments.machine.selected()?.devices()?;
+            let near = near::near(topology, &devices, &arguments.limits.near)?;
+            topology = near.topology;
+            pages = pages.or(near.pages);
+            notes.push(near.note);
+        }
         let mut policy = arguments.policies.chosen()?;
         if process.is_some() && policy.needs_agent() {
             bail!(

@@ -1,10 +1,11 @@
 //! A topology as JSON; docs/formats.md describes the keys. Every key is always there; what is not known is `null`.
 
-use pinfold_core::{NodeId, ObjectId, Topology, summary};
+use pinfold_core::memory::nodes_of_pus;
+use pinfold_core::{Device, DeviceName, NodeId, ObjectId, Topology, summary};
 use serde_json::{Map, Value, json};
 
 /// The whole topology.
-pub(super) fn of(topology: &Topology) -> Value {
+pub(super) fn of(topology: &Topology, devices: &[Device]) -> Value {
     let nodes: Vec<Value> = topology
         .nodes()
         .iter()
@@ -38,6 +39,24 @@ pub(super) fn of(topology: &Topology) -> Value {
         "nodes": nodes,
         "distances": topology.distances(),
         "core_kinds": core_kinds,
+        "devices": devices.iter().map(|one| device(topology, one, devices)).collect::<Vec<Value>>(),
+    })
+}
+
+/// A device, with the NUMA nodes of the PUs that are near it.
+fn device(topology: &Topology, device: &Device, devices: &[Device]) -> Value {
+    let nodes: Option<Vec<NodeId>> = device
+        .pus
+        .as_ref()
+        .map(|pus| nodes_of_pus(topology, pus.iter()).iter().collect());
+    json!({
+        "kind": device.kind,
+        "near": DeviceName::of(device, devices).iter().map(ToString::to_string).collect::<Vec<String>>(),
+        "pci": device.pci,
+        "vendor": device.vendor,
+        "names": device.names,
+        "pus": device.pus,
+        "nodes": nodes,
     })
 }
 

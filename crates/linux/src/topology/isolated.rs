@@ -2,15 +2,16 @@
 //! that reads it.
 //!
 //! 1. The reader is started by the caller's command, with limits on memory and processor time. It ends with pinfold.
-//! 2. It reads the description by `read`, and writes the result to its standard output with `answer`.
+//! 2. It reads the description by `read` or `devices`, and writes the result to its standard output with `answer`.
 //! 3. pinfold waits for the answer for a limited time, and builds the topology again from the parts in it.
 
-use super::{ReadError, Source, read};
+use super::{ReadError, Source};
 use crate::child::dies_with_us;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, setrlimit};
-use pinfold_core::Topology;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -25,18 +26,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The answer for the largest machine of today has some 100 KB.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// A reader's output: the topology, or why there is none, as JSON.
-pub fn answer(source: &Source) -> serde_json::Result<String> {
+/// A reader's output: what was read, or why it could not be, as JSON.
+pub fn answer<T: Serialize>(read: Result<T, ReadError>) -> serde_json::Result<String> {
     let why = |error: &ReadError| {
         let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
         causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
     };
-    serde_json::to_string(&read(source).map_err(|error| why(&error)))
+    serde_json::to_string(&read.map_err(|error| why(&error)))
 }
 
-/// Reads a topology by a command that writes the `answer`. Call it from the process's first thread: the kernel ends the
+/// Reads a topology, or devices, by a command that writes the `answer`. Call it from the process's first thread: the kernel ends the
 /// reader when the thread that started it ends.
-pub fn read_by(reader: &mut Command, source: &Source) -> Result<Topology, ReadError> {
+pub fn read_by<T: DeserializeOwned>(reader: &mut Command, source: &Source) -> Result<T, ReadError> {
     let failed = |cause: io::Error| ReadError::Reader {
         what: source.to_string(),
         source: cause,
@@ -59,8 +60,8 @@ pub fn read_by(reader: &mut Command, source: &Source) -> Result<Topology, ReadEr
             "takes longer than {LONGEST_WAIT:?}, or more than {mebibytes} MiB"
         )));
     }
-    match serde_json::from_slice::<Result<Topology, String>>(&text) {
-        Ok(Ok(topology)) => Ok(topology),
+    match serde_json::from_slice::<Result<T, String>>(&text) {
+        Ok(Ok(read)) => Ok(read),
         Ok(Err(why)) => Err(ReadError::Refused(why)),
         Err(_) if !status.success() => Err(ended(how(status))),
         Err(error) => Err(ended(format!("made a machine that cannot be: {error}"))),
@@ -127,7 +128,9 @@ fn how(status: ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::read;
     use super::*;
+    use pinfold_core::Topology;
 
     fn read_by_shell(script: &str) -> Result<Topology, ReadError> {
         read_by(
@@ -139,16 +142,16 @@ mod tests {
     #[test]
     fn what_a_reader_answers_is_the_topology() {
         let source = Source::Synthetic("package:2 pu:2".to_owned());
-        let text = answer(&source).unwrap();
-        let topology = read_by(Command::new("echo").arg(text), &source).unwrap();
+        let text = answer(read(&source)).unwrap();
+        let topology: Topology = read_by(Command::new("echo").arg(text), &source).unwrap();
         assert_eq!(topology, read(&source).unwrap());
     }
 
     #[test]
     fn what_a_reader_refuses_is_refused_in_its_words() {
         let source = Source::Xml("/nowhere/machine.xml".into());
-        let text = answer(&source).unwrap();
-        let error = read_by(Command::new("echo").arg(text), &source)
+        let text = answer(read(&source)).unwrap();
+        let error = read_by::<Topology>(Command::new("echo").arg(text), &source)
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("cannot read `/nowhere/machine.xml`: "), "{error}");
