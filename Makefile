@@ -43,10 +43,11 @@ test-kills: build ## children of pinned tasks and kills at scale: 500 children, 
 test-cluster: build ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
 	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
 
-check: setup ## formats, lints and types
+check: setup ## formats, lints, types and the documentation of the crates
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
