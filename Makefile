@@ -81,6 +81,9 @@ bench: build ## the promised costs, as ratios; also in target/bench.json
 dist: build ## what people install, in target/dist: tarball, Debian package, wheel, bill of materials, checksums
 	scripts/dist
 
+site: build ## the documentation as a site, in target/site
+	$(PYTHON) scripts/site
+
 evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation
 
@@ -102,4 +105,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-rust test-python test-guest test-kills check build bench dist evaluation evaluation-quick fuzz applications setup clean help
+.PHONY: demo test test-rust test-python test-guest test-kills check build bench dist site evaluation evaluation-quick fuzz applications setup clean help
