@@ -59,8 +59,12 @@ build: setup $(static) ## the binary target/release/pinfold, which contains agen
 	install target/$(host)/release/pinfold target/release/pinfold
 	$(MAKE) -C agent
 	$(MAKE) -C workloads
+	$(if $(wildcard /usr/include/slurm/spank.h),$(MAKE) -C slurm)
 	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \
 		-o python/pinfold/_heartbeat$$($(PYTHON) -c '$(module_suffix)') python/pinfold/_heartbeat.c
+
+slurm: ## the plugin for Slurm, target/slurm/pinfold_spank.so; `make build` builds it where libslurm-dev is installed
+	$(MAKE) -C slurm
 
 target/static/libudev.a: crates/linux/static/udev.c
 	mkdir -p $(@D)
@@ -105,4 +109,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-rust test-python test-guest test-kills check build bench dist site evaluation evaluation-quick fuzz applications setup clean help
+.PHONY: demo test test-rust test-python test-guest test-kills check build bench dist site evaluation evaluation-quick fuzz applications setup slurm clean help

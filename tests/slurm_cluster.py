@@ -1,4 +1,7 @@
-"""A Slurm of one node, on loopback addresses and free ports, in a temporary folder, for tests.
+"""A Slurm on loopback addresses and free ports, in a temporary folder, for tests.
+
+Each of its nodes is a daemon on this machine that says it has so many CPUs. Where there is one node, it has the name of
+the host. Several are n0, n1 and so on.
 
 Its daemons are processes of the test, without systemd. They trust each other (`auth/none`), so there is no key. Ending
 it ends the processes that it started, by their ids.
@@ -44,30 +47,34 @@ def free_ports(number: int) -> list[int]:
 class Slurm:
     """The cluster."""
 
-    def __init__(self, folder: Path, cpus: int) -> None:
-        """Write its configuration."""
+    def __init__(self, folder: Path, cpus: int, nodes: int = 1, lines: str = "") -> None:
+        """Write its configuration, with these further lines."""
         self.folder = folder
         for name in ("state", "spool", "run"):
             (folder / name).mkdir(parents=True)
         host = socket.gethostname().split(".")[0]
-        controller, node = free_ports(2)
+        controller, *ports = free_ports(1 + nodes)
+        self.nodes = [host] if nodes == 1 else [f"n{number}" for number in range(nodes)]
+        each = "\n".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN"
+            for name, port in zip(self.nodes, ports, strict=True)
+        )
         self.configuration = folder / "slurm.conf"
         self.configuration.write_text(
             f"""ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller}
-SlurmdPort={node}
 AuthType=auth/none
 CredType=cred/none
 AuthInfo=cred_expire=5
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/run/slurmctld.pid
-SlurmdPidFile={folder}/run/slurmd.pid
+SlurmdPidFile={folder}/run/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -78,8 +85,9 @@ SchedulerType=sched/backfill
 ReturnToService=2
 KillWait=5
 SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
-PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
+{each}
+PartitionName=test Nodes={",".join(self.nodes)} Default=YES MaxTime=INFINITE State=UP
+{lines}
 """
         )
         self.variables = {"SLURM_CONF": str(self.configuration), "PATH": search_path()}
@@ -87,8 +95,10 @@ PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
     def start(self) -> str | None:
         """Start it; return why it does not work, or None."""
-        for command in (("slurmctld", "-D"), ("slurmd", "-D")):
-            with (self.folder / f"{command[0]}.out").open("wb") as output:
+        for name in self.nodes:
+            (self.folder / "spool" / name).mkdir()
+        for command in (("slurmctld", "-D"), *(("slurmd", "-D", "-N", name) for name in self.nodes)):
+            with (self.folder / f"{command[0]}.{command[-1]}.out").open("wb") as output:
                 self._daemons.append(
                     subprocess.Popen(command, env=os.environ | self.variables, stdout=output, stderr=subprocess.STDOUT)
                 )
@@ -97,10 +107,11 @@ PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
             for daemon in self._daemons:
                 if daemon.poll() is not None:
                     return f"a daemon ended: {self.logs()}"
-            if "idle" in self.ask("sinfo", "--noheader", "--format", "%T"):
+            states = self.ask("sinfo", "--noheader", "--Node", "--format", "%T").split()
+            if states == ["idle"] * len(self.nodes):
                 return None
             time.sleep(0.2)
-        return f"the node is not ready within {PATIENCE} s: {self.logs()}"
+        return f"the nodes are not ready within {PATIENCE} s: {self.logs()}"
 
     def ask(self, *command: str) -> str:
         """Return the output of one of Slurm's programs."""

@@ -449,6 +449,7 @@ fn reading() -> Result<f64> {
     let requests: Vec<Request> = events.iter().map(|&name| Request::Event(name.to_owned())).collect();
     let mut machine = LinuxMachine::launch(Launch {
         command: vec!["sleep".into(), "60".into()],
+        waiting: None,
         environment: vec![],
         removed_environment: vec![],
         topology: topology::read(&Source::Live)?,

@@ -41,7 +41,7 @@ mod trace;
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use pinfold_linux::launch::LaunchError;
+use pinfold_linux::launch::{LaunchError, WaitingChild};
 use ratatui::crossterm::style::force_color_output;
 use std::env;
 use std::process::ExitCode;
@@ -98,11 +98,31 @@ enum Command {
 /// unlikely to end with it.
 const FAILURE: u8 = 125;
 
+/// What follows from an error where another process has prepared the program.
+const ALONE: &str = "the program runs without pinfold";
+
 fn main() -> ExitCode {
-    run().unwrap_or_else(|error| {
-        console::say(console::whole(&error));
-        status(&error)
-    })
+    let waiting = WaitingChild::from_environment();
+    let result = run(waiting.as_ref());
+    let left = waiting.filter(WaitingChild::is_left);
+    let code = match result {
+        // The parser of the command line has printed what is wrong.
+        Ok(_) if left.is_some() => {
+            console::say(ALONE);
+            ExitCode::from(FAILURE)
+        }
+        Ok(code) => code,
+        Err(error) => {
+            let alone = left.as_ref().map(|_| format!("; {ALONE}")).unwrap_or_default();
+            console::say(console::whole(&error) + &alone);
+            status(&error)
+        }
+    };
+    // Whatever has kept pinfold from the program, the program runs.
+    match left.map(WaitingChild::run_alone) {
+        Some(Ok(status)) => ExitCode::from(u8::try_from(status & 0xff).unwrap_or(FAILURE)),
+        _ => code,
+    }
 }
 
 /// Takes a negative number after an option as the value of the option, so that the option's own error explains it. clap would
@@ -134,7 +154,7 @@ fn definition(color: ColorChoice) -> clap::Command {
     options_take_negative_numbers(help::in_two_forms(Cli::command(), "pinfold").color(color))
 }
 
-fn run() -> Result<ExitCode> {
+fn run(waiting: Option<&WaitingChild>) -> Result<ExitCode> {
     let parsed = definition(help::color(env::args_os())).try_get_matches();
     let (command, color) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => (cli.command, cli.color),
@@ -149,7 +169,7 @@ fn run() -> Result<ExitCode> {
         force_color_output(color == ColorChoice::Always);
     }
     match command {
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments, waiting),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),

@@ -28,7 +28,7 @@ pub(crate) use arguments::Arguments;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::RunningProcess;
+use pinfold_linux::launch::{RunningProcess, WaitingChild};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::output::Output;
 use pinfold_linux::own;
@@ -42,7 +42,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+/// `waiting` executes the program, where another process has forked it.
+pub(crate) fn run(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<ExitCode> {
     if arguments.search.list_events {
         return crate::events::run(&crate::events::Arguments::default());
     }
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     match arguments.machine.selected()? {
-        Selected::Here => run_here(arguments),
+        Selected::Here => run_here(arguments, waiting),
         Selected::Scripted(file) => run_scripted(arguments, &file),
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => simulated::run(arguments, selected.model()?),
         Selected::Described(source) => bail!(
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
-fn run_here(arguments: &Arguments) -> Result<ExitCode> {
+fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<ExitCode> {
     simulated::refuse(arguments, &Where::Here)?;
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, &Where::Here)?;
@@ -76,7 +77,7 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
         console::print(&dry_run::calls(&plan, pinning, policy))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let launch = plan.launch(arguments, &built)?;
+    let launch = plan.launch(arguments, &built, waiting)?;
     plan.notes.extend(arguments.journals.left_behind());
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::launch(launch)?;
@@ -237,7 +238,7 @@ fn drive_about<M: Machine>(
     if let Some(json) = outputs.json {
         let record = record.finish();
         let own = own::processor_time().ok().filter(|_| !record.simulated);
-        json.write_json(&RunDocument {
+        let written = json.write_json(&RunDocument {
             version: Some(RunDocument::VERSION),
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             command: about.command.clone(),
@@ -248,7 +249,12 @@ fn drive_about<M: Machine>(
             own_cpu_time: own.map(|time| time.as_secs_f64()),
             simulation,
             record,
-        })?;
+        });
+        match written {
+            // A job does not fail for its record.
+            Err(error) if arguments.reports.account_as.is_some() => console::say(console::whole(&error.into())),
+            written => written?,
+        }
     }
     Ok(match (about.attached, outcome?) {
         (None, Some(exit_status)) => status(exit_status),

@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         topology.pu(root, pu);
     }
     let launched = LinuxMachine::launch(Launch {
+        waiting: None,
         command: arguments.collect(),
         environment: vec![],
         removed_environment: vec![],

@@ -64,7 +64,7 @@ fn unpinned(record: &Record) -> Option<String> {
 }
 
 /// What was decided, and its gain.
-fn result(record: &Record) -> String {
+pub fn result(record: &Record) -> String {
     if let Some(regions) = &record.by_policy.regions {
         let gain = regions.gain.map(|gain| Gain {
             ratio: gain + 1.0,

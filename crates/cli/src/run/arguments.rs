@@ -224,6 +224,11 @@ pub(super) struct Reports {
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
+    /// Print errors, and at the end one line with this name, the policy and the result. For launchers, such as the
+    /// plugin for Slurm.
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with_all = ["quiet", "verbose", "log"])]
+    pub(super) account_as: Option<String>,
+
     /// After the choice, also print a line with the rate once in each --probe.
     ///
     /// Without this, only the summary at the end has their mean.

@@ -10,7 +10,7 @@ use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology, s
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, RunningProcess};
+use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, RunningProcess, WaitingChild};
 use pinfold_linux::regions::RegionTable;
 use pinfold_policy::{Candidates, MetricRequest, Skip, Times, WithUserSettings};
 use std::env;
@@ -215,7 +215,12 @@ impl Plan {
 
     /// The launch of the program with everything that it needs. `initial` is where its ranks run from the first
     /// instruction on.
-    pub(super) fn launch(&mut self, arguments: &Arguments, built: &Built) -> Result<Launch> {
+    pub(super) fn launch(
+        &mut self,
+        arguments: &Arguments,
+        built: &Built,
+        waiting: Option<&WaitingChild>,
+    ) -> Result<Launch> {
         let initial = built.first_pinning();
         let plan = self.counted(arguments)?;
         let channel = Channel::create().context("the program cannot report its progress")?;
@@ -236,6 +241,7 @@ impl Plan {
         environment.extend(regions.as_ref().map(RegionTable::environment));
         Ok(Launch {
             command: arguments.command.clone(),
+            waiting: waiting.cloned(),
             environment,
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),

@@ -20,6 +20,8 @@ use std::time::Duration;
 pub(super) struct Report {
     quiet: bool,
     verbose: bool,
+    /// The name in the only line, where there is only one.
+    account_as: Option<String>,
     /// The program and its arguments.
     command: Vec<String>,
     /// What stays pinned after the run, in words.
@@ -41,11 +43,13 @@ impl Report {
         lines: Lines,
         listener: Box<dyn Listener>,
     ) -> Self {
-        let quiet = arguments.reports.quiet;
+        let account_as = arguments.reports.account_as.clone();
+        let quiet = arguments.reports.quiet || account_as.is_some();
         let kept = "threads and processes that outlive the program (--keep-pinned)";
         let mut report = Self {
             quiet,
             verbose: arguments.reports.verbose,
+            account_as,
             command: vec![],
             left_pinned: arguments.changes.keep_pinned.then_some(kept),
             simulated: machine.simulated(),
@@ -165,5 +169,9 @@ impl Recorder for Report {
             },
         );
         self.say(&summary);
+        if let Some(name) = &self.account_as {
+            let (policy, result) = (&record.policy, run_summary::result(record));
+            self.lines.say(&format!("{name}: policy {policy}: {result}"));
+        }
     }
 }

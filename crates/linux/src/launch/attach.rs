@@ -208,6 +208,19 @@ impl RunningProcess {
         })
     }
 
+    /// A child of this process, about which there is nothing to check.
+    pub(super) fn child(number: i32) -> Result<Self, AttachError> {
+        let procfs = Procfs::default();
+        let held = Held::new(number).ok_or(AttachError::None(number))?;
+        let stat = procfs.stat(number, number).ok_or(AttachError::None(number))?;
+        Ok(Self {
+            number,
+            start: stat.start,
+            held,
+            procfs,
+        })
+    }
+
     /// Its number.
     pub fn number(&self) -> i32 {
         self.number

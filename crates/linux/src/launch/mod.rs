@@ -1,6 +1,6 @@
 //! Starts a program, or attaches to one that runs, and follows each of its threads and processes.
 //!
-//! `exec` becomes the program, `attach` checks a running process and `seize` takes hold of its threads. `trace` has the
+//! `exec` becomes the program, `waiting` has it executed by a child that another one forked, `attach` checks a running process and `seize` takes hold of its threads. `trace` has the
 //! system calls, `tracer` is the thread that follows, `running` starts and ends it. `program` has the tasks and their
 //! PUs, `pages` the places of the pages, `accesses` the accesses by page. `signals` forwards signals, `inherited`
 //! restores the inherited state. The shared data are here.
@@ -19,6 +19,7 @@ mod seize;
 pub(crate) mod signals;
 mod trace;
 mod tracer;
+mod waiting;
 mod watching;
 
 use crate::channel::Channel;
@@ -37,6 +38,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+pub use waiting::WaitingChild;
 
 /// A task that has a rank, its rank, and the PU on which it is pinned.
 pub(crate) type Ranked = (TaskId, usize, Option<PuId>);
@@ -45,6 +47,8 @@ pub(crate) type Ranked = (TaskId, usize, Option<PuId>);
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<OsString>,
+    /// The child that executes them, where this process did not fork it.
+    pub waiting: Option<WaitingChild>,
     /// Variables that are added to the environment, or replace those of the same name.
     pub environment: Vec<(OsString, OsString)>,
     /// Variables of the environment that the program does not get.

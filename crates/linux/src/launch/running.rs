@@ -3,6 +3,7 @@
 use super::counting::Counting;
 use super::exec::Prepared;
 use super::signals::{Blocked, Forwarder, wake_up};
+use super::waiting::Changes;
 use super::{Attach, AttachError, FollowError, Launch, LaunchError, Phase, Program, ProgramPages, Shared, State};
 use super::{inherited, tracer};
 use crate::affinity::CpuMask;
@@ -54,6 +55,10 @@ impl Running {
             })
             .chain(launch.environment.iter().cloned());
         let prepared = Prepared::new(&launch.command, environment, mask.clone(), launch.pages.policy)?;
+        let waiting = launch.waiting.map(|child| {
+            let changes = Changes::new(&launch.environment, &launch.removed_environment, launch.pages.policy);
+            (child, changes)
+        });
 
         // Its guard is forked first, so that it is a copy of a process with as few threads as possible.
         let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
@@ -69,7 +74,10 @@ impl Running {
         );
         let kill_with_us = !launch.outlive;
         let state = State::new(program, launch.keep_pinned, false);
-        let follow = move |shared: &Shared| tracer::follow(shared, &prepared, kill_with_us);
+        let follow = move |shared: &Shared| match waiting {
+            Some((child, changes)) => tracer::follow_waiting(shared, &child, &changes, kill_with_us),
+            None => tracer::follow(shared, &prepared, kill_with_us),
+        };
         let running = Self::follow(state, ProgramPages::new(launch.pages), blocked, follow);
         let mut running = running.map_err(|error| match error {
             FollowError::Launch(error) => error,

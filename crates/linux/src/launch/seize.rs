@@ -35,8 +35,9 @@ pub(super) struct Seized {
 }
 
 /// Seizes the threads of `running` and of its descendants for the calling thread. After an error nothing is changed,
-/// and the end of the calling thread detaches from what was seized.
-pub(super) fn seize(running: &RunningProcess) -> Result<Seized, AttachError> {
+/// and the end of the calling thread detaches from what was seized. With `kill_with_us` the kernel kills it instead when
+/// this process ends.
+pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seized, AttachError> {
     let procfs = running.procfs();
     let mut seen: BTreeSet<i32> = BTreeSet::new();
     let mut seized = vec![];
@@ -57,7 +58,7 @@ pub(super) fn seize(running: &RunningProcess) -> Result<Seized, AttachError> {
                 if !seen.insert(thread) {
                     continue;
                 }
-                match trace::seize(thread, false) {
+                match trace::seize(thread, kill_with_us) {
                     Ok(()) => seized.push((process, thread)),
                     Err(error) if is_no_refusal(running, process, thread, &error) => {}
                     Err(error) if process == running.number() => return Err(running.not_traced(error)),

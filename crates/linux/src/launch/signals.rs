@@ -93,6 +93,13 @@ fn forwardable() -> libc::sigset_t {
     }
 }
 
+/// A descriptor of which the forwardable signals are read, in a process that has them blocked.
+pub(super) fn descriptor() -> io::Result<File> {
+    let forwardable = forwardable();
+    // SAFETY: the set is valid, and the descriptor is ours alone.
+    unsafe { owned(libc::signalfd(-1, &raw const forwardable, libc::SFD_CLOEXEC)) }
+}
+
 /// The thread that receives the signals.
 pub(super) struct Forwarder {
     end: File,
@@ -102,14 +109,9 @@ pub(super) struct Forwarder {
 impl Forwarder {
     /// Starts to receive signals, from a thread that has them blocked.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
-        let forwardable = forwardable();
-        // SAFETY: the set is valid, and the descriptors are ours alone.
-        let (mut signals, end) = unsafe {
-            (
-                owned(libc::signalfd(-1, &raw const forwardable, libc::SFD_CLOEXEC))?,
-                owned(libc::eventfd(0, libc::EFD_CLOEXEC))?,
-            )
-        };
+        let mut signals = descriptor()?;
+        // SAFETY: the descriptor is ours alone.
+        let end = unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC))? };
         let ended = end.try_clone()?;
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
             while let Some(signal) = next(&mut signals, &ended) {

@@ -14,12 +14,13 @@
 //! a thread during one of the few system calls that the kernel does not restart after a stop (`epoll_wait`,
 //! `sigtimedwait`; see signal(7)), the call returns EINTR, as after SIGSTOP and SIGCONT.
 
-use super::attach::RunningProcess;
+use super::attach::{AttachError, RunningProcess};
 use super::exec::{Prepared, Unborn};
 use super::seize::seize;
 use super::signals;
 use super::trace::{self, Event};
-use super::{LaunchError, Phase, Shared, State};
+use super::waiting::{Changes, WaitingChild};
+use super::{FollowError, LaunchError, Phase, Shared, State};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -34,13 +35,43 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
     }
 }
 
+/// Has a waiting child execute the program, and follows it from then on until no task of it is followed any more.
+pub(super) fn follow_waiting(shared: &Shared, child: &WaitingChild, changes: &Changes, kill_with_us: bool) {
+    let process = child.process();
+    let seized = child
+        .execute(changes)
+        .map_err(FollowError::from)
+        .and_then(|()| Ok(seize(&RunningProcess::child(process)?, kill_with_us)?));
+    match seized {
+        Ok(seized) => {
+            child.take();
+            shared.change(|state| {
+                state.main = process;
+                state.began = Some(Instant::now());
+                state.phase = Phase::Running;
+                for task in seized.tasks {
+                    state.program.adopt(task);
+                }
+            });
+            follow_events(shared, None);
+        }
+        // It has ended already.
+        Err(FollowError::Attach(AttachError::None(_))) => {
+            child.take();
+            let status = child.status();
+            shared.change(|state| state.phase = Phase::Over(status));
+        }
+        Err(error) => shared.change(|state| state.phase = Phase::Failed(error)),
+    }
+}
+
 /// Attaches to a running process and follows it until it ends, or until `Running::let_go` asks for the end. Then this
 /// thread ends, and with it the kernel detaches from all tasks without stopping them.
 pub(super) fn attach(shared: &Shared, process: &RunningProcess) {
     signals::let_wake_up();
     // SAFETY: a plain system call.
     shared.tracer.store(unsafe { libc::gettid() }, Ordering::Release);
-    match seize(process) {
+    match seize(process, false) {
         Ok(seized) => {
             shared.change(|state| {
                 state.main = process.number();

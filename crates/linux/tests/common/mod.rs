@@ -103,6 +103,7 @@ pub(crate) fn this_machine() -> Topology {
 pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> Launch {
     Launch {
         command: command.into_iter().map(Into::into).collect(),
+        waiting: None,
         environment: vec![],
         removed_environment: vec![],
         topology: this_machine(),

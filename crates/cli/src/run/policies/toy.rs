@@ -123,7 +123,7 @@ fn ran(folder: &Path, options: &[&str]) -> Result<(Value, String)> {
     let (json, log) = (file("record.json"), file("log"));
     let given = ["run", "--machine", &machine, "--json", &json, "--log", &log];
     let cli = Cli::try_parse_from(given.into_iter().chain(options.iter().copied()))?;
-    run::run(&cli.run)?;
+    run::run(&cli.run, None)?;
     Ok((
         serde_json::from_str(&fs::read_to_string(&json)?)?,
         fs::read_to_string(&log)?,
