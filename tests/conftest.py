@@ -34,7 +34,7 @@ QUICK = ("-t", "300ms", "-w", "50ms", "-i", "100ms", "--interval", "30ms")
 PATIENCE = 120
 
 #: Variables for pinfold or an OpenMP runtime that tests must not inherit from the caller.
-OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_(?!DB$).*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
+OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_(?!DB$|CLAIMS$).*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -198,7 +198,8 @@ def binary() -> Path:
 
 @pytest.fixture(autouse=True)
 def own_database(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test an empty behaviour database: no run depends on earlier tests or on the user's programs."""
+    """Give each test an empty behaviour database and a folder of claims: no run depends on earlier or other ones."""
+    monkeypatch.setenv("PINFOLD_CLAIMS", str(tmp_path_factory.mktemp("claims")))
     monkeypatch.setenv("PINFOLD_DB", str(tmp_path_factory.getbasetemp() / f"{uuid.uuid4()}.db"))
 
 

@@ -450,6 +450,7 @@ fn reading() -> Result<f64> {
     let mut machine = LinuxMachine::launch(Launch {
         command: vec!["sleep".into(), "60".into()],
         waiting: None,
+        claims: None,
         environment: vec![],
         removed_environment: vec![],
         topology: topology::read(&Source::Live)?,

@@ -6,6 +6,7 @@
 mod activities;
 mod behaviour;
 mod calibrate;
+mod claims;
 mod compare;
 mod completions;
 mod console;

@@ -70,14 +70,15 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     simulated::refuse(arguments, &Where::Here)?;
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, &Where::Here)?;
-    let built = plan.build(arguments, &Program::Command(&arguments.command))?;
+    let claims = arguments.claims.of_this_run(&mut plan.notes);
+    let built = plan.build_beside(arguments, &Program::Command(&arguments.command), claims.as_ref())?;
     let pinning = built.first_pinning();
     if arguments.changes.dry_run {
         let policy = plan.page_options(arguments, pinning)?.policy;
         console::print(&dry_run::calls(&plan, pinning, policy))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let launch = plan.launch(arguments, &built, waiting)?;
+    let launch = plan.launch(arguments, &built, waiting, claims)?;
     plan.notes.extend(arguments.journals.left_behind());
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::launch(launch)?;
@@ -96,13 +97,15 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     })?;
     let mut plan = Plan::attached(arguments, topology, &process)?;
     let command = process.command();
-    let built = plan.build(arguments, &Program::File(&process.executable(), &command))?;
+    let claims = arguments.claims.of_this_run(&mut plan.notes);
+    let program = Program::File(&process.executable(), &command);
+    let built = plan.build_beside(arguments, &program, claims.as_ref())?;
     if arguments.changes.dry_run {
         console::print(&dry_run::calls(&plan, built.first_pinning(), None))?;
         return Ok(ExitCode::SUCCESS);
     }
     plan.notes.extend(arguments.journals.left_behind());
-    let attach = plan.attach(arguments, &built, process, journals)?;
+    let attach = plan.attach(arguments, &built, process, journals, claims)?;
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::attach(attach)?;
     let mut about = About {

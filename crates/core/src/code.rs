@@ -289,6 +289,8 @@ codes! {
         Prefetchers = "prefetchers",
         /// Parallel regions are not configured one by one, or not with this number of threads.
         Regions = "regions",
+        /// Threads are not pinned, because another run of pinfold has pinned its program to one of the PUs.
+        Claimed = "claimed",
         /// Any other.
         #[default]
         #[serde(other)]

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     }
     let launched = LinuxMachine::launch(Launch {
         waiting: None,
+        claims: None,
         command: arguments.collect(),
         environment: vec![],
         removed_environment: vec![],

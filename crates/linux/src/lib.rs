@@ -7,6 +7,7 @@ pub mod affinity;
 pub mod calibrate;
 pub mod channel;
 pub mod child;
+pub mod claims;
 pub mod counters;
 pub mod embedded;
 mod guard;

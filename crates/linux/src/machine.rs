@@ -1,8 +1,12 @@
 //! The machine at hand, with one program running on it.
 
+use crate::claims::{Claims, Taken};
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
-use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, NodeId, Sample, Topology, Wait};
-use std::collections::BTreeMap;
+use pinfold_core::{
+    Applied, Configuration, Machine, MachineError, Metric, NodeId, Pinning, PuSet, Refusal, RefusalCode, Sample,
+    Topology, Wait,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -35,28 +39,114 @@ use std::time::{Duration, Instant};
 pub struct LinuxMachine {
     running: Running,
     topology: Topology,
+    sharing: Option<Sharing>,
+}
+
+/// How often a machine looks at what other runs have claimed: each look reads a file of each of them.
+const LOOKING: Duration = Duration::from_secs(1);
+/// For how long a claim outlasts the pinning, so that a search in turns finds its PUs again.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// The PUs that runs of pinfold share.
+struct Sharing {
+    claims: Claims,
+    /// The machine, with the PUs of other runs.
+    whole: Topology,
+    /// The PUs of the present pinning, and of the one before.
+    present: PuSet,
+    before: PuSet,
+    changed: Instant,
+    looked: Option<Instant>,
+    notes: Vec<String>,
+    told: BTreeSet<String>,
+}
+
+impl Sharing {
+    fn new(claims: Claims, whole: &Topology, initial: Option<&Pinning>) -> Self {
+        Self {
+            claims,
+            whole: whole.clone(),
+            present: initial
+                .map(|pinning| pinning.pus().iter().copied().collect())
+                .unwrap_or_default(),
+            before: PuSet::new(),
+            changed: Instant::now(),
+            looked: None,
+            notes: vec![],
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// The machine without the PUs of others, where a look is due; all of it where they have all.
+    fn look(&mut self) -> Option<Topology> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOKING) {
+            return None;
+        }
+        self.looked = Some(Instant::now());
+        if self.changed.elapsed() > KEPT && !self.before.is_empty() {
+            self.before = PuSet::new();
+            let _ = self.claims.claim(&self.present);
+        }
+        let (taken, notes) = self.claims.taken();
+        self.notes
+            .extend(notes.into_iter().filter(|note| self.told.insert(note.clone())));
+        let free = self.whole.allowed_pus().difference(&taken);
+        Some(
+            self.whole
+                .clone()
+                .restricted_to(&free)
+                .unwrap_or_else(|_| self.whole.clone()),
+        )
+    }
+
+    /// Claims the PUs of a configuration, and keeps those of the one before for a while.
+    fn claim(&mut self, configuration: &Configuration) -> Result<(), Taken> {
+        let regions = configuration
+            .regions
+            .values()
+            .filter_map(|region| region.pinning.as_ref());
+        let pinnings = configuration.pinning.iter().chain(regions);
+        let wanted: PuSet = pinnings.flat_map(|pinning| pinning.pus().iter().copied()).collect();
+        if wanted == self.present {
+            return Ok(());
+        }
+        let mut both = self.present.clone();
+        both.extend(wanted.iter());
+        self.claims.claim(&both)?;
+        self.before = std::mem::replace(&mut self.present, wanted);
+        self.changed = Instant::now();
+        Ok(())
+    }
 }
 
 impl LinuxMachine {
     /// Starts the program and follows it. Returns after its exec. From then on until the machine is dropped, signals
     /// that are sent to this process are forwarded to the program. Call it while the process has few threads: other
     /// threads that do not block the signals would receive them.
-    pub fn launch(launch: Launch) -> Result<Self, LaunchError> {
+    pub fn launch(mut launch: Launch) -> Result<Self, LaunchError> {
         let topology = launch.topology.clone();
+        let claims = launch.claims.take();
+        let mut sharing = claims.map(|claims| Sharing::new(claims, &topology, launch.initial.as_ref()));
+        let topology = sharing.as_mut().and_then(Sharing::look).unwrap_or(topology);
         Ok(Self {
             running: Running::start(launch)?,
             topology,
+            sharing,
         })
     }
 
     /// Attaches to a running process, with its threads and descendants, and follows it as if it had been launched here.
     /// From then on until the machine is dropped, SIGHUP, SIGINT, SIGQUIT and SIGTERM to this process end `wait`. Call
     /// it while the process has few threads, as `launch`.
-    pub fn attach(attach: Attach) -> Result<Self, AttachError> {
+    pub fn attach(mut attach: Attach) -> Result<Self, AttachError> {
         let topology = attach.topology.clone();
+        let claims = attach.claims.take();
+        let mut sharing = claims.map(|claims| Sharing::new(claims, &topology, attach.initial.as_ref()));
+        let topology = sharing.as_mut().and_then(Sharing::look).unwrap_or(topology);
         Ok(Self {
             running: Running::attach(attach)?,
             topology,
+            sharing,
         })
     }
 
@@ -80,13 +170,20 @@ impl Machine for LinuxMachine {
     }
 
     fn observe(&mut self) -> Sample {
+        if let Some(topology) = self.sharing.as_mut().and_then(Sharing::look) {
+            self.topology = topology;
+        }
         let mut state = self.running.shared.lock();
         let at = state.began.map_or(Duration::ZERO, |began| began.elapsed());
         state.program.observe(at)
     }
 
     fn take_notes(&mut self) -> Vec<String> {
-        self.running.shared.lock().program.take_notes()
+        let mut notes = self.running.shared.lock().program.take_notes();
+        if let Some(sharing) = &mut self.sharing {
+            notes.append(&mut sharing.notes);
+        }
+        notes
     }
 
     fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
@@ -98,6 +195,12 @@ impl Machine for LinuxMachine {
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {
+        let taken = self
+            .sharing
+            .as_mut()
+            .and_then(|sharing| sharing.claim(configuration).err());
+        let left = taken.map(|taken| left_to_others(configuration, taken));
+        let configuration = left.as_ref().map_or(configuration, |(configuration, _)| configuration);
         let (before, mut applied, after) = {
             let mut state = self.running.shared.lock();
             let before = state.program.ranked();
@@ -111,6 +214,7 @@ impl Machine for LinuxMachine {
         };
         let Running { shared, pages, .. } = &mut self.running;
         pages.apply(shared, &self.topology, configuration, [&before, &after], &mut applied);
+        applied.refused.extend(left.map(|(_, refusal)| refusal));
         applied
     }
 
@@ -156,6 +260,19 @@ impl Machine for LinuxMachine {
             };
         }
     }
+}
+
+/// The configuration without its pinnings, of which another run has a PU, and what the user is told.
+fn left_to_others(configuration: &Configuration, taken: Taken) -> (Configuration, Refusal) {
+    let mut left = configuration.clone();
+    left.pinning = None;
+    left.regions.clear();
+    let Taken { pu, by } = taken;
+    let why = format!(
+        "A placement is not tried, and threads run unpinned instead: another pinfold (process {by}) has pinned its program \
+         to CPU {pu}."
+    );
+    (left, Refusal::of_machine(RefusalCode::Claimed, why))
 }
 
 /// The ranked tasks, each on the PU outside of regions: there the agent places them, and pages are where these threads are.

@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     pub(super) journals: crate::journals::Arguments,
 
     #[command(flatten, next_help_heading = "Files")]
+    pub(super) claims: crate::claims::Arguments,
+
+    #[command(flatten, next_help_heading = "Files")]
     pub(super) behaviour: crate::behaviour::Arguments,
 
     #[command(flatten, next_help_heading = "Simulated machines")]

@@ -8,6 +8,7 @@ use crate::embedded;
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology, sources};
 use pinfold_linux::channel::Channel;
+use pinfold_linux::claims::Claims;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, RunningProcess, WaitingChild};
@@ -20,10 +21,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How often a first placement is made again, because another run has claimed its PUs at the same time.
+const TRIES: usize = 16;
+
 /// A resolved run.
 pub(super) struct Plan {
     /// The machine, restricted to what this run may use.
     pub(super) topology: Topology,
+    /// The same without the PUs that other runs of pinfold have: that of which the policy makes its first placement.
+    free: Topology,
     /// Notes for the user, before the program starts.
     pub(super) notes: Vec<String>,
     /// Why hardware counters cannot be used, so that only the program's own reports can be measured.
@@ -124,6 +130,7 @@ impl Plan {
         let initialise = arguments.times.initialise.or(process.map(|_| Duration::ZERO));
         let common = common(arguments, &topology, metric, initialise)?;
         Ok(Self {
+            free: topology.clone(),
             topology,
             notes,
             without_counters,
@@ -141,7 +148,7 @@ impl Plan {
     /// The policy for `program`, at its beginning.
     pub(super) fn build(&mut self, arguments: &Arguments, program: &Program<'_>) -> Result<Built> {
         let mut built = (self.policy)(&Setting {
-            topology: &self.topology,
+            topology: &self.free,
             simulated: self.simulated.as_deref(),
             common: &self.common,
             pages: self.pages,
@@ -160,6 +167,46 @@ impl Plan {
             Some(self.common.times.warm_up),
         ));
         Ok(built)
+    }
+
+    /// The policy for `program`, whose first placement is on PUs that no other run of pinfold has. They are claimed.
+    pub(super) fn build_beside(
+        &mut self,
+        arguments: &Arguments,
+        program: &Program<'_>,
+        claims: Option<&Claims>,
+    ) -> Result<Built> {
+        let Some(claims) = claims else {
+            return self.build(arguments, program);
+        };
+        let (notes, mut tries) = (self.notes.len(), 0..TRIES);
+        loop {
+            let (taken, unknown) = claims.taken();
+            let free = self.topology.allowed_pus().difference(&taken);
+            self.free = self
+                .topology
+                .clone()
+                .restricted_to(&free)
+                .unwrap_or_else(|_| self.topology.clone());
+            self.notes.extend(unknown);
+            let mut built = self.build(arguments, program)?;
+            let Some(pinning) = built.first_pinning() else {
+                return Ok(built);
+            };
+            let Err(taken) = claims.claim(&pinning.pus().iter().copied().collect()) else {
+                return Ok(built);
+            };
+            if tries.next().is_some() {
+                self.notes.truncate(notes);
+                continue;
+            }
+            built.initial = None;
+            self.notes.push(format!(
+                "Threads begin unpinned: another pinfold (process {}) has pinned its program to CPU {}.",
+                taken.by, taken.pu
+            ));
+            return Ok(built);
+        }
     }
 
     /// Counts these too, where all of them can be counted. The machine lists later what it counts.
@@ -188,6 +235,7 @@ impl Plan {
         built: &Built,
         process: RunningProcess,
         journal: Directory,
+        claims: Option<Claims>,
     ) -> Result<Attach> {
         let initialise = self.common.times.initialise;
         Ok(Attach {
@@ -196,6 +244,7 @@ impl Plan {
             initial: built.first_pinning().cloned(),
             grace: initialise,
             skipped: self.common.skip.serials().clone(),
+            claims,
             journal,
             plan: self.counted(arguments)?,
             pages: pages::of_running(arguments, self.pages, initialise)?,
@@ -220,6 +269,7 @@ impl Plan {
         arguments: &Arguments,
         built: &Built,
         waiting: Option<&WaitingChild>,
+        claims: Option<Claims>,
     ) -> Result<Launch> {
         let initial = built.first_pinning();
         let plan = self.counted(arguments)?;
@@ -242,6 +292,7 @@ impl Plan {
         Ok(Launch {
             command: arguments.command.clone(),
             waiting: waiting.cloned(),
+            claims,
             environment,
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),

@@ -23,6 +23,7 @@ mod waiting;
 mod watching;
 
 use crate::channel::Channel;
+use crate::claims::Claims;
 use crate::counters::Plan;
 use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
@@ -66,6 +67,9 @@ pub struct Launch {
     pub outlive: bool,
     /// Whether the remaining tasks stay pinned when the main process has ended.
     pub keep_pinned: bool,
+    /// The record of the PUs that this run has among others; with `initial` its PUs are claimed already. `None` looks at
+    /// no other runs.
+    pub claims: Option<Claims>,
     /// The directory of journals. It is needed where changes outlive pinfold: with `outlive`, `keep_pinned`, and for
     /// prefetchers.
     pub journal: Option<Directory>,
@@ -92,6 +96,8 @@ pub struct Attach {
     pub grace: Duration,
     /// The tasks, by serial, that never get a rank. Those that run already are numbered by their age.
     pub skipped: BTreeSet<u64>,
+    /// See `Launch::claims`.
+    pub claims: Option<Claims>,
     /// The directory of journals: the process outlives pinfold.
     pub journal: Directory,
     /// What to count for each task.

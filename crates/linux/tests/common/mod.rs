@@ -104,6 +104,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
     Launch {
         command: command.into_iter().map(Into::into).collect(),
         waiting: None,
+        claims: None,
         environment: vec![],
         removed_environment: vec![],
         topology: this_machine(),

@@ -1,0 +1,427 @@
+//! Which PUs the live runs of pinfold on this machine have pinned their programs to, so that none takes another's.
+//!
+//! Each user has one file in shared memory, a table with a record for each run: its process, the start time of that, and
+//! its PUs. All users may read it, and only its owner writes. The name has the PID namespace, because the numbers of
+//! processes mean something in one namespace.
+//!
+//! - A record whose process has ended is free. So a kill leaves nothing that matters.
+//! - Nobody waits for a lock. To claim PUs, a run writes them into its record as wanted, and then reads the others. PUs
+//!   that are settled are another's. Of two runs that want the same PUs, the one with the lower record gets them.
+//! - A table that cannot be read is as if it were not there, and the user is told.
+//!
+//! Limits: of PUs above 4095, and of more than 256 runs of one user, nothing is known.
+
+use crate::own::{self, Own};
+use crate::procfs::Procfs;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::unistd::geteuid;
+use pinfold_core::{PuId, PuSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::mem::size_of;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The version of the format is a part of the name.
+const PREFIX: &str = "pinfold-claims-1-";
+const RECORDS: usize = 256;
+const WORDS: usize = 64;
+
+/// The states of a record.
+const NOTHING: u32 = 0;
+const WANTED: u32 = 1;
+const SETTLED: u32 = 2;
+
+/// How often, and how long each time, a run waits for another one that wants the same PUs and will give way.
+const LOOKS: usize = 50;
+const LOOK: Duration = Duration::from_micros(100);
+
+/// What one run has.
+#[repr(C)]
+struct Record {
+    /// The process, and the low 32 bits of its start time above it; 0 for nobody.
+    owner: AtomicU64,
+    state: AtomicU32,
+    unused: AtomicU32,
+    pus: [AtomicU64; WORDS],
+}
+
+const SIZE: usize = RECORDS * size_of::<Record>();
+
+/// There is no table of this user.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimsError {
+    /// The system refuses.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Something else has its name.
+    #[error("{}: {what}; remove it", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Each record belongs to a live run.
+    #[error("{}: {RECORDS} runs have records there already", .0.display())]
+    Full(PathBuf),
+}
+
+/// PUs that another run has pinned its program to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// One of them.
+    pub pu: PuId,
+    /// The process of the other run.
+    pub by: i32,
+}
+
+/// The record of this run in the table of its user, and the view of all others. The record is free when this is dropped.
+#[derive(Debug)]
+pub struct Claims {
+    folder: PathBuf,
+    suffix: String,
+    own_file: PathBuf,
+    table: NonNull<Record>,
+    own: usize,
+    owner: u64,
+    procfs: Procfs,
+}
+
+// SAFETY: the mapping is not tied to a thread, and all of it is atomic.
+unsafe impl Send for Claims {}
+
+impl Claims {
+    /// Takes a record in the table in `folder`, which is `/dev/shm` except for tests.
+    pub fn new(folder: &Path) -> Result<Self, ClaimsError> {
+        let procfs = Procfs::default();
+        let process = std::process::id().cast_signed();
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |there| there.ino());
+        let suffix = format!("-{namespace}");
+        let path = folder.join(format!("{PREFIX}{}{suffix}", geteuid()));
+        let failed = |error: io::Error| ClaimsError::Io {
+            path: path.clone(),
+            error,
+        };
+        let options = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .clone();
+        let file = match own::open(&path, &options).map_err(failed)? {
+            Own::File(file) => file,
+            Own::Foreign(what) => return Err(ClaimsError::Foreign { path, what }),
+        };
+        // Two runs may do this at the same time.
+        file.set_len(SIZE as u64).map_err(failed)?;
+        let length = NonZeroUsize::new(SIZE).expect("there are records");
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file. Only this user can truncate it.
+        let table = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) };
+        let start = procfs.stat(process, process).map_or(0, |stat| stat.start);
+        let mut claims = Self {
+            folder: folder.to_owned(),
+            suffix,
+            own_file: path.clone(),
+            table: table.map_err(|errno| failed(errno.into()))?.cast(),
+            own: RECORDS,
+            owner: u64::from(process.cast_unsigned()) | start << 32,
+            procfs,
+        };
+        claims.own = claims.take_record().ok_or(ClaimsError::Full(path))?;
+        claims.release();
+        Ok(claims)
+    }
+
+    fn take_record(&self) -> Option<usize> {
+        (0..RECORDS).find(|&index| {
+            let owner = &self.records()[index].owner;
+            let present = owner.load(Ordering::Acquire);
+            // A second run of one process is another run.
+            (present == 0 || !is_alive(&self.procfs, present))
+                && owner
+                    .compare_exchange(present, self.owner, Ordering::AcqRel, Ordering::Acquire)
+                    .is_ok()
+        })
+    }
+
+    fn records(&self) -> &[Record] {
+        // SAFETY: the mapping has as many records and lives as long as `self`, and all of it is atomic.
+        unsafe { std::slice::from_raw_parts(self.table.as_ptr(), RECORDS) }
+    }
+
+    fn own(&self) -> &Record {
+        &self.records()[self.own]
+    }
+
+    /// The PUs of other live runs, and notes for the user on tables that cannot be read.
+    pub fn taken(&self) -> (PuSet, Vec<String>) {
+        let mut taken = PuSet::new();
+        for (index, record) in self.records().iter().enumerate() {
+            if index != self.own && record.state.load(Ordering::SeqCst) != NOTHING && self.lives(record) {
+                taken.extend(pus(record));
+            }
+        }
+        let notes = self.others(&mut |_, its| taken.extend(its.iter()));
+        (taken, notes)
+    }
+
+    /// Claims these PUs in place of those that this run has; they stay as they are where another run has one of them.
+    pub fn claim(&self, wanted: &PuSet) -> Result<(), Taken> {
+        let before: PuSet = pus(self.own()).collect();
+        self.own().state.store(WANTED, Ordering::SeqCst);
+        // What it has remains its own until it is known whether it gets the rest.
+        let mut both = before.clone();
+        both.extend(wanted.iter());
+        self.write(&both);
+        let result = self.wait_for_others(wanted);
+        self.write(if result.is_ok() { wanted } else { &before });
+        self.own().state.store(SETTLED, Ordering::SeqCst);
+        result
+    }
+
+    fn wait_for_others(&self, wanted: &PuSet) -> Result<(), Taken> {
+        let mut taken = Ok(());
+        self.others(&mut |by, its| {
+            if let Some(pu) = wanted.intersection(its).first() {
+                taken = Err(Taken { pu, by });
+            }
+        });
+        taken?;
+        for (index, record) in self.records().iter().enumerate() {
+            for look in 0.. {
+                let state = record.state.load(Ordering::SeqCst);
+                let both = pus(record).find(|&pu| wanted.contains(pu));
+                let Some(pu) = both.filter(|_| index != self.own && state != NOTHING && self.lives(record)) else {
+                    break;
+                };
+                if state == SETTLED || index < self.own || look == LOOKS {
+                    return Err(Taken {
+                        pu,
+                        by: process(record.owner.load(Ordering::SeqCst)),
+                    });
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// This run has no PU any more.
+    pub fn release(&self) {
+        self.own().state.store(NOTHING, Ordering::SeqCst);
+        self.write(&PuSet::new());
+    }
+
+    fn write(&self, wanted: &PuSet) {
+        for (word, place) in self.own().pus.iter().enumerate() {
+            let bits =
+                (0..64u32).filter(|bit| u32::try_from(word * 64).is_ok_and(|at| wanted.contains(PuId(at + bit))));
+            place.store(bits.fold(0, |bits, bit| bits | 1 << bit), Ordering::SeqCst);
+        }
+    }
+
+    fn lives(&self, record: &Record) -> bool {
+        is_alive(&self.procfs, record.owner.load(Ordering::SeqCst))
+    }
+
+    /// Calls this with the process and the PUs of each live run of other users; notes on tables that cannot be read.
+    fn others(&self, each: &mut dyn FnMut(i32, &PuSet)) -> Vec<String> {
+        let mut notes = vec![];
+        let Ok(listed) = fs::read_dir(&self.folder) else {
+            return notes;
+        };
+        for entry in listed.flatten() {
+            let name = entry.file_name();
+            let user = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(self.suffix.as_str()));
+            let path = entry.path();
+            let Some(user) = user.filter(|_| path != self.own_file) else {
+                continue;
+            };
+            match read_foreign(&path, user) {
+                Ok(Some(words)) => self.live_runs(&words, each),
+                Ok(None) => {}
+                Err(error) => notes.push(format!(
+                    "What pinfold has pinned for user {user} is not known, and may be on the same CPUs: {}: {error}.",
+                    path.display()
+                )),
+            }
+        }
+        notes
+    }
+
+    fn live_runs(&self, words: &[u64], each: &mut dyn FnMut(i32, &PuSet)) {
+        for record in words.chunks_exact(2 + WORDS) {
+            // The state is in the first four bytes of the second word.
+            let state = u32::from_ne_bytes(*record[1].to_ne_bytes().first_chunk().expect("a word has 8 bytes"));
+            if state == SETTLED && is_alive(&self.procfs, record[0]) {
+                each(process(record[0]), &set(record[2..].iter().copied()).collect());
+            }
+        }
+    }
+}
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        if self.own < RECORDS {
+            self.release();
+            self.own().owner.store(0, Ordering::SeqCst);
+        }
+        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.table.cast(), SIZE) };
+    }
+}
+
+/// The words of another user's table; `None` for a file that is none.
+fn read_foreign(path: &Path, user: &str) -> io::Result<Option<Vec<u64>>> {
+    let there = fs::symlink_metadata(path)?;
+    if !there.is_file() || there.uid().to_string() != user || there.len() != SIZE as u64 {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(SIZE);
+    File::open(path)?.take(SIZE as u64).read_to_end(&mut bytes)?;
+    let words = bytes
+        .chunks_exact(8)
+        .map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+    Ok(Some(words.collect()))
+}
+
+fn process(owner: u64) -> i32 {
+    i32::try_from(owner & 0x7fff_ffff).unwrap_or(0)
+}
+
+fn is_alive(procfs: &Procfs, owner: u64) -> bool {
+    let process = process(owner);
+    let stat = procfs.stat(process, process).filter(|_| process > 0);
+    stat.is_some_and(|stat| stat.start & 0xffff_ffff == owner >> 32 && !matches!(stat.state, 'Z' | 'X'))
+}
+
+fn pus(record: &Record) -> impl Iterator<Item = PuId> {
+    set(record.pus.iter().map(|word| word.load(Ordering::SeqCst)))
+}
+
+fn set(words: impl Iterator<Item = u64>) -> impl Iterator<Item = PuId> {
+    (0u32..).zip(words).flat_map(|(index, word)| {
+        (0..64)
+            .filter(move |bit| word >> bit & 1 == 1)
+            .map(move |bit| PuId(index * 64 + bit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pus(list: &str) -> PuSet {
+        list.parse().unwrap()
+    }
+
+    #[test]
+    fn a_run_sees_what_others_have_and_not_what_it_has_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [(); 2].map(|()| Claims::new(folder.path()).unwrap());
+        one.claim(&pus("0-1,70")).unwrap();
+        assert_eq!(other.taken().0, pus("0-1,70"));
+        assert!(one.taken().0.is_empty());
+    }
+
+    #[test]
+    fn what_another_run_has_cannot_be_claimed_and_the_claim_before_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [(); 2].map(|()| Claims::new(folder.path()).unwrap());
+        one.claim(&pus("0-1")).unwrap();
+        other.claim(&pus("4")).unwrap();
+        let by = std::process::id().cast_signed();
+        assert_eq!(other.claim(&pus("1-2")), Err(Taken { pu: PuId(1), by }));
+        assert_eq!(one.taken().0, pus("4"));
+        one.claim(&pus("0")).unwrap();
+        other.claim(&pus("1-2")).unwrap();
+        assert_eq!(one.taken().0, pus("1-2"));
+    }
+
+    #[test]
+    fn the_record_of_a_process_that_has_ended_is_ignored_and_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let dead = Claims::new(folder.path()).unwrap();
+        dead.claim(&pus("0")).unwrap();
+        // The number of this process, with another start.
+        let owner = dead.owner ^ 1 << 32;
+        dead.own().owner.store(owner, Ordering::SeqCst);
+        let next = Claims::new(folder.path()).unwrap();
+        assert_eq!(next.own, dead.own);
+        assert!(next.taken().0.is_empty());
+        std::mem::forget(dead);
+    }
+
+    #[test]
+    fn of_many_that_want_the_same_at_once_one_gets_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs: Vec<Claims> = (0..8).map(|_| Claims::new(folder.path()).unwrap()).collect();
+        for _ in 0..20 {
+            let got: usize = std::thread::scope(|scope| {
+                let tries: Vec<_> = runs
+                    .iter()
+                    .map(|run| {
+                        // The record is another one for each thread.
+                        let run = Shared(run);
+                        scope.spawn(move || usize::from(run.claim()))
+                    })
+                    .collect();
+                tries.into_iter().map(|one| one.join().unwrap()).sum()
+            });
+            assert_eq!(got, 1);
+            runs.iter().for_each(Claims::release);
+        }
+    }
+
+    /// A reference that may go to another thread: all that it leads to is atomic or constant.
+    struct Shared<'a>(&'a Claims);
+
+    // SAFETY: see above.
+    unsafe impl Send for Shared<'_> {}
+
+    impl Shared<'_> {
+        fn claim(&self) -> bool {
+            self.0.claim(&pus("3")).is_ok()
+        }
+    }
+
+    #[test]
+    fn what_other_users_have_is_seen_and_a_file_that_is_not_theirs_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = Claims::new(folder.path()).unwrap();
+        run.claim(&pus("5")).unwrap();
+        let theirs = folder.path().join(format!("{PREFIX}12345{}", run.suffix));
+        fs::copy(&run.own_file, &theirs).unwrap();
+        run.release();
+        assert!(run.taken().0.is_empty());
+        if let Err(error) = std::os::unix::fs::chown(&theirs, Some(12345), None) {
+            return pinfold_testing::skip(format_args!("only root can make a file of another user: {error}"));
+        }
+        assert_eq!(run.taken().0, pus("5"));
+        assert_eq!(run.claim(&pus("5")).unwrap_err().pu, PuId(5));
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_is_left_alone_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Claims::new(folder.path()).unwrap().own_file.clone();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        let error = Claims::new(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("it is a symbolic link; remove it"), "{error}");
+    }
+}
