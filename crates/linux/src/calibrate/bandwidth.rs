@@ -1,12 +1,12 @@
 //! Bandwidth of memory: streams of loads and stores, from one core and from several at once.
 
 use super::CalibrationError;
+use super::instructions::{Vector, load, store, sum, twice};
 use super::memory::{Memory, Pages};
 use super::runs::Effort;
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
 use pinfold_core::measurement::{Measured, Traffic};
-use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_load_si128, _mm_set1_epi64x, _mm_store_si128};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
@@ -30,34 +30,34 @@ impl Stream for Traffic {
     }
 
     fn pass(self, memory: &Memory) {
-        const VECTOR: usize = size_of::<__m128i>();
+        const VECTOR: usize = size_of::<Vector>();
         let half = memory.bytes() / 2;
         #[expect(clippy::cast_ptr_alignment, reason = "the memory begins with a page")]
-        let begin = memory.address(0).cast::<__m128i>();
+        let begin = memory.address(0).cast::<Vector>();
         let vectors = memory.bytes() / VECTOR;
-        // SAFETY: SSE2 is part of x86-64. The indices stay below the number of vectors in the memory, whose beginning is a
+        // SAFETY: the indices stay below the number of vectors in the memory, whose beginning is a
         // multiple of a page, and the caller is the only one who uses it.
         unsafe {
             match self {
                 Self::Read => {
-                    let mut sums = [_mm_set1_epi64x(0); 4];
+                    let mut sums = [twice(0); 4];
                     for at in (0..vectors).step_by(4) {
-                        for (lane, sum) in sums.iter_mut().enumerate() {
-                            *sum = _mm_add_epi64(*sum, _mm_load_si128(begin.add(at + lane)));
+                        for (lane, total) in sums.iter_mut().enumerate() {
+                            *total = sum(*total, load(begin.add(at + lane)));
                         }
                     }
                     std::hint::black_box(sums);
                 }
                 Self::Write => {
-                    let value = _mm_set1_epi64x(std::hint::black_box(1));
+                    let value = twice(std::hint::black_box(1));
                     for at in 0..vectors {
-                        _mm_store_si128(begin.add(at), value);
+                        store(begin.add(at), value);
                     }
                 }
                 Self::Copy => {
                     let other = half / VECTOR;
                     for at in 0..other {
-                        _mm_store_si128(begin.add(other + at), _mm_load_si128(begin.add(at)));
+                        store(begin.add(other + at), load(begin.add(at)));
                     }
                 }
             }

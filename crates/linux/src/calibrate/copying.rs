@@ -5,13 +5,13 @@
 //! each row, then the next line of each. Arrays are many times as large as the tasks' share of the last-level caches,
 //! and in huge pages where the kernel has them, so that missing translations do not look like low locality.
 
+use super::instructions::{Vector, load, store};
 use super::memory::{LINE, Memory, PAGE, Pages};
 use super::team::{CountSource, timed_runs};
 use super::{CalibrationError, enough_memory};
 use crate::memory::MemoryPolicy;
 use pinfold_core::measurement::CopiedRuns;
 use pinfold_core::{NodeId, PuId, Topology};
-use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_store_si128};
 use std::sync::Mutex;
 
 /// Bytes of a row: section 2.2, "on the order of 4 KB".
@@ -82,14 +82,14 @@ impl Arrays {
         let place = row * ROW + line * LINE;
         #[expect(clippy::cast_ptr_alignment, reason = "the memory begins with a page")]
         let (from, to) = (
-            self.from.address(place).cast::<__m128i>(),
-            self.to.address(place).cast::<__m128i>(),
+            self.from.address(place).cast::<Vector>(),
+            self.to.address(place).cast::<Vector>(),
         );
-        // SAFETY: SSE2 is part of x86-64. `address` checked that the line begins within, and the memory is whole lines
+        // SAFETY: `address` checked that the line begins within, and the memory is whole lines
         // long. Only the calling thread uses either.
         unsafe {
-            for part in 0..LINE / size_of::<__m128i>() {
-                _mm_store_si128(to.add(part), _mm_load_si128(from.add(part)));
+            for part in 0..LINE / size_of::<Vector>() {
+                store(to.add(part), load(from.add(part)));
             }
         }
     }

@@ -21,7 +21,7 @@
 mod bandwidth;
 mod copying;
 mod core;
-mod cpuid;
+mod instructions;
 mod latency;
 mod memory;
 mod pair;
@@ -163,8 +163,8 @@ pub fn measure(
         nodes,
         stolen: stolen_share(stolen_before, stolen_ticks()),
         huge_share,
-        inclusive: (1..=4).map(cpuid::inclusive).collect(),
-        processor: Some(cpuid::processor()),
+        inclusive: (1..=4).map(instructions::inclusive).collect(),
+        processor: instructions::processor(),
     })
 }
 

@@ -2,12 +2,12 @@
 
 use super::CalibrationError;
 use super::core::Loop;
+use super::instructions::evict;
 use super::memory::{LINE, Memory, Pages, lines, shuffled};
 use super::runs::{Effort, seconds};
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
 use pinfold_core::measurement::{Measured, PairMeasurement};
-use std::arch::x86_64::{_mm_clflush, _mm_mfence};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -121,7 +121,8 @@ fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result
     let prepare = || {
         let mut chain = memory.chain(places);
         if !modified {
-            flush(memory, places);
+            // SAFETY: the addresses are within the memory, which `address` checks.
+            unsafe { evict(places.iter().map(|&place| memory.address(place))) };
             chain.follow(LINES);
         }
     };
@@ -169,16 +170,6 @@ fn in_turn(
             .expect("there are at least three runs")
             .scaled(1.0 / LINES as f64)
     })
-}
-
-/// Evicts lines from all caches.
-fn flush(memory: &Memory, places: &[usize]) {
-    for &place in places {
-        // SAFETY: the address is within the memory, which `address` checks.
-        unsafe { _mm_clflush(memory.address(place)) };
-    }
-    // SAFETY: a fence touches nothing.
-    unsafe { _mm_mfence() };
 }
 
 /// The throughput of both together, relative to one alone: the mean over the loops. Medians are compared with medians,

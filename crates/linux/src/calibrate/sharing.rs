@@ -7,10 +7,10 @@
 //! prefetchers load lines in pairs.
 
 use super::CalibrationError;
+use super::instructions::{INSTRUCTIONS_A_ROUND, compute_rounds};
 use super::team::{CountSource, Uncounted, timed_runs};
 use pinfold_core::PuId;
 use pinfold_core::measurement::{SharedRuns, TimedRun};
-use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -62,23 +62,11 @@ impl Shared {
 
 /// This many instructions on registers, rounded down to whole rounds.
 fn compute(instructions: u32) {
-    const ROUND: u32 = 8;
-    let rounds = u64::from(instructions / ROUND);
+    let rounds = u64::from(instructions / INSTRUCTIONS_A_ROUND);
     if rounds == 0 {
         return;
     }
-    // SAFETY: only registers that are declared are changed; no memory is touched.
-    unsafe {
-        asm!(
-            "2:",
-            "add {p}, {one}", "xor {q}, {one}", "add {r}, {one}", "xor {p}, {one}", "add {q}, {one}", "xor {r}, {one}",
-            "dec {rounds}",
-            "jnz 2b",
-            p = inout(reg) 1u64 => _, q = inout(reg) 2u64 => _, r = inout(reg) 3u64 => _, one = in(reg) 1u64,
-            rounds = inout(reg) rounds => _,
-            options(nomem, nostack)
-        );
-    }
+    compute_rounds(rounds);
 }
 
 /// The duration of a measurement.

@@ -5,7 +5,7 @@ use std::arch::x86_64::__cpuid_count;
 
 /// Whether the unified or data cache of `level` is inclusive of the caches nearer to the core; `None` where the
 /// processor does not report it. (Leaf 4 of CPUID for Intel, leaf 0x8000001d for AMD, which have the same layout.)
-pub(super) fn inclusive(level: u32) -> Option<bool> {
+pub(in crate::calibrate) fn inclusive(level: u32) -> Option<bool> {
     [0x4, 0x8000_001d].into_iter().find_map(|leaf| {
         let highest = __cpuid_count(leaf & 0x8000_0000, 0).eax;
         if highest < leaf {
@@ -21,16 +21,17 @@ pub(super) fn inclusive(level: u32) -> Option<bool> {
 }
 
 /// What the processor is (leaves 0 and 1 of CPUID, which Intel and AMD give alike).
-pub(super) fn processor() -> Processor {
+#[expect(clippy::unnecessary_wraps, reason = "other processors have no such numbers")]
+pub(in crate::calibrate) fn processor() -> Option<Processor> {
     let maker = __cpuid_count(0, 0);
     let bytes = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes).concat();
     let signature = __cpuid_count(1, 0).eax;
     let part = |shift: u32, bits: u32| signature >> shift & ((1 << bits) - 1);
     let extended = part(8, 4) == 0xf;
     let family = part(8, 4) + if extended { part(20, 8) } else { 0 };
-    Processor {
+    Some(Processor {
         vendor: String::from_utf8_lossy(&bytes).into_owned(),
         family,
         model: part(4, 4) | if extended || family == 6 { part(16, 4) << 4 } else { 0 },
-    }
+    })
 }
