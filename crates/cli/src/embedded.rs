@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_agent.so"));
 
-/// Empty in a binary that was built by `cargo build` alone.
+/// Empty in a binary that was built by `cargo build` alone, and in the one of `make aarch64`.
 const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_record.so"));
 
 /// The file of the agent: the one that `PINFOLD_AGENT` names, or the binary's own.
@@ -29,14 +29,19 @@ pub(crate) fn recorder() -> Result<PathBuf> {
         return Ok(named.into());
     }
     if RECORDER.is_empty() {
-        return built_beside().context(
-            "this pinfold was built without the recorder, and no libpinfold_record.so that only you or root can write to lies \
-             beside it; build pinfold with `make build`, or name the file in PINFOLD_PLUGIN",
-        );
+        return built_beside().context(NO_RECORDER);
     }
     let installed = install("record.so", RECORDER, &folders());
     installed.context("the recorder cannot be given to QEMU; name a copy of it in PINFOLD_PLUGIN")
 }
+
+const NO_RECORDER: &str = if cfg!(target_arch = "x86_64") {
+    "this pinfold was built without the recorder, and no libpinfold_record.so that only you or root can write to lies \
+     beside it; build pinfold with `make build`, or name the file in PINFOLD_PLUGIN"
+} else {
+    "this pinfold has no recorder, because programs of x86-64 alone can be recorded; record on such a machine, and \
+     copy the recording"
+};
 
 /// The folders for libraries that other programs load.
 fn folders() -> Vec<PathBuf> {

@@ -212,9 +212,9 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
         }
     };
     let window = arguments.window(&program.file)?;
+    let plugin = embedded::recorder()?;
     let qemu = qemu::search_path("qemu-x86_64")
         .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
-    let plugin = embedded::recorder()?;
     let channel = Channel::create().context("no channel for the agent")?;
     let mut environment = environment(&channel)?;
     environment.extend_from_slice(&arguments.variables);

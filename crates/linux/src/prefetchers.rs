@@ -14,7 +14,7 @@
 //! stream for L2 streamer. Its fifth, L1 region, is not changed.
 //!
 //! A processor is identified by its family and model. Atom, Xeon Phi and processors with two kinds of cores have other
-//! registers or other bits, and are not supported.
+//! registers or other bits, and are not supported. Processors of Arm have no such register that the kernel shows.
 //!
 //! Limits: the register belongs to a core, so it is written once for each of its PUs, with the same value. The
 //! behaviour of a hypervisor is not known: some accept the value and ignore it.
@@ -145,6 +145,12 @@ impl Switches {
                 .find(|(key, _)| key.trim() == name)
                 .map(|(_, value)| value.trim())
         };
+        // Only the kernel of Arm's architecture reports these.
+        if let (Some(implementer), Some(part)) = (field("CPU implementer"), field("CPU part")) {
+            return Err(PrefetcherError::UnknownProcessor(format!(
+                "Arm's architecture, implementer {implementer}, part {part}; the registers of Intel and AMD are known"
+            )));
+        }
         let number = |name| field(name).and_then(digits::decimal::<u32>);
         let vendor = field("vendor_id").unwrap_or("of an unknown vendor");
         let intel = Self {
@@ -280,6 +286,11 @@ mod tests {
             assert!(why.contains(vendor) && why.contains(&format!("{model:#x}")), "{why}");
         }
         assert!(Switches::parse("").is_err());
+        // Neoverse N1.
+        let arm =
+            "processor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd0c\n";
+        let why = Switches::parse(arm).unwrap_err().to_string();
+        assert!(why.contains("Arm") && why.contains("0xd0c"), "{why}");
     }
 
     #[test]
@@ -304,7 +315,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_cpuinfo_is_read_without_a_panic(
-            text in "((vendor_id|cpu family|model)[\t ]*:? ?[GenuiteIlAMD0-9x-]{0,14}\n?|[ -~\n]{0,20}){0,9}"
+            text in "((vendor_id|cpu family|model|CPU part|CPU implementer)[\t ]*:? ?[GenuiteIlAMD0-9x-]{0,14}\n?|[ -~\n]{0,20}){0,9}"
         ) {
             let _ = Switches::parse(&text);
         }

@@ -237,8 +237,12 @@ fn loader(source: &Source) -> Result<Loader, ReadError> {
         }
         Source::FsRoot(path) => {
             check_copy(path)?;
-            // The x86 component would mix the CPUID of the machine at hand into the copy.
-            let loader = loader.without_component("x86").map_err(|error| hwloc(source, &error))?;
+            // The x86 component would mix the CPUID of the machine at hand into the copy. hwloc has it on such a machine only.
+            let loader = if cfg!(target_arch = "x86_64") {
+                loader.without_component("x86").map_err(|error| hwloc(source, &error))?
+            } else {
+                loader
+            };
             (loader, BuildFlags::empty())
         }
         Source::Synthetic(description) => {
