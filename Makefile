@@ -43,10 +43,14 @@ test-kills: build ## children of pinned tasks and kills at scale: 500 children, 
 test-cluster: build ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
 	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
 
+test-release: build aarch64 ## what a release needs beside `make test`: the binary for aarch64, under emulation
+	$(PYTHON) -m pytest tests/test_aarch64.py
+
 check: setup ## formats, lints, types and the documentation of the crates
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+	$(if $(wildcard $(arm_sysroot)),$(arm_cargo) clippy --target $(arm) --package pinfold-cli -- --deny warnings)
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
@@ -62,6 +66,30 @@ build: setup $(static) ## the binary target/release/pinfold, which contains agen
 	$(if $(wildcard /usr/include/slurm/spank.h),$(MAKE) -C slurm)
 	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \
 		-o python/pinfold/_heartbeat$$($(PYTHON) -c '$(module_suffix)') python/pinfold/_heartbeat.c
+
+# The binary for aarch64 is linked as the one for x86-64 is, to the static libraries that `scripts/setup aarch64` has unpacked.
+# It has no recorder, which records programs of x86-64. Where the libraries are there, `make check` lints this code too.
+arm := aarch64-unknown-linux-gnu
+arm_folder := $(CURDIR)/target/aarch64
+arm_sysroot := $(arm_folder)/sysroot
+arm_compiler := aarch64-linux-gnu-gcc
+arm_cargo = CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$(arm_compiler) CC_aarch64_unknown_linux_gnu=$(arm_compiler) \
+	PKG_CONFIG_SYSROOT_DIR_aarch64_unknown_linux_gnu=$(arm_sysroot) \
+	PKG_CONFIG_LIBDIR_aarch64_unknown_linux_gnu=$(arm_sysroot)/usr/lib/aarch64-linux-gnu/pkgconfig \
+	BINDGEN_EXTRA_CLANG_ARGS_aarch64_unknown_linux_gnu="-I$(arm_sysroot)/usr/include -I/usr/aarch64-linux-gnu/include" cargo
+arm_flags := -C target-feature=+crt-static -L native=$(arm_folder)/static -L native=$(arm_sysroot)/usr/lib/aarch64-linux-gnu
+
+aarch64: setup-aarch64 $(arm_folder)/static/libudev.a ## the binary for aarch64, target/aarch64-unknown-linux-gnu/release/pinfold
+	RUSTFLAGS="$(arm_flags)" $(arm_cargo) build --release --target $(arm) --package pinfold-cli
+	@ls -l --block-size=1 target/$(arm)/release/pinfold | awk '{print $$NF ": " $$5 " bytes"}'
+
+setup-aarch64:
+	scripts/setup aarch64
+
+$(arm_folder)/static/libudev.a: crates/linux/static/udev.c | setup-aarch64
+	mkdir -p $(@D)
+	$(arm_compiler) -O2 -Wall -Wextra -fPIE -c -o $(@:.a=.o) $<
+	aarch64-linux-gnu-ar rcs $@ $(@:.a=.o)
 
 slurm: ## the plugin for Slurm, target/slurm/pinfold_spank.so; `make build` builds it where libslurm-dev is installed
 	$(MAKE) -C slurm
@@ -107,6 +135,6 @@ clean: ## remove all results of builds, and the Python environment
 	rm -rf target .venv
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-rust test-python test-guest test-kills check build bench dist site evaluation evaluation-quick fuzz applications setup slurm clean help
+.PHONY: demo test test-rust test-python test-guest test-kills test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-aarch64 aarch64 slurm clean help

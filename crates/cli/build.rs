@@ -15,12 +15,15 @@ fn main() {
     let agent = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", agent.display());
-    let status = Command::new("make")
-        .arg("-C")
+    let mut make = Command::new("make");
+    make.arg("-C")
         .arg(&agent)
         .arg(format!("build={output}"))
-        .arg("LDFLAGS=-s")
-        .status();
+        .arg("LDFLAGS=-s");
+    if let Some(compiler) = cross_compiler() {
+        make.arg(format!("CC={compiler}"));
+    }
+    let status = make.status();
     assert!(
         status.as_ref().is_ok_and(std::process::ExitStatus::success),
         "the agent cannot be built by make -C {}: {status:?}; a C compiler and make are needed",
@@ -37,6 +40,18 @@ fn main() {
     let carried = Path::new(&output).join("libpinfold_record.so");
     fs::write(carried, content.unwrap_or_default()).expect("OUT_DIR can be written");
     println!("cargo::rustc-env=PINFOLD_SIMULATOR={:016x}", simulator());
+}
+
+/// The C compiler where the binary is for another machine than this one: what `CC_TARGET` names, as for the C code in crates, or
+/// the compiler with Debian's name, such as aarch64-linux-gnu-gcc.
+fn cross_compiler() -> Option<String> {
+    let [target, host] = ["TARGET", "HOST"].map(|name| env::var(name).expect("cargo sets TARGET and HOST"));
+    if target == host {
+        return None;
+    }
+    let variable = format!("CC_{}", target.replace('-', "_"));
+    println!("cargo::rerun-if-env-changed={variable}");
+    Some(env::var(variable).unwrap_or_else(|_| format!("{}-gcc", target.replace("-unknown-", "-"))))
 }
 
 /// The crates whose sources determine what is simulated.

@@ -72,10 +72,10 @@ class Place:
         """Remove this command."""
         (self.folder / "bin" / command).unlink()
 
-    def setup(self) -> subprocess.CompletedProcess[str]:
+    def setup(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the script."""
         return subprocess.run(
-            ["scripts/setup"],
+            ["scripts/setup", *arguments],
             cwd=self.folder,
             env={"PATH": str(self.folder / "bin"), "HOME": str(self.folder / "home"), "LC_ALL": "C"},
             capture_output=True,
@@ -269,3 +269,57 @@ def test_on_another_architecture_no_guest_is_prepared(place: Place) -> None:
     place.provide("uname", "echo aarch64")
     completed = place.setup()
     assert completed.stderr == "setup: making a Python environment in .venv\n"
+
+
+#: An apt-get that downloads one package, and a dpkg that unpacks a static library and the name of a shared one.
+DOWNLOAD = 'case "$*" in *" download "*) : > libhwloc-dev_arm64.deb ;; esac'
+UNPACK = 'mkdir -p "$3/usr/lib" && : > "$3/usr/lib/libhwloc.a" && : > "$3/usr/lib/libhwloc.so"'
+
+
+@pytest.fixture
+def cross(place: Place) -> Place:
+    """Return a place where everything for aarch64 is there but its libraries."""
+    (place.folder / "rust/lib/rustlib/aarch64-unknown-linux-gnu").mkdir(parents=True)
+    place.provide("rustc", f"echo {place.folder}/rust")
+    place.provide("apt-get", DOWNLOAD)
+    place.provide("dpkg", UNPACK)
+    for tool in ("find", "mv", "touch"):
+        place.lend(tool)
+    return place
+
+
+def test_for_aarch64_libraries_are_unpacked_once_and_not_installed(cross: Place) -> None:
+    for _ in range(2):
+        completed = cross.setup("aarch64")
+        assert completed.returncode == 0, completed.stderr
+    update, download = cross.calls("apt-get")
+    assert update.endswith(" update")
+    assert download.endswith(" download libhwloc-dev libpfm4-dev libsqlite3-dev")
+    assert all(
+        "APT::Architectures=arm64" in call and f"Dir::State={cross.folder}" in call for call in (update, download)
+    )
+    sysroot = cross.folder / "target/aarch64/sysroot"
+    assert [file.name for file in (sysroot / "usr/lib").iterdir()] == ["libhwloc.a"]
+    assert [entry.name for entry in sysroot.parent.iterdir()] == ["sysroot"]
+
+
+def test_without_an_archive_for_arm64_the_reason_is_named(cross: Place) -> None:
+    cross.provide("apt-get", 'case "$*" in *" download "*) exit 100 ;; esac')
+    completed = cross.setup("aarch64")
+    assert completed.returncode == 1
+    assert "the libraries for aarch64 cannot be had" in completed.stderr
+    assert not (cross.folder / "target/aarch64/sysroot").exists()
+
+
+def test_the_cross_compiler_removes_no_package(cross: Place) -> None:
+    cross.lack("gcc-aarch64-linux-gnu")
+    assert cross.setup("aarch64").returncode == 0
+    (install,) = (call for call in cross.calls("apt-get") if call.startswith("install "))
+    assert "--no-remove gcc-aarch64-linux-gnu" in install
+
+
+def test_rustup_adds_the_standard_library_for_aarch64(cross: Place) -> None:
+    cross.provide("rustc", "echo /nowhere")
+    cross.provide("rustup")
+    assert cross.setup("aarch64").returncode == 0
+    assert cross.calls("rustup") == ["target add aarch64-unknown-linux-gnu"]
