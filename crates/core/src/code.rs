@@ -4,6 +4,7 @@
 //! A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later pinfold may have another
 //! code. Both are read as `Unknown`. A set without it grows with the version of its file.
 
+use crate::container::{Qos, Runtime};
 use crate::memory::{LeftCode, Mismatch};
 use crate::{Activity, LeftAlone, MoveReason};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,8 @@ pub const CODE_SETS: &[CodeSet] = &[
     StayCode::SET,
     HostNoteCode::SET,
     Children::SET,
+    Runtime::SET,
+    Qos::SET,
 ];
 
 /// A reason in JSON: an object of both keys.

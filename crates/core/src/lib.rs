@@ -5,6 +5,7 @@
 
 mod code;
 mod configuration;
+pub mod container;
 mod content_hash;
 mod decision;
 mod device;
