@@ -5,6 +5,7 @@
 //! metrics, samples.
 
 use crate::code::codes;
+use crate::container::Container;
 use crate::{HostNoteCode, Metric, PuId, PuSet, Reason, Sample, StayCode, TaskId, Topology};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub struct TaskStatus {
     pub left_alone: Option<LeftAlone>,
     /// The share of the time since the last sample for which it worked, from 0 to 1; `None` where it is not known.
     pub busy: Option<f64>,
+    /// The container that its process is in.
+    pub container: Option<Arc<Container>>,
 }
 
 codes! {

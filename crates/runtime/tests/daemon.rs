@@ -1,5 +1,6 @@
 //! The daemon's loop on a machine that is made up: what becomes of moves, whatever tasks, clocks and counters do.
 
+use pinfold_core::container::Container;
 use pinfold_core::{
     Host, HostNote, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Reason, Sample, StayCode, TaskId, TaskSample,
     TaskStatus, Topology, TopologyBuilder, Wake,
@@ -115,6 +116,7 @@ impl Host for Fake {
                     pinned: task.pinned,
                     left_alone: None,
                     busy: Some(1.0),
+                    container: None,
                 })
                 .collect(),
             watched: self.tasks.len(),
@@ -170,7 +172,7 @@ struct Heard {
 impl Report<Fake> for Heard {
     fn note(&mut self, _: &HostNote) {}
 
-    fn moved(&mut self, _: Duration, one: &Move, outcome: &Outcome) {
+    fn moved(&mut self, _: Duration, one: &Move, outcome: &Outcome, _: Option<&Container>) {
         self.outcomes.push((one.task.serial, outcome.clone()));
     }
 

@@ -29,6 +29,7 @@ fn task() -> Task {
             outcome: OutcomeCode::Refused,
             refused: Some(Reason::new(StayCode::RealTime, "it has real-time priority")),
         }),
+        container: None,
     }
 }
 

@@ -261,7 +261,7 @@ fn draw_tasks(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     }
     let last = tasks.len().saturating_sub(1);
     let shown = tasks.iter().skip(view.scroll.min(last));
-    let columns = fitting(area.width);
+    let columns = fitting(area.width, container_width(state));
     let rows =
         shown.map(|task| Row::new(columns.iter().map(|column| (column.cell)(task, state.at))).style(task_style(task)));
     let widths = columns.iter().map(|column| match column.title {
@@ -283,10 +283,12 @@ struct Column {
     cell: fn(&Task, f64) -> String,
 }
 
-const COLUMNS: [Column; 10] = [
+/// The columns. That of containers has a width only where tasks are in containers.
+const COLUMNS: [Column; 11] = [
     column("PID", 7, 0, |task, _| task.process.to_string()),
     column("TID", 7, 4, |task, _| task.thread.to_string()),
     column("NAME", 15, 1, |task, _| task.name.clone()),
+    column(CONTAINER, 0, 5, |task, _| container(task)),
     column("PU", 4, 2, |task, _| {
         let pin = if task.pinned.is_some() { "*" } else { "" };
         task.pu.map_or_else(|| "-".to_owned(), |pu| format!("{pu}{pin}"))
@@ -295,12 +297,37 @@ const COLUMNS: [Column; 10] = [
         task.busy
             .map_or_else(|| "-".to_owned(), |busy| format!("{:.0}", busy * 100.0))
     }),
-    column("INTER", 7, 6, |task, _| rate(task, Activity::InterPackageCoherence)),
-    column("INTRA", 7, 9, |task, _| rate(task, Activity::IntraPackageCoherence)),
-    column("REMOTE", 7, 7, |task, _| rate(task, Activity::RemoteDram)),
-    column("MEMORY", 7, 8, |task, _| rate(task, Activity::MemoryBandwidth)),
-    column("WHY", 18, 5, why),
+    column("INTER", 7, 7, |task, _| rate(task, Activity::InterPackageCoherence)),
+    column("INTRA", 7, 10, |task, _| rate(task, Activity::IntraPackageCoherence)),
+    column("REMOTE", 7, 8, |task, _| rate(task, Activity::RemoteDram)),
+    column("MEMORY", 7, 9, |task, _| rate(task, Activity::MemoryBandwidth)),
+    column("WHY", 18, 6, why),
 ];
+
+/// The title of the column of containers.
+const CONTAINER: &str = "CONTAINER";
+
+/// The most characters of a container's name that are shown: names of pods with that of a container are longer.
+const LONGEST_CONTAINER: usize = 32;
+
+/// A task's container; the begin of a long name is cut, because the names of pods begin alike.
+fn container(task: &Task) -> String {
+    let text = task.container.as_ref().map_or("-", |container| container.text.as_str());
+    let length = text.chars().count();
+    if length <= LONGEST_CONTAINER {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(length + 1 - LONGEST_CONTAINER).collect();
+    format!("…{end}")
+}
+
+/// The width of the column of containers; `None` where no task is in one.
+fn container_width(state: &State) -> Option<u16> {
+    let mut inside = state.tasks.iter().filter(|task| task.container.is_some()).peekable();
+    inside.peek()?;
+    let longest = inside.map(|task| container(task).chars().count()).max().unwrap_or(0);
+    u16::try_from(longest.max(CONTAINER.len())).ok()
+}
 
 const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task, f64) -> String) -> Column {
     Column {
@@ -312,16 +339,20 @@ const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task,
 }
 
 /// The most important columns that fit, with a space between them. No column is cut: a cut number would be another
-/// number.
-fn fitting(width: u16) -> Vec<&'static Column> {
-    let mut ranked: Vec<&Column> = COLUMNS.iter().collect();
+/// number. The column of containers is there where it has a width.
+fn fitting(width: u16, containers: Option<u16>) -> Vec<Column> {
+    let all = COLUMNS.into_iter().filter_map(|column| match column.title {
+        CONTAINER => containers.map(|width| Column { width, ..column }),
+        _ => Some(column),
+    });
+    let mut ranked: Vec<Column> = all.collect();
     ranked.sort_by_key(|column| column.importance);
     let mut used = 0;
     let fits = ranked.into_iter().take_while(|column| {
         used += column.width + 1;
         used <= width + 1
     });
-    let mut columns: Vec<&Column> = fits.collect();
+    let mut columns: Vec<Column> = fits.collect();
     columns.sort_by_key(|column| COLUMNS.iter().position(|other| other.title == column.title));
     columns
 }

@@ -1,7 +1,8 @@
 //! The command line of `pinfold daemon`. Options that belong together are one structure.
 
 use super::config::{
-    Cgroup, Config, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, USUAL, UserName,
+    Cgroup, Config, Except, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, USUAL,
+    UserName,
 };
 use anyhow::Result;
 use clap::Args;
@@ -18,6 +19,8 @@ Examples:
       what would be moved on this machine
   pinfold daemon --user root --cgroup /system.slice/postgresql.service
       the tasks of a user, and of a service
+  pinfold daemon --cgroup container:web --cgroup 'pod:shop/*'
+      the tasks of a container, and of all pods of a namespace
   pinfold daemon --metric sharing
       on a machine without hardware counters: threads of a process are assumed to share data")]
 pub(crate) struct Arguments {
@@ -66,9 +69,12 @@ pub(crate) struct Arguments {
 #[derive(Args)]
 #[group(skip)]
 struct Tasks {
-    /// Watch the processes of this control group and of those below it. This option and the next four can be
-    /// repeated.
-    #[arg(long, value_name = "PATH")]
+    /// Watch the processes of this control group and of those below it, or of a container. This option and the next four
+    /// can be repeated.
+    ///
+    /// It is a path, such as /user.slice, or container:NAME, container:ID (at least 6 digits), pod:NAMESPACE/NAME, pod:UID,
+    /// or unit:NAME for a unit of systemd. Names are patterns of the shell.
+    #[arg(long, value_name = "PATH|KIND:NAME")]
     cgroup: Vec<Cgroup>,
 
     /// Watch the processes of this user.
@@ -83,9 +89,9 @@ struct Tasks {
     #[arg(long, value_name = "PATTERN")]
     name: Vec<String>,
 
-    /// Do not watch processes of this name.
-    #[arg(long, value_name = "PATTERN")]
-    except: Vec<String>,
+    /// Do not watch processes of this name; or of a control group or container, as --cgroup names them.
+    #[arg(long, value_name = "PATTERN|KIND:NAME")]
+    except: Vec<Except>,
 }
 
 /// Above which rates an activity is a bottleneck.

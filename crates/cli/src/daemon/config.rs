@@ -15,7 +15,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-pub(super) use values::{Cgroup, Loopback, MetricName, Mode, ProcessNumber, Rate, Time, UserName};
+pub(super) use values::{Cgroup, Except, Loopback, MetricName, Mode, ProcessNumber, Rate, Time, UserName};
 
 /// The default file.
 pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
@@ -63,7 +63,7 @@ pub(super) struct Tasks {
     pub(super) users: Vec<UserName>,
     pub(super) processes: Vec<ProcessNumber>,
     pub(super) names: Vec<String>,
-    pub(super) except: Vec<String>,
+    pub(super) except: Vec<Except>,
 }
 
 /// The rates above which an activity is a bottleneck.
@@ -149,12 +149,22 @@ impl Config {
 
     /// Which tasks are watched.
     pub(super) fn selection(&self) -> Selection {
+        let except = self.tasks.except.iter();
+        let name = |one: &Except| match one {
+            Except::Name(name) => Some(name.clone()),
+            Except::Group(_) => None,
+        };
+        let group = |one: &Except| match one {
+            Except::Name(_) => None,
+            Except::Group(group) => Some(group.clone()),
+        };
         Selection {
             cgroups: self.tasks.cgroups.iter().map(|group| group.0.clone()).collect(),
             users: self.tasks.users.iter().map(|user| user.0).collect(),
             processes: self.tasks.processes.iter().map(|process| process.0).collect(),
             names: self.tasks.names.clone(),
-            except: self.tasks.except.clone(),
+            except: except.clone().filter_map(name).collect(),
+            except_groups: except.filter_map(group).collect(),
         }
     }
 
@@ -291,6 +301,17 @@ mod tests {
                 ["daemon.toml:2: `tasks.processes`: ", "number of a process"],
             ),
             (
+                "[tasks]\ncgroups = [\"containr:web\"]\n",
+                [
+                    "daemon.toml:2: `tasks.cgroups`: `containr:web` names no control group",
+                    "container:NAME",
+                ],
+            ),
+            (
+                "[tasks]\nexcept = [\"pod:a/b/c\"]\n",
+                ["daemon.toml:2: `tasks.except`: ", "pod:NAMESPACE/NAME"],
+            ),
+            (
                 "[thresholds]\ncoherence = -1.0\n",
                 ["daemon.toml:2: `thresholds.coherence`: ", "above zero"],
             ),
@@ -311,6 +332,15 @@ mod tests {
             let error = error(text);
             assert!(error.starts_with(expected[0]) && error.contains(expected[1]), "{error}");
         }
+    }
+
+    #[test]
+    fn an_exception_is_a_name_or_a_group() {
+        let config = Config::parse("x", "[tasks]\nexcept = [\"ssh*\", \"container:web\", \"/user.slice\"]").unwrap();
+        let selection = config.selection();
+        assert_eq!(selection.except, ["ssh*"]);
+        let groups: Vec<String> = selection.except_groups.iter().map(ToString::to_string).collect();
+        assert_eq!(groups, ["container:web", "/user.slice"]);
     }
 
     #[test]

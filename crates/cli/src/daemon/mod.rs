@@ -22,7 +22,7 @@ use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::topology::{self, Source};
-use pinfold_linux::watch::{Absent, ForkEvents, Watcher, Watching};
+use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::Mapper;
 use pinfold_runtime::daemon::state::Machine;
 use pinfold_runtime::daemon::{Pace, Rates, watch};
@@ -38,9 +38,10 @@ use std::sync::Arc;
 
 /// The processes and groups that a configuration names and that do not exist.
 fn absent(config: &Config) -> Vec<Absent> {
+    let (procfs, mut containers) = (Procfs::default(), Containers::default());
     config
         .selection()
-        .absent(&Procfs::new("/proc"), Path::new("/sys/fs/cgroup"))
+        .absent(&procfs, &mut containers, Path::new("/sys/fs/cgroup"))
 }
 
 /// The default socket of a daemon with these journals.

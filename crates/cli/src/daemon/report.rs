@@ -3,11 +3,14 @@
 use super::config::Config;
 use super::log::Log;
 use pinfold_core::HostNote;
+use pinfold_core::container::Container;
 use pinfold_linux::own;
 use pinfold_linux::service::OnRequest;
-use pinfold_linux::watch::Watcher;
+use pinfold_linux::watch::{WatchedContainer, Watcher};
 use pinfold_policy::sam::{Move, Thresholds};
-use pinfold_runtime::daemon::state::{self, DaemonTotals, Machine, Settings, State, TaskTotals, Totals};
+use pinfold_runtime::daemon::state::{
+    self, ContainerTotals, DaemonTotals, Machine, Settings, State, TaskTotals, Totals,
+};
 use pinfold_runtime::daemon::{History, Outcome, Report, Tick};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -85,6 +88,7 @@ impl Reporter {
             process: std::process::id(),
             settings: self.settings(host),
             machine: self.machine.clone(),
+            containers: host.containers().iter().map(container_totals).collect(),
             totals: self.totals(host),
             ..State::default()
         };
@@ -130,14 +134,25 @@ impl Reporter {
     }
 }
 
+/// A container in the state. The history knows its moves.
+fn container_totals(watched: &WatchedContainer) -> ContainerTotals {
+    ContainerTotals {
+        container: watched.container.as_ref().into(),
+        watched: watched.tasks,
+        pinned: watched.pinned,
+        moves: 0,
+        processor_seconds: watched.processor_time.as_secs_f64(),
+    }
+}
+
 impl Report<Watcher> for Reporter {
     fn note(&mut self, note: &HostNote) {
         let fields = [("code", note.code.name().into()), ("text", note.text.as_str().into())];
         self.log.event("note", &fields);
     }
 
-    fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome) {
-        if !self.history.moved(at, one, outcome) {
+    fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome, container: Option<&Container>) {
+        if !self.history.moved(at, one, outcome, container) {
             return;
         }
         let mut fields: Vec<(&str, Value)> = vec![
@@ -151,6 +166,9 @@ impl Report<Watcher> for Reporter {
             ("threshold", one.threshold.into()),
             ("outcome", outcome.code().name().into()),
         ];
+        if let Some(container) = container {
+            fields.push(("container", container.text().into()));
+        }
         if let Some(other) = one.swapped_with {
             fields.push(("swapped_with", other.thread.into()));
         }

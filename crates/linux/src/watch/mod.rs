@@ -11,21 +11,27 @@
 //!    overwritten.
 //! 4. **The end**: the changes of the journal are rolled back, as by its guard or `pinfold reset` (`journal`).
 //!
+//! The container of a process is in its control group (`containers`), in which a runtime puts it soon after it began.
+//!
 //! A child inherits its creator's mask, and gets its creator's original mask before it runs (`forks`). Where that is
 //! not possible it gets it when it is found, at most an interval later. If its creator has ended by then, the rule of
 //! `journal/orphans.rs` recognises it.
 //!
 //! Known limits: a task that lives for less than an interval is never seen.
 
+mod containers;
 mod cpuset;
 mod forks;
+mod group;
 mod new_tasks;
 mod placing;
 mod reading;
 mod selection;
 mod task_list;
 
+pub use containers::{Containers, WatchedContainer};
 pub use forks::{ForkEvents, ForksError};
+pub use group::{Group, NoGroup};
 pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
@@ -34,6 +40,7 @@ use crate::journal::{Directory, Journal, JournalError, RolledBack, Thread};
 use crate::procfs::Procfs;
 use crate::service::Signals;
 use crate::tasks::TaskTable;
+use containers::{Tracked, TrackedContainers};
 use cpuset::Cpusets;
 use forks::Forks;
 use new_tasks::NewTaskSearch;
@@ -78,6 +85,8 @@ pub struct Watcher {
     watching: Watching,
     procfs: Procfs,
     cpusets: Cpusets,
+    containers: Containers,
+    tracked: TrackedContainers,
     signals: Signals,
     began: Instant,
     new_tasks: NewTaskSearch,
@@ -120,6 +129,8 @@ impl Watcher {
             watching,
             procfs: Procfs::default(),
             cpusets: Cpusets::default(),
+            containers: Containers::default(),
+            tracked: TrackedContainers::default(),
             signals,
             began: Instant::now(),
             new_tasks: NewTaskSearch::default(),
@@ -168,6 +179,30 @@ impl Watcher {
         }
     }
 
+    /// The containers of watched tasks, in the order in which they were found.
+    pub fn containers(&self) -> Vec<WatchedContainer> {
+        let mut counts: HashMap<*const Tracked, (u64, u64)> = HashMap::new();
+        for (&number, process) in &self.processes {
+            if let Some(container) = &process.container {
+                let (tasks, pinned) = counts.entry(Arc::as_ptr(container)).or_default();
+                for task in self.table.tasks_of(number) {
+                    *tasks += 1;
+                    *pinned += u64::from(task.pinned.is_some());
+                }
+            }
+        }
+        let watched = self.tracked.iter().filter_map(|tracked| {
+            let &(tasks, pinned) = counts.get(&Arc::as_ptr(tracked))?;
+            Some(WatchedContainer {
+                container: Arc::clone(&tracked.container),
+                tasks,
+                pinned,
+                processor_time: tracked.used(),
+            })
+        });
+        watched.collect()
+    }
+
     /// The watched task of a thread.
     pub fn task_of(&self, thread: i32) -> Option<TaskId> {
         self.table.of_thread(thread).map(|task| task.id)
@@ -179,6 +214,7 @@ impl Watcher {
         self.table = TaskTable::default();
         self.readings.clear();
         self.processes.clear();
+        self.tracked.forget_ended();
         self.unselected.clear();
         self.ended.clear();
         self.new_tasks.list_all();

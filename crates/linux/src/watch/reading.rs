@@ -156,7 +156,15 @@ impl Watcher {
             self.ended.push(id.thread);
             return None;
         };
+        let spent = reading.used.and_then(|before| used.checked_sub(before));
         let busy = reading.use_time(used, at);
+        let container = self
+            .processes
+            .get(&id.process)
+            .and_then(|process| process.container.as_ref());
+        if let (Some(container), Some(spent)) = (container, spent) {
+            container.add(spent);
+        }
         let sleeps = reading.sleeps(at);
         if sleeps && id.thread == id.process && reading.is_to_be_looked_at(at) {
             reading.looked_at = at;
@@ -180,8 +188,13 @@ impl Watcher {
         }
         self.open_counters(id);
         self.look_at_mask(id, at);
+        self.look_at_container(id.process, at);
         let pinned = self.table.get_mut(serial)?.pinned;
         let reading = self.readings.get_mut(&serial)?;
+        let container = self
+            .processes
+            .get(&id.process)
+            .and_then(|process| process.container.as_ref());
         let metrics = self.watching.plan.as_ref().map_or(0, |plan| plan.metrics().len());
         let task = TaskSample {
             id,
@@ -199,6 +212,7 @@ impl Watcher {
             pinned,
             left_alone: reading.left_alone,
             busy: busy.map(|busy| busy.min(1.0)),
+            container: container.map(|tracked| Arc::clone(&tracked.container)),
         };
         Some((task, status))
     }

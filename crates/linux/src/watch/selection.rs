@@ -1,5 +1,7 @@
 //! Which tasks a daemon watches.
 
+use super::containers::Containers;
+use super::group::Group;
 use crate::procfs::Procfs;
 use std::ffi::CString;
 use std::fs;
@@ -8,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// Which processes are watched. A process in any of the lists is watched with all its threads; empty lists select all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Processes of these control groups and of the groups below them, such as `/user.slice`.
-    pub cgroups: Vec<String>,
+    /// Processes of these control groups and of the groups below them, such as `/user.slice`, or of these containers.
+    pub cgroups: Vec<Group>,
     /// Processes of these users.
     pub users: Vec<u32>,
     /// These processes, and their future children.
@@ -18,6 +20,8 @@ pub struct Selection {
     pub names: Vec<String>,
     /// Except for processes whose names match one of these patterns.
     pub except: Vec<String>,
+    /// Except for processes of these control groups or containers.
+    pub except_groups: Vec<Group>,
 }
 
 /// Something in a selection that the machine does not have.
@@ -37,12 +41,27 @@ pub enum Absent {
     /// A control group.
     #[error("there is no control group {0}: /proc/PID/cgroup has the one of a process, and `systemd-cgls` lists them")]
     Cgroup(String),
+    /// A container.
+    #[error(
+        "there is no container {0}, by name or by the first 6 or more digits of an id: `docker ps`, `podman ps` and \
+         `crictl ps` list containers; a name is known where the daemon can read the runtime's files"
+    )]
+    Container(String),
+    /// A pod.
+    #[error(
+        "there is no pod {0}, by name or by UID: `kubectl get pods --all-namespaces` lists pods; a name is known where the \
+         daemon can read the runtime's files"
+    )]
+    Pod(String),
+    /// A unit.
+    #[error("no process is in a unit {0}: `systemctl list-units` lists units")]
+    Unit(String),
 }
 
 impl Selection {
-    /// The processes and control groups in the selection that do not exist at present. `hierarchies` is where those of
+    /// The processes, control groups and containers in the selection that do not exist at present. `hierarchies` is where
     /// control groups are mounted.
-    pub fn absent(&self, procfs: &Procfs, hierarchies: &Path) -> Vec<Absent> {
+    pub fn absent(&self, procfs: &Procfs, containers: &mut Containers, hierarchies: &Path) -> Vec<Absent> {
         let process = |&number: &i32| match procfs.kinship(number) {
             None => Some(Absent::Process(number)),
             Some(kinship) if kinship.process != number => Some(Absent::Thread {
@@ -51,33 +70,54 @@ impl Selection {
             }),
             Some(_) => None,
         };
-        let groups = groups(hierarchies);
-        let in_use = |wanted: &str| {
-            let only = Self {
-                cgroups: vec![wanted.to_owned()],
-                ..Self::default()
-            };
+        let mut absent: Vec<Absent> = self.processes.iter().filter_map(process).collect();
+        let roots = groups(hierarchies);
+        for wanted in &self.cgroups {
+            let is_directory = |path: &str| roots.iter().any(|root| root.join(path.trim_matches('/')).is_dir());
+            let only = std::slice::from_ref(wanted);
             let mut processes = procfs.processes().into_iter();
-            processes.any(|process| only.in_a_cgroup(&procfs.cgroups(process)))
-        };
-        let cgroup = |wanted: &String| {
-            let below = wanted.trim_matches('/');
-            let there = groups.iter().any(|root| root.join(below).is_dir()) || in_use(wanted);
-            (!there).then(|| Absent::Cgroup(wanted.clone()))
-        };
-        let processes = self.processes.iter().filter_map(process);
-        processes.chain(self.cgroups.iter().filter_map(cgroup)).collect()
+            let there = matches!(wanted, Group::Path(path) if is_directory(path))
+                || processes.any(|process| in_a_group(only, procfs, containers, process));
+            let missing = match wanted {
+                Group::Path(path) => Absent::Cgroup(path.clone()),
+                Group::Container(name) => Absent::Container(name.clone()),
+                Group::Pod { namespace: None, name } => Absent::Pod(name.clone()),
+                Group::Pod {
+                    namespace: Some(namespace),
+                    name,
+                } => Absent::Pod(format!("{namespace}/{name}")),
+                Group::Unit(name) => Absent::Unit(name.clone()),
+            };
+            if !there {
+                absent.push(missing);
+            }
+        }
+        absent
     }
 
-    /// Whether all processes are watched that `except` does not name.
+    /// Whether all processes are watched except those of `except` and `except_groups`.
     pub fn is_everything(&self) -> bool {
         self.cgroups.is_empty() && self.users.is_empty() && self.processes.is_empty() && self.names.is_empty()
     }
 
+    /// Whether there are exceptions.
+    pub(super) fn has_exceptions(&self) -> bool {
+        !self.except.is_empty() || !self.except_groups.is_empty()
+    }
+
     /// Whether a process with this name is watched. `inherited` says that a process which is watched by its number
     /// created it.
-    pub(super) fn includes(&self, procfs: &Procfs, process: i32, name: &str, inherited: bool) -> bool {
-        if self.except.iter().any(|pattern| fits(pattern, name)) {
+    pub(super) fn includes(
+        &self,
+        procfs: &Procfs,
+        containers: &mut Containers,
+        process: i32,
+        name: &str,
+        inherited: bool,
+    ) -> bool {
+        if self.except.iter().any(|pattern| fits(pattern, name))
+            || in_a_group(&self.except_groups, procfs, containers, process)
+        {
             return false;
         }
         self.is_everything()
@@ -85,18 +125,18 @@ impl Selection {
             || self.processes.contains(&process)
             || self.names.iter().any(|pattern| fits(pattern, name))
             || (!self.users.is_empty() && procfs.user(process).is_some_and(|user| self.users.contains(&user)))
-            || (!self.cgroups.is_empty() && self.in_a_cgroup(&procfs.cgroups(process)))
+            || in_a_group(&self.cgroups, procfs, containers, process)
     }
+}
 
-    fn in_a_cgroup(&self, groups: &[String]) -> bool {
-        let within = |group: &str, wanted: &str| {
-            let rest = group.trim_matches('/').strip_prefix(wanted.trim_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || wanted.trim_matches('/').is_empty())
-        };
-        groups
-            .iter()
-            .any(|group| self.cgroups.iter().any(|wanted| within(group, wanted)))
+/// Whether a process is in one of these groups.
+fn in_a_group(wanted: &[Group], procfs: &Procfs, containers: &mut Containers, process: i32) -> bool {
+    if wanted.is_empty() {
+        return false;
     }
+    let paths = procfs.cgroups(process);
+    let membership = containers.of_groups(&paths);
+    wanted.iter().any(|group| group.has(&paths, &membership))
 }
 
 /// The roots of the hierarchies: version 2 has one, version 1 one for each controller.
@@ -109,7 +149,7 @@ fn groups(hierarchies: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a name matches a shell pattern: fnmatch(3).
-fn fits(pattern: &str, name: &str) -> bool {
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let (Ok(pattern), Ok(name)) = (CString::new(pattern), CString::new(name)) else {
         return false;
     };
@@ -126,13 +166,23 @@ mod tests {
         words.iter().map(|&word| word.to_owned()).collect()
     }
 
+    fn groups(words: &[&str]) -> Vec<Group> {
+        words.iter().map(|word| word.parse().unwrap()).collect()
+    }
+
     /// A process 7 of user 1000 in `/user.slice/a.scope`.
     fn includes(selection: &Selection, name: &str) -> bool {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("7")).unwrap();
         fs::write(root.path().join("7/status"), "Uid:\t0\t1000\t0\t0\n").unwrap();
         fs::write(root.path().join("7/cgroup"), "0::/user.slice/a.scope\n").unwrap();
-        selection.includes(&Procfs::new(root.path()), 7, name, false)
+        selection.includes(
+            &Procfs::new(root.path()),
+            &mut Containers::new(root.path()),
+            7,
+            name,
+            false,
+        )
     }
 
     #[test]
@@ -166,11 +216,11 @@ mod tests {
                 ..none.clone()
             },
             Selection {
-                cgroups: words(&["user.slice"]),
+                cgroups: groups(&["user.slice"]),
                 ..none.clone()
             },
             Selection {
-                cgroups: words(&["/user.slice/a.scope/"]),
+                cgroups: groups(&["/user.slice/a.scope/"]),
                 ..none.clone()
             },
         ] {
@@ -181,7 +231,7 @@ mod tests {
     #[test]
     fn a_cgroup_whose_name_only_begins_alike_is_another() {
         let selection = Selection {
-            cgroups: words(&["/user"]),
+            cgroups: groups(&["/user"]),
             ..Selection::default()
         };
         assert!(!includes(&selection, "solver"));
@@ -192,6 +242,11 @@ mod tests {
         let selection = Selection {
             processes: vec![7],
             except: words(&["solver"]),
+            ..Selection::default()
+        };
+        assert!(!includes(&selection, "solver"));
+        let selection = Selection {
+            except_groups: groups(&["unit:a.scope"]),
             ..Selection::default()
         };
         assert!(!includes(&selection, "solver"));
@@ -209,12 +264,36 @@ mod tests {
         fs::create_dir_all(cgroups.path().join("batch.slice")).unwrap();
         let selection = Selection {
             processes: vec![7, 8, 99_999_999],
-            cgroups: words(&["/user.slice", "/batch.slice", "/nosuch"]),
+            cgroups: groups(&[
+                "/user.slice",
+                "/batch.slice",
+                "/nosuch",
+                "unit:a.scope",
+                "unit:b.scope",
+                "container:web",
+                "pod:shop/web",
+            ]),
             ..Selection::default()
         };
-        let absent = selection.absent(&Procfs::new(procfs.path()), cgroups.path());
+        let absent = selection.absent(
+            &Procfs::new(procfs.path()),
+            &mut Containers::new(cgroups.path()),
+            cgroups.path(),
+        );
         let thread = Absent::Thread { thread: 8, process: 7 };
-        let group = Absent::Cgroup("/nosuch".to_owned());
-        assert_eq!(absent, [thread, Absent::Process(99_999_999), group]);
+        let expected = [
+            thread,
+            Absent::Process(99_999_999),
+            Absent::Cgroup("/nosuch".to_owned()),
+            Absent::Unit("b.scope".to_owned()),
+            Absent::Container("web".to_owned()),
+            Absent::Pod("shop/web".to_owned()),
+        ];
+        assert_eq!(absent, expected);
+        assert!(
+            absent
+                .iter()
+                .all(|one| one.to_string().contains("list") || matches!(one, Absent::Thread { .. }))
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The list of watched tasks: new tasks are added, and ended ones removed.
 
+use super::containers::Tracked;
 use super::new_tasks::NewTasks;
 use super::reading::Reading;
 use super::{FormerPin, Watcher};
@@ -21,7 +22,19 @@ pub(super) struct Process {
     by_number: bool,
     /// It is held from its first placement on.
     pub(super) held: Option<Held>,
+    /// When it was found.
+    found: Duration,
+    /// Its container, and when that was read.
+    pub(super) container: Option<Arc<Tracked>>,
+    container_read: Option<Duration>,
 }
+
+/// A process that was found this recently may not be in its container yet: a runtime puts it there before it runs the
+/// program.
+const SETTLES: Duration = Duration::from_secs(10);
+
+/// How old the container of a process may be.
+const CONTAINER_STALE: Duration = Duration::from_secs(1);
 
 /// For how long a new task may have a mask that its creator no longer has: it is found at most an interval after its
 /// creation.
@@ -80,9 +93,14 @@ impl Watcher {
                 }
             }
             self.look_at_cpuset(process);
+            let settles = |process: &Process| at < process.found + SETTLES;
+            if self.processes.get(&process).is_some_and(settles) {
+                self.look_at_container(process, at);
+            }
         }
         let table = &self.table;
         self.processes.retain(|process, _| table.has_process(*process));
+        self.tracked.forget_ended();
     }
 
     /// Whether a process is watched.
@@ -91,7 +109,7 @@ impl Watcher {
             return false;
         }
         let selection = &self.watching.selection;
-        if self.processes.contains_key(&process) && selection.is_everything() && selection.except.is_empty() {
+        if self.processes.contains_key(&process) && selection.is_everything() && !selection.has_exceptions() {
             return true;
         }
         let Some(stat) = self.procfs.stat(process, process) else {
@@ -104,7 +122,7 @@ impl Watcher {
         }
         let inherited = |process: i32| self.processes.get(&process).is_some_and(|process| process.by_number);
         let inherited = inherited(process) || inherited(stat.parent);
-        if !selection.includes(&self.procfs, process, &stat.name, inherited) {
+        if !selection.includes(&self.procfs, &mut self.containers, process, &stat.name, inherited) {
             if self.unselected.insert(process) {
                 self.restore_masks(process, &stat, at);
             }
@@ -115,9 +133,25 @@ impl Watcher {
             name: String::new(),
             by_number,
             held: None,
+            found: at,
+            container: None,
+            container_read: None,
         });
         entered.name = stat.name;
         true
+    }
+
+    /// Finds the container of a process, if that was not done just now.
+    pub(super) fn look_at_container(&mut self, process: i32, at: Duration) {
+        let Some(entered) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if entered.container_read.is_some_and(|read| at < read + CONTAINER_STALE) {
+            return;
+        }
+        entered.container_read = Some(at);
+        let membership = self.containers.of(&self.procfs, process);
+        entered.container = membership.containers.last().map(|nearest| self.tracked.track(nearest));
     }
 
     /// Restores the creator's original mask for the threads of a process that is not watched, where they were created
@@ -198,6 +232,7 @@ impl Watcher {
         let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
         self.set_allowed(process, thread, &original, &mut reading);
         self.readings.insert(id.serial, reading);
+        self.look_at_container(process, at);
     }
 
     /// The origin of a task that was created with this mask.

@@ -1,6 +1,6 @@
 //! The state as Prometheus's text format, version 0.0.4. `dist/grafana.json` shows these metrics and no others.
 
-use super::state::State;
+use super::state::{Container, State};
 use pinfold_core::Activity;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -72,6 +72,7 @@ pub fn text(state: &State) -> String {
         }),
     );
     by_package(&mut text, state);
+    by_container(&mut text, state);
     intervals(&mut text, state);
     tasks_so_far(&mut text, state);
     daemon(&mut text, state);
@@ -215,9 +216,79 @@ fn by_package(text: &mut Text, state: &State) {
     );
 }
 
+/// The most containers that have metrics of their own. Prometheus keeps each combination of labels for hours, so a machine
+/// with many short-lived containers must not make one for each.
+const MOST_CONTAINERS: usize = 200;
+
+/// What the tasks of each container do together: of the first `MOST_CONTAINERS` that were found and still are there.
+/// Containers with the same labels, such as one that was started again and the one that ends, are added up, because a line
+/// with the same labels may be there once only.
+fn by_container(text: &mut Text, state: &State) {
+    text.gauge(
+        "pinfold_containers",
+        "Containers of watched tasks; the metrics of single containers have the first 200 that were found.",
+        state.containers.len() as f64,
+    );
+    let mut sums: BTreeMap<Vec<(&str, String)>, [f64; 4]> = BTreeMap::new();
+    for one in state.containers.iter().take(MOST_CONTAINERS) {
+        let values = [
+            one.watched as f64,
+            one.pinned as f64,
+            one.moves as f64,
+            one.processor_seconds,
+        ];
+        let sum = sums.entry(container_labels(&one.container)).or_default();
+        for (sum, value) in sum.iter_mut().zip(values) {
+            *sum += value;
+        }
+    }
+    for (position, (kind, name, help)) in [
+        (
+            "gauge",
+            "pinfold_container_tasks_watched",
+            "Tasks of a container that are watched.",
+        ),
+        (
+            "gauge",
+            "pinfold_container_tasks_pinned",
+            "Tasks of a container that are pinned by the daemon.",
+        ),
+        (
+            "counter",
+            "pinfold_container_moves_total",
+            "Moves of tasks of a container that were made.",
+        ),
+        (
+            "counter",
+            "pinfold_container_processor_seconds_total",
+            "Processor time of the tasks of a container while they were watched.",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let samples = sums.iter().map(|(labels, values)| (labels.clone(), values[position]));
+        text.family(kind, name, help, samples);
+    }
+}
+
+/// The labels of a container. What is not known has no label; a container without a name has its short id, and a pod without
+/// one its UID.
+fn container_labels(one: &Container) -> Vec<(&'static str, String)> {
+    let short: String = one.id.chars().take(12).collect();
+    let name = one.name.clone().unwrap_or(short);
+    let pod = one.pod.clone().or_else(|| one.pod_uid.clone());
+    let runtime = one.runtime.map(|runtime| runtime.name().to_owned());
+    let known = [("pod", pod), ("namespace", one.namespace.clone()), ("runtime", runtime)];
+    let known = known.into_iter().filter_map(|(label, value)| Some((label, value?)));
+    [("container", name)].into_iter().chain(known).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::state::ContainerTotals;
+    use pinfold_core::container::Runtime;
 
     #[test]
     fn labels_are_escaped() {
@@ -234,5 +305,60 @@ mod tests {
             [(vec![("a", "b".to_owned())], 1.5), (vec![], 2.0)],
         );
         assert_eq!(text.0, "# HELP x What.\n# TYPE x gauge\nx{a=\"b\"} 1.5\nx 2\n");
+    }
+
+    fn container(id: &str, name: Option<&str>, watched: u64) -> ContainerTotals {
+        ContainerTotals {
+            container: Container {
+                id: id.to_owned(),
+                name: name.map(ToOwned::to_owned),
+                ..Container::default()
+            },
+            watched,
+            ..ContainerTotals::default()
+        }
+    }
+
+    /// The lines of the watched tasks of containers.
+    fn watched(containers: Vec<ContainerTotals>) -> Vec<String> {
+        let state = State {
+            containers,
+            ..State::default()
+        };
+        let lines = text(&state);
+        let lines = lines
+            .lines()
+            .filter(|line| line.starts_with("pinfold_container_tasks_watched"));
+        lines.map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn a_container_has_the_labels_that_are_known_and_each_combination_is_there_once() {
+        let mut in_pod = container("a", Some("n\"x"), 1);
+        in_pod.container.pod_uid = Some("uid".to_owned());
+        in_pod.container.namespace = Some("shop".to_owned());
+        in_pod.container.runtime = Some(Runtime::CriO);
+        let lines = watched(vec![
+            container("0123456789abcdef", None, 2),
+            container("b", Some("web"), 3),
+            container("c", Some("web"), 4),
+            in_pod,
+        ]);
+        assert_eq!(
+            lines,
+            [
+                r#"pinfold_container_tasks_watched{container="0123456789ab"} 2"#,
+                r#"pinfold_container_tasks_watched{container="n\"x",pod="uid",namespace="shop",runtime="cri_o"} 1"#,
+                r#"pinfold_container_tasks_watched{container="web"} 7"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn the_number_of_containers_is_bounded() {
+        let many = (0..1000)
+            .map(|number| container(&number.to_string(), None, 1))
+            .collect();
+        assert_eq!(watched(many).len(), MOST_CONTAINERS);
     }
 }

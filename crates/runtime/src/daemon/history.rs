@@ -1,8 +1,9 @@
 //! The moves and intervals of the daemon so far, and what the state contains of them.
 
-use super::state::{Intervals, LastMove, Moves, Present, State, Task};
+use super::state::{self, Intervals, LastMove, Moves, Present, State, Task};
 use super::{Outcome, Tick};
-use pinfold_core::{MoveReason, OutcomeCode, TaskId, TaskSample};
+use pinfold_core::container::Container;
+use pinfold_core::{HostSample, MoveReason, OutcomeCode, TaskId};
 use pinfold_policy::sam::{Activity, Move, TaskRates};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub struct History {
     last_moves: HashMap<TaskId, LastMove>,
     moves: BTreeMap<(MoveReason, OutcomeCode), u64>,
+    /// Moves that were made, by the id of the task's container.
+    moves_by_container: HashMap<String, u64>,
     /// Moves that were decided, not made, and reported already: the task and the outcome.
     reported: HashSet<(TaskId, String)>,
     ticks: u64,
@@ -21,8 +24,11 @@ pub struct History {
 
 impl History {
     /// Adds a move. Returns whether to report it: a move that is decided repeatedly and never made is reported once.
-    pub fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome) -> bool {
+    pub fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome, container: Option<&Container>) -> bool {
         let code = outcome.code();
+        if let Some(container) = container.filter(|_| *outcome == Outcome::Made) {
+            *self.moves_by_container.entry(container.id.clone()).or_default() += 1;
+        }
         *self.moves.entry((one.reason, code)).or_default() += 1;
         let last = LastMove {
             at: at.as_secs_f64(),
@@ -49,7 +55,7 @@ impl History {
         self.ticks += 1;
         self.busy += tick.took;
         self.skipped += u64::from(tick.skipped);
-        self.forget(&tick.sample.sample.tasks);
+        self.forget(tick.sample);
     }
 
     /// The configuration has changed: all moves are reported again.
@@ -57,20 +63,28 @@ impl History {
         self.reported.clear();
     }
 
-    fn forget(&mut self, tasks: &[TaskSample]) {
+    fn forget(&mut self, sample: &HostSample) {
         /// With fewer entries than this, a search costs more than it frees.
         const MANY: usize = 1000;
         if self.last_moves.len() + self.reported.len() > MANY {
-            let there: HashSet<TaskId> = tasks.iter().map(|task| task.id).collect();
+            let there: HashSet<TaskId> = sample.sample.tasks.iter().map(|task| task.id).collect();
             self.last_moves.retain(|task, _| there.contains(task));
             self.reported.retain(|(task, _)| there.contains(task));
         }
+        if self.moves_by_container.len() > MANY {
+            let containers = sample.statuses.iter().filter_map(|status| status.container.as_deref());
+            let there: HashSet<&str> = containers.map(|container| container.id.as_str()).collect();
+            self.moves_by_container.retain(|id, _| there.contains(id.as_str()));
+        }
     }
 
-    /// Completes `state` by a reading and by the history: the time, the tasks and the totals.
+    /// Completes `state` by a reading and by the history: the time, the tasks, the moves of containers and the totals.
     pub fn complete(&self, mut state: State, tick: &Tick<'_>) -> State {
         state.at = tick.sample.sample.at.as_secs_f64();
         state.tasks = self.tasks(tick);
+        for one in &mut state.containers {
+            one.moves = self.moves_by_container.get(&one.container.id).copied().unwrap_or(0);
+        }
         let tasks = &state.tasks;
         let mut left_alone = BTreeMap::new();
         for why in tasks.iter().filter_map(|task| task.left_alone) {
@@ -108,6 +122,7 @@ impl History {
                 busy: status.busy,
                 rates: rates.remove(&task.id).map_or_else(BTreeMap::new, named_rates),
                 last_move: self.last_moves.get(&task.id).cloned(),
+                container: status.container.as_deref().map(state::Container::from),
             })
             .collect();
         tasks.sort_by_key(|task| (task.process, task.thread));
@@ -127,7 +142,9 @@ fn named_rates(rates: &TaskRates) -> BTreeMap<Activity, Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{HostSample, LeftAlone, PuId, Reason, Sample, StayCode, TaskStatus};
+    use crate::daemon::state::ContainerTotals;
+    use pinfold_core::container::Membership;
+    use pinfold_core::{LeftAlone, PuId, Reason, Sample, StayCode, TaskSample, TaskStatus};
     use std::sync::Arc;
 
     fn a_move(task: TaskId) -> Move {
@@ -156,10 +173,10 @@ mod tests {
         let mut history = History::default();
         let refused = Outcome::Refused(Reason::new(StayCode::Forbidden, "it may not"));
         let reported = [&refused, &refused, &Outcome::Made, &Outcome::Made]
-            .map(|outcome| history.moved(Duration::from_secs(1), &a_move(TASK), outcome));
+            .map(|outcome| history.moved(Duration::from_secs(1), &a_move(TASK), outcome, None));
         assert_eq!(reported, [true, false, true, true]);
         history.reconfigured();
-        assert!(history.moved(Duration::from_secs(2), &a_move(TASK), &refused));
+        assert!(history.moved(Duration::from_secs(2), &a_move(TASK), &refused, None));
         let counts: Vec<_> = history
             .moves
             .iter()
@@ -171,7 +188,9 @@ mod tests {
     #[test]
     fn the_state_has_each_task_with_its_last_move_and_counts_those_that_are_left_alone() {
         let mut history = History::default();
-        history.moved(Duration::from_secs(3), &a_move(TASK), &Outcome::Made);
+        let box_of_lxc = Membership::of(["/lxc/box"]).containers.remove(0);
+        history.moved(Duration::from_secs(3), &a_move(TASK), &Outcome::Made, Some(&box_of_lxc));
+        history.moved(Duration::from_secs(3), &a_move(TASK), &Outcome::Made, Some(&box_of_lxc));
         let sample = HostSample {
             sample: Sample {
                 at: Duration::from_secs(4),
@@ -191,6 +210,7 @@ mod tests {
                 pinned: Some(PuId(4)),
                 left_alone: Some(LeftAlone::OwnMask),
                 busy: Some(1.0),
+                container: Some(Arc::new(box_of_lxc.clone())),
             }],
             watched: 9,
         };
@@ -201,7 +221,16 @@ mod tests {
             took: Duration::from_millis(5),
         };
         history.tick(&tick);
-        let state = history.complete(State::default(), &tick);
+        let known = State {
+            containers: vec![ContainerTotals {
+                container: (&box_of_lxc).into(),
+                ..ContainerTotals::default()
+            }],
+            ..State::default()
+        };
+        let state = history.complete(known, &tick);
+        assert_eq!(state.tasks[0].container.as_ref().unwrap().text, "box");
+        assert_eq!(state.containers[0].moves, 2);
         assert_eq!(
             (state.at, state.totals.present.watched, state.totals.present.pinned),
             (4.0, 9, 1)

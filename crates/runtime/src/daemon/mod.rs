@@ -20,7 +20,10 @@ pub use counted::Counted;
 pub use history::History;
 pub use sharing::Sharing;
 
-use pinfold_core::{Host, HostNote, HostSample, Metric, OutcomeCode, Placed, Reason, StayCode, Topology, Wake};
+use pinfold_core::container::Container;
+use pinfold_core::{
+    Host, HostNote, HostSample, Metric, OutcomeCode, Placed, Reason, StayCode, TaskId, TaskStatus, Topology, Wake,
+};
 use pinfold_policy::sam::{Mapper, Move, TaskRates};
 use std::time::Duration;
 
@@ -41,8 +44,8 @@ pub trait Report<H> {
     /// A note for the administrator.
     fn note(&mut self, note: &HostNote);
 
-    /// A move was made, or not.
-    fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome);
+    /// A move of a task in this container, or in none, was made, or not.
+    fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome, container: Option<&Container>);
 
     /// A tick is over.
     fn tick(&mut self, host: &H, tick: &Tick<'_>);
@@ -188,11 +191,21 @@ fn make<H: Host>(host: &mut H, report: &mut impl Report<H>, sample: &HostSample,
                 (first, Some(second))
             }
         };
-        report.moved(at, one, &first);
+        report.moved(at, one, &first, status(sample, one.task).and_then(container_of));
         if let (Some(partner), Some(second)) = (partner, &second) {
-            report.moved(at, partner, second);
+            report.moved(at, partner, second, status(sample, partner.task).and_then(container_of));
         }
     }
+}
+
+/// The status of a task at the last reading.
+fn status(sample: &HostSample, task: TaskId) -> Option<&TaskStatus> {
+    let position = sample.sample.tasks.iter().position(|one| one.id == task)?;
+    sample.statuses.get(position)
+}
+
+fn container_of(status: &TaskStatus) -> Option<&Container> {
+    status.container.as_deref()
 }
 
 fn place<H: Host>(host: &mut H, one: &Move) -> Outcome {
@@ -211,8 +224,7 @@ fn swap<H: Host>(host: &mut H, sample: &HostSample, one: &Move, partner: &Move) 
     }
     let second = place(host, partner);
     if let (Outcome::Refused(_), Outcome::Made) = (&second, &first) {
-        let position = sample.sample.tasks.iter().position(|task| task.id == one.task);
-        let pinned = position.and_then(|position| sample.statuses[position].pinned);
+        let pinned = status(sample, one.task).and_then(|status| status.pinned);
         // Where this fails, the task has ended, or another program has changed its mask.
         let _ = match pinned {
             Some(pu) => host.place(one.task, pu),

@@ -162,6 +162,7 @@ mod tests {
                 pinned: None,
                 left_alone: None,
                 busy: Some(busy),
+                container: None,
             });
         }
         sample

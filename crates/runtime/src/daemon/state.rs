@@ -1,5 +1,6 @@
 //! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types (docs/formats.md).
 
+use pinfold_core::container::{self, Qos, Runtime};
 use pinfold_core::{Activity, Children, LeftAlone, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,6 +23,9 @@ pub struct State {
     pub machine: Machine,
     /// The tasks that work, by process and thread.
     pub tasks: Vec<Task>,
+    /// The containers of watched tasks, in the order in which they were found; no key where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerTotals>,
     /// Counts.
     pub totals: Totals,
 }
@@ -158,6 +162,68 @@ pub struct Task {
     pub rates: BTreeMap<Activity, Option<f64>>,
     /// Its last move.
     pub last_move: Option<LastMove>,
+    /// The container that its process is in; no key where it is in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+}
+
+/// A container. What is not known has no key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Container {
+    /// The program that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
+    /// Its id: 64 hexadecimal digits, or the name in LXC and systemd-nspawn.
+    pub id: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The name of its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// The namespace of its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The UID of its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
+    /// The class of service of its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Qos>,
+    /// The name in few characters: that of the container, else the first digits of its id, after that of the pod.
+    pub text: String,
+}
+
+impl From<&container::Container> for Container {
+    fn from(one: &container::Container) -> Self {
+        let pod = one.pod.as_ref();
+        Self {
+            runtime: one.runtime,
+            id: one.id.clone(),
+            name: one.name.clone(),
+            pod: pod.and_then(|pod| pod.name.clone()),
+            namespace: pod.and_then(|pod| pod.namespace.clone()),
+            pod_uid: pod.map(|pod| pod.uid.clone()),
+            qos: pod.map(|pod| pod.qos),
+            text: one.text(),
+        }
+    }
+}
+
+/// A container of watched tasks, with their counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContainerTotals {
+    /// Which container; the keys are beside the others.
+    #[serde(flatten)]
+    pub container: Container,
+    /// Its watched tasks.
+    pub watched: u64,
+    /// Those that are pinned by the daemon.
+    pub pinned: u64,
+    /// Moves of its tasks that were made.
+    pub moves: u64,
+    /// The processor time that its tasks used while they were watched.
+    pub processor_seconds: f64,
 }
 
 /// Why and when a task was moved last.

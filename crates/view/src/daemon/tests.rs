@@ -1,6 +1,6 @@
 use super::*;
 use pinfold_core::MoveReason;
-use pinfold_runtime::daemon::state::{Machine, Moves, Present, Settings, Totals};
+use pinfold_runtime::daemon::state::{Container, Machine, Moves, Present, Settings, Totals};
 use std::collections::BTreeMap;
 
 fn task(thread: i32, pu: u32, busy: f64) -> Task {
@@ -18,6 +18,7 @@ fn task(thread: i32, pu: u32, busy: f64) -> Task {
             (Activity::MemoryBandwidth, None),
         ]),
         last_move: None,
+        container: None,
     }
 }
 
@@ -156,6 +157,24 @@ fn a_narrow_terminal_has_fewer_columns_and_whole_numbers() {
         assert_eq!(words.join(" "), columns, "{text}");
         assert!(lines.next().unwrap().starts_with("4194300 "), "{text}");
     }
+}
+
+#[test]
+fn the_container_is_a_column_where_a_task_is_in_one() {
+    let mut inside = task(41, 0, 0.5);
+    inside.container = Some(Container {
+        text: "web-7d4b9c8f6d-x2kfp/nginx".to_owned(),
+        ..Container::default()
+    });
+    let text = drawn(&state(vec![inside.clone(), task(42, 1, 0.4)]));
+    assert!(text.contains(" CONTAINER "), "{text}");
+    assert!(text.contains("solver41        web-7d4b9c8f6d-x2kfp/nginx 0 "), "{text}");
+    assert!(text.contains("solver42        -                          1 "), "{text}");
+    assert!(!drawn(&state(vec![task(42, 1, 0.4)])).contains("CONTAINER"));
+    // The end of a long name tells one container from another.
+    inside.container.as_mut().unwrap().text = "0123456789".repeat(5) + "/nginx";
+    let text = drawn(&state(vec![inside]));
+    assert!(text.contains("…5678901234567890123456789/nginx "), "{text}");
 }
 
 #[test]

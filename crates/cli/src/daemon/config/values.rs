@@ -5,6 +5,7 @@ use crate::activities;
 use crate::run::duration;
 use pinfold_core::digits;
 use pinfold_linux::service::Users;
+use pinfold_linux::watch::{Group, NoGroup};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use std::fmt;
@@ -27,9 +28,18 @@ pub(in crate::daemon) enum MetricName {
     Activities(String),
 }
 
-/// A path below the root of a hierarchy of control groups.
+/// A control group, by its path or by what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::daemon) struct Cgroup(pub(in crate::daemon) String);
+pub(in crate::daemon) struct Cgroup(pub(in crate::daemon) Group);
+
+/// Processes that are not watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::daemon) enum Except {
+    /// Of a name, as a pattern of the shell.
+    Name(String),
+    /// Of a control group or a container.
+    Group(Group),
+}
 
 /// A user by name or number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +115,22 @@ impl MetricName {
 }
 
 impl FromStr for Cgroup {
-    type Err = String;
+    type Err = NoGroup;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let path = text.strip_prefix("/sys/fs/cgroup").unwrap_or(text);
-        if path.is_empty() || path.split('/').any(|part| part == "..") {
-            return Err("write a control group as in /proc/PID/cgroup, such as /user.slice".to_owned());
+    fn from_str(text: &str) -> Result<Self, NoGroup> {
+        text.parse().map(Self)
+    }
+}
+
+impl FromStr for Except {
+    type Err = NoGroup;
+
+    fn from_str(text: &str) -> Result<Self, NoGroup> {
+        let kinds = ["/", "container:", "pod:", "unit:"];
+        if kinds.iter().any(|kind| text.starts_with(kind)) {
+            return text.parse().map(Self::Group);
         }
-        Ok(Self(path.to_owned()))
+        Ok(Self::Name(text.to_owned()))
     }
 }
 
@@ -175,7 +193,7 @@ macro_rules! deserialized_from_text {
         }
     )*};
 }
-deserialized_from_text!(Time, MetricName, Cgroup, Mode, Loopback);
+deserialized_from_text!(Time, MetricName, Cgroup, Except, Mode, Loopback);
 
 impl<'de> Deserialize<'de> for UserName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
