@@ -141,7 +141,11 @@ enum Found {
 impl Opened {
     /// Opens `file`, and makes it if it does not exist.
     pub fn new(file: &Path) -> Result<Self, StoreError> {
-        Self::within(file, PATIENCE)
+        Self::within(file, PATIENCE).map_err(|error| match error {
+            // SQLite names no file. In a container with a read-only root, the file is there and cannot be written.
+            StoreError::Sqlite(error) if is_forbidden(&error) => failed(file, &said(&error)),
+            other => other,
+        })
     }
 
     fn within(file: &Path, patience: Duration) -> Result<Self, StoreError> {
@@ -179,6 +183,22 @@ impl Opened {
             }
             thread::sleep(AGAIN);
         }
+    }
+}
+
+/// Whether the file system does not let `SQLite` have its files.
+fn is_forbidden(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied)
+    )
+}
+
+/// The text of an error without its number.
+fn said(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(text)) => text.clone(),
+        other => other.to_string(),
     }
 }
 

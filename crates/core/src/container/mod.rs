@@ -156,7 +156,8 @@ impl Membership {
 
     fn of_path(path: &str) -> Self {
         let mut found = Self {
-            by_user: path.starts_with("/user.slice/"),
+            // In a namespace of control groups, a path can begin with `..`.
+            by_user: path.split('/').find(|part| !matches!(*part, "" | "..")) == Some("user.slice"),
             ..Self::default()
         };
         let mut kubernetes = Kubernetes::Outside;

@@ -193,7 +193,7 @@ pub(crate) fn forbidden(root: &Path, permission: Permission) -> String {
         Some(level) => format!(
             "kernel.perf_event_paranoid is {level}, which suffices, so something else forbids it: the task belongs to \
              another user or is set-user-id, or the seccomp filter of a container refuses perf_event_open; run as the \
-             same user, let the container make that call, or give pinfold {CAPABILITY}"
+             same user, let the container make that call (docker run --cap-add PERFMON), or give pinfold {CAPABILITY}"
         ),
         None => format!(
             "{} cannot be read, so the kernel was built without perf events or a container hides it; {CAPABILITY} is \

@@ -95,7 +95,8 @@ pub enum AttachError {
     /// Tracing is forbidden.
     #[error(
         "cannot follow {name} with ptrace: {error}; as root, or with CAP_SYS_PTRACE, it is permitted, and for programs of the \
-         same user where the sysctl kernel.yama.ptrace_scope is 0 (it is {scope}); a container must allow the system call"
+         same user where the sysctl kernel.yama.ptrace_scope is 0 (it is {scope}); a container must allow the system call \
+         (docker run --cap-add SYS_PTRACE)"
     )]
     Forbidden {
         /// The process.

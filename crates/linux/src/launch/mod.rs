@@ -147,8 +147,9 @@ pub enum LaunchError {
     Fork(io::Error),
     /// Tracing is forbidden.
     #[error(
-        "cannot follow the program with ptrace: {0}; a container must allow the system call, the sysctl \
-         kernel.yama.ptrace_scope must be 0 or 1 (2 needs CAP_SYS_PTRACE), and no debugger may trace pinfold's children"
+        "cannot follow the program with ptrace: {0}; a container must allow the system call (docker run --cap-add SYS_PTRACE), \
+         the sysctl kernel.yama.ptrace_scope must be 0 or 1 (2 needs CAP_SYS_PTRACE), and no debugger may trace pinfold's \
+         children"
     )]
     Attach(io::Error),
     /// Following failed.

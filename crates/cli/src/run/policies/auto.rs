@@ -4,6 +4,7 @@
 use super::classify;
 use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
 use crate::behaviour;
+use crate::console;
 use crate::run::place::Where;
 use crate::run::{executable, words};
 use anyhow::Result;
@@ -160,7 +161,10 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
                 });
             }
             // The program is placed all the same.
-            Err(error) => notes.push(format!("Nothing is remembered of this run: {error:#}.")),
+            Err(error) => notes.push(format!(
+                "Nothing is remembered of this run: {}.",
+                console::whole(&error)
+            )),
         }
     }
     Ok(Built {
