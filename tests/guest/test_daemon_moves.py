@@ -37,12 +37,13 @@ def daemon(guest: Guest) -> Callable[[str], None]:
     return start
 
 
-def begin(guest: Guest, threads: int = 2) -> None:
+def begin(guest: Guest, threads: int = 2, group: str = "/sys/fs/cgroup/apart") -> None:
     """Start the programs with separated threads: on one CPU of each package at first, and then anywhere."""
-    group = "/sys/fs/cgroup/apart"
     guest.check(
         f"""
-        mkdir -p {group}; echo 0,2,4,6 > {group}/cpuset.cpus
+        mkdir -p {group}
+        [ -e {group}/cpuset.cpus ] || echo +cpuset > {group}/../cgroup.subtree_control
+        echo 0,2,4,6 > {group}/cpuset.cpus
         for number in $(seq {PROGRAMS}); do
             {{ echo 0 > {group}/cgroup.procs; exec spin {threads} 600 > /dev/null; }} &
         done
@@ -114,3 +115,25 @@ def test_the_daemon_never_leaves_a_cpuset_that_shrinks(guest: Guest, daemon: Cal
     assert all(mask & ~0xF == 0 for mask in masks(guest, "spin"))
     guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
     assert masks(guest, "spin") == [0xF] * 2 * PROGRAMS
+
+
+def test_the_tasks_of_a_container_alone_are_moved_and_their_moves_are_counted(
+    guest: Guest, daemon: Callable[[str], None]
+) -> None:
+    """Its control group is named as Docker names it, and its name is in Docker's file."""
+    container, files = "5ad0" * 16, "/var/lib/docker/containers"
+    begin(guest, group=f"/sys/fs/cgroup/docker/{container}")
+    guest.check(f"sleep 600 > /dev/null & mkdir -p {files}/{container}")
+    guest.check(f"""printf '{{"Name": "/web"}}' > {files}/{container}/config.v2.json""")
+    daemon("--cgroup container:web")
+    eventually(lambda: together(guest), "the threads of each program are in one package")
+    (counts,) = state(guest)["containers"]
+    assert (counts["name"], counts["watched"]) == ("web", 2 * PROGRAMS)
+    assert state(guest)["totals"]["watched"] == 2 * PROGRAMS
+    moved = [event for event in events(guest, "move") if event["outcome"] == "made"]
+    assert {event["container"] for event in moved} == {"web"}
+    assert state(guest)["containers"][0]["moves"] >= len(moved) > 0
+    frame = guest.check("pinfold top --once --width 140")
+    assert "CONTAINER" in frame
+    guest.check(f"killall -TERM pinfold; rm -r {files}; " + until("! pidof pinfold"))
+    assert masks(guest, "spin") == [ALL] * 2 * PROGRAMS

@@ -200,7 +200,7 @@ impl Membership {
                 name,
                 pod: self.pod.clone(),
             });
-        } else if self.containers.is_empty() && (part.ends_with(".service") || part.ends_with(".scope")) {
+        } else if self.containers.is_empty() && [".service", ".scope"].iter().any(|kind| part.ends_with(kind)) {
             // systemd writes `_` before a name that the kernel could take for one of its own files.
             self.units.push(part.strip_prefix('_').unwrap_or(part).to_owned());
         }
