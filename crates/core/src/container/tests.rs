@@ -142,7 +142,7 @@ fn units_are_those_outside_of_containers() {
     );
     let app = of("/user.slice/user-1000.slice/user@1000.service/app.slice/_x.service");
     assert_eq!(app.units, ["user@1000.service", "x.service"]);
-    assert!(of("/../../user.slice/user-1000.slice").by_user);
+    assert!(of("/../../user.slice/user-1000.slice/session-3.scope").by_user);
     assert!(app.by_user && !of("/system.slice/nginx.service").by_user);
     assert!(of("/lxc.payload.web/system.slice/nginx.service").units.is_empty());
 }
