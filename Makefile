@@ -12,8 +12,7 @@ SKIPPED := $(CURDIR)/target/skipped
 
 # The binary is linked statically, so that it can be copied to a server. The linker prefers a shared library to a static one
 # of the same folder, so the static libraries get a separate folder. (`cargo build` and `pip install .` link to shared
-# libraries.)
-host = $(shell rustc -vV | sed -n 's/^host: //p')
+# libraries.) The flags are for the binary alone, so that it shares all crates with the libraries of QEMU and of Python.
 static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
 static_flags := -C target-feature=+crt-static -L native=target/static
 
@@ -57,10 +56,10 @@ check: setup ## formats, lints, types and the documentation of the crates
 	$(PYTHON) -m mypy
 
 build: setup $(static) ## the binary target/release/pinfold, which contains agent and recorder, the workloads and the Python package
-	cargo build --release --package pinfold-plugin
-	PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so RUSTFLAGS="$(static_flags)" \
-		cargo build --release --target $(host) --package pinfold-cli
-	install target/$(host)/release/pinfold target/release/pinfold
+	cargo build --release --package pinfold-plugin --package pinfold-py
+	install target/release/libpinfold_native.so python/pinfold/_native.abi3.so
+	PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so \
+		cargo rustc --release --package pinfold-cli --bin pinfold -- $(static_flags)
 	$(MAKE) -C agent
 	$(MAKE) -C workloads
 	$(if $(wildcard /usr/include/slurm/spank.h),$(MAKE) -C slurm)

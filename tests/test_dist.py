@@ -107,6 +107,8 @@ def test_the_wheel_needs_no_rust(dist: Path, tmp_path: Path) -> None:
     said = subprocess.check_output([place / "bin/python", "-c", beat], text=True, cwd=tmp_path)
     assert said.startswith(str(place))
     assert (place / "include/pinfold.h").exists()
+    machines = "from pinfold._native import machines; print(*machines())"
+    assert "e5-4650x4" in subprocess.check_output([place / "bin/python", "-c", machines], text=True, cwd=tmp_path)
 
 
 def test_checksums_and_the_bill_of_materials_are_of_what_is_there(dist: Path, pinfold: Pinfold) -> None:

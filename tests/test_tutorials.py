@@ -28,12 +28,18 @@ class Step:
 
 
 def steps(page: str) -> list[Step]:
-    """Return the commands of a page, in order. A command whose line ends with a backslash goes on in the next one."""
+    """Return the commands of a page, in order.
+
+    A command whose line ends with a backslash goes on in the next one. Lines that begin with `>` go on with a
+    command that has a here-document.
+    """
     found: list[Step] = []
     for block in BLOCK.findall(page):
         for line in block.splitlines():
             if found and not found[-1].printed and found[-1].command.endswith("\\"):
                 found[-1].command = f"{found[-1].command[:-1]}{line.lstrip()}"
+            elif found and not found[-1].printed and "<<" in found[-1].command and line.startswith(">"):
+                found[-1].command += "\n" + line[1:].removeprefix(" ")
             elif line.startswith("$ "):
                 found.append(Step(line[2:]))
             else:

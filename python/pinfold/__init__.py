@@ -1,4 +1,4 @@
-"""Heartbeats for pinfold, which places the threads and the memory of running programs.
+"""pinfold for Python: heartbeats of programs, and simulated machines for notebooks.
 
 A program calls `heartbeat` after each step of its work. pinfold compares placements by the rate of these calls.
 
@@ -6,8 +6,87 @@ A program calls `heartbeat` after each step of its work. pinfold compares placem
 >>> for step in range(3):
 ...     # the work of one step
 ...     pinfold.heartbeat()
+
+Everything else is for trying programs on machines that are not here: `record` a program, `simulate` the recording under
+a policy of pinfold or under a `Policy` of your own, or `sweep` it through many configurations. These parts are loaded
+when they are first used, so that a program which only reports its progress starts as fast as before.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from pinfold._heartbeat import heartbeat
 
-__all__ = ["heartbeat"]
+if TYPE_CHECKING:
+    from pinfold._native import (
+        Applied,
+        Configuration,
+        Decision,
+        Metric,
+        Node,
+        Pu,
+        Sample,
+        Task,
+        Topology,
+        machines,
+        topology,
+    )
+    from pinfold.binary import PinfoldError
+    from pinfold.policy import Policy
+    from pinfold.recording import Recording, record
+    from pinfold.simulation import Run, simulate
+    from pinfold.sweeping import sweep
+
+_PLACES = {
+    "pinfold._native": (
+        "Applied",
+        "Configuration",
+        "Decision",
+        "Metric",
+        "Node",
+        "Pu",
+        "Sample",
+        "Task",
+        "Topology",
+        "machines",
+        "topology",
+    ),
+    "pinfold.binary": ("PinfoldError",),
+    "pinfold.policy": ("Policy",),
+    "pinfold.recording": ("Recording", "record"),
+    "pinfold.simulation": ("Run", "simulate"),
+    "pinfold.sweeping": ("sweep",),
+}
+
+__all__ = [
+    "Applied",
+    "Configuration",
+    "Decision",
+    "Metric",
+    "Node",
+    "PinfoldError",
+    "Policy",
+    "Pu",
+    "Recording",
+    "Run",
+    "Sample",
+    "Task",
+    "Topology",
+    "heartbeat",
+    "machines",
+    "record",
+    "simulate",
+    "sweep",
+    "topology",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(place), name)
+    raise AttributeError(f"module 'pinfold' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,12 +1,21 @@
-//! The progress bar: on a terminal only.
+//! The progress bar on a terminal, or lines for a program that draws its own.
 
+use crate::console;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::cell::Cell;
 use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-/// A bar at the bottom of the terminal, or nothing.
-pub(crate) struct Progress(Option<ProgressBar>);
+/// Progress of something that is counted.
+pub(crate) enum Progress {
+    /// It is not shown.
+    Hidden,
+    /// A bar at the bottom of the terminal.
+    Bar(ProgressBar),
+    /// A line for each step, such as `3/288`.
+    Lines { done: Cell<usize>, total: usize },
+}
 
 /// What a bar counts.
 #[derive(Clone, Copy)]
@@ -20,20 +29,29 @@ pub(crate) struct Counted {
 impl Progress {
     /// `done` of `total` were done by an earlier run.
     pub(crate) fn new(quiet: bool, counted: Counted, done: usize, total: usize) -> Self {
-        let drawn = !quiet && stderr().is_terminal();
-        Self(drawn.then(|| {
-            let target = ProgressDrawTarget::stderr_with_hz(4);
-            let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style(counted, done as u64));
-            bar.set_position(done as u64);
-            // What was done earlier says nothing about the time that the rest takes.
-            bar.reset_eta();
-            bar
-        }))
+        if quiet || !stderr().is_terminal() {
+            return Self::Hidden;
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(4);
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style(counted, done as u64));
+        bar.set_position(done as u64);
+        // What was done earlier says nothing about the time that the rest takes.
+        bar.reset_eta();
+        Self::Bar(bar)
+    }
+
+    /// Lines for a program that calls this one. The first one says how much was done by an earlier run.
+    pub(crate) fn lines(done: usize, total: usize) -> Self {
+        console::say(format_args!("{done}/{total}"));
+        Self::Lines {
+            done: Cell::new(done),
+            total,
+        }
     }
 
     /// The next one of `total` begins; `text` says which it is.
     pub(crate) fn begin(&self, total: usize, text: &str) {
-        if let Some(bar) = &self.0 {
+        if let Self::Bar(bar) = self {
             bar.set_length(total as u64);
             bar.set_message(format!(", {text}"));
         }
@@ -41,14 +59,19 @@ impl Progress {
 
     /// One more is done.
     pub(crate) fn step(&self) {
-        if let Some(bar) = &self.0 {
-            bar.inc(1);
+        match self {
+            Self::Hidden => {}
+            Self::Bar(bar) => bar.inc(1),
+            Self::Lines { done, total } => {
+                done.set(done.get() + 1);
+                console::say(format_args!("{}/{total}", done.get()));
+            }
         }
     }
 
     /// Removes the bar.
     pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.0 {
+        if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
     }

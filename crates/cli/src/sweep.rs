@@ -17,7 +17,7 @@ use crate::progress::{Counted, Progress};
 use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use pinfold_core::content_hash;
 use pinfold_linux::output::{Output, open_growing};
 use pinfold_linux::own::processor_time;
@@ -125,6 +125,10 @@ struct Arguments {
     #[arg(short, long)]
     quiet: bool,
 
+    /// How progress is shown: as a bar on a terminal, or as lines for a program that calls this one.
+    #[arg(long, value_enum, default_value_t, hide = true)]
+    progress: Shown,
+
     /// The recordings.
     #[arg(
         value_name = "FILE.pft",
@@ -136,6 +140,16 @@ struct Arguments {
     /// A program, which is recorded first, and its arguments.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Shown {
+    /// A bar on a terminal.
+    #[default]
+    Bar,
+    /// A line such as 3/288 after each configuration.
+    Lines,
 }
 
 fn space_names() -> String {
@@ -472,7 +486,10 @@ fn simulate(
     let workers = arguments.workers()?;
     let resumed = outcomes.len();
     let total = resumed + pending.len();
-    let progress = Progress::new(arguments.quiet, COUNTED, resumed, total);
+    let progress = match arguments.progress {
+        Shown::Bar => Progress::new(arguments.quiet, COUNTED, resumed, total),
+        Shown::Lines => Progress::lines(resumed, total),
+    };
     let anything = !pending.is_empty();
     let listener = Listener::new()?;
     let started = Instant::now();

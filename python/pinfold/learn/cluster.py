@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinfold.learn.machines import find_binary
+from pinfold.binary import find_binary
 
 SECONDS_BETWEEN_LOOKS = 2.0
 """The interval between two looks at the jobs. Each look asks Slurm once, for all jobs."""

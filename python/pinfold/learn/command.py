@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pinfold.binary import find_binary
+
 FAILURE = 125
 """The same as of the binary: a command that failed."""
 
@@ -99,9 +101,8 @@ def _export(asked: argparse.Namespace, file: Path) -> None:
         ValueError: if they cannot be had; the message says why.
     """
     # This import takes seconds.
-    machines = importlib.import_module("pinfold.learn.machines")
     database = [] if asked.from_db == USUAL_DATABASE else ["--db", str(asked.from_db)]
-    command = [str(machines.find_binary()), "db", "export", *database, "--data", str(file)]
+    command = [str(find_binary()), "db", "export", *database, "--data", str(file)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise ValueError(f"the behaviour database has no data set: {done.stderr.removeprefix('error: ').strip()}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from pinfold.binary import find_binary
 from pinfold.learn import data_set, hint_evaluation, hint_report
 from pinfold.learn.data_set import DataSet
 from pinfold.learn.hint_policy import HintPolicy, learn_best_observed, learn_policy
-from pinfold.learn.machines import find_binary
 from pinfold.learn.progress import printer
 from pinfold.learn.rule_policy import Trained, write_rule_policy
 from pinfold.learn.two_samples import learn_two_samples

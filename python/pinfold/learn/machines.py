@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,27 +16,6 @@ from pinfold.learn.hints import HINTS, Hint, LlcDomains, Loads
 
 STATIC_FIRST = tuple(sorted(HINTS, key=lambda hint: str(hint) not in ("SLP", "slp")))
 """All hints. Among hints of the same placement, those of the paper's static policies are taken."""
-
-CHECKOUT = Path(__file__).resolve().parents[3]
-
-
-def find_binary() -> Path:
-    """Return the calling binary (``PINFOLD``), the one beside this interpreter, in a checkout, or in ``PATH``.
-
-    Raises:
-        FileNotFoundError: if there is none; the message says what to do.
-    """
-    if named := os.environ.get("PINFOLD"):
-        return Path(named)
-    for binary in (Path(sys.executable).with_name("pinfold"), CHECKOUT / "target/release/pinfold"):
-        if binary.exists():
-            return binary
-    if found := shutil.which("pinfold"):
-        return Path(found)
-    raise FileNotFoundError(
-        "the binary `pinfold` is neither beside Python nor in PATH: install it (`pip install .` in pinfold's source), "
-        "or name it in the environment variable PINFOLD"
-    )
 
 
 class Machines:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from pinfold.learn.machines import find_binary
+from pinfold.binary import find_binary
 
 VERSION = 1
 """Of the problems that ``pinfold pairs`` reads."""

@@ -13,10 +13,10 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow.parquet
 
+from pinfold.binary import find_binary
 from pinfold.joined import joined
 from pinfold.learn import placement_data, placement_report
 from pinfold.learn.gate import Gate, gate
-from pinfold.learn.machines import find_binary
 from pinfold.learn.placement_features import features
 from pinfold.learn.placement_file import placement_model
 from pinfold.learn.placement_forecast import Forecast, ModelFile

@@ -1,0 +1,209 @@
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+class Pu:
+    """A processing unit.
+
+    Attributes:
+        number: the operating system's number, as ``taskset`` takes it.
+        core: the position of its core among all cores of the machine.
+        llc: the position of its last-level cache among all of them.
+        package: the position of its package.
+        node: the operating system's number of its NUMA node; None where it has none.
+    """
+
+    number: int
+    core: int
+    llc: int
+    package: int
+    node: int | None
+
+class Node:
+    """A NUMA node.
+
+    Attributes:
+        number: the operating system's number.
+        memory: its memory in bytes; None where it is not known.
+        pus: the numbers of its PUs.
+    """
+
+    number: int
+    memory: int | None
+    pus: list[int]
+
+class Topology:
+    """A machine's PUs and NUMA nodes."""
+
+    @property
+    def name(self) -> str:
+        """The name of the machine."""
+    @property
+    def pus(self) -> list[Pu]:
+        """The PUs that the program may use, by number."""
+    @property
+    def nodes(self) -> list[Node]:
+        """The NUMA nodes."""
+    def hops(self, one: int, other: int) -> int:
+        """Return the steps between the cores of two PUs in hwloc's tree, 0 for PUs of the same core.
+
+        Raises:
+            ValueError: there is no such PU.
+        """
+
+class Metric:
+    """A metric of the machine.
+
+    Attributes:
+        name: as ``pinfold run --metric`` takes it.
+        unit: what one count is.
+        per_task: whether each task has a count of its own, or the program has one.
+    """
+
+    name: str
+    unit: str
+    per_task: bool
+
+class Task:
+    """A task in a sample.
+
+    Attributes:
+        serial: its position in the order of creation, from 0. A decision names tasks by it.
+        process: the kernel's number of the process.
+        thread: the kernel's number of the thread.
+        name: the thread's name.
+        alive: whether it was alive when the sample was taken.
+        cpu_time: the processor time that it has used, in seconds; None where it is not known.
+        pu: the PU on which it last ran; None where it is not known.
+        counts: by metric, the total since the task began; None for one that could not be read.
+    """
+
+    serial: int
+    process: int
+    thread: int
+    name: str
+    alive: bool
+    cpu_time: float | None
+    pu: int | None
+    counts: dict[str, int | None]
+
+class Sample:
+    """One reading of the program.
+
+    Attributes:
+        at: when it was taken, in seconds since the begin of the run.
+        tasks: the living tasks, and those that ended since the last sample, in the order of their creation.
+        program: by metric of the whole program, the total since it began; None for one that could not be read.
+    """
+
+    at: float
+    tasks: list[Task]
+    program: dict[str, int | None]
+    def rate(self, earlier: Sample, metric: str) -> float | None:
+        """Return the growth of a metric per second since an earlier sample.
+
+        For a metric of tasks it is the sum over the tasks that both samples have. None where it could not be read,
+        where no time has passed, and for a metric that the machine does not have.
+        """
+
+class Applied:
+    """What the machine did of the last decision.
+
+    Attributes:
+        moved: the serials of the tasks whose place has changed.
+        refused: what could not be done, and why.
+    """
+
+    moved: list[int]
+    refused: list[str]
+
+class Configuration:
+    """Where threads and pages belong."""
+
+    def __init__(
+        self,
+        pus: Sequence[int] | None = None,
+        *,
+        pages: str | None = None,
+        prefetch: str | None = None,
+        tasks: Mapping[int, int] = ...,
+        left_alone: Sequence[int] = ...,
+    ) -> None:
+        """Store the parameters.
+
+        Args:
+            pus: the PU of each thread, in the order of their creation; threads beyond the last begin again at the
+                first. None: threads are not pinned.
+            pages: a page mapping, such as ``"interleave"`` or ``"bind:0"``; None: pages are left where they are.
+            prefetch: four characters, 0 on and 1 off: DCU-IP, DCU, L2 adjacent, L2 streamer; None: as they are.
+            tasks: by serial of a task, its PU; it is before ``pus``.
+            left_alone: the serials of tasks that are not pinned.
+
+        Raises:
+            ValueError: a text that is no mapping or no setting of prefetchers, or no PU at all.
+        """
+    @property
+    def pus(self) -> list[int] | None: ...
+    @property
+    def pages(self) -> str | None: ...
+    @property
+    def prefetch(self) -> str | None: ...
+    @property
+    def tasks(self) -> dict[int, int]: ...
+    @property
+    def left_alone(self) -> list[int]: ...
+
+class Decision:
+    """The answer of a policy to a sample."""
+
+    def __init__(
+        self,
+        configuration: Configuration | None = None,
+        *,
+        wait: float = 1.0,
+        note: str | None = None,
+        done: bool = False,
+    ) -> None:
+        """Store the parameters.
+
+        Args:
+            configuration: what to apply; None: nothing is changed. `Configuration()` unpins all threads.
+            wait: the time until the next sample, in seconds of the machine.
+            note: a sentence for the record of the run.
+            done: whether the policy has chosen. Where the run has no number of repetitions, the program then ends when
+                it has completed the present one.
+
+        Raises:
+            ValueError: a wait of no time.
+        """
+    @property
+    def configuration(self) -> Configuration | None: ...
+    @property
+    def wait(self) -> float: ...
+    @property
+    def note(self) -> str | None: ...
+    @property
+    def done(self) -> bool: ...
+
+def machines() -> list[str]:
+    """Return the names of the machine models that come with pinfold."""
+
+def topology(machine: str) -> Topology:
+    """Return the topology of a model: a name of `machines`, or the path of a ``FILE.toml``.
+
+    Raises:
+        ValueError: there is no such model, or the file describes none.
+        OSError: the file cannot be read.
+    """
+
+def simulate(
+    policy: object,
+    name: str,
+    recordings: Sequence[str | PathLike[str]],
+    machine: str,
+    *,
+    repeat: int | None = None,
+    seed: int = 0,
+    noise: float = 0.0,
+    salvage: bool = False,
+) -> str:
+    """Run recordings side by side under a policy, and return the record as JSON. `pinfold.simulate` calls it."""
