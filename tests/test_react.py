@@ -70,10 +70,11 @@ def test_what_cannot_work_is_refused_with_the_remedy(
     assert expected in run.err
 
 
-def test_a_model_is_explained_in_words(binary: Path) -> None:
-    shipped = ROOT / "models" / "react-e5-4650x4.json"
+@pytest.mark.parametrize("machine", ["e5-4650x4", "platinum-8168x2"])
+def test_a_model_is_explained_in_words(binary: Path, machine: str) -> None:
+    shipped = ROOT / "models" / f"react-{machine}.json"
     explained = subprocess.run([binary, "explain", shipped], capture_output=True, text=True, check=True).stdout
-    assert "A model of parallel regions for e5-4650x4" in explained
+    assert f"A model of parallel regions for {machine}" in explained
     assert "A region is profiled with:" in explained
     assert "It forecasts:\n  if " in explained
 
