@@ -1,7 +1,7 @@
 //! What was decided when: the marks on the curve of the rate, and the list below it.
 
 use maud::{Markup, html};
-use pinfold_core::{NoteCode, Pinning};
+use pinfold_core::{NoteCode, Pinning, PuSet};
 use pinfold_runtime::{Comparison, Record, Search, TimedConfiguration, TimedMove, TimedNote};
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ fn chosen(number: usize, searches: usize, search: &Search) -> Option<Decision> {
         .map_or_else(String::new, |gain| {
             format!(", {} over the first candidate", numbers::signed_percent(gain))
         });
-    let place = place(chosen.pus.as_ref());
+    let place = place(chosen.pus.as_ref(), chosen.within.as_ref());
     let what = format!(
         "Kept: {}candidate {}, {place}{gain}.",
         of_search(number, searches),
@@ -139,13 +139,20 @@ fn applied(one: &TimedConfiguration, searches: usize) -> Decision {
     };
     Decision::new(
         one.at,
-        format!("{candidate}{}{pages}{prefetch}{regions}.", place(one.pus.as_ref())),
+        format!(
+            "{candidate}{}{pages}{prefetch}{regions}.",
+            place(one.pus.as_ref(), one.within.as_ref())
+        ),
     )
 }
 
-/// Where the ranks are, in words.
-pub(crate) fn place(pus: Option<&Pinning>) -> String {
-    pus.map_or_else(|| "unpinned".to_owned(), |pus| format!("CPUs {pus} by rank"))
+/// Where the ranks are, in words; `within` has the CPUs to which unpinned ones are limited.
+pub(crate) fn place(pus: Option<&Pinning>, within: Option<&PuSet>) -> String {
+    match (pus, within) {
+        (Some(pus), _) => format!("CPUs {pus} by rank"),
+        (None, Some(within)) => format!("unpinned on CPUs {within}"),
+        (None, None) => "unpinned".to_owned(),
+    }
 }
 
 /// One decision for all moves of the same time.

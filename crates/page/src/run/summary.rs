@@ -94,6 +94,6 @@ fn kept(record: &Record, chosen: &Chosen) -> String {
     format!(
         "Kept: candidate {}, {}{gain}.",
         chosen.candidate.saturating_add(1),
-        place(chosen.pus.as_ref())
+        place(chosen.pus.as_ref(), chosen.within.as_ref())
     )
 }
