@@ -3,8 +3,9 @@
 
 use crate::console;
 use crate::run::policies;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use pinfold_core::placement::{Threads, ToolForm};
 use pinfold_policy::classify::PlacementModel;
 use pinfold_policy::react::ReactModel;
 use pinfold_runtime::RunDocument;
@@ -21,11 +22,18 @@ use std::process::ExitCode;
 #[command(after_long_help = "\
 Examples:
   pinfold run --json run.json -- ./solver input.dat
-  pinfold explain run.json")]
+  pinfold explain run.json
+  pinfold explain run.json --format OMP_PLACES
+      the variables that place its threads without pinfold")]
 pub(crate) struct Arguments {
     /// The record of a run, or a model.
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
+
+    /// Print only the placement that was kept, as another tool takes it: hwloc-calc, taskset, likwid, numactl, slurm,
+    /// `OMP_PLACES`, `KMP_AFFINITY` or `GOMP_CPU_AFFINITY`.
+    #[arg(long, value_name = "TOOL")]
+    format: Option<ToolForm>,
 }
 
 /// What shows that a file is a model.
@@ -38,9 +46,61 @@ struct Kind {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let file = arguments.file.display();
     let text = fs::read_to_string(&arguments.file).with_context(|| format!("cannot read `{file}`"))?;
+    if let Some(form) = arguments.format {
+        let (placed, lost) = placed(&text, form).with_context(|| format!("`{file}`"))?;
+        console::print(&format!("{placed}\n"))?;
+        if let Some(lost) = lost {
+            console::say(lost);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let explained = explained(&text).with_context(|| format!("`{file}`"))?;
     console::print(&explained)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The placement that a run has kept, as another tool takes it, and what that tool cannot do of it.
+fn placed(text: &str, form: ToolForm) -> Result<(String, Option<String>)> {
+    let document = RunDocument::read(text)?;
+    let record = &document.record;
+    let policy = &record.policy;
+    if record.by_policy.regions.is_some() {
+        bail!("--policy {policy} gave each parallel region a placement of its own, which no other tool takes");
+    }
+    let search = &record.search;
+    let chosen = search
+        .chosen
+        .as_ref()
+        .and_then(|chosen| search.candidates.get(chosen.candidate));
+    let Some(kept) = chosen.or_else(|| record.kept_from_start()) else {
+        bail!(
+            "the run kept no placement of all threads (--policy {policy}); `pinfold explain` without --format says why"
+        );
+    };
+    let threads = match (&kept.pus, &kept.within) {
+        (Some(pinning), _) => Some(Threads::Pinned(pinning)),
+        (None, Some(within)) => Some(Threads::Within(within)),
+        (None, None) => None,
+    };
+    let pages = kept.pages.or(document.page_map);
+    if threads.is_none() && pages.is_none() {
+        bail!("the program was fastest unpinned, so another tool has nothing to do");
+    }
+    let of_pages = pages.and_then(|pages| form.of_pages(pages));
+    let lost = pages
+        .filter(|_| of_pages.is_none())
+        .map(|pages| format!("The pages of the run were {pages}, which {form} does not take."));
+    let of_threads = match threads {
+        Some(threads) => Some(form.of(threads).with_context(|| {
+            format!("threads ran unpinned on some CPUs, which {form} does not take; taskset and numactl do")
+        })?),
+        None => None,
+    };
+    let words: Vec<String> = of_threads.into_iter().chain(of_pages).collect();
+    if words.is_empty() {
+        bail!("only the pages of the program were placed, and {form} takes no places of pages; numactl does");
+    }
+    Ok((words.join(" "), lost))
 }
 
 fn explained(text: &str) -> Result<String> {

@@ -8,7 +8,7 @@ use crate::run::number;
 use anyhow::Result;
 use clap::Args;
 use pinfold_core::hint::{AffinityHint, Destinations};
-use pinfold_core::placement::Placements;
+use pinfold_core::placement::{Placements, Threads, ToolForm};
 use pinfold_core::{ObjectId, Pinning, PuId, PuSet, Topology};
 use serde::Serialize;
 use std::fmt;
@@ -28,7 +28,9 @@ Examples:
   pinfold placements --machine e5-4650x4 --threads 32 --count
       how many there are for 32 threads on a machine of four packages
   pinfold placements --machine e5-4650x4 --threads 8 --hint SLP
-      the one that is called distributed")]
+      the one that is called distributed
+  eval $(pinfold placements --threads 8 --hint SLP --format OMP_PLACES | sed 's/^/export /')
+      for OpenMP programs that are started without pinfold")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
@@ -53,6 +55,11 @@ pub(crate) struct Arguments {
     /// Say of each placement from how many hints' placements at most N threads must move to another last-level cache.
     #[arg(long, value_parser = number::within(0usize, number::MOST_THREADS), value_name = "N", conflicts_with = "count")]
     leeway: Option<usize>,
+
+    /// Print each placement as another tool takes it: hwloc-calc, taskset, likwid, numactl, slurm, `OMP_PLACES`,
+    /// `KMP_AFFINITY` or `GOMP_CPU_AFFINITY`.
+    #[arg(long, value_name = "TOOL", conflicts_with_all = ["count", "leeway", "json"])]
+    format: Option<ToolForm>,
 
     /// Print JSON: `machine`, `threads`, `count` (a number where it fits 64 bits, else a string) and, without
     /// `--count`, `placements` with `pus` by rank, `llc_loads`, one list for each package, and with `--leeway` the `hints`.
@@ -79,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
     console::stream(|out| match (arguments.json, listed) {
         (false, None) => writeln!(out, "{}", placements.count()),
-        (false, Some(listed)) => print_lines(out, &show, listed),
+        (false, Some(listed)) => print_lines(out, &show, arguments.format, listed),
         (true, listed) => print_json(out, arguments, &placements, &show, listed),
     })?;
     Ok(ExitCode::SUCCESS)
@@ -100,8 +107,17 @@ impl Show<'_> {
     }
 }
 
-fn print_lines(out: &mut dyn Write, show: &Show<'_>, listed: impl Iterator<Item = Pinning>) -> io::Result<()> {
+fn print_lines(
+    out: &mut dyn Write,
+    show: &Show<'_>,
+    format: Option<ToolForm>,
+    listed: impl Iterator<Item = Pinning>,
+) -> io::Result<()> {
     for pinning in listed {
+        if let Some(text) = format.and_then(|format| format.of(Threads::Pinned(&pinning))) {
+            writeln!(out, "{text}")?;
+            continue;
+        }
         write!(out, "{pinning}\t{}", show.domains.loads(&pinning))?;
         match show.hints(&pinning).as_deref() {
             None => writeln!(out)?,

@@ -75,7 +75,7 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     let pinning = built.first_pinning();
     if arguments.changes.dry_run {
         let policy = plan.page_options(arguments, pinning)?.policy;
-        console::print(&dry_run::calls(&plan, pinning, policy))?;
+        console::print(&dry_run::calls(&plan, &built, policy))?;
         return Ok(ExitCode::SUCCESS);
     }
     let launch = plan.launch(arguments, &built, waiting, claims)?;
@@ -101,7 +101,7 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     let program = Program::File(&process.executable(), &command);
     let built = plan.build_beside(arguments, &program, claims.as_ref())?;
     if arguments.changes.dry_run {
-        console::print(&dry_run::calls(&plan, built.first_pinning(), None))?;
+        console::print(&dry_run::calls(&plan, &built, None))?;
         return Ok(ExitCode::SUCCESS);
     }
     plan.notes.extend(arguments.journals.left_behind());

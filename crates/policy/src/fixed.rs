@@ -19,8 +19,8 @@ use std::time::Duration;
 pub enum Kept {
     /// The unpinned program.
     Nothing,
-    /// This pinning.
-    Pinning(Pinning),
+    /// This pinning, and its source: what the user named, or the topology.
+    Pinning(Pinning, CandidatesCode),
     /// A placement with a name.
     Placement {
         /// The name that `--policy` takes.
@@ -38,7 +38,7 @@ impl Kept {
     pub fn first_pinning(&self, topology: &Topology) -> Option<Pinning> {
         match self {
             Self::Nothing => None,
-            Self::Pinning(pinning) => Some(pinning.clone()),
+            Self::Pinning(pinning, _) => Some(pinning.clone()),
             Self::Placement {
                 placement,
                 threads: Some(threads),
@@ -85,9 +85,22 @@ impl Fixed {
         }
     }
 
-    /// Places the working threads by the name, where the user gave no number and the number has changed.
+    /// Places the working threads by the name, where the user gave no number and the number has changed. A pinning is reported
+    /// when their number is known.
     fn place(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
         let threads = self.working_tasks.number();
+        if let Kept::Pinning(pinning, code) = &self.kept
+            && threads > 0
+            && self.placed_for.is_none()
+        {
+            self.placed_for = Some(threads);
+            findings.push(Finding::CandidatesChosen {
+                threads,
+                pinnings: vec![Some(pinning.clone())],
+                code: *code,
+                why: "the first candidate, which is kept".to_owned(),
+            });
+        }
         if let Kept::Placement {
             placement,
             threads: None,
@@ -146,7 +159,7 @@ impl Policy for Fixed {
     fn name(&self) -> &'static str {
         match self.kept {
             Kept::Nothing => "none",
-            Kept::Pinning(_) => "fixed",
+            Kept::Pinning(..) => "fixed",
             Kept::Placement { policy, .. } => policy,
         }
     }

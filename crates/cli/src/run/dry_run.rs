@@ -1,21 +1,23 @@
 //! `pinfold run --dry-run`: the calls that would be made for the first candidate, and nothing else.
 
 use super::plan::Plan;
-use pinfold_core::Pinning;
+use super::policies::Built;
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::memory::MemoryPolicy;
 use pinfold_linux::prefetchers;
 use std::fmt::Write as _;
 
 /// A line for each call, as strace shows it, except that future threads have ranks and no numbers; and a line with the
-/// reason for each step that would be left out. `pinning` is where the ranks would run at first, and `policy` is the memory
-/// policy of the program at its start.
-pub(super) fn calls(plan: &Plan, pinning: Option<&Pinning>, policy: Option<MemoryPolicy>) -> String {
+/// reason for each step that would be left out. `policy` is the memory policy of the program at its start.
+pub(super) fn calls(plan: &Plan, built: &Built, policy: Option<MemoryPolicy>) -> String {
     let mut text = String::new();
     if let Some(policy) = policy {
         let _ = writeln!(text, "{policy}");
     }
-    if let Some(pinning) = pinning {
+    if let Some(within) = &built.within {
+        let _ = writeln!(text, "sched_setaffinity(the program, {within})");
+    }
+    if let Some(pinning) = built.first_pinning() {
         for (rank, pu) in pinning.pus().iter().enumerate() {
             let _ = writeln!(text, "sched_setaffinity(thread of rank {rank}, {pu})");
         }

@@ -24,11 +24,13 @@ mod enumerate;
 mod levels;
 mod named;
 mod symmetry;
+mod tool_form;
 
 pub use distance::{Profile, distance};
 pub use enumerate::Iter;
 pub use levels::Levels;
 pub use named::NamedPlacement;
+pub use tool_form::{ParseToolFormError, Threads, ToolForm};
 
 use crate::{Pinning, PuSet, Topology};
 use num_bigint::BigUint;

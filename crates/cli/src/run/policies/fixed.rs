@@ -2,7 +2,7 @@
 
 use super::{Built, Common, Initial, PolicyEntry, PolicyRequest, Prepared};
 use anyhow::Result;
-use pinfold_core::Pinning;
+use pinfold_core::{CandidatesCode, Pinning};
 use pinfold_policy::{Kept, candidates};
 
 pub(super) struct Fixed;
@@ -27,8 +27,11 @@ impl PolicyEntry for Fixed {
     fn prepare(&self, _request: &PolicyRequest<'_>) -> Result<Prepared> {
         Ok(Prepared::new(|setting| {
             let named = setting.common.schedules.first().cloned();
+            let code = named
+                .as_ref()
+                .map_or(CandidatesCode::Topology, |_| CandidatesCode::Schedule);
             let first = named.or_else(|| Pinning::new(candidates::distributed(setting.topology)));
-            let kept = first.map_or(Kept::Nothing, Kept::Pinning);
+            let kept = first.map_or(Kept::Nothing, |pinning| Kept::Pinning(pinning, code));
             Ok(Built {
                 initial: kept.first_pinning(setting.topology).map(|pinning| Initial {
                     pinning,
