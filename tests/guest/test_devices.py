@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from guest_machine import DEVICES, Guest
+from guest_machine import CPUS, DEVICES, Guest
 
 KINDS = {"e1000": "network", "secondary-vga": "gpu"}
 
@@ -33,6 +33,37 @@ def test_a_program_near_a_device_has_its_cpus_and_prefers_its_memory(
     assert "prefer:2" in run.out
     several = guest.run(f"pinfold run --near {name} --near net:none --policy none -- true")
     assert several.status == 125
+
+
+def test_the_default_policy_begins_near_a_device_and_compares_it_with_the_whole_machine(
+    devices: list[dict[str, Any]], guest: Guest
+) -> None:
+    gpu = next(device for device in devices if device["kind"] == "gpu")
+    # Times in the guest mean nothing, so either may be chosen. The first mask is read while the program initialises.
+    run = guest.check(
+        f"pinfold run -i 2s --near pci:{gpu['pci']} --json /tmp/near.json -- "
+        "compute --threads 2 --size 64k --seconds 300 > /tmp/out 2> /tmp/err &\n"
+        "until program=$(pidof compute); do kill -0 $!; sleep 0.1; done\n"
+        "head -n 1 /proc/$program/numa_maps\n"
+        "until grep -q 'times as fast as' /tmp/err; do\n"
+        "  grep -h Cpus_allowed_list /proc/$program/task/*/status; sleep 0.1\n"
+        "done\n"
+        "kill $program; wait $! || true"
+    )
+    first, *masks = run.splitlines()
+    assert "prefer:2" in first
+    assert masks[0].split() == ["Cpus_allowed_list:", "4-5"]
+    assert {"4-5", f"0-{CPUS - 1}"} <= {mask.split()[1] for mask in masks}
+    record = json.loads(guest.check("cat /tmp/near.json"))
+    whole, near = record["candidates"][:2]
+    assert (whole["pus"], whole.get("within"), near["pus"], near["within"]) == (None, None, None, "4-5")
+    assert record["proposals"][0]["by"] == "user"
+    compared = record["comparisons"][0]
+    assert (compared["candidate"], compared["with"]) == (0, 1)
+    assert compared["turns"] > 0
+    explained = guest.check("pinfold explain /tmp/near.json")
+    assert "unpinned within 4-5" in explained
+    assert "unpinned, on the CPUs 4-5 alone" in explained
 
 
 def test_a_device_of_which_the_firmware_says_nothing_is_refused(devices: list[dict[str, Any]], guest: Guest) -> None:

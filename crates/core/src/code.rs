@@ -183,6 +183,8 @@ codes! {
         Neighbour = "neighbour",
         /// The best one of the phase before.
         Phase = "phase",
+        /// The user, who named a device that the program shall be near.
+        User = "user",
         /// Any other.
         #[default]
         #[serde(other)]
@@ -219,6 +221,8 @@ codes! {
         Merged = "merged",
         /// It is not faster than unpinned itself, but all regions together are slower with it unpinned.
         Together = "together",
+        /// It is a profiled one for all regions, in which they together are faster than in what was chosen for each.
+        Uniform = "uniform",
         /// Nothing was faster than unpinned.
         NotFaster = "not_faster",
         /// It was not executed often enough to be measured.
@@ -294,6 +298,8 @@ codes! {
         Regions = "regions",
         /// Threads are not pinned, because another run of pinfold has pinned its program to one of the PUs.
         Claimed = "claimed",
+        /// Unpinned threads are not limited to some PUs.
+        Limit = "limit",
         /// Any other.
         #[default]
         #[serde(other)]
@@ -323,6 +329,8 @@ codes! {
         DefaultStrategy = "default_strategy",
         /// It was faster than the unpinned program, in turns with it.
         FasterInTurns = "faster_in_turns",
+        /// The user asked for it, and nothing was faster.
+        Requested = "requested",
         /// A model is sure that placement does not matter to the program.
         Insensitive = "insensitive",
         /// The phase of the program is one that was searched before.

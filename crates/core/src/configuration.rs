@@ -1,7 +1,7 @@
 //! Where threads and pages belong, and which of that was applied.
 
 use crate::memory::{PageMoves, Profiled, Sampled};
-use crate::{PageMapping, Prefetchers, PuId, RefusalCode, RegionConfiguration, RegionId, TaskId};
+use crate::{PageMapping, Prefetchers, PuId, PuSet, RefusalCode, RegionConfiguration, RegionId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,10 +34,12 @@ impl Pinning {
         pinning.map_or_else(|| "unpinned".to_owned(), Self::to_string)
     }
 
-    /// The same with the mapping of pages, where they have one: `unpinned with pages interleave`.
-    pub fn text_with_pages(pinning: Option<&Self>, pages: Option<PageMapping>) -> String {
+    /// The same with the PUs to which unpinned threads are limited, and with the mapping of pages, where there is one:
+    /// `unpinned within 0-3 with pages interleave`.
+    pub fn text_of_place(pinning: Option<&Self>, within: Option<&PuSet>, pages: Option<PageMapping>) -> String {
+        let within = within.map_or_else(String::new, |within| format!(" within {within}"));
         let pages = pages.map_or_else(String::new, |pages| format!(" with pages {pages}"));
-        Self::text(pinning) + &pages
+        Self::text(pinning) + &within + &pages
     }
 }
 
@@ -77,6 +79,9 @@ pub struct Configuration {
     /// Tasks that run on this PU, with or without a rank. The fields above hold for all other tasks: without a pinning
     /// they are unpinned.
     pub tasks: BTreeMap<TaskId, PuId>,
+    /// The PUs on which unpinned tasks run; `None` for all on which the program may. A task that has set its own mask
+    /// keeps it.
+    pub within: Option<PuSet>,
     /// Where the pages are; `None` leaves them to the operating system, whose default is `FirstTouch`.
     pub pages: Option<PageMapping>,
     /// The prefetchers that are on, on all cores; `None` does not change them.
@@ -103,7 +108,16 @@ impl Configuration {
         self.pinning.is_some() || !self.tasks.is_empty() || self.regions.values().any(|region| region.pinning.is_some())
     }
 
-    /// What a machine that can only pin refuses: each part except the pinning.
+    /// What a machine that cannot limit unpinned tasks refuses.
+    pub fn refused_limit(&self) -> Option<Refusal> {
+        let within = self.within.as_ref()?;
+        Some(Refusal::of_machine(
+            RefusalCode::Limit,
+            format!("unpinned threads run on all CPUs, and not on {within} alone: this machine cannot limit them"),
+        ))
+    }
+
+    /// What a machine that can only pin and limit threads refuses: each other part.
     pub fn beyond_pinning(&self) -> Vec<Refusal> {
         let pages = self.pages.map(|pages| {
             Refusal::of_machine(

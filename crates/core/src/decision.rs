@@ -3,7 +3,7 @@
 use crate::hint::AffinityHint;
 use crate::{
     CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode,
-    PageMapping, Pinning, Prefetchers, ProposerCode, RegionCode, RegionId, SampleCode, TaskMove, ThreadMap,
+    PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionId, SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -104,6 +104,8 @@ pub enum Finding {
     Proposed {
         /// Its pinning; `None` for the unpinned program.
         pus: Option<Pinning>,
+        /// The PUs on which unpinned threads run; `None` for all.
+        within: Option<PuSet>,
         /// Where its pages are; `None` leaves them where they are.
         pages: Option<PageMapping>,
         /// Who proposes it.

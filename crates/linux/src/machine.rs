@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// narrowed again a tenth of a second after the thread began, or when the masks are next read: by `observe` at most
 /// once a second, and by `apply`.
 ///
+/// Unpinned tasks run on the PUs of `Configuration::within`, and on all that the program may use where it names none
+/// (`launch::limit`).
+///
 /// # The end
 ///
 /// When the main process ends, the remaining tasks of the program get their original masks back and continue. If the

@@ -120,6 +120,86 @@ fn a_task_that_has_a_pu_of_its_own_is_pinned_alone_and_given_back() {
 }
 
 #[test]
+fn unpinned_tasks_are_limited_from_the_start_and_until_the_limit_is_lifted() {
+    let Some([first, second]) = two_pus() else { return };
+    let workshop = Workshop::new();
+    let mut launch = plain(lingering(&workshop));
+    launch.within = Some(one(second));
+    let mut machine = LinuxMachine::launch(launch).unwrap();
+    let process = workshop.number("out");
+    let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
+    let everything = allowed();
+    assert_eq!(masks_of(process), [one(second), one(second), one(second)]);
+
+    let limited = Configuration {
+        within: Some(one(second)),
+        ..Configuration::default()
+    };
+    assert_eq!(machine.apply(&limited).moved, []);
+    assert_eq!(machine.apply(&Configuration::default()).moved, tasks);
+    assert_eq!(
+        masks_of(process),
+        [everything.clone(), everything.clone(), everything.clone()]
+    );
+
+    // A pinned task may be outside of the limit, and is limited when it is unpinned.
+    let mut pinned = limited.clone();
+    pinned.tasks = [(tasks[1], second)].into();
+    assert_eq!(machine.apply(&pinned).moved, tasks);
+    // Its mask is the same then.
+    assert_eq!(machine.apply(&limited).moved, []);
+    machine.apply(&Configuration::default());
+    assert_eq!(masks_of(process), [everything.clone(), everything.clone(), everything]);
+    machine.apply(&limited);
+    let elsewhere = Configuration {
+        pinning: Pinning::new(vec![first]),
+        ..Configuration::default()
+    };
+    assert_eq!(machine.apply(&elsewhere).moved, tasks);
+    assert_eq!(masks_of(process), [one(first), one(first), one(first)]);
+    machine.apply(&limited);
+    assert_eq!(masks_of(process), [one(second), one(second), one(second)]);
+
+    let nowhere = Configuration {
+        within: Some(PuSet::new()),
+        ..Configuration::default()
+    };
+    let refused = machine.apply(&nowhere).refused;
+    assert!(refused[0].why.contains("are not limited"), "{refused:?}");
+    assert_eq!(masks_of(process), [one(second), one(second), one(second)]);
+}
+
+#[test]
+fn a_task_that_chose_its_own_pus_is_not_limited() {
+    let Some([first, second]) = two_pus() else { return };
+    let workshop = Workshop::new();
+    let command = [
+        workshop.program("own_mask"),
+        workshop.file("out"),
+        first.to_string().into(),
+    ];
+    let mut machine = LinuxMachine::launch(plain(command)).unwrap();
+    let process = workshop.number("out");
+    let own = masks_of(process);
+    machine.apply(&Configuration {
+        within: Some(one(second)),
+        ..Configuration::default()
+    });
+    let now = masks_of(process);
+    for (before, now) in own.iter().zip(&now) {
+        assert_eq!(
+            *now,
+            if *before == allowed() {
+                one(second)
+            } else {
+                before.clone()
+            }
+        );
+    }
+    assert!(own.contains(&one(first)), "{own:?}");
+}
+
+#[test]
 fn a_pu_that_the_program_may_not_use_is_refused_by_name() {
     let workshop = Workshop::new();
     let mut machine = LinuxMachine::launch(plain(lingering(&workshop))).unwrap();

@@ -41,6 +41,10 @@ pub use working_tasks::{Skip, SkipError};
 
 use pinfold_core::{Applied, Decision, Finding, Metric, Sample, Topology};
 
+#[cfg(test)]
+#[path = "../../core/tests/support/synthetic.rs"]
+mod synthetic;
+
 /// Turns observations into decisions. A policy keeps its own state; the only time that it knows is the
 /// time at which a sample was taken.
 pub trait Policy {

@@ -15,12 +15,16 @@ impl RequestedConfiguration {
         pages: Option<PageMapping>,
         working_tasks: &WorkingTasks,
     ) -> Option<Configuration> {
-        let wanted = Configuration {
+        self.changed(Configuration {
             pinning: pinning.cloned(),
             pages,
             left_alone: working_tasks.left_alone(),
             ..Configuration::default()
-        };
+        })
+    }
+
+    /// `wanted`; `None` if this configuration was requested last.
+    pub(crate) fn changed(&mut self, wanted: Configuration) -> Option<Configuration> {
         if self.0.as_ref() == Some(&wanted) {
             return None;
         }

@@ -28,6 +28,7 @@ fn events() -> MapperEvents {
             add: vec![EVENTS[2].to_owned()],
             subtract: vec![],
         }],
+        reads: None,
     }
 }
 

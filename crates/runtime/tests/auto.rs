@@ -4,7 +4,7 @@ mod common;
 
 use common::{Log, pinning, run_policy};
 use pinfold_core::{ChoiceCode, ComparedCode, Finding, NoteCode, ProposerCode};
-use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement};
+use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement, Near};
 use pinfold_runtime::Record;
 use std::collections::BTreeMap;
 
@@ -232,6 +232,74 @@ fn a_single_dip_begins_no_search() {
         "{:?}",
         log.notes()
     );
+}
+
+/// A run of a program of four threads that shall be near a device, which is on the first package. These are the rates of its
+/// unpinned threads there and on the whole machine, and of pinned ones.
+fn run_near(near: f64, whole: f64, pinned: f64) -> (Log, Record) {
+    let script = format!(
+        "threads = 4\nduration = 120.0\nnoise = 0.01\n\
+         [[phase]]\nstart = 0.0\nrate = {pinned:?}\nunpinned = {whole:?}\nlimited = {near:?}\n"
+    );
+    let near = Near {
+        pus: "0-3".parse().unwrap(),
+        pages: None,
+        what: "cuda:0".to_owned(),
+    };
+    let options = AutoOptions {
+        near: Some(near),
+        ..AutoOptions::default()
+    };
+    run_with(&script, options)
+}
+
+/// The limit and the pinning that were applied last.
+fn last_place(log: &Log) -> (Option<String>, Option<String>) {
+    let (_, configuration, _) = log.applied.last().unwrap();
+    let within = configuration.within.as_ref().map(ToString::to_string);
+    (within, last_pinning(log))
+}
+
+#[test]
+fn a_program_begins_near_its_device_and_stays_where_nothing_is_faster() {
+    for whole in [1000.0, 900.0, 500.0] {
+        let (log, record) = run_near(1000.0, whole, 800.0);
+        let (at, first, _) = &log.applied[0];
+        assert!(*at < 1e-9 && first.within == Some("0-3".parse().unwrap()), "{first:?}");
+        assert_eq!(last_place(&log), (Some("0-3".to_owned()), None), "{whole}");
+        let chosen = record.search.chosen.as_ref().unwrap();
+        assert_eq!(
+            (chosen.code, chosen.within.clone()),
+            (ChoiceCode::Requested, Some("0-3".parse().unwrap()))
+        );
+        let gain = chosen.gain_over_first.unwrap();
+        assert!(((1.0 + gain) * whole / 1000.0 - 1.0).abs() < 0.03, "{whole}: {gain}");
+        assert!(speed(&log, 1000.0) > 0.985, "{whole}: {}", speed(&log, 1000.0));
+    }
+}
+
+#[test]
+fn a_program_leaves_its_device_for_the_whole_machine_where_that_is_faster() {
+    let (log, record) = run_near(500.0, 1000.0, 400.0);
+    assert_eq!(last_place(&log), (None, None));
+    assert!(record.search.chosen.as_ref().unwrap().within.is_none());
+    let compared = log.findings.iter().find_map(|(at, finding)| match finding {
+        Finding::Compared {
+            candidate, with, code, ..
+        } => Some((*at, *candidate, *with, *code)),
+        _ => None,
+    });
+    let (at, candidate, with, code) = compared.unwrap();
+    assert_eq!((candidate, with, code), (0, 1, ComparedCode::Faster));
+    assert!(at < 10.0, "{at}");
+    assert!(speed(&log, 1000.0) > 0.95, "{}", speed(&log, 1000.0));
+}
+
+#[test]
+fn near_a_device_pinned_threads_are_tried_too() {
+    let (log, _) = run_near(1000.0, 700.0, 1300.0);
+    let (within, pinning) = last_place(&log);
+    assert!(within.is_none() && pinning.is_some(), "{pinning:?}");
 }
 
 #[test]

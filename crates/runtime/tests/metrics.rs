@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Log, run, run_policy, schedule};
-use pinfold_core::Finding;
+use pinfold_core::{CandidatesCode, Finding};
 use pinfold_policy::{Fixed, Kept, MetricRequest, Options, Skip, Times};
 
 const RATES: &str = r#"
@@ -199,7 +199,9 @@ fn a_metric_that_the_machine_does_not_have_is_named_with_the_nearest() {
 fn the_baselines_only_measure() {
     for (pinning, name, rate) in [(Some(common::pinning("0,4")), "fixed", 150.0), (None, "none", 100.0)] {
         let mut policy = Fixed::new(
-            pinning.clone().map_or(Kept::Nothing, Kept::Pinning),
+            pinning.clone().map_or(Kept::Nothing, |pinning| {
+                Kept::Pinning(pinning, CandidatesCode::Schedule)
+            }),
             Times::default(),
             MetricRequest::Auto,
             Skip::default(),

@@ -2,7 +2,8 @@
 //! al. (ICS 2020).
 
 use pinfold_core::{
-    Applied, Configuration, Finding, Machine, Pinning, RegionChoice, RegionCode, RegionId, Sample, Wait,
+    Applied, Configuration, Finding, Machine, MachineError, Metric, Pinning, RegionChoice, RegionCode, RegionId,
+    Sample, Topology, Wait,
 };
 use pinfold_policy::react::{React, ReactModel, ReactOptions};
 use pinfold_policy::{MetricRequest, Skip, Times};
@@ -26,6 +27,8 @@ enum Work {
     OwnBlocks,
     /// All write to the same lines.
     SharedLines,
+    /// Each goes through this number of its own lines, or all write this often to the same ones.
+    Brief { own: u64, shared: u64 },
 }
 
 /// Regions in turn, of which each thread takes a share.
@@ -71,6 +74,10 @@ impl Program for Regions {
                 Work::SharedLines => {
                     events.extend((0..4000).map(|turn| Event::write(64 * (turn % 4), 8, 20)));
                 }
+                Work::Brief { own, shared } => {
+                    events.extend((0..*own).map(|line| Event::read(block(thread) + line * 64, 8, 4)));
+                    events.extend((0..*shared).map(|turn| Event::write(64 * (turn % 4), 8, 1)));
+                }
             }
             events.push(Event::barrier(place, THREADS));
             if thread == 0 {
@@ -100,20 +107,32 @@ fn configuration(threads: usize, nodes: usize, page_map: &str, prefetch: &str) -
 
 /// Regions in which threads wait for each other's lines get the first configuration, others the second.
 fn model(few: &serde_json::Value, many: &serde_json::Value) -> ReactModel {
-    let document = json!({
-        "react_model": 1, "machine": "e5-4650x4", "counted_on": "e5-4650x4",
+    let mut document = without_tree(&[
+        configuration(2, 1, "local", "0000"),
+        configuration(8, 4, "locality", "0000"),
+    ]);
+    document["features"] = json!([
+        {"profile": 0, "counter": "Power", "least": 0.0, "greatest": 1000.0},
+        {"profile": 1, "counter": "CPI", "least": 0.0, "greatest": 1000.0}
+    ]);
+    document["outputs"] = json!([few, many]);
+    document["tree"] = json!([[1, 4.0, 1, 2], [1], [0]]);
+    document.to_string().parse().unwrap()
+}
+
+/// Each region gets the fastest of these.
+fn race(profiles: &[serde_json::Value]) -> ReactModel {
+    without_tree(profiles).to_string().parse().unwrap()
+}
+
+fn without_tree(profiles: &[serde_json::Value]) -> serde_json::Value {
+    json!({
+        "react_model": 2, "machine": "e5-4650x4", "counted_on": "e5-4650x4",
         "trained": {"simulated": true, "machines": ["e5-4650x4"], "programs": [], "rows": 0, "learner": "by hand"},
         "score": {"nested": 0.0, "low": 0.0, "high": 0.0, "control": 0.0, "inside": 0.0, "seeds": 1},
         "baseline": configuration(32, 4, "locality", "0000"),
-        "profiles": [configuration(2, 1, "local", "0000"), configuration(8, 4, "locality", "0000")],
-        "features": [
-            {"profile": 0, "counter": "Power", "least": 0.0, "greatest": 1000.0},
-            {"profile": 1, "counter": "CPI", "least": 0.0, "greatest": 1000.0}
-        ],
-        "outputs": [few, many],
-        "tree": [[1, 4.0, 1, 2], [1], [0]]
-    });
-    document.to_string().parse().unwrap()
+        "profiles": profiles, "features": [], "outputs": [], "tree": []
+    })
 }
 
 fn machine(program: Arc<dyn Program>, repeat: Repeat) -> SimulatedMachine {
@@ -152,16 +171,20 @@ fn run(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine) {
     (record, machine)
 }
 
-/// The same, with where threads were requested to run.
-fn run_with_requests(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine, Vec<Option<Pinning>>) {
-    let switch = EndSwitch::default();
-    let mut machine = machine(Regions::new(work), Repeat::UntilAsked(switch.clone()));
-    let mut policy = React::new(ReactOptions {
+fn options(model: ReactModel) -> ReactOptions {
+    ReactOptions {
         times: Times::new(Some(Duration::from_secs(2)), None, Some(Duration::from_millis(200))),
         metric: MetricRequest::Auto,
         skip: Skip::default(),
         model,
-    });
+    }
+}
+
+/// The same, with where threads were requested to run.
+fn run_with_requests(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine, Vec<Option<Pinning>>) {
+    let switch = EndSwitch::default();
+    let mut machine = machine(Regions::new(work), Repeat::UntilAsked(switch.clone()));
+    let mut policy = React::new(options(model));
     let mut record = RecordBuilder::new(&machine, "react");
     let mut ending = Ending {
         switch,
@@ -169,6 +192,43 @@ fn run_with_requests(work: &[Work], model: ReactModel) -> (Record, SimulatedMach
     };
     pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut ending).unwrap();
     (record.finish(), machine, ending.requested)
+}
+
+/// A simulated machine that needs a second to move any pages.
+struct SlowPages(SimulatedMachine);
+
+impl Machine for SlowPages {
+    fn topology(&self) -> &Topology {
+        self.0.topology()
+    }
+
+    fn simulated(&self) -> bool {
+        self.0.simulated()
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        self.0.metrics()
+    }
+
+    fn observe(&mut self) -> Sample {
+        self.0.observe()
+    }
+
+    fn apply(&mut self, configuration: &Configuration) -> Applied {
+        let mut applied = self.0.apply(configuration);
+        if let Some(moves) = &mut applied.pages {
+            moves.lasted = Duration::from_secs(1);
+        }
+        applied
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError> {
+        self.0.wait(duration)
+    }
 }
 
 fn choice(record: &Record, region: u64) -> &RegionChoice {
@@ -220,6 +280,84 @@ fn regions_that_want_different_numbers_of_threads_get_them_and_the_program_is_fa
     let regions = record.by_policy.regions.as_ref().unwrap();
     assert!(regions.gain.unwrap() > 0.0, "{regions:?}");
     assert_ne!(choice(&record, 1).threads, Some(2), "{regions:?}");
+}
+
+#[test]
+fn without_a_tree_each_region_gets_the_fastest_profile_or_neighbour_of_it() {
+    let model = race(&[
+        configuration(1, 1, "single", "1111"),
+        configuration(2, 1, "single", "0000"),
+        configuration(8, 4, "single", "0000"),
+    ]);
+    let (record, _) = run(&[Work::OwnBlocks, Work::SharedLines], model);
+    let told = |text: &str| record.notes.iter().any(|note| note.text.contains(text));
+    // Three profiles, and as many neighbours as are tried at most.
+    assert!(told("it is the fastest of the 19 profiles"), "{record:?}");
+    // No profile has this one.
+    let shared = choice(&record, 2);
+    assert!(
+        told("Region 0x2: 8 threads on 1 node, compact, with pages local"),
+        "{record:?}"
+    );
+    assert_eq!((shared.code, shared.threads), (RegionCode::FasterProfile, Some(8)));
+    assert!(shared.after.unwrap() < 0.5 * shared.before.unwrap(), "{shared:?}");
+}
+
+#[test]
+fn all_regions_get_one_profiled_configuration_where_they_are_faster_in_it_than_in_the_forecast_ones() {
+    let wrong = configuration(8, 4, "single", "1111");
+    let (record, _) = run(&[Work::SharedLines], model(&wrong, &wrong));
+    let only = choice(&record, 1);
+    assert_eq!((only.code, only.threads), (RegionCode::Uniform, Some(2)), "{record:?}");
+    assert!(only.after.unwrap() < 0.8 * only.before.unwrap(), "{only:?}");
+}
+
+#[test]
+fn neighbours_move_no_pages_where_that_takes_long() {
+    let profiles = [
+        configuration(8, 4, "interleave", "0000"),
+        configuration(8, 4, "locality", "0000"),
+    ];
+    let moves = |slow: bool| {
+        let switch = EndSwitch::default();
+        let machine = machine(Regions::new(&[Work::OwnBlocks]), Repeat::UntilAsked(switch.clone()));
+        let mut policy = React::new(options(race(&profiles)));
+        let mut ending = Ending {
+            switch,
+            requested: vec![],
+        };
+        let mut record = RecordBuilder::new(&machine, "react");
+        if slow {
+            pinfold_runtime::run(&mut SlowPages(machine), &mut policy, &mut record, &mut ending).unwrap();
+        } else {
+            let mut machine = machine;
+            pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut ending).unwrap();
+        }
+        record.finish().pages.page_moves.len()
+    };
+    let (slow, quick) = (moves(true), moves(false));
+    // To the two profiles, back to the faster one, and to what is verified.
+    assert!(slow <= 4 && quick > slow, "{slow} {quick}");
+}
+
+#[test]
+fn regions_that_are_too_short_for_a_change_race_together() {
+    const OTHERS: usize = 14;
+    let model = race(&[
+        configuration(8, 1, "single", "0000"),
+        configuration(8, 4, "single", "0000"),
+    ]);
+    // The longest region needs the caches of all nodes, and the others' threads wait for each other's lines.
+    let own = Work::Brief { own: 40_000, shared: 0 };
+    let shared = Work::Brief { own: 0, shared: 400 };
+    let work: Vec<Work> = std::iter::once(own).chain([shared; OTHERS]).collect();
+    let (record, _) = run(&work, model);
+    let together = format!("this region and {OTHERS} that are too short for a change are the fastest together");
+    let notes = &record.notes;
+    assert!(notes.iter().any(|note| note.text.contains(&together)), "{notes:?}");
+    let pinned = |region| choice(&record, region).pus.as_ref().map(|pus| pus.pus().len());
+    assert!((2..).take(OTHERS).all(|other| pinned(other) == Some(8)), "{record:?}");
+    assert!(record.by_policy.regions.as_ref().unwrap().gain.unwrap() > 0.2);
 }
 
 #[test]

@@ -514,6 +514,7 @@ impl Machine for SimulatedMachine {
             }
             pins.push(pin);
         }
+        applied.refused.extend(configuration.refused_limit());
         let pages = configuration.pages.filter(|&pages| {
             let refusal = self.mapping_refusal(pages);
             let possible = refusal.is_none();

@@ -73,6 +73,8 @@ pub(crate) struct Phase {
     pub(crate) rate: Amount,
     /// Steps per second of each working thread that is not pinned; `rate` where it is absent.
     pub(crate) unpinned: Option<Amount>,
+    /// The same where unpinned threads are limited to some PUs; as `unpinned` where it is absent.
+    pub(crate) limited: Option<Amount>,
     /// The factor on `unpinned` for each other working thread in the same last-level-cache domain.
     #[serde(default = "one")]
     pub(crate) llc_sharing: Amount,

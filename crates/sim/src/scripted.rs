@@ -174,7 +174,8 @@ impl Scripted {
                 return exact.rate.0;
             }
             let Some(pu) = task.pu else {
-                return phase.unpinned.unwrap_or(phase.rate).0;
+                let limited = phase.limited.filter(|_| self.configuration.within.is_some());
+                return limited.or(phase.unpinned).unwrap_or(phase.rate).0;
             };
             let domain = self.llc_domains.iter().find(|domain| domain.contains(pu));
             let neighbours = working

@@ -21,6 +21,7 @@ fn key() -> ProgramKey {
 
 fn candidate(rate: f64) -> Candidate {
     Candidate {
+        within: None,
         pus: None,
         pages: None,
         rate: Some(rate),

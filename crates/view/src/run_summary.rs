@@ -152,6 +152,7 @@ mod tests {
     fn candidate(pus: Option<&[u32]>, rate: f64) -> Candidate {
         let pus = pus.and_then(|pus| Pinning::new(pus.iter().copied().map(PuId).collect()));
         Candidate {
+            within: None,
             pus,
             pages: None,
             rate: Some(rate),
@@ -177,6 +178,7 @@ mod tests {
         record.search.candidates = vec![first, candidate(Some(&[0, 1]), 134.0)];
         let one = record.search.candidates[chosen].clone();
         record.search.chosen = Some(Chosen {
+            within: None,
             candidate: chosen,
             pus: one.pus,
             rate: one.rate,

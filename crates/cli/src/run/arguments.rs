@@ -172,9 +172,10 @@ pub(super) struct Limits {
     #[arg(long, value_name = "LIST")]
     pub(super) physcpubind: Option<String>,
 
-    /// Use only the CPUs near this device, and its memory.
+    /// Begin on the CPUs near this device, with its memory.
     ///
-    /// It is one of: cuda:N and rocm:N (the Nth GPU of NVIDIA and of AMD, in the order of PCI addresses, from 0), net:NAME
+    /// The default policy compares this with the whole machine, and keeps the faster one; to any other policy the CPUs are a
+    /// limit. The device is one of: cuda:N and rocm:N (the Nth GPU of NVIDIA and of AMD, in the order of PCI addresses, from 0), net:NAME
     /// (netdev:NAME as for numactl), block:NAME, pci:ADDRESS. `pinfold topo` shows them. Pages are preferred on the node near it,
     /// unless another option places them. Repeat it for the CPUs near any of several devices.
     #[arg(long, help_heading = None::<&str>, value_name = "DEVICE")]

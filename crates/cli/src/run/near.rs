@@ -7,8 +7,12 @@ use pinfold_core::{Device, DeviceName, NodeId, PageMapping, PuSet, Topology};
 /// What is near some devices.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Near {
+    /// The devices, as the user named them.
+    pub(super) devices: String,
     /// The machine, on which no other PUs are allowed.
     pub(super) topology: Topology,
+    /// Whether these are all that were allowed before.
+    pub(super) is_all: bool,
     /// Where pages go, unless the user says so: to the only node that is near, of several. Where several are near, they go to the
     /// node of the thread that touches them first.
     pub(super) pages: Option<PageMapping>,
@@ -52,6 +56,8 @@ pub(super) fn near(topology: Topology, devices: &[Device], names: &[DeviceName])
             topology.allowed_pus(),
             where_nodes.join(", ")
         ),
+        devices: shown,
+        is_all: *topology.allowed_pus() == allowed,
         pages,
         topology,
     })
@@ -116,6 +122,7 @@ mod tests {
     fn threads_and_pages_belong_to_the_node_of_a_device() {
         let near = found(&["cuda:0"]).unwrap();
         assert_eq!(near.topology.allowed_pus().to_string(), "2-3");
+        assert!(!near.is_all);
         assert_eq!(near.pages, Some(PageMapping::Preferred(NodeId(1))));
         assert_eq!(near.note, "Near cuda:0 are the CPUs 2-3 and the memory of node 1.");
     }
@@ -124,6 +131,7 @@ mod tests {
     fn of_several_devices_the_cpus_are_used_that_are_near_any() {
         let near = found(&["cuda:0", "net:eth0"]).unwrap();
         assert_eq!(near.topology.allowed_pus().to_string(), "0-3");
+        assert!(near.is_all);
         assert_eq!(near.pages, None);
     }
 

@@ -13,6 +13,7 @@ use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, RunningProcess, WaitingChild};
 use pinfold_linux::regions::RegionTable;
+use pinfold_policy::auto::Near;
 use pinfold_policy::{Candidates, MetricRequest, Skip, Times, WithUserSettings};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -35,6 +36,8 @@ pub(super) struct Plan {
     /// Why hardware counters cannot be used, so that only the program's own reports can be measured.
     pub(super) without_counters: Option<String>,
     common: Common,
+    /// Where the user wants the program, as far as the policy compares that with other places.
+    near: Option<Near>,
     /// Makes the policy.
     policy: Box<Build>,
     /// The name of the machine, where it is simulated.
@@ -66,14 +69,28 @@ impl Plan {
         let mut topology = restricted(topology, arguments)?;
         let mut pages = arguments.pages.mapping.mapping(&topology)?;
         let mut notes = vec![];
+        let mut policy = arguments.policies.chosen()?;
+        let mut compared = None;
         if !arguments.limits.near.is_empty() {
             let devices = arguments.machine.selected()?.devices()?;
-            let near = near::near(topology, &devices, &arguments.limits.near)?;
-            topology = near.topology;
-            pages = pages.or(near.pages);
-            notes.push(near.note);
+            let near = near::near(topology.clone(), &devices, &arguments.limits.near)?;
+            let stays = process.is_some() || arguments.changes.outlive || arguments.changes.keep_pinned;
+            if !policy.compares_near() || stays || near.is_all {
+                topology = near.topology;
+                pages = pages.or(near.pages);
+                notes.push(near.note);
+            } else {
+                notes.push(format!(
+                    "{} The program begins there, and leaves only for what is faster.",
+                    near.note
+                ));
+                compared = Some(Near {
+                    pus: near.topology.allowed_pus().clone(),
+                    pages: near.pages.filter(|_| pages.is_none()),
+                    what: near.devices,
+                });
+            }
         }
-        let mut policy = arguments.policies.chosen()?;
         if process.is_some() && policy.needs_agent() {
             bail!(
                 "--policy {name} needs pinfold's agent inside the program, and a process that runs already has none; start the \
@@ -135,6 +152,7 @@ impl Plan {
             notes,
             without_counters,
             common,
+            near: compared,
             policy: prepared.build,
             simulated: place.simulated().map(str::to_owned),
             requests,
@@ -151,6 +169,7 @@ impl Plan {
             topology: &self.free,
             simulated: self.simulated.as_deref(),
             common: &self.common,
+            near: self.near.as_ref(),
             pages: self.pages,
             program,
             arguments,
@@ -297,6 +316,7 @@ impl Plan {
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),
             initial: initial.cloned(),
+            within: built.within.clone(),
             grace: self.common.times.initialise,
             skipped: self.common.skip.serials().clone(),
             outlive: arguments.changes.outlive,

@@ -11,6 +11,7 @@ mod counting;
 pub(crate) mod exec;
 mod followed_process;
 pub(crate) mod inherited;
+mod limit;
 mod pages;
 mod prefetching;
 mod program;
@@ -58,6 +59,8 @@ pub struct Launch {
     pub topology: Topology,
     /// Where the ranks run until a configuration is applied.
     pub initial: Option<Pinning>,
+    /// The PUs on which unpinned tasks run until a configuration is applied; `None` for all that the program may use.
+    pub within: Option<PuSet>,
     /// For how long the first thread of a process, while it is alone, is not pinned, so that a runtime that reads its
     /// mask sees all PUs: the program's initialisation. At least a tenth of a second.
     pub grace: Duration,
@@ -142,6 +145,9 @@ pub enum LaunchError {
         /// Those of this process.
         own: PuSet,
     },
+    /// The program would be limited to no PU at all.
+    #[error("{0}")]
+    Limit(String),
     /// No process could be created.
     #[error("cannot create a process: {0}")]
     Fork(io::Error),

@@ -11,6 +11,7 @@
 
 use super::Ranked;
 use super::counting::Counting;
+use super::limit::Limit;
 use super::prefetching::Prefetching;
 use super::seize::SeizedTask;
 use super::watching::Watching;
@@ -19,10 +20,11 @@ use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
-    Applied, Configuration, Metric, Pinning, Prefetchers, PuId, Refusal, RefusalCode, Sample, TaskId, TaskSample,
+    Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
 };
 use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time after which the mask of a new task is read again. A runtime that resets the masks of its threads does so
@@ -41,8 +43,8 @@ pub(crate) struct Program {
     prefetching: Prefetching,
     /// The parallel regions, where the agent places their threads.
     regions: Option<RegionTable>,
-    /// The mask of the first task before anything was pinned.
-    start_mask: CpuMask,
+    /// The mask of unpinned tasks.
+    limit: Limit,
     /// The places of tasks in the last configuration.
     configuration: Configuration,
     /// How long a process's first thread keeps its original mask while it is alone.
@@ -64,7 +66,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new(
-        start_mask: CpuMask,
+        limit: Limit,
         initial: Option<Pinning>,
         grace: Duration,
         skipped: BTreeSet<u64>,
@@ -78,8 +80,8 @@ impl Program {
             watching: Watching::default(),
             journal,
             regions,
-            prefetching: Prefetching::new(start_mask.pus().collect()),
-            start_mask,
+            prefetching: Prefetching::new(limit.whole().pus().collect()),
+            limit,
             configuration: Configuration {
                 pinning: initial,
                 ..Configuration::default()
@@ -142,7 +144,7 @@ impl Program {
 
     /// The program was executed: its first task begins.
     pub(crate) fn first_task(&mut self, process: i32) {
-        let origin = Origin::first(self.start_mask.clone());
+        let origin = Origin::first(CpuMask::clone(self.limit.present()));
         self.begin(process, process, origin, Instant::now());
     }
 
@@ -151,6 +153,15 @@ impl Program {
         let now = Instant::now();
         let since = now.checked_sub(task.age).unwrap_or(now);
         self.begin(task.process, task.thread, Origin::first(task.mask), since);
+    }
+
+    /// A task of a program that another process has forked for pinfold, with the mask of that process.
+    pub(super) fn adopt_new(&mut self, mut task: SeizedTask) {
+        let present = self.limit.present();
+        if task.mask != **present && task.mask.is_superset(present) && present.give_to(task.thread).is_ok() {
+            task.mask = CpuMask::clone(present);
+        }
+        self.adopt(task);
     }
 
     /// The kernel reports that `creator` has created `thread`.
@@ -188,9 +199,42 @@ impl Program {
 
     /// The origin of `thread`, which `process` has created.
     fn origin(&self, process: i32, thread: i32) -> Origin {
-        let inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| self.start_mask.clone());
+        let present = self.limit.present();
+        let mut inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| CpuMask::clone(present));
+        if self.limit.is_former(&inherited) && present.give_to(thread).is_ok() {
+            // It was created before the limit changed.
+            inherited = CpuMask::clone(present);
+        }
         let by_agent = self.pinned_by_agent(&inherited).is_some();
         self.table.origin_of_new_task(process, inherited, by_agent)
+    }
+
+    /// Unpinned tasks run on these PUs from now on, or on all. Pinned ones stay, and return there later. Returns the tasks
+    /// whose mask has changed.
+    fn limit_to(&mut self, within: Option<&PuSet>) -> Result<Vec<TaskId>, String> {
+        let before = Arc::clone(self.limit.present());
+        if !self.limit.set(within)? {
+            return Ok(vec![]);
+        }
+        let mut moved = vec![];
+        for serial in self.table.serials() {
+            let Some(task) = self.table.get_mut(serial).filter(|task| *task.original == *before) else {
+                continue;
+            };
+            task.original = Arc::clone(self.limit.present());
+            let (id, is_pinned) = (task.id, task.pinned.is_some());
+            // A thread that has ended has no mask, and one that has changed its own keeps that.
+            if is_pinned || CpuMask::of_thread(id.thread).is_ok_and(|mask| mask != *before) {
+                continue;
+            }
+            match self.limit.present().give_to(id.thread) {
+                Ok(()) => moved.push(id),
+                Err(error) => {
+                    self.refuse_unless_gone(serial, &error, || format!("it cannot be limited to some PUs: {error}"));
+                }
+            }
+        }
+        Ok(moved)
     }
 
     /// The PU of a mask that the agent may have given a thread, or that a thread has inherited from such a one.
@@ -396,11 +440,19 @@ impl Program {
             None => by_region = configuration.refused_regions(),
         }
         self.configuration.regions.clear();
+        let limited = self.limit_to(configuration.within.as_ref());
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
         self.table
             .number_again(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
-        let moved = self.place_all();
+        let placed = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
+        let mut moved = limited.unwrap_or_else(|why| {
+            refused.push(Refusal::of_machine(RefusalCode::Limit, why));
+            vec![]
+        });
+        moved.extend(placed);
+        moved.sort_unstable();
+        moved.dedup();
         refused.extend(by_region);
         let prefetchers = self.apply_prefetchers(prefetchers);
         refused.extend(

@@ -2,6 +2,7 @@
 
 use super::counting::Counting;
 use super::exec::Prepared;
+use super::limit::Limit;
 use super::signals::{Blocked, Forwarder, wake_up};
 use super::waiting::Changes;
 use super::{Attach, AttachError, FollowError, Launch, LaunchError, Phase, Program, ProgramPages, Shared, State};
@@ -54,7 +55,10 @@ impl Running {
                 !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
             })
             .chain(launch.environment.iter().cloned());
-        let prepared = Prepared::new(&launch.command, environment, mask.clone(), launch.pages.policy)?;
+        let mut limit = Limit::none(mask);
+        limit.set(launch.within.as_ref()).map_err(LaunchError::Limit)?;
+        let first = CpuMask::clone(limit.present());
+        let prepared = Prepared::new(&launch.command, environment, first, launch.pages.policy)?;
         let waiting = launch.waiting.map(|child| {
             let changes = Changes::new(&launch.environment, &launch.removed_environment, launch.pages.policy);
             (child, changes)
@@ -64,7 +68,7 @@ impl Running {
         let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
         let blocked = Blocked::new();
         let program = Program::new(
-            mask,
+            limit,
             launch.initial,
             launch.grace,
             launch.skipped,
@@ -92,7 +96,7 @@ impl Running {
         let journal = Journal::begin(&attach.journal)?;
         let blocked = Blocked::new();
         let program = Program::new(
-            CpuMask::from(attach.topology.allowed_pus()),
+            Limit::none(CpuMask::from(attach.topology.allowed_pus())),
             attach.initial,
             attach.grace,
             attach.skipped,

@@ -50,7 +50,7 @@ pub(super) fn follow_waiting(shared: &Shared, child: &WaitingChild, changes: &Ch
                 state.began = Some(Instant::now());
                 state.phase = Phase::Running;
                 for task in seized.tasks {
-                    state.program.adopt(task);
+                    state.program.adopt_new(task);
                 }
             });
             follow_events(shared, None);

@@ -81,11 +81,19 @@ impl Auto {
 
     /// The placements with a name, and those of the topology that differ most.
     pub(super) fn of_topology(&self, topology: &Topology) -> Vec<Proposal> {
-        if self.options.sources.topology {
-            proposals::of_topology(topology, self.threads)
-        } else {
-            vec![]
+        if !self.options.sources.topology {
+            return vec![];
         }
+        let near = self.options.near.as_ref();
+        let near = near.and_then(|near| Some((near, topology.clone().restricted_to(&near.pus).ok()?)));
+        let near = near.into_iter().flat_map(|(near, machine)| {
+            let proposals = proposals::of_topology(&machine, self.threads).into_iter();
+            proposals.map(|mut one| {
+                one.place.pages = near.pages;
+                one
+            })
+        });
+        near.chain(proposals::of_topology(topology, self.threads)).collect()
     }
 
     /// Whether a placement model can say anything at all on this machine: its figures are the same in any placement.
@@ -144,6 +152,7 @@ impl Auto {
             let place = Place {
                 pinning: Some(pinning),
                 pages,
+                ..Place::default()
             };
             let why = format!("a placement model forecasts {strategy}: {why}");
             self.propose(place, ProposerCode::Classify, gain, why, findings);

@@ -83,19 +83,12 @@ fn why(cause: &TaskMove, moves: &[TaskMove], threads: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{ObjectKind, PuSet, TopologyBuilder};
+    use crate::synthetic::synthetic;
+    use pinfold_core::PuSet;
 
     /// Two packages with four cores each.
     fn machine() -> Topology {
-        let mut builder = TopologyBuilder::new("packages");
-        for number in 0..2 {
-            let package = builder.object(builder.root(), ObjectKind::Package, Some(number));
-            for pu in 4 * number..4 * number + 4 {
-                let core = builder.object(package, ObjectKind::Core, Some(pu));
-                builder.pu(core, PuId(pu));
-            }
-        }
-        builder.build_all().unwrap()
+        synthetic("package:2 core:4 pu:1")
     }
 
     fn id(thread: i32) -> TaskId {
@@ -120,6 +113,7 @@ mod tests {
             remote: Some(0.0),
             memory: Some(memory),
             instructions: Some(1.0),
+            reads: None,
         };
         pus.iter().enumerate().map(of).collect()
     }

@@ -16,6 +16,9 @@
 //! 8. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
 //!    gets its placement at once; a new one is searched, and its first placement is the best one until another is faster.
 //!
+//! A program that the user wants near a device begins there. Unpinned on the whole machine is the first that is compared
+//! with that. It leaves only for what is faster.
+//!
 //! If no metric counts, nothing is tried.
 
 mod ask;
@@ -33,5 +36,5 @@ mod trial;
 mod turns;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, KnownPlacement, Sources};
+pub use options::{AutoOptions, AutoTimes, KnownPlacement, Near, Sources};
 pub use policy::Auto;

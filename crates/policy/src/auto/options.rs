@@ -7,7 +7,7 @@ use crate::rules::Rules;
 use crate::sam::{MapperEvents, Thresholds};
 use crate::times::Times;
 use crate::working_tasks::Skip;
-use pinfold_core::{PageMapping, Pinning};
+use pinfold_core::{PageMapping, Pinning, PuSet};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,6 +34,29 @@ impl KnownPlacement {
         Place {
             pinning: self.pinning.clone(),
             pages: self.pages,
+            ..Place::default()
+        }
+    }
+}
+
+/// Where the user wants the program to be. It begins there, and leaves only for what is faster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// The PUs that are near.
+    pub pus: PuSet,
+    /// Where pages belong then; `None` where they are left to the operating system.
+    pub pages: Option<PageMapping>,
+    /// What they are near, for the user.
+    pub what: String,
+}
+
+impl Near {
+    /// Where threads and pages are.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            within: Some(self.pus.clone()),
+            pages: self.pages,
+            ..Place::default()
         }
     }
 }
@@ -116,6 +139,8 @@ pub struct AutoOptions {
     pub moves_pages: bool,
     /// Who proposes.
     pub sources: Sources,
+    /// Where the user wants the program; `None` where that was not said.
+    pub near: Option<Near>,
     /// What is known of the program, by number of threads.
     pub known: BTreeMap<usize, KnownPlacement>,
     /// Learned rules for affinity hints.

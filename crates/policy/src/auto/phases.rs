@@ -86,7 +86,7 @@ mod tests {
     fn pinned(pu: u32) -> Place {
         Place {
             pinning: Pinning::new(vec![PuId(pu)]),
-            pages: None,
+            ..Place::default()
         }
     }
 

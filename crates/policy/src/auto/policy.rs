@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Record};
 use super::change::ChangePoint;
-use super::options::{AutoOptions, KnownPlacement};
+use super::options::{AutoOptions, KnownPlacement, Near};
 use super::phases::Phases;
 use super::proposals::Proposal;
 use super::trial::{Candidate, Place, Trial};
@@ -163,7 +163,9 @@ pub struct Auto {
 impl Auto {
     /// The policy with these options.
     pub fn new(options: AutoOptions) -> Self {
-        let place = options.expected().map(KnownPlacement::place).unwrap_or_default();
+        let known = options.expected().map(KnownPlacement::place);
+        let place = known.or_else(|| options.near.as_ref().map(Near::place));
+        let place = place.unwrap_or_default();
         Self {
             opening: Opening::new(options.times.opening(), options.metric.clone()),
             working_tasks: WorkingTasks::new(options.skip.clone()),
@@ -291,14 +293,15 @@ impl Auto {
                     self.follow(sample, known, findings);
                 } else {
                     // A program that was expected to be a known one, with other threads, is unpinned now.
-                    self.search.candidates[UNPINNED].place = Place::default();
-                    self.phases.begin(Place::default(), None);
-                    self.begin_search(
-                        sample,
-                        None,
-                        "the operating system's placement is measured first",
-                        findings,
-                    );
+                    let first = self.options.near.as_ref().map(Near::place).unwrap_or_default();
+                    let why = if first == Place::default() {
+                        "the operating system's placement is measured first"
+                    } else {
+                        "where the user wants the program is measured first, and then the operating system's placement"
+                    };
+                    self.phases.begin(first, None);
+                    let requested = self.requested_place();
+                    self.begin_search(sample, requested, why, findings);
                 }
             }
         }
@@ -496,18 +499,19 @@ impl Auto {
         // Before threads are let go they return to where they ran: the operating system would leave them where they are.
         let was_pinned = std::mem::replace(&mut self.is_pinned, place.pinning.is_some());
         let home = self.home.as_ref().filter(|_| was_pinned);
-        let configuration = self
-            .requested
-            .configuration(
-                place.pinning.as_ref().or(home),
-                place.pages.or(back),
-                &self.working_tasks,
-            )
-            .map(|configuration| Configuration {
-                following_within,
-                mapping_within: within,
-                ..configuration
-            });
+        let wanted = Configuration {
+            pinning: place.pinning.as_ref().or(home).cloned(),
+            within: place.within,
+            pages: place.pages.or(back),
+            left_alone: self.working_tasks.left_alone(),
+            ..Configuration::default()
+        };
+        // The limits of time change at each decision, and alone are no reason for another request.
+        let configuration = self.requested.changed(wanted).map(|configuration| Configuration {
+            following_within,
+            mapping_within: within,
+            ..configuration
+        });
         Decision {
             configuration,
             wait,

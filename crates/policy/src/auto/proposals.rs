@@ -72,8 +72,8 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
     let gain = load.min(1.0) * (over_mean - 1.0);
     (load > USED && over_mean > UNEVEN).then(|| Proposal {
         place: Place {
-            pinning: None,
             pages: Some(PageMapping::Interleave),
+            ..Place::default()
         },
         by: ProposerCode::Contention,
         gain: Some(gain),
@@ -121,27 +121,11 @@ pub(super) fn neighbours(topology: &Topology, threads: usize, best: &Pinning) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{NodeId, NumaNode, ObjectKind, PuId, TopologyBuilder};
+    use crate::synthetic::synthetic;
 
     /// Packages with a node of two cores each.
     fn packages(number: u32) -> Topology {
-        let mut builder = TopologyBuilder::new("packages");
-        for node in 0..number {
-            let package = builder.object(builder.root(), ObjectKind::Package, Some(node));
-            let pus = 2 * node..2 * node + 2;
-            for pu in pus.clone() {
-                let core = builder.object(package, ObjectKind::Core, Some(pu));
-                builder.pu(core, PuId(pu));
-            }
-            builder.node(NumaNode {
-                id: NodeId(node),
-                attached_to: package,
-                pus: pus.map(PuId).collect(),
-                memory: None,
-                subtype: None,
-            });
-        }
-        builder.build_all().unwrap()
+        synthetic(&format!("package:{number} numa:1 core:2 pu:1"))
     }
 
     fn machine() -> Topology {

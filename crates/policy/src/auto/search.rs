@@ -51,13 +51,32 @@ impl Auto {
         findings: &mut Vec<Finding>,
     ) {
         self.list(CandidatesCode::Proposals, why, findings);
-        if let Some(Incumbent { place, by, gain, why }) = best {
-            self.present = self.propose(place, by, gain, why, findings);
-            self.search.best = self.present;
+        match best {
+            Some(Incumbent { place, by, gain, why }) => {
+                self.present = self.propose(place, by, gain, why, findings);
+                self.search.best = self.present;
+            }
+            None => self.search.candidates[UNPINNED].state = State::Best,
         }
         self.other_threads = 0;
         self.change = ChangePoint::new(self.patience);
         self.measure(Purpose::Baseline, sample);
+    }
+
+    /// Where the user wants the program.
+    pub(super) fn requested_place(&self) -> Option<Incumbent> {
+        let near = self.options.near.as_ref()?;
+        Some(Incumbent {
+            place: near.place(),
+            by: ProposerCode::User,
+            gain: None,
+            why: format!("the user wants the program near {}", near.what),
+        })
+    }
+
+    /// Whether the best one is where the user wants the program.
+    fn is_best_requested(&self) -> bool {
+        self.search.candidates[self.search.best].by == ProposerCode::User
     }
 
     /// A new list of candidates begins, with the unpinned program, which is the present one.
@@ -90,6 +109,7 @@ impl Auto {
         }
         findings.push(Finding::Proposed {
             pus: place.pinning.clone(),
+            within: place.within.clone(),
             pages: place.pages,
             by,
             gain,
@@ -168,6 +188,11 @@ impl Auto {
     /// Begins the next trial; `false` if there is nothing to try at present.
     pub(super) fn choose_trial(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.best;
+        if self.is_best_requested() && matches!(self.search.candidates[UNPINNED].state, State::Waiting) {
+            // The user wants to know this first.
+            self.screen(best, UNPINNED);
+            return true;
+        }
         self.propose_with_pages(topology, findings);
         let waiting = |one: &Candidate| match one.state {
             State::Waiting => true,
@@ -212,7 +237,13 @@ impl Auto {
         if self.propose_interleaving(topology, findings) {
             return self.choose_trial(topology, sample, findings);
         }
-        if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {
+        if self.is_best_requested() {
+            // It stays unless something is faster.
+            if self.is_time_to_confirm(sample.at) {
+                self.begin_trial(best, UNPINNED, Turns::default(), MOST_PAIRS);
+                return true;
+            }
+        } else if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {
             self.begin_trial(UNPINNED, best, Turns::default(), MOST_PAIRS);
             return true;
         }
@@ -234,6 +265,7 @@ impl Auto {
         let Place {
             pinning: Some(pinning),
             pages,
+            ..
         } = self.search.candidates[best].place.clone()
         else {
             return false;
@@ -253,6 +285,7 @@ impl Auto {
             let place = Place {
                 pinning: Some(pinning),
                 pages,
+                ..Place::default()
             };
             if self.search.candidates.iter().any(|one| one.place == place) {
                 continue;
@@ -342,9 +375,16 @@ impl Auto {
             UNPINNED => Some(Gain::default()),
             a => self.search.candidates[a].gain,
         };
+        if trial.b == UNPINNED {
+            // Only where the user wants the program is compared so.
+            let requested = &mut self.search.candidates[trial.a];
+            requested.gain = gain.map(Gain::inverse);
+            requested.confirmed = code != ComparedCode::Faster;
+            self.confirm_later();
+        }
         let gain = over_unpinned.zip(gain).map(|(one, other)| one.and(other));
         // What is faster than one that is faster than the unpinned program is so, too.
-        let is_confirmed = trial.a == UNPINNED || self.search.candidates[trial.a].confirmed;
+        let is_confirmed = [trial.a, trial.b].contains(&UNPINNED) || self.search.candidates[trial.a].confirmed;
         let is_neighbour = self.search.chosen && trial.a != UNPINNED;
         let candidate = &mut self.search.candidates[trial.b];
         candidate.gain = gain;
@@ -419,9 +459,16 @@ impl Auto {
         }
         let (code, why) = match (&self.search.insensitive, best) {
             (Some(why), UNPINNED) => (ChoiceCode::Insensitive, why.clone()),
-            (None, UNPINNED) => (
-                ChoiceCode::NoPinningBetter,
-                "nothing that was proposed was faster than the unpinned program beyond the noise".to_owned(),
+            (None, UNPINNED) => match self.than_requested() {
+                Some(why) => (ChoiceCode::FasterInTurns, why),
+                None => (
+                    ChoiceCode::NoPinningBetter,
+                    "nothing that was proposed was faster than the unpinned program beyond the noise".to_owned(),
+                ),
+            },
+            _ if self.is_best_requested() => (
+                ChoiceCode::Requested,
+                format!("the user asked for it, and nothing was faster. {}", self.best_so_far()),
             ),
             _ => (ChoiceCode::FasterInTurns, self.best_so_far()),
         };
@@ -429,10 +476,24 @@ impl Auto {
         findings.push(chosen(best, gain.map(|gain| gain.log.exp_m1()), code, &why));
     }
 
+    /// How much faster the unpinned program is than where the user wants it, as a sentence; `None` where it is not.
+    fn than_requested(&self) -> Option<String> {
+        let near = &self.options.near.as_ref()?.what;
+        let requested = self.search.candidates.iter().find(|one| one.by == ProposerCode::User)?;
+        let gain = requested.gain?.inverse();
+        let (times, error) = gain.times();
+        (gain.log > 0.0).then(|| {
+            format!("The operating system's placement on the whole machine is {times:.2} ± {error:.2} times as fast as near {near}.")
+        })
+    }
+
     /// What is known of the best one, as a sentence.
     pub(super) fn best_so_far(&self) -> String {
         let best = &self.search.candidates[self.search.best];
         match best.gain.filter(|_| self.search.best != UNPINNED) {
+            None if self.is_best_requested() => {
+                "The operating system's placement on the whole machine was not measured.".to_owned()
+            }
             None => "Nothing was faster than the unpinned program.".to_owned(),
             Some(gain) => {
                 let (times, error) = gain.times();

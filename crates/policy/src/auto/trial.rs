@@ -1,7 +1,7 @@
 //! Candidates, and the trial of one against another.
 
 use super::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::{PageMapping, Pinning, ProposerCode};
+use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) struct Place {
     /// The PUs of the ranks; `None` for unpinned threads.
     pub(super) pinning: Option<Pinning>,
+    /// The PUs on which unpinned threads run; `None` for all.
+    pub(super) within: Option<PuSet>,
     /// Where pages are moved to; `None` where they stay as the operating system placed them, or go back there.
     pub(super) pages: Option<PageMapping>,
 }
@@ -20,14 +22,18 @@ impl Place {
     pub(super) fn pinned(pinning: Pinning) -> Self {
         Self {
             pinning: Some(pinning),
-            pages: None,
+            ..Self::default()
         }
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Pinning::text_with_pages(self.pinning.as_ref(), self.pages))
+        f.write_str(&Pinning::text_of_place(
+            self.pinning.as_ref(),
+            self.within.as_ref(),
+            self.pages,
+        ))
     }
 }
 

@@ -108,6 +108,11 @@ impl Gain {
         }
     }
 
+    /// The gain of A over B.
+    pub(super) fn inverse(self) -> Self {
+        Self { log: -self.log, ..self }
+    }
+
     /// How many times as fast, and the standard error of that.
     pub(super) fn times(self) -> (f64, f64) {
         let times = self.log.exp();

@@ -38,7 +38,8 @@ impl Auto {
             };
             if self.other_threads >= OTHER_THREADS {
                 self.threads = threads;
-                self.begin_search(sample, None, "the number of working threads changed", findings);
+                let requested = self.requested_place();
+                self.begin_search(sample, requested, "the number of working threads changed", findings);
                 return;
             }
         }
@@ -109,6 +110,9 @@ impl Auto {
             }
         });
         self.begin_search(sample, best, "the program is in another phase", findings);
+        if let Some(Incumbent { place, by, gain, why }) = self.requested_place() {
+            self.propose(place, by, gain, why, findings);
+        }
     }
 
     pub(super) fn signature(&self, first: &Sample, sample: &Sample) -> Signature {

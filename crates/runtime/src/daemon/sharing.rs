@@ -93,6 +93,7 @@ impl Rates for Sharing {
                     remote: None,
                     memory: None,
                     instructions: None,
+                    reads: None,
                 }
             })
             .collect()

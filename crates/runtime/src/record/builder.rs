@@ -167,6 +167,7 @@ impl RecordBuilder {
             }
             Finding::Proposed {
                 pus,
+                within,
                 pages,
                 by,
                 gain,
@@ -182,6 +183,7 @@ impl RecordBuilder {
                     why,
                 });
                 self.record.search.candidates.push(Candidate {
+                    within,
                     pages,
                     ..candidate(pus)
                 });
@@ -310,6 +312,7 @@ impl RecordBuilder {
         self.record.search.chosen = Some(Chosen {
             candidate,
             pus: record.pus.clone(),
+            within: record.within.clone(),
             rate: record.rate,
             spread: record.spread,
             gain_over_first,
@@ -357,6 +360,7 @@ impl RecordBuilder {
 fn candidate(pus: Option<Pinning>) -> Candidate {
     Candidate {
         pus,
+        within: None,
         pages: None,
         rate: None,
         spread: None,

@@ -97,14 +97,18 @@ impl Record {
 impl Candidate {
     /// Whether threads and pages stay as the operating system places them.
     pub fn is_left_alone(&self) -> bool {
-        self.pus.is_none() && self.pages.is_none()
+        self.pus.is_none() && self.within.is_none() && self.pages.is_none()
     }
 }
 
 /// Where threads and pages are: `0-7`, or `unpinned with pages interleave`.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Pinning::text_with_pages(self.pus.as_ref(), self.pages))
+        f.write_str(&Pinning::text_of_place(
+            self.pus.as_ref(),
+            self.within.as_ref(),
+            self.pages,
+        ))
     }
 }
 
@@ -153,6 +157,7 @@ mod tests {
     fn what_ran_in_turns_is_compared_by_its_turns() {
         let candidate = |pus: Option<u32>, rate| crate::Candidate {
             pus: pus.and_then(|pu| pinfold_core::Pinning::new(vec![pinfold_core::PuId(pu)])),
+            within: None,
             rate: Some(rate),
             spread: None,
             error: None,
@@ -167,6 +172,7 @@ mod tests {
                 chosen: Some(crate::Chosen {
                     candidate: 1,
                     pus: pinfold_core::Pinning::new(vec![pinfold_core::PuId(1)]),
+                    within: None,
                     rate: Some(120.0),
                     spread: None,
                     gain_over_first: None,

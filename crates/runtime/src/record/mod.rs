@@ -19,7 +19,7 @@ use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
     CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping,
-    Pinning, ProposerCode, Refusal, RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
+    Pinning, ProposerCode, PuSet, Refusal, RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -236,6 +236,9 @@ pub struct Search {
 pub struct Candidate {
     /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
+    /// The PUs on which unpinned threads run; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<PuSet>,
     /// Where pages were moved to; absent where they were left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageMapping>,
@@ -263,6 +266,9 @@ pub struct Chosen {
     pub candidate: usize,
     /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
+    /// The PUs on which unpinned threads run; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<PuSet>,
     /// Its rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of its readings.

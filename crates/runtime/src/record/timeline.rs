@@ -11,7 +11,7 @@
 
 use crate::{MetricRate, Totals};
 use pinfold_core::{
-    Configuration, Metric, NodeId, PageMapping, Pinning, Prefetchers, PuId, Sample, TaskId, TaskSample, Topology,
+    Configuration, Metric, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, Sample, TaskId, TaskSample, Topology,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -94,6 +94,9 @@ pub struct TimedConfiguration {
     pub candidate: Option<(usize, usize)>,
     /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
+    /// The PUs on which unpinned threads run; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<PuSet>,
     /// Where the pages are; `None` where they are left alone.
     pub pages: Option<PageMapping>,
     /// The prefetchers that are on; `None` where they are left alone.
@@ -193,6 +196,7 @@ impl TimelineBuilder {
             at: at.as_secs_f64(),
             candidate,
             pus: configuration.pinning.clone(),
+            within: configuration.within.clone(),
             pages: configuration.pages,
             prefetch: configuration.prefetchers,
             regions: configuration.regions.len(),

@@ -71,6 +71,10 @@ impl PolicyEntry for Auto {
         Flags::augment_args(command)
     }
 
+    fn compares_near(&self) -> bool {
+        true
+    }
+
     fn also_takes(&self) -> &'static [&'static str] {
         &["placement_model", "calibrated"]
     }
@@ -99,6 +103,7 @@ impl PolicyEntry for Auto {
                 metric: setting.common.metric.clone(),
                 skip: setting.common.skip.clone(),
                 threads: setting.common.threads,
+                near: setting.near.cloned(),
                 known: BTreeMap::new(),
                 rules: None,
                 model: model.clone(),
@@ -152,6 +157,16 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
     };
     let mut notes = vec![];
     let mut listener: Box<dyn Listener> = Box::new(Outcome { learner: None });
+    if let Some(near) = setting.near {
+        // What is known was learned from programs that began on the whole machine, and the next run may have no device.
+        options.model = None;
+        return Ok(Built {
+            first_pages: near.pages,
+            within: Some(near.pus.clone()),
+            listener,
+            ..Built::new(pinfold_policy::auto::Auto::new(options))
+        });
+    }
     if let Some(key) = key {
         match remembered(database, &key, &mut options) {
             Ok(store) => {

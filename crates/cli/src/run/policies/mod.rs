@@ -31,6 +31,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use pinfold_core::{Finding, Metric, PageMapping, Pinning, PuSet, Topology};
 use pinfold_linux::counters::Request;
+use pinfold_policy::auto::Near;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
 use std::env;
@@ -109,6 +110,12 @@ pub(super) trait PolicyEntry: Sync {
         false
     }
 
+    /// Whether the policy compares the CPUs that are near a device (`--near`) with others. To any other policy they are a
+    /// limit.
+    fn compares_near(&self) -> bool {
+        false
+    }
+
     /// Whether the policy decides something, so that `pinfold compare` takes it where the user names no policy.
     fn decides(&self) -> bool {
         true
@@ -167,6 +174,8 @@ pub(super) struct Setting<'a> {
     /// The name of the machine, where it is simulated.
     pub(super) simulated: Option<&'a str>,
     pub(super) common: &'a Common,
+    /// Where the user wants the program, as far as the policy compares that with other places.
+    pub(super) near: Option<&'a Near>,
     /// The user's page mapping.
     pub(super) pages: Option<PageMapping>,
     pub(super) program: &'a Program<'a>,
@@ -202,6 +211,8 @@ pub(super) struct Built {
     pub(super) policy: Box<dyn Policy>,
     /// Where ranks run from the first instruction on; `None` leaves them to the operating system.
     pub(super) initial: Option<Initial>,
+    /// The CPUs on which unpinned threads run from the first instruction on; `None` for all.
+    pub(super) within: Option<PuSet>,
     /// Where pages are from the first instruction on, unless the user says so; `None` leaves them to the operating system.
     pub(super) first_pages: Option<PageMapping>,
     /// Events that the policy can do without. They are counted where that is possible here.
@@ -218,6 +229,7 @@ impl Built {
         Self {
             policy: Box::new(policy),
             initial: None,
+            within: None,
             first_pages: None,
             optional_requests: vec![],
             notes: vec![],
@@ -346,6 +358,10 @@ pub(super) struct Chosen<'a> {
 impl Chosen<'_> {
     pub(super) fn name(&self) -> &'static str {
         self.entry.name()
+    }
+
+    pub(super) fn compares_near(&self) -> bool {
+        self.entry.compares_near()
     }
 
     pub(super) fn needs_agent(&self) -> bool {

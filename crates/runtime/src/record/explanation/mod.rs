@@ -327,7 +327,10 @@ impl TimedMoves {
 impl Candidate {
     fn place(&self) -> String {
         let Some(pus) = &self.pus else {
-            return "unpinned, placed by the operating system".to_owned();
+            return match &self.within {
+                Some(within) => format!("unpinned, on the CPUs {within} alone"),
+                None => "unpinned, placed by the operating system".to_owned(),
+            };
         };
         let pus: Vec<String> = pus.pus().iter().map(PuId::to_string).collect();
         let plural = if pus.len() == 1 { "" } else { "s" };

@@ -26,6 +26,7 @@ fn who(by: ProposerCode) -> &'static str {
         ProposerCode::Topology => "the topology",
         ProposerCode::Neighbour => "the neighbourhood of the best one",
         ProposerCode::Phase => "the phase before",
+        ProposerCode::User => "the user",
         ProposerCode::Unknown => "a proposer that this pinfold does not know",
     }
 }
