@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include "affinity.h"
+#include "glibc.h"
 
 #include <dlfcn.h>
 #include <errno.h>

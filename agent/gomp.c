@@ -27,6 +27,7 @@
  * that uses another copy is loaded at its address.
  */
 #define _GNU_SOURCE
+#include "glibc.h"
 #include "marks.h"
 #include "ompt.h"
 #include "pinfold.h"

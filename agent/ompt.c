@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "affinity.h"
+#include "glibc.h"
 #include "marks.h"
 #include "ompt.h"
 #include "pinfold.h"

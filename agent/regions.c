@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,11 +25,10 @@ static struct pinfold_regions *map_table(void)
 {
     const char *path = getauxval(AT_SECURE) ? NULL : getenv("PINFOLD_REGIONS");
     struct pinfold_regions *table = MAP_FAILED;
-    struct stat status;
     int saved_errno = errno;
     int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file >= 0) {
-        if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size >= sizeof *table)
+        if (lseek(file, 0, SEEK_END) >= (off_t)sizeof *table)
             table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         close(file);
     }

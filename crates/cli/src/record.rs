@@ -17,7 +17,7 @@ use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Memory, Settings, Status};
 use pinfold_trace::{FORMAT_VERSION, Functions, Header, Recording, Region, RegionPlace, TraceError, Window, Writer};
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
@@ -366,8 +366,13 @@ fn memory_name(memory: &Memory) -> String {
 /// Completes the recording of a program that was ended while it was recorded, and reports what went wrong.
 fn finish(memory: &Memory, output: &Path, status: ExitStatus) -> Result<()> {
     if memory.status(Status::Started)? == 0 {
+        // There is only the header. A pipe or a device has no file to remove.
+        if fs::symlink_metadata(output).is_ok_and(|there| there.is_file()) {
+            let _ = fs::remove_file(output);
+        }
         bail!(
-            "QEMU ended ({status}) before it ran the program; it must be Debian 12's qemu-user 7.2, later ones take no plugins"
+            "QEMU ended ({status}) before it ran the program; it must be qemu-user 7.2, as in Debian 12: neither Debian 11's \
+             nor Debian 13's takes plugins"
         );
     }
     let error = memory.status(Status::WriteError)?;
