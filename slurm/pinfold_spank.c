@@ -5,7 +5,9 @@
  * what Slurm does for a task, waits for pinfold in between, and executes the program. The task's process executes
  * pinfold, which is then the parent of the program (crates/linux/src/launch/waiting.rs).
  *
- * Nothing here fails a job: what does not work is said in one sentence, and the task runs as without pinfold. */
+ * Nothing here fails a job: what does not work is said in one sentence, and the task runs as without pinfold.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
 #define _GNU_SOURCE /* pipe2 and others */
 #include <slurm/slurm.h>

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ COMPLETIONS = (
     "share/zsh/site-functions/_pinfold",
     "share/fish/vendor_completions.d/pinfold.fish",
 )
+HEADER = Path("/usr/include/slurm/spank.h")
 IN_ROOT = """
 mount -t proc proc "$1/proc" && mount -t sysfs sys "$1/sys" && mount -t tmpfs run "$1/run" &&
 shift_root=$1 && shift && exec chroot "$shift_root" "$@"
@@ -57,6 +59,18 @@ def in_root(root: Path, *words: str) -> str:
     return done.stdout + done.stderr
 
 
+def plugin_builds(source: Path, folder: Path, version: str) -> None:
+    """Show that a copy of the plugin's source, alone, gives the plugin for the Slurm of this machine."""
+    files = {"LICENSE-APACHE", "LICENSE-MIT", "Makefile", "pinfold_spank.c", "plugstack.conf", "release.mk"}
+    assert {one.name for one in source.iterdir()} == files
+    if not HEADER.exists():
+        pytest.skip(f"the plugin for Slurm cannot be built: there is no {HEADER} (Debian: libslurm-dev)")
+    shutil.copytree(source, folder)
+    subprocess.run(["make", "-C", folder], check=True, capture_output=True)
+    plugin = folder / "pinfold_spank.so"
+    assert f"pinfold {version}".encode() in plugin.read_bytes(), "it starts a binary of this version only"
+
+
 def works(root: Path, program: str) -> None:
     """Show that the binary runs a program in this root folder."""
     assert "pinfold 0." in in_root(root, program, "--version")
@@ -74,6 +88,13 @@ def test_the_tarball_works_where_nothing_else_is(dist: Path, tmp_path: Path) -> 
     works(tmp_path, f"/{top.name}/bin/pinfold")
 
 
+def test_the_tarball_has_the_source_of_the_plugin_for_slurm(dist: Path, tmp_path: Path, binary: Path) -> None:
+    with tarfile.open(only(dist, "*-linux.tar.gz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    version = subprocess.check_output([binary, "--version"], text=True).split()[1]
+    plugin_builds(only(tmp_path, "*/share/pinfold/slurm"), tmp_path / "slurm", version)
+
+
 def test_the_debian_package_is_installed_into_an_empty_file_system_and_removed(dist: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can install a package")
@@ -88,6 +109,7 @@ def test_the_debian_package_is_installed_into_an_empty_file_system_and_removed(d
     assert (tmp_path / "lib/systemd/system/pinfold.service").exists()
     assert (tmp_path / "usr/share/man/man1/pinfold-run.1.gz").exists()
     assert all((tmp_path / "usr" / one).exists() for one in COMPLETIONS)
+    assert (tmp_path / "usr/share/pinfold/slurm/pinfold_spank.c").exists()
     assert in_root(tmp_path, "/usr/bin/pinfold", "daemon", "--check-config", "--config", "/etc/pinfold/daemon.toml")
     subprocess.run([*dpkg, "--purge", "pinfold"], capture_output=True, check=True)
     assert not list(tmp_path.rglob("pinfold*"))
@@ -98,17 +120,21 @@ def test_the_wheel_needs_no_rust(dist: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     install = [*pip, "--python", str(place / "bin/python")]
-    environment = os.environ | {"PATH": "/usr/bin:/bin"}
+    # Without the package's sources in the search path: pip takes them for an installed package.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+        "PATH": "/usr/bin:/bin"
+    }
     wheel = str(only(dist, "*.whl"))
     subprocess.run([*install, "install", "--no-deps", "--no-index", wheel], check=True, env=environment)
-    said = subprocess.check_output([place / "bin/pinfold", "--version"], text=True, cwd=tmp_path)
+    said = subprocess.check_output([place / "bin/pinfold", "--version"], text=True, cwd=tmp_path, env=environment)
     assert said.startswith("pinfold 0.")
     beat = "import pinfold; pinfold.heartbeat(); print(pinfold.__file__)"
-    said = subprocess.check_output([place / "bin/python", "-c", beat], text=True, cwd=tmp_path)
+    said = subprocess.check_output([place / "bin/python", "-c", beat], text=True, cwd=tmp_path, env=environment)
     assert said.startswith(str(place))
     assert (place / "include/pinfold.h").exists()
     machines = "from pinfold._native import machines; print(*machines())"
-    assert "e5-4650x4" in subprocess.check_output([place / "bin/python", "-c", machines], text=True, cwd=tmp_path)
+    said = subprocess.check_output([place / "bin/python", "-c", machines], text=True, cwd=tmp_path, env=environment)
+    assert "e5-4650x4" in said
 
 
 def test_checksums_and_the_bill_of_materials_are_of_what_is_there(dist: Path, pinfold: Pinfold) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, QUICK, environment
+from conftest import PATIENCE, QUICK, ROOT, environment
 
 
 @pytest.fixture
@@ -59,6 +60,19 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
     preloaded, magic = done.stdout.split("\n", 1)
     assert str(alone.parent.parent) not in preloaded
     assert magic == "\x7fELF"
+
+
+def test_the_documents_state_which_glibc_the_agent_needs(alone: Path) -> None:
+    """It is read from the agent that the binary carries: the newest among the versions of glibc that the file names."""
+    agent = alone.parent / "agent.so"
+    done = run(alone, "run", "--", "sh", "-c", f"cp $LD_PRELOAD {agent}")
+    assert done.returncode == 0, done.stderr
+    needs = subprocess.check_output(["readelf", "--version-info", "--wide", agent], text=True)
+    versions = {tuple(map(int, one.split("."))) for one in re.findall(r"Name: GLIBC_([0-9.]+)", needs)}
+    assert versions
+    newest = ".".join(map(str, max(versions)))
+    for name in ("limits.md", "design/embedded-agent.md"):
+        assert re.findall(r"glibc ([0-9.]+[0-9])", (ROOT / "docs" / name).read_text())[0] == newest, name
 
 
 def test_a_program_that_outlives_pinfold_or_changes_its_user_finds_the_agent(alone: Path) -> None:
