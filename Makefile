@@ -2,8 +2,10 @@
 
 .DEFAULT_GOAL := help
 
-# rustup installs cargo there. A shell that was started before does not have it in PATH.
-export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+# rustup installs cargo there. A shell that was started before does not have it in PATH. A make that this one starts has
+# the same PATH, because PyO3 is compiled again for another one.
+cargo_programs := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+export PATH := $(cargo_programs):$(patsubst $(cargo_programs):%,%,$(PATH))
 
 # The build's results have fixed paths, independent of the caller's environment.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -16,36 +18,45 @@ SKIPPED := $(CURDIR)/target/skipped
 static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
 static_flags := -C target-feature=+crt-static -L native=target/static
 
-demo: build ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
+demo: binary workloads ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
 	scripts/demo
 
-test: build check ## every check and every test, in both languages
+test: build check setup ## every check and every test, in both languages
 	rm -f $(SKIPPED)
 	$(MAKE) test-rust test-python
-	$(PYTHON) -m pytest tests/guest
+	$(MAKE) test-guest-safety test-guest-rest
 	@if [ -s $(SKIPPED) ]; then echo "Rust tests, or parts of them, that cannot run here:"; sort -u $(SKIPPED); fi
 
 # With `--jobs=2` side by side: one compiles with all cores, and the other needs one core.
 test-rust: setup
 	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace
 
-test-python: build
+test-python: build setup
 	$(PYTHON) -m pytest tests --ignore tests/guest
 	$(PYTHON) -m pytest --doctest-modules python/pinfold
 
-test-guest: build ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
+test-guest: build setup ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
 	$(PYTHON) -m pytest tests/guest
 
-test-kills: build ## children of pinned tasks and kills at scale: 500 children, 200 kills of the daemon and of run each
+# The same in two parts of about the same length, each with a machine of its own, for `--jobs=2`.
+guest_safety := $(addprefix tests/guest/test_,children.py daemon_moves.py devices.py regions.py safety.py thresholds.py)
+
+test-guest-safety: build setup
+	GUEST=safety $(PYTHON) -m pytest $(guest_safety)
+
+test-guest-rest: build setup
+	GUEST=rest $(PYTHON) -m pytest tests/guest $(addprefix --ignore=,$(guest_safety))
+
+test-kills: build setup ## children of pinned tasks and kills at scale: 500 children, 200 kills of the daemon and of run each
 	CHILDREN=500 KILLS=200 $(PYTHON) -m pytest tests/guest -k "children or kills"
 
-test-cluster: build ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
+test-cluster: build setup ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
 	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
 
-test-release: build aarch64 ## what a release needs beside `make test`: the binary for aarch64, under emulation
-	$(PYTHON) -m pytest tests/test_aarch64.py
+test-release: build setup aarch64 root-file-systems ## what a release needs beside `make test`: aarch64, other distributions and languages
+	RELEASE=1 $(PYTHON) -m pytest tests/test_aarch64.py tests/test_distributions.py tests/test_languages.py
 
-check: setup ## formats, lints, types and the documentation of the crates
+check: setup-build setup-python ## formats, lints, types and the documentation of the crates
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- --deny warnings
@@ -55,14 +66,22 @@ check: setup ## formats, lints, types and the documentation of the crates
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 
-build: setup $(static) ## the binary target/release/pinfold, which contains agent and recorder, the workloads and the Python package
-	cargo build --release --package pinfold-plugin --package pinfold-py
+build: binary workloads modules ## the binary target/release/pinfold, which contains agent and recorder, the workloads and the Python package
+
+# The binary's package is named with the two libraries, though it has none: then all crates get the features that the binary
+# needs, and are not compiled twice.
+binary: setup-build $(static)
+	cargo build --release --lib --package pinfold-plugin --package pinfold-py --package pinfold-cli
 	install target/release/libpinfold_native.so python/pinfold/_native.abi3.so
 	PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so \
 		cargo rustc --release --package pinfold-cli --bin pinfold -- $(static_flags)
 	$(MAKE) -C agent
+
+workloads: setup-build
 	$(MAKE) -C workloads
-	$(if $(wildcard /usr/include/slurm/spank.h),$(MAKE) -C slurm)
+
+# setup.py would also build it, but together with all Rust programs.
+modules: setup-python
 	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \
 		-o python/pinfold/_heartbeat$$($(PYTHON) -c '$(module_suffix)') python/pinfold/_heartbeat.c
 
@@ -82,7 +101,10 @@ aarch64: setup-aarch64 $(arm_folder)/static/libudev.a ## the binary for aarch64,
 	RUSTFLAGS="$(arm_flags)" $(arm_cargo) build --release --target $(arm) --package pinfold-cli
 	@ls -l --block-size=1 target/$(arm)/release/pinfold | awk '{print $$NF ": " $$5 " bytes"}'
 
-setup-aarch64:
+root-file-systems: setup-build setup-python
+	scripts/root-file-systems
+
+setup-aarch64: setup-build
 	scripts/setup aarch64
 
 $(arm_folder)/static/libudev.a: crates/linux/static/udev.c | setup-aarch64
@@ -90,23 +112,22 @@ $(arm_folder)/static/libudev.a: crates/linux/static/udev.c | setup-aarch64
 	$(arm_compiler) -O2 -Wall -Wextra -fPIE -c -o $(@:.a=.o) $<
 	aarch64-linux-gnu-ar rcs $@ $(@:.a=.o)
 
-slurm: ## the plugin for Slurm, target/slurm/pinfold_spank.so; `make build` builds it where libslurm-dev is installed
+slurm: ## the plugin for Slurm, target/slurm/pinfold_spank.so; needs libslurm-dev
 	$(MAKE) -C slurm
 
-target/static/libudev.a: crates/linux/static/udev.c
+target/static/libudev.a: crates/linux/static/udev.c | setup-build
 	mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -fPIE -c -o $(@:.a=.o) $<
 	$(AR) rcs $@ $(@:.a=.o)
 
-target/static/lib%.a: | setup
+target/static/lib%.a: | setup-build
 	mkdir -p $(@D)
 	ln -sf $$($(CC) -print-file-name=lib$*.a) $@
 
-# setup.py would also build the module, but together with all Rust programs.
 include_path := import sysconfig; print(sysconfig.get_path("include"))
 module_suffix := import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))
 
-bench: build ## the promised costs, as ratios; also in target/bench.json
+bench: build setup ## the promised costs, as ratios; also in target/bench.json
 	cargo run --release --package pinfold-bench
 
 dist: build ## what people install, in target/dist: tarball, Debian package, wheel, bill of materials, checksums
@@ -124,8 +145,16 @@ evaluation-quick: bench ## a reduced set of them, in minutes
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications
 
-setup: ## install what Debian, Rust and Python must provide; the other commands do this first
-	scripts/setup
+setup: setup-build setup-python setup-tests ## install what Debian, Rust and Python must provide; the other commands do this first
+
+setup-build:
+	scripts/setup build
+
+setup-python: setup-build
+	scripts/setup python
+
+setup-tests: setup-build
+	scripts/setup tests
 
 fuzz: setup ## test the parsers with generated inputs, FUZZ_SECONDS (60) for each
 	scripts/fuzz
@@ -136,4 +165,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-rust test-python test-guest test-kills test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-aarch64 aarch64 slurm clean help
+.PHONY: demo binary workloads modules test test-rust test-python test-guest test-guest-safety test-guest-rest test-kills test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

@@ -17,6 +17,7 @@ Times in the guest have no meaning: processors are emulated and share the host's
 """
 
 import base64
+import os
 import platform
 import re
 import shutil
@@ -28,10 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "target" / "guest"
+#: What a guest is made of. Tests that run at the same time have a folder each: GUEST in the environment names it.
+FOLDER = ROOT / "target" / "guest" / os.environ.get("GUEST", "one")
 
 #: Where `scripts/setup` unpacks Debian's kernel package.
-KERNEL = FOLDER / "kernel"
+KERNEL = ROOT / "target" / "guest" / "kernel"
 
 #: The nodes with processors; each is a package. CPUs 2n and 2n + 1 are node n. Node 4 has memory and no CPU.
 PACKAGES = 4
@@ -274,6 +276,7 @@ class Guest:
 
     def build(self) -> Path:
         """Make the initial file system and return its file."""
+        FOLDER.mkdir(parents=True, exist_ok=True)
         tree = FOLDER / "tree"
         shutil.rmtree(tree, ignore_errors=True)
         for folder in ("bin", "dev", "proc", "sys", "run", "tmp", "lib/modules", "pinfold", "programs"):

@@ -118,6 +118,33 @@ def test_where_nothing_is_missing_only_the_python_environment_is_made(place: Pla
     assert (place.folder / ".venv/requirements.txt").read_text().split() == ["builder", "needed", "checker>=2"]
 
 
+def test_a_part_does_its_own_and_no_more(place: Place) -> None:
+    place.lack("clang", "chromium")
+    assert place.setup("build").returncode == 0
+    update, install = place.calls("apt-get")
+    assert update.startswith("update ")
+    assert "clang" in install.split()
+    assert "chromium" not in install.split()
+    assert not (place.folder / ".venv").exists()
+    completed = place.setup("python")
+    assert completed.stderr == "setup: making a Python environment in .venv\n"
+    assert place.calls("apt-get") == [update, install]
+
+
+def test_the_lists_of_packages_are_got_once_in_a_run(place: Place) -> None:
+    place.lack("clang", "chromium", "bubblewrap")
+    assert place.setup().returncode == 0
+    assert [call.split()[0] for call in place.calls("apt-get")] == ["update", "install", "install", "install"]
+
+
+def test_an_unknown_part_is_an_error(place: Place) -> None:
+    completed = place.setup("everything")
+    assert completed.returncode == 1
+    assert completed.stderr == (
+        "setup: there is no part 'everything'\nsetup: The parts are build, tests, python and aarch64.\n"
+    )
+
+
 def test_the_environment_imports_the_package_from_its_folder(place: Place) -> None:
     place.setup()
     path = (place.folder / ".venv/lib/python3.11/site-packages/pinfold.pth").read_text()
