@@ -130,15 +130,16 @@ impl Writer<'_> {
         let frequency = self.calibration.frequency.value;
         let Some(level) = self.levels.caches[at] else {
             let of_similar = similar.latency.value().cycles(self.similar.frequency());
-            let memory = self.levels.memory.map(|memory| memory.latency * frequency);
-            let cycles = between(of_similar, nearer, memory);
+            let mut farther = self.levels.caches[at..].iter().flatten().chain(&self.levels.memory);
+            let next = farther.next().map(|level| level.latency * frequency);
+            let cycles = between(of_similar, nearer, next);
             let adapted = if cycles > of_similar {
                 ", but longer than the level before"
             } else {
                 ""
             };
             let adapted = if cycles < of_similar {
-                ", but shorter than memory"
+                ", but shorter than what is measured beyond it"
             } else {
                 adapted
             };
@@ -230,16 +231,16 @@ impl Writer<'_> {
     }
 }
 
-/// An assumed latency, if it lies between that of the level before and that of memory, which are measured; else one that
-/// does. All in cycles.
-fn between(assumed: f64, before: f64, memory: Option<f64>) -> f64 {
-    let memory = memory.unwrap_or(f64::INFINITY);
-    if before < assumed && assumed < memory {
+/// An assumed latency, if it lies between that of the level before and that of the next level that is measured; else one
+/// that does. All in cycles.
+fn between(assumed: f64, before: f64, next: Option<f64>) -> f64 {
+    let next = next.unwrap_or(f64::INFINITY);
+    if before < assumed && assumed < next {
         return assumed;
     }
     // Nothing is nearer than a cycle. Levels that differ by less than `APART` would be one plateau.
     let before = before.max(1.0);
-    (before * curve::APART).min((before * memory).sqrt())
+    (before * curve::APART).min((before * next).sqrt())
 }
 
 /// The nearest size in bytes that has a whole number of sets, at least one.
@@ -263,15 +264,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_assumed_latency_is_longer_than_that_before_and_shorter_than_that_of_memory(
+        fn an_assumed_latency_is_longer_than_that_before_and_shorter_than_the_next(
             assumed in 1.0f64..1000.0, before in 1.0f64..400.0, farther in 1.01f64..10.0, known in any::<bool>(),
         ) {
-            let memory = before * farther;
-            let found = between(assumed, before, known.then_some(memory));
+            let next = before * farther;
+            let found = between(assumed, before, known.then_some(next));
             prop_assert!(found > before, "{}", found);
-            prop_assert!(!known || found < memory, "{}", found);
+            prop_assert!(!known || found < next, "{}", found);
             let kept = (found - assumed).abs() < f64::EPSILON;
-            prop_assert!(kept || assumed <= before || (known && assumed >= memory));
+            prop_assert!(kept || assumed <= before || (known && assumed >= next));
         }
     }
 

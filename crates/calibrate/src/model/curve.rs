@@ -1,10 +1,12 @@
 //! Reads a curve of latencies: the caches, the latency of their hits, and their capacities.
 //!
-//! 1. A plateau is a part of the curve where the latency stays while the memory in use grows: from point to point the
+//! 1. A load in more memory is not faster, and noise only adds time. So no latency counts as higher than those of larger
+//!    sizes.
+//! 2. A plateau is a part of the curve where the latency stays while the memory in use grows: from point to point the
 //!    latency rises with at most the power `STEEPEST` of the memory, over at least `LONG` times the memory. Plateaus
 //!    with similar latencies are one. The last plateau is memory; the others are caches.
-//! 2. A plateau's latency is that of its middle point.
-//! 3. Between two plateaus, a share of the loads hits the nearer level and the rest the next one. The two latencies
+//! 3. A plateau's latency is that of its middle point.
+//! 4. Between two plateaus, a share of the loads hits the nearer level and the rest the next one. The two latencies
 //!    give the share, and the share gives the bytes that the level holds. The largest such number is its capacity. This
 //!    is exact for a cache that keeps reused lines, and a lower bound for one that loses some of them to others.
 //!
@@ -35,7 +37,8 @@ pub struct Level {
 }
 
 /// The levels of a curve, nearest to the core first, memory last. There are fewer than two where the curve has no step.
-pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
+pub fn levels(measured: &[CurvePoint]) -> Vec<Level> {
+    let curve = &without_peaks(measured);
     let latency = |at: usize| curve[at].latency.value;
     let plateaus = plateaus(curve);
     let middle = |&(first, end): &(usize, usize)| first.midpoint(end);
@@ -43,8 +46,9 @@ pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
     for (number, plateau) in plateaus.iter().enumerate() {
         let here = latency(middle(plateau));
         let range = plateau.0..plateau.1;
-        let least = range.clone().map(latency).fold(f64::INFINITY, f64::min);
-        let most = range.map(latency).fold(0.0, f64::max);
+        let measured = measured[range].iter().map(|point| point.latency.value);
+        let least = measured.clone().fold(f64::INFINITY, f64::min);
+        let most = measured.fold(0.0, f64::max);
         let capacity = plateaus.get(number + 1).map(|next| {
             let there = latency(middle(next));
             held(&curve[plateau.0..middle(next)], here, there)
@@ -56,6 +60,17 @@ pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
         });
     }
     levels
+}
+
+/// The curve with each latency at most those of larger sizes.
+fn without_peaks(curve: &[CurvePoint]) -> Vec<CurvePoint> {
+    let mut curve = curve.to_vec();
+    let mut least = f64::INFINITY;
+    for point in curve.iter_mut().rev() {
+        least = least.min(point.latency.value);
+        point.latency.value = least;
+    }
+    curve
 }
 
 /// The plateaus, each from its first point to its end.
@@ -178,6 +193,7 @@ mod tests {
                 .collect();
             let found = levels(&points);
             prop_assert!(found.iter().rev().skip(1).all(|level| level.capacity.is_some()));
+            prop_assert!(found.is_sorted_by(|nearer, farther| nearer.latency < farther.latency), "{:?}", found);
         }
     }
 

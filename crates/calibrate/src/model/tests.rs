@@ -193,8 +193,13 @@ proptest! {
         hidden in any::<bool>(),
         frequency in 1e9f64..5e9,
         parallelism in 1f64..60.0,
+        // How many times too slow other programs made the points of the curve.
+        noise in proptest::collection::vec(prop_oneof![Just(1.0), 1.0f64..20.0], 1..40),
     ) {
         let mut calibration = calibration(1 << held, hidden);
+        for (point, noise) in calibration.curve.iter_mut().zip(noise.iter().cycle()) {
+            point.latency.value *= noise;
+        }
         calibration.frequency = figure(frequency);
         calibration.parallelism = figure(parallelism);
         model(&calibration);
