@@ -1,6 +1,7 @@
 """`pinfold run` with a program that a launcher has forked, as the plugin for Slurm does."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -37,6 +38,17 @@ def test_one_line_says_policy_and_result(pinfold: Pinfold) -> None:
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
     assert line.startswith("pinfold: job 7.0 task 1: policy none: ")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="only one CPU may be used here")
+def test_the_program_is_limited_though_its_launcher_is_not(pinfold: Pinfold) -> None:
+    last = max(os.sched_getaffinity(0))
+    # It may look before pinfold follows it.
+    script = "until grep -q 'Cpus_allowed_list:\t[0-9]*$' /proc/self/status; do sleep 0.05; done; "
+    script += "grep Cpus_allowed_list /proc/self/status"
+    done = launch(pinfold, "--policy", "none", "--physcpubind", str(last), "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"Cpus_allowed_list:\t{last}"
 
 
 @pytest.mark.parametrize(

@@ -210,13 +210,16 @@ def test_a_window_that_cuts_threads_in_their_work_says_how_long_they_wait_for_wh
     whole, region = record("whole"), record("region", "--region", "0")
     info = subprocess.run([binary, "trace", "info", "--json", whole], check=True, capture_output=True, timeout=PATIENCE)
     instructions = sum(thread["instructions"] for thread in json.loads(info.stdout)["threads"])
-    cut = record("cut", "--from", str(instructions // 3), "--for", str(instructions // 20))
+    # How much of their work threads have done in a window depends on how a busy host schedules them.
+    window = ("--from", str(instructions // 3), "--for", str(instructions // 20))
+    cuts = [record(f"cut{number}", *window) for number in range(4)]
     sweep = Sweep(binary, whole, tmp_path)
-    said = sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "1", whole, region, cut)
+    said = sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "1", whole, region, *cuts)
     shares = [row["unrecorded_wait_share"] for row in sweep.table().to_pylist() if row["region"] is None]
     assert shares[0] < 0.01
     assert shares[1] < 0.01
-    assert 0.1 < shares[2] <= 1
+    share, cut = max(zip(shares[2:], cuts, strict=True))
+    assert 0.1 < share <= 1
     assert f"{cut}: in 1 configurations threads wait for what is not in the recording" in said
     assert "--region" in said
     assert f"{whole}: in" not in said

@@ -19,6 +19,9 @@ REPORT = "/tmp/accesses"
 #: A sampling of about a second, for pages that are all accessed much more often.
 SHORT = "--sample-period 50ms --sample-time 1s"
 
+#: As many protections of all pages as the default sampling has.
+ENOUGH = 30
+
 
 @dataclass(frozen=True)
 class Report:
@@ -121,11 +124,16 @@ def homes(program: Program) -> list[set[int]]:
 def test_balance_gives_each_node_the_same_number_of_accesses(start: Start) -> None:
     program = start(1024, 2, "taskset 3")
     assert program.report().nodes == {0: 2 * 256 * (1 + 2 + 4 + 8)}
-    document = program.pages("--page-map balance --sample-period 50ms")
+    # On a busy host the faults take so much of the program's time that pinfold protects its pages a few times only. One
+    # page of a thousand is then seen much too early by chance, and counts for hundreds.
+    seconds = 3
+    sampled: dict[str, Any] = {"rounds": 0}
+    while sampled["rounds"] < ENOUGH:
+        sampled = program.pages(f"--page-map balance --sample-period 50ms --sample-time {seconds}s")["sampled"]
+        seconds *= 2
     report = program.report()
-    assert is_balanced(report.nodes), report.nodes
+    assert is_balanced(report.nodes), (report.nodes, sampled)
     assert report.failures == 0
-    sampled = document["sampled"]
     assert sampled["by"] == ["write_protection"]
     assert sampled["in_kernel"] is True
     assert sampled["pages"] >= 2 * 1024
@@ -171,10 +179,12 @@ def test_locality_puts_pages_by_the_accesses_of_a_recording(guest: Guest, binary
     finally:
         guest.check(f"kill -9 {process}")
     assert document["profiled"]["matched"] > 0.99 * document["profiled"]["accesses"], document["profiled"]
-    # Each thread has 16 pages of three kinds, and of the fourth 16, 32 or 48; its stack and other areas are a few.
+    # Each thread has 16 pages of three kinds, and of the fourth 16, 32 or 48; its stack and other areas are a few. Now
+    # and then a stack lies so that the kernel gives it a huge page.
     pages = {node: after // 4096 for node, after in document["after"].items()}
     for node, its in (("1", 64), ("3", 80), ("2", 96)):
-        assert its <= pages[node] < its + 16, pages
+        assert pages[node] >= its, pages
+        assert (pages[node] - its) % 512 < 16, pages
 
 
 def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: Start) -> None:

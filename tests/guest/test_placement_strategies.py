@@ -91,9 +91,9 @@ def test_threads_and_pages_go_back_where_the_strategy_does_not_help(guest: Guest
     assert pages["back to where they were"] >= pages["interleave"]
 
 
-def run_auto(guest: Guest, *, likes_spread: bool, seconds: int = 14, options: str = "") -> Outcome:
+def run_auto(guest: Guest, *, likes_spread: bool, options: str = "") -> Outcome:
     """Run picky under the default policy, which has no model."""
-    command = f"picky /tmp/picky {MIB} {int(likes_spread)} {seconds}"
+    command = f"picky /tmp/picky {MIB} {int(likes_spread)} 14"
     policy = "--threads 1 --metric heartbeat --placement-model none --do-not-ask topology -t 400ms"
     said = guest.check(
         f"pinfold run {policy} --db /tmp/behaviour.db {options} --json /tmp/run.json -- {command}\n"
@@ -119,7 +119,7 @@ def test_auto_takes_pages_back_where_spreading_them_does_not_help(guest: Guest) 
 
 
 def test_auto_does_not_move_pages_where_that_would_take_too_long(guest: Guest) -> None:
-    outcome = run_auto(guest, likes_spread=True, seconds=8, options="--migrate-rate 1M")
+    outcome = run_auto(guest, likes_spread=True, options="--migrate-rate 1M")
     assert {refused["code"] for refused in outcome.record["refused"]} == {"pages_too_long"}
     assert "page_moves" not in outcome.record or not outcome.record["page_moves"]
     assert outcome.after == outcome.before
