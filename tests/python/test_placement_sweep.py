@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -19,6 +20,9 @@ class Program:
     name: str
     fails: bool = False
     title: tuple[str, str] | None = None
+
+    def command(self, threads: int) -> str:
+        return f"{self.name} {threads}"
 
     def record(self, threads: int, file: Path) -> None:
         raise AssertionError
@@ -78,6 +82,35 @@ def test_sizes_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert larger == [f"{join.largest << 10}k"] * 2, "inside and beyond are the same size, once for each initialisation"
 
 
+def test_programs_of_a_data_set_are_observed_again_and_keep_their_times(
+    tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: dict[str, Any] = {
+        "machine": "m",
+        "command": "own 4",
+        "program": "own",
+        "region": None,
+        "thread_map": "compact",
+    }
+    rows |= {"thread_map": "compact", "page_map": "first_touch", "time_s": 2.5, "sample:ipc": 1.0}
+    columns = {name: [value] for name, value in rows.items()}
+    known = pyarrow.table(columns, metadata={"a": "b"})
+    pyarrow.parquet.write_table(known, tmp_path / "known.parquet")
+    monkeypatch.setattr(Machine, "of", lambda name: Machine(4, Caches(1, 1)))
+    monkeypatch.setattr(Program, "record", lambda self, threads, file: file.touch())
+    asked: list[float] = []
+
+    def sampled(binary: Path, recording: Path, machine: str, seconds: float) -> dict[str, float | None]:
+        asked.append(seconds)
+        return {"sample:ipc": 3.0, "sample:read_load": None}
+
+    monkeypatch.setattr(placement_sweep, "sampled", sampled)
+    swept = sweep(quick=True, machines=["m"], times_of=tmp_path / "known.parquet")
+    (row,) = pyarrow.parquet.read_table(swept.files["development"]).to_pylist()
+    assert row == rows | {"sample:ipc": 3.0, "sample:read_load": None}
+    assert (asked, made) == ([2.5], []), "nothing is swept again"
+
+
 def test_own_programs_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Machine, "of", lambda name: Machine(24, Caches(15 << 20, 4)))
     names = [program.name for program in own("m", quick=False)]
@@ -92,6 +125,9 @@ class Pool:
     others: int
     name: str = "pool"
     title: None = None
+
+    def command(self, threads: int) -> str:
+        raise AssertionError
 
     def record(self, threads: int, file: Path) -> None:
         file.write_text(str(threads + self.others))

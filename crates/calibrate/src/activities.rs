@@ -1,9 +1,9 @@
 //! The events and thresholds that SAM's mapper needs for a machine.
 
 use pinfold_core::Activity;
-use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
-use pinfold_sim::EventSet;
+use pinfold_policy::sam::{ActivityEvents, MapperEvents, ReadEvents, Thresholds};
 use pinfold_sim::model::{self, Model};
+use pinfold_sim::{EventSet, READS};
 
 /// Why no events count SAM's activities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,13 +83,23 @@ pub fn of_set(set: &EventSet) -> Result<MapperEvents, ActivityError> {
         cycles,
         instructions: single("instructions"),
         activities,
+        reads: None,
     })
 }
 
-/// The events of a simulated machine.
-pub fn of_machine(machine: &str) -> Result<MapperEvents, ActivityError> {
-    let set = EventSet::of_processor(machine).ok_or_else(|| ActivityError::NoSet(machine.to_owned()))?;
-    of_set(&set)
+/// The same, and those of lines from memory, which placement models need.
+pub fn with_reads(set: &EventSet) -> Result<MapperEvents, ActivityError> {
+    let added = |name: &str| Some(set.metric(name)?.add.clone());
+    let [local, remote] = READS.map(added);
+    Ok(MapperEvents {
+        reads: local.zip(remote).map(|(local, remote)| ReadEvents { local, remote }),
+        ..of_set(set)?
+    })
+}
+
+/// The event set of a simulated machine.
+pub fn set_of_machine(machine: &str) -> Result<EventSet, ActivityError> {
+    EventSet::of_processor(machine).ok_or_else(|| ActivityError::NoSet(machine.to_owned()))
 }
 
 /// Kernel events that replace the events of activities:
@@ -121,6 +131,7 @@ pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
         cycles: TASK_CLOCK.to_owned(),
         instructions: None,
         activities,
+        reads: None,
     })
 }
 
@@ -168,17 +179,28 @@ mod tests {
         for set in EventSet::all().into_iter().filter(|set| !set.metrics.is_empty()) {
             let events = of_set(&set).unwrap();
             assert!(events.instructions.is_some(), "{}", set.name);
+            let is_activity = |name: &&str| !["cycles", "instructions"].contains(name) && !READS.contains(name);
             let named = set
                 .metrics
                 .iter()
-                .filter(|metric| metric.name != "cycles" && metric.name != "instructions");
+                .map(|metric| metric.name.as_str())
+                .filter(is_activity);
             assert_eq!(events.activities.len(), named.count(), "{}", set.name);
+            let counted = with_reads(&set).unwrap();
+            assert_eq!(counted.reads.is_some(), set.metric(READS[0]).is_some(), "{}", set.name);
+            assert_eq!(
+                (counted.activities, events.reads),
+                (events.activities, None),
+                "{}",
+                set.name
+            );
         }
     }
 
     #[test]
     fn an_error_for_events_that_do_not_show_sharing_names_the_machine_and_the_correction() {
-        let error = of_machine("opteron-6164x4").unwrap_err().to_string();
+        let set = set_of_machine("opteron-6164x4").unwrap();
+        let error = of_set(&set).unwrap_err().to_string();
         assert!(
             error.contains("amd-family-10h") && error.contains("pinfold machines"),
             "{error}"

@@ -4,14 +4,18 @@
 //! counted for the whole machine and not for a thread; its events have the names of Linux's PMU `power`, as `perf`
 //! takes them.
 //!
-//! A set can also define metrics of SAM as sums and differences of its events, and say how many events can be counted
-//! at the same time. `EventSet::groups` arranges the events in groups that take turns.
+//! A set can also define metrics of SAM and of placement models as sums and differences of its events, and say how many
+//! events can be counted at the same time. `EventSet::groups` arranges the events in groups that take turns.
 
 use crate::timeline::{Counter, Energy};
 use serde::Deserialize;
 
 // `SETS`: the name and the text of each file in events/.
 include!(concat!(env!("OUT_DIR"), "/events.rs"));
+
+/// The metrics that SAM does not use and placement models do: lines that the own node's memory sent to the core, and lines
+/// that other nodes' memory sent, for prefetches as well.
+pub const READS: [&str; 2] = ["local_reads", "remote_reads"];
 
 /// The events of a processor.
 #[derive(Clone, Debug, Deserialize)]
@@ -49,8 +53,8 @@ pub struct EventSet {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricDefinition {
-    /// Its name: `cycles`, `instructions`, `intra_package_coherence`, `inter_package_coherence`, `remote_dram` or
-    /// `memory_bandwidth`.
+    /// Its name: `cycles`, `instructions`, `intra_package_coherence`, `inter_package_coherence`, `remote_dram`,
+    /// `memory_bandwidth`, or one of [`READS`].
     pub name: String,
     /// The events that are added.
     pub add: Vec<String>,
@@ -131,13 +135,22 @@ impl EventSet {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The events of all metrics, in groups that take turns; each group fits the counters at the same time. The events
+    /// The events of SAM's metrics, in groups that take turns; each group fits the counters at the same time. The events
     /// of one metric are in one group wherever they fit, so that a difference is one of counts of the same time. Fixed
     /// events are in no group: they are always counted.
     pub fn groups(&self) -> Vec<Vec<&str>> {
+        self.groups_of(|metric| !READS.contains(&metric))
+    }
+
+    /// The same for placement models, which need [`READS`], too.
+    pub fn groups_with_reads(&self) -> Vec<Vec<&str>> {
+        self.groups_of(|_| true)
+    }
+
+    fn groups_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<Vec<&str>> {
         let mut groups: Vec<Vec<&str>> = vec![];
         // The metrics with the most events come first.
-        let mut metrics: Vec<&MetricDefinition> = self.metrics.iter().collect();
+        let mut metrics: Vec<&MetricDefinition> = self.metrics.iter().filter(|metric| wanted(&metric.name)).collect();
         metrics.sort_by_key(|metric| std::cmp::Reverse(metric.events().count()));
         for metric in metrics {
             let mut rest: Vec<&str> = metric.events().filter(|&event| !self.is_fixed(event)).collect();
@@ -219,7 +232,11 @@ mod tests {
                 "memory_bandwidth",
             ];
             let names: Vec<&str> = set.metrics.iter().map(|metric| metric.name.as_str()).collect();
-            assert!(names.iter().all(|name| known.contains(name)), "{}: {names:?}", set.name);
+            assert!(
+                names.iter().all(|name| known.contains(name) || READS.contains(name)),
+                "{}: {names:?}",
+                set.name
+            );
             assert!(
                 names.contains(&"cycles") && names.contains(&"memory_bandwidth"),
                 "{}",
@@ -238,7 +255,7 @@ mod tests {
     #[test]
     fn every_event_of_a_metric_is_in_one_group_that_fits_or_has_a_counter_of_its_own() {
         for set in sets() {
-            let groups = set.groups();
+            let groups = set.groups_with_reads();
             for event in set.metrics.iter().flat_map(MetricDefinition::events) {
                 let times = groups.iter().flatten().filter(|&&other| other == event).count();
                 assert_eq!(times, usize::from(!set.is_fixed(event)), "{}: {event}", set.name);
@@ -268,7 +285,7 @@ mod tests {
     #[test]
     fn the_events_of_a_metric_are_counted_at_the_same_time_unless_the_machine_has_constraints() {
         for set in sets().into_iter().filter(|set| set.unit_masks.is_none()) {
-            let groups = set.groups();
+            let groups = set.groups_with_reads();
             for metric in &set.metrics {
                 let counted: Vec<&str> = metric.events().filter(|&event| !set.is_fixed(event)).collect();
                 // An event that two metrics need is counted once, with the first.

@@ -24,7 +24,7 @@ pub mod thresholds;
 mod timeline;
 pub mod window;
 
-pub use events::{EventDefinition, EventSet, MetricDefinition};
+pub use events::{EventDefinition, EventSet, MetricDefinition, READS};
 pub use machine::{
     EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, Run, SimulatedMachine,
 };

@@ -169,6 +169,9 @@ class Program(Protocol):
     def title(self) -> tuple[str, str] | None:
         """The values of ``program`` and ``command`` in its rows; None for those of the recording."""
 
+    def command(self, threads: int) -> str:
+        """Return the value of ``command`` in its rows, with this number of threads."""
+
     def record(self, threads: int, file: Path) -> None:
         """Record it.
 
@@ -192,6 +195,10 @@ class Own:
     def title(self) -> None:
         """The rows have the names of the recording."""
         return
+
+    def command(self, threads: int) -> str:
+        """Return the command."""
+        return " ".join(self.workload.command(threads))
 
     def record(self, threads: int, file: Path) -> None:
         """Record its region with the work."""
@@ -217,6 +224,10 @@ class Real:
     def title(self) -> tuple[str, str]:
         """The names as in the data sets of applications, without the number of threads: it is the machine's."""
         return self.application.name, f"{self.application.name} {self.run.name} {self.phase.name}"
+
+    def command(self, threads: int) -> str:
+        """Return its name, its run and its phase."""
+        return self.title[1]
 
     def record(self, threads: int, file: Path) -> None:
         """Record the phase with this number of threads."""

@@ -6,10 +6,15 @@ for the first one only: with a thread for each core a recording takes a minute. 
 ``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At the end
 two data sets have all of them: ``development`` and ``judged``. Their rows have the metrics of the paper's table 2, too,
 which come from the recording, and what the policy ``classify`` observes of the program under the default strategy.
+
+``python -m pinfold.evaluation.placement_sweep [--quick] [--times-of FILE.parquet] [MACHINE...]``; with ``--times-of``,
+programs of that data set are recorded and observed again, and keep their times and all else. That takes a third of the
+time, and is for when the policy sees more than before. Rows of applications are taken over as they are.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
@@ -32,7 +37,7 @@ from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine, Program, own, real
 from pinfold.evaluation.section import PINFOLD
 from pinfold.joined import joined
-from pinfold.learn.placement_data import observe
+from pinfold.learn.placement_data import default_seconds, observe, sampled, with_columns
 from pinfold.split import Part
 
 PAPER_MACHINES = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
@@ -64,6 +69,11 @@ class Job:
         return folder() / f"{self.program.name}-{self.machine}.parquet"
 
     @property
+    def command(self) -> str:
+        """What its rows have as the command."""
+        return self.program.command(Machine.of(self.machine).cores)
+
+    @property
     def failure(self) -> Path:
         """The file with the reason why there is none."""
         return self.data.with_suffix(".failed")
@@ -85,8 +95,15 @@ class Swept:
     failed: Mapping[str, str]
 
 
-def sweep(quick: bool, machines: Sequence[str] = MACHINES) -> Swept:
-    """Sweep what is missing, one machine after the other. The reduced set has no applications."""
+def sweep(quick: bool, machines: Sequence[str] = MACHINES, times_of: Path | None = None) -> Swept:
+    """Sweep what is missing, one machine after the other. The reduced set has no applications.
+
+    Args:
+        quick: whether it is the reduced set.
+        machines: the machines.
+        times_of: a data set whose programs are observed again only.
+    """
+    known = _rows_of(times_of) if times_of else {}
     jobs: dict[Part, list[Job]] = {part: [] for part in get_args(Part)}
     for machine in machines:
         jobs["development"] += [Job(machine, program) for program in own(machine, quick)]
@@ -96,7 +113,7 @@ def sweep(quick: bool, machines: Sequence[str] = MACHINES) -> Swept:
     ordered = sorted(itertools.chain(*jobs.values()), key=lambda job: machines.index(job.machine))
     # A sweep of four configurations has too little work for all processors at its begin and end.
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(partial(_swept, locks=defaultdict(Lock)), ordered))
+        list(pool.map(partial(_swept, known=known, locks=defaultdict(Lock)), ordered))
     files: dict[Part, Path] = {}
     failed: dict[str, str] = {}
     for part, of_part in jobs.items():
@@ -114,14 +131,24 @@ def _has_failed(job: Job) -> bool:
     return not job.data.exists() and job.failure.exists()
 
 
-def _swept(job: Job, locks: Mapping[str, Lock]) -> None:
+def _rows_of(file: Path) -> dict[tuple[str, str], pyarrow.Table]:
+    """Return the rows of a data set for each machine and command."""
+    table = pyarrow.parquet.read_table(file)
+    places = defaultdict(list)
+    for place, of in enumerate(zip(table["machine"].to_pylist(), table["command"].to_pylist(), strict=True)):
+        places[of].append(place)
+    return {of: table.take(rows) for of, rows in places.items()}
+
+
+def _swept(job: Job, known: Mapping[tuple[str, str], pyarrow.Table], locks: Mapping[str, Lock]) -> None:
     """Sweep a job that is not done; not beside another one of its program, because these share files."""
     with locks[job.program.name]:
         if job.data.exists() or job.failure.exists():
             return
         print(f"placement: {job.program.name} on {job.machine}", file=sys.stderr, flush=True)
         try:
-            made_once(job.data, partial(_sweep, job))
+            rows = known.get((job.machine, job.command)) if known else None
+            made_once(job.data, partial(_sweep, job) if rows is None else partial(_observe_again, job, rows))
         except FailedError as error:
             job.failure.write_text(str(error))
             print(f"placement: {job.program.name} on {job.machine}: {error}", file=sys.stderr, flush=True)
@@ -152,6 +179,25 @@ def _sweep(job: Job, data: Path) -> None:
     raise FailedError(f"it has {lived} threads at the same time where it should have {cores}")
 
 
+def _observe_again(job: Job, rows: pyarrow.Table, data: Path) -> None:
+    """Write the rows of a job with what is observed of a new recording."""
+    if not job.program.title:
+        recording = data.with_suffix(f"{data.suffix}-pft")
+        try:
+            job.program.record(Machine.of(job.machine).cores, recording)
+            rows = with_columns(rows, sampled(PINFOLD, recording, job.machine, default_seconds(rows)))
+        except ValueError as error:
+            raise FailedError(str(error)) from error
+        finally:
+            recording.unlink(missing_ok=True)
+    pyarrow.parquet.write_table(rows, data, compression="zstd")
+
+
 if __name__ == "__main__":
-    asked = sweep("--quick" in sys.argv[1:], [word for word in sys.argv[1:] if not word.startswith("-")] or MACHINES)
+    parser = argparse.ArgumentParser(prog="python -m pinfold.evaluation.placement_sweep")
+    parser.add_argument("--quick", action="store_true", help="sweep the reduced set")
+    parser.add_argument("--times-of", type=Path, help="observe the programs of this data set again")
+    parser.add_argument("machines", nargs="*", metavar="MACHINE", help="a machine (default: all)")
+    words = parser.parse_args()
+    asked = sweep(words.quick, words.machines or MACHINES, words.times_of)
     print(*asked.files.values(), *(f"failed: {one}: {reason}" for one, reason in asked.failed.items()), sep="\n")

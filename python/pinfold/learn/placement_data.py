@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -55,20 +54,43 @@ def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
         table = pyarrow.parquet.read_table(rows)
         metrics = ["trace", "metrics", "--paper", "denoyelle", "--json", "--machine", machine, str(recording)]
         instrumented = json.loads(_run(binary, *metrics))["metrics"]
-        whole = table.select(["region", "thread_map", "page_map", "time_s"]).to_pylist()
-        (seconds,) = (row["time_s"] for row in whole if (row["region"], row["thread_map"], row["page_map"]) == DEFAULT)
-        sample = folder / "run.json"
+    values = {name: instrumented[name] for name in INSTRUMENTATION}
+    return with_columns(table, values | sampled(binary, recording, machine, default_seconds(table)))
+
+
+def default_seconds(table: pyarrow.Table) -> float:
+    """Return the time of the whole program in the default strategy, from the rows of its sweep."""
+    whole = table.select(["region", "thread_map", "page_map", "time_s"]).to_pylist()
+    (seconds,) = (row["time_s"] for row in whole if (row["region"], row["thread_map"], row["page_map"]) == DEFAULT)
+    return float(seconds)
+
+
+def sampled(binary: Path, recording: Path, machine: str, seconds: float) -> dict[str, float | None]:
+    """Observe a recording under the default strategy, as the policy does.
+
+    Args:
+        binary: the path of pinfold.
+        recording: a recording with a thread for each core of the machine.
+        machine: the name of a machine, or the file of its model.
+        seconds: the time of the recording in the default strategy.
+
+    Returns:
+        What was observed, by the names of columns; None is not known.
+
+    Raises:
+        ValueError: if pinfold fails; the text is its error output. Or if there is nothing to observe.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        sample = Path(directory) / "run.json"
         words = ["--quiet", "--machine", machine, "--policy", "classify", "--placement-model", "none"]
         words += ["--initialise", "1s", "--probe", "1s", "--warm-up", "1s"]
-        words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds)), "--db", str(folder / "behaviour.db")]
+        words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds)), "--db", str(Path(directory) / "behaviour.db")]
         _run(binary, "run", *words, "--json", str(sample), str(recording))
         record = json.loads(sample.read_text())
         if "forecast" not in record:
             why = (record.get("ended_early") or {}).get("why") or "it idles"
             raise ValueError(f"the policy classify cannot observe it: {why}")
-        observed: list[dict[str, Any]] = record["forecast"]["observed"]
-    values = {name: instrumented[name] for name in INSTRUMENTATION}
-    return with_columns(table, values | {COLUMN + one["name"]: one["value"] for one in observed})
+    return {COLUMN + one["name"]: one["value"] for one in record["forecast"]["observed"]}
 
 
 def _run(binary: Path, *words: str) -> str:
@@ -79,8 +101,13 @@ def _run(binary: Path, *words: str) -> str:
 
 
 def with_columns(table: pyarrow.Table, values: Mapping[str, float | None]) -> pyarrow.Table:
-    """Return a table with further columns, each with one value in all rows; None is null."""
+    """Return a table with columns that have one value in all rows; None is null.
+
+    They replace columns of the same names.
+    """
     for name, value in values.items():
+        if name in table.column_names:
+            table = table.drop_columns([name])
         table = table.append_column(name, pyarrow.array([value] * table.num_rows, pyarrow.float64()))
     return table
 

@@ -26,6 +26,11 @@ PROGRAM = (
     "memory_imbalance",
     "busiest_memory_load",
     "miss_imbalance",
+    "reads_per_instruction",
+    "remote_reads_share",
+    "read_load",
+    "read_imbalance",
+    "busiest_read_load",
 )
 """Of a program."""
 

@@ -41,7 +41,7 @@ pub(super) fn list(wanted: impl Fn(&str) -> bool, present: impl Fn(&str) -> bool
         let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
         (!metrics.is_empty()).then(|| SetListing {
             present: present(&pmu),
-            groups: set.groups().into_iter().map(owned).collect(),
+            groups: set.groups_with_reads().into_iter().map(owned).collect(),
             fixed: set.fixed.clone(),
             name: set.name.clone(),
             pmu,
@@ -68,7 +68,11 @@ impl SetListing {
     /// For a person.
     pub(super) fn display(&self, text: &mut String) {
         let here = if self.present { "" } else { ", not here" };
-        let _ = writeln!(text, "{} ({}{here}): what --policy sam looks at", self.name, self.pmu);
+        let _ = writeln!(
+            text,
+            "{} ({}{here}): what --policy sam and placement models look at",
+            self.name, self.pmu
+        );
         for metric in &self.metrics {
             let mut formula = metric.add.join(" + ");
             for event in &metric.subtract {

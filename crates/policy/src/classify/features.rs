@@ -1,8 +1,9 @@
 //! What a placement model sees of a program: figures of one sample under the default strategy, and of the machine.
 //!
 //! All are ratios, so that a model can be used on a machine from which it was not learned. The events are those that SAM
-//! counts for each task, because every event set has them. What a node's memory carries is not counted for a task; it is
-//! estimated from where tasks find their data: a task that finds it in its own node's memory runs where the data is.
+//! counts for each task, because every event set has them, and lines from memory, where an event set has them: prefetchers
+//! fill memory with what no instruction misses. What a node's memory carries is not counted for a task; it is estimated
+//! from where tasks find their data: a task that finds it in its own node's memory runs where the data is.
 
 use crate::sam::TaskRates;
 use pinfold_core::{PuId, Topology};
@@ -37,7 +38,7 @@ macro_rules! features {
 }
 
 /// All features of a program and of its machine, in the order of [`observe`]'s values.
-pub const FEATURES: [Feature; 14] = features! {
+pub const FEATURES: [Feature; 19] = features! {
     "ipc": "instructions per unhalted cycle",
     "llc_misses_per_instruction": "misses of the last-level cache per instruction",
     "remote_share": "accesses to memory of other nodes, over all misses of the last-level cache",
@@ -47,6 +48,11 @@ pub const FEATURES: [Feature; 14] = features! {
     "memory_imbalance": "what the busiest node's memory carries, over the mean of all nodes, by where tasks find their data",
     "busiest_memory_load": "what the busiest node's memory carries, over what it can carry",
     "miss_imbalance": "misses of the busiest node's tasks, over the mean of all nodes",
+    "reads_per_instruction": "lines from memory, for prefetches as well, per instruction",
+    "remote_reads_share": "lines from memory of other nodes, over all lines from memory",
+    "read_load": "lines from memory in bytes, over what all memory can carry",
+    "read_imbalance": "what the busiest node's memory sends, over the mean of all nodes, by where tasks find their data",
+    "busiest_read_load": "what the busiest node's memory sends, over what it can carry",
     "nodes": "NUMA nodes",
     "cores_per_node": "cores of a node",
     "latency_ratio": "mean latency of other nodes' memory, over that of the own",
@@ -82,24 +88,28 @@ pub fn observe(
     let counted = Counted::of(rates, lasts, topology, peaks);
     let per_instruction = |count: Option<f64>| ratio(count?, counted.instructions?);
     let busy_of_all = peaks.node_bandwidth.map(|bytes| bytes * nodes as f64);
-    let memory_load = counted.misses_per_second().zip(busy_of_all);
-    let memory_load = memory_load.and_then(|(misses, bytes)| ratio(misses * LINE, bytes));
+    let load = |lines: Option<f64>| ratio(counted.per_second(lines?)? * LINE, busy_of_all?);
+    // A program that has nothing from memory has nothing from another node's.
+    let share = |some: Option<f64>, all: Option<f64>| Some(ratio(some?, all?).unwrap_or(0.0));
+    let product = |load: Option<f64>, over_mean: Option<f64>| Some(load? * over_mean?);
+    let (memory_load, read_load) = (load(counted.misses), load(counted.reads));
     let memory_imbalance = counted.own.as_deref().map(imbalance);
+    let read_imbalance = counted.own_reads.as_deref().map(imbalance);
     [
         counted.instructions.and_then(|count| ratio(count, counted.cycles)),
         per_instruction(counted.misses),
-        counted.remote.zip(counted.misses).map(|(remote, misses)| {
-            // A program that misses nothing uses no other node's memory.
-            ratio(remote, misses).unwrap_or(0.0)
-        }),
+        share(counted.remote, counted.misses),
         per_instruction(counted.intra),
         per_instruction(counted.inter),
         memory_load,
         memory_imbalance,
-        memory_load
-            .zip(memory_imbalance)
-            .map(|(load, over_mean)| load * over_mean),
+        product(memory_load, memory_imbalance),
         counted.missed.as_deref().map(imbalance),
+        per_instruction(counted.reads),
+        share(counted.remote_reads, counted.reads),
+        read_load,
+        read_imbalance,
+        product(read_load, read_imbalance),
         Some(nodes as f64),
         cores_per_node,
         peaks.latency_ratio,
@@ -127,10 +137,14 @@ struct Counted {
     remote: Option<f64>,
     intra: Option<f64>,
     inter: Option<f64>,
+    reads: Option<f64>,
+    remote_reads: Option<f64>,
     /// By node: misses of its tasks that the own memory served.
     own: Option<Vec<f64>>,
     /// By node: all misses of its tasks.
     missed: Option<Vec<f64>>,
+    /// By node: lines that its tasks had from the own memory.
+    own_reads: Option<Vec<f64>>,
 }
 
 impl Counted {
@@ -160,15 +174,18 @@ impl Counted {
             remote: sum(|task| task.remote),
             intra: sum(|task| task.intra),
             inter: sum(|task| task.inter),
+            reads: sum(|task| task.reads.map(|reads| reads.local + reads.remote)),
+            remote_reads: sum(|task| task.reads.map(|reads| reads.remote)),
             // Different counters are multiplexed, so that a difference may be below zero.
             own: by_node(|task| Some((task.memory? - task.remote?).max(0.0))),
             missed: by_node(|task| task.memory),
+            own_reads: by_node(|task| task.reads.map(|reads| reads.local)),
         }
     }
 
-    /// Misses per second of all tasks.
-    fn misses_per_second(&self) -> Option<f64> {
-        (!self.lasts.is_zero()).then_some(self.misses? * self.frequency?)
+    /// A count of all tasks per second.
+    fn per_second(&self, count: f64) -> Option<f64> {
+        (!self.lasts.is_zero()).then_some(count * self.frequency?)
     }
 }
 
@@ -191,30 +208,16 @@ fn node_of(topology: &Topology, pu: PuId) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{NodeId, NumaNode, ObjectKind, PuSet, TaskId, TopologyBuilder};
+    use crate::sam::Reads;
+    use crate::synthetic::synthetic;
+    use pinfold_core::{PuSet, TaskId};
     use std::sync::Arc;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Two nodes of two cores.
     fn topology() -> Topology {
-        let mut builder = TopologyBuilder::new("two");
-        for node in 0..2 {
-            let package = builder.object(builder.root(), ObjectKind::Package, Some(node));
-            let pus = [2 * node, 2 * node + 1];
-            for pu in pus {
-                let core = builder.object(package, ObjectKind::Core, Some(pu));
-                builder.pu(core, PuId(pu));
-            }
-            builder.node(NumaNode {
-                id: NodeId(node),
-                attached_to: package,
-                pus: pus.into_iter().map(PuId).collect(),
-                memory: None,
-                subtype: None,
-            });
-        }
-        builder.build_all().unwrap()
+        synthetic("package:2 numa:1 core:2 pu:1")
     }
 
     fn task(pu: u32, memory: f64, remote: f64) -> TaskRates {
@@ -233,6 +236,11 @@ mod tests {
             remote: Some(remote),
             memory: Some(memory),
             instructions: Some(2.0),
+            // Prefetchers bring three lines for each miss.
+            reads: Some(Reads {
+                local: 4.0 * (memory - remote),
+                remote: 4.0 * remote,
+            }),
         }
     }
 
@@ -269,6 +277,9 @@ mod tests {
         assert!((of("ipc") - 2.0).abs() < 1e-12);
         assert!((of("llc_misses_per_instruction") - 0.005).abs() < 1e-12);
         assert!((of("inter_package_coherence") - 0.001).abs() < 1e-12);
+        assert!((of("reads_per_instruction") - 0.02).abs() < 1e-12);
+        assert!((of("remote_reads_share") - 0.5).abs() < 1e-12 && (of("read_imbalance") - 2.0).abs() < 1e-12);
+        assert!((of("read_load") - 0.64).abs() < 1e-12 && (of("busiest_read_load") - 1.28).abs() < 1e-12);
     }
 
     #[test]
@@ -283,6 +294,7 @@ mod tests {
     fn a_program_that_misses_nothing_is_in_balance() {
         let of = |name| value(&[task(0, 0.0, 0.0)], &peaks(), name);
         assert_eq!((of("memory_imbalance"), of("remote_share")), (Some(1.0), Some(0.0)));
+        assert_eq!((of("read_imbalance"), of("remote_reads_share")), (Some(1.0), Some(0.0)));
     }
 
     #[test]
@@ -294,7 +306,13 @@ mod tests {
             (of("remote_share"), of("memory_imbalance"), of("busiest_memory_load")),
             (None, None, None)
         );
-        assert!(of("memory_load").is_some() && of("ipc").is_some());
+        assert!(of("memory_load").is_some() && of("ipc").is_some() && of("read_load").is_some());
+        one.reads = None;
+        let of = |name| value(&[task(1, 0.01, 0.0), one.clone()], &peaks(), name);
+        assert_eq!(
+            (of("read_load"), of("read_imbalance"), of("remote_reads_share")),
+            (None, None, None)
+        );
         let unknown = MachinePeaks::default();
         assert_eq!(value(&[task(0, 0.01, 0.0)], &unknown, "memory_load"), None);
         for feature in FEATURES

@@ -44,9 +44,9 @@ mod shape;
 mod trial;
 
 pub use mapper::Mapper;
-pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer, rate};
+pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer, ReadEvents, rate};
 pub use options::{MapperOptions, Thresholds, ThresholdsError};
 pub use policy::{Sam, SamOptions};
-pub use rates::TaskRates;
+pub use rates::{Reads, TaskRates};
 
 pub use pinfold_core::{Activity, MoveReason as Reason, TaskMove as Move};

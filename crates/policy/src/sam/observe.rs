@@ -5,7 +5,7 @@
 //! interval. Such a task holds its PU and is not moved.
 
 use super::Activity;
-use super::rates::TaskRates;
+use super::rates::{Reads, TaskRates};
 use pinfold_core::{Metric, PuSet, Sample, TaskId, TaskSample};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,17 @@ pub struct MapperEvents {
     pub instructions: Option<String>,
     /// The activities that this processor can count.
     pub activities: Vec<ActivityEvents>,
+    /// The events of [`TaskRates::reads`]; `None` where they are not counted.
+    pub reads: Option<ReadEvents>,
+}
+
+/// The events of lines that memory sent to a core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadEvents {
+    /// Lines from the own node's memory: the sum of these.
+    pub local: Vec<String>,
+    /// Lines from another node's memory: the sum of these.
+    pub remote: Vec<String>,
 }
 
 /// The same by position in a sample's counts.
@@ -38,6 +49,8 @@ pub struct Observer {
     cycles: usize,
     instructions: Option<usize>,
     activities: [Option<Formula>; Activity::ALL.len()],
+    /// Local and remote ones.
+    reads: Option<[Vec<usize>; 2]>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,8 +71,17 @@ impl MapperEvents {
             .activities
             .iter()
             .flat_map(|one| one.add.iter().chain(&one.subtract));
+        let reads = self
+            .reads
+            .iter()
+            .flat_map(|reads| reads.local.iter().chain(&reads.remote));
         let mut all: Vec<&str> = vec![];
-        for event in [&self.cycles].into_iter().chain(&self.instructions).chain(activities) {
+        for event in [&self.cycles]
+            .into_iter()
+            .chain(&self.instructions)
+            .chain(activities)
+            .chain(reads)
+        {
             if !all.contains(&event.as_str()) {
                 all.push(event);
             }
@@ -85,10 +107,15 @@ impl Observer {
                 subtract: positions(&one.subtract)?,
             });
         }
+        let reads = match &events.reads {
+            Some(reads) => Some([positions(&reads.local)?, positions(&reads.remote)?]),
+            None => None,
+        };
         Ok(Self {
             cycles,
             instructions,
             activities,
+            reads,
         })
     }
 
@@ -117,9 +144,19 @@ impl Observer {
                             growth(metric, earlier, task)
                         })
                     }),
+                    reads: pair.and_then(|earlier| self.reads_of(earlier, task)),
                 })
             })
             .collect()
+    }
+
+    fn reads_of(&self, before: &TaskSample, after: &TaskSample) -> Option<Reads> {
+        let [local, remote] = self.reads.as_ref()?;
+        let of = |events: &[usize]| rate(events, &[], self.cycles, |metric| growth(metric, before, after));
+        Some(Reads {
+            local: of(local)?,
+            remote: of(remote)?,
+        })
     }
 
     fn rate(&self, activity: Activity, before: &TaskSample, after: &TaskSample) -> Option<f64> {
@@ -173,16 +210,20 @@ mod tests {
                 of(Activity::InterPackageCoherence, &["HITM", "FWD"], &[]),
                 of(Activity::IntraPackageCoherence, &["L2_MISS"], &["L3_HIT", "L3_MISS"]),
             ],
+            reads: None,
         }
     }
 
-    fn observer() -> Observer {
-        let metric = |name: &str| Metric {
+    fn metric(name: &str) -> Metric {
+        Metric {
             name: format!("event:{name}"),
             unit: "event".to_owned(),
             source: &sources::EVENT,
             scope: Scope::Task,
-        };
+        }
+    }
+
+    fn observer() -> Observer {
         let metrics: Vec<Metric> = events().all().into_iter().map(metric).collect();
         Observer::new(&events(), &metrics).unwrap()
     }
@@ -233,6 +274,31 @@ mod tests {
             (None, None),
             "there is no event for them"
         );
+    }
+
+    #[test]
+    fn lines_from_memory_are_counted_per_unhalted_cycle_where_there_are_events_for_them() {
+        let reads = ReadEvents {
+            local: vec!["HITM".to_owned(), "FWD".to_owned()],
+            remote: vec!["L3_MISS".to_owned()],
+        };
+        let events = MapperEvents {
+            reads: Some(reads),
+            ..events()
+        };
+        let metrics: Vec<Metric> = events.all().into_iter().map(metric).collect();
+        let observer = Observer::new(&events, &metrics).unwrap();
+        let (before, after) = (
+            sample(0, 0, exact([0; 6])),
+            sample(100, 50, exact([1000, 3, 4, 100, 60, 30])),
+        );
+        let found = observer.rates(&before, &after, |_| Arc::new(PuSet::new()));
+        let expected = Reads {
+            local: 0.007,
+            remote: 0.03,
+        };
+        assert_eq!(found[0].reads, Some(expected));
+        assert_eq!(rates(&before, &after)[0].reads, None);
     }
 
     #[test]

@@ -25,4 +25,15 @@ pub struct TaskRates {
     pub memory: Option<f64>,
     /// Instructions: the task's progress. Only validation uses it.
     pub instructions: Option<f64>,
+    /// Lines from memory. The mapper does not use them.
+    pub reads: Option<Reads>,
+}
+
+/// Lines that memory sent to the core, for loads, stores and prefetches. A count divided by the task's unhalted cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reads {
+    /// By the memory of the core's own node.
+    pub local: f64,
+    /// By another node's memory.
+    pub remote: f64,
 }

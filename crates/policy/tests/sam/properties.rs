@@ -53,6 +53,7 @@ prop_compose! {
             remote: rates.2,
             memory: rates.3,
             instructions,
+            reads: None,
         }
     }
 }

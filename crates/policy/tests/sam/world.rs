@@ -101,6 +101,7 @@ impl World {
             remote: Some(remote),
             memory: Some(memory),
             instructions: Some(squeezed / slower),
+            reads: None,
         }
     }
 

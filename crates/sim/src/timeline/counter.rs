@@ -48,15 +48,20 @@ pub enum Counter {
     Invalidations,
     /// Prefetches that memory served.
     PrefetchesFromMemory,
+    /// Lines that the memory of the core's own node sent, to prefetches as well.
+    ReadsOfLocalDram,
+    /// Lines that the memory of another node sent, to prefetches as well.
+    ReadsOfRemoteDram,
 }
 
 impl Counter {
     /// The number of counters.
-    pub(crate) const NUMBER: usize = Self::PrefetchesFromMemory as usize + 1;
+    pub(crate) const NUMBER: usize = Self::ReadsOfRemoteDram as usize + 1;
 
     /// The counters of one thread in a window, in the order of this type, on a machine with `levels` levels of cache.
     pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
         let last = &counters.levels[levels - 1];
+        let remote_prefetches = counters.prefetches_from_remote_memory;
         let served = |served: &[Served]| served.iter().map(|&served| counters.served[served]).sum::<u64>() as f64;
         [
             counters.instructions as f64,
@@ -79,6 +84,8 @@ impl Counter {
             counters.tlb_misses as f64,
             counters.invalidations_received as f64,
             counters.prefetches_from_memory as f64,
+            served(&[Served::LocalMemory]) + (counters.prefetches_from_memory - remote_prefetches) as f64,
+            served(&[Served::RemoteMemory]) + remote_prefetches as f64,
         ]
     }
 }

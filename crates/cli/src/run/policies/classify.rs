@@ -5,7 +5,7 @@ use crate::activities;
 use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
-use pinfold_calibrate::activities::of_machine;
+use pinfold_calibrate::activities::{set_of_machine, with_reads};
 use pinfold_calibrate::peaks_of_model;
 use pinfold_core::Finding;
 use pinfold_linux::counters::Request;
@@ -61,7 +61,7 @@ impl PolicyEntry for Classify {
 
     fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
         if matches!(request.place, Where::Here) {
-            activities::here()?;
+            activities::here_with_reads()?;
         }
         self.prepare(request).map(drop)
     }
@@ -120,14 +120,14 @@ pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(C
     Ok(match place {
         Where::Here => {
             let peaks = calibrated.map(peaks).transpose()?.unwrap_or_default();
-            match activities::here() {
+            match activities::here_with_reads() {
                 Ok((events, requests)) => (Counted::here(events, requests, peaks), None),
                 Err(error) => (Counted::default(), Some(format!("{error:#}"))),
             }
         }
         Where::Simulated(machine) => (
             Counted {
-                events: Some(of_machine(&machine.name)?),
+                events: Some(with_reads(&set_of_machine(&machine.name)?)?),
                 peaks: peaks_of_model(machine),
                 requests: vec![],
             },

@@ -5,7 +5,7 @@ use crate::activities;
 use crate::run::place::Where;
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches, ValueEnum};
-use pinfold_calibrate::activities::{of_machine, thresholds_of_model};
+use pinfold_calibrate::activities::{of_set, set_of_machine, thresholds_of_model};
 use pinfold_calibrate::thresholds::Clock;
 use pinfold_core::{Finding, MoveReason, TaskMove};
 use pinfold_linux::counters::Request;
@@ -79,7 +79,7 @@ impl PolicyEntry for Sam {
             Where::Here => flags.here(&request.arguments.search.metric)?,
             Where::Simulated(model) => {
                 let thresholds = flags.thresholds_or(Clock::Cycle, || thresholds_of_model(model))?;
-                let events = of_machine(&model.name)?;
+                let events = of_set(&set_of_machine(&model.name)?)?;
                 (Counted { events, thresholds }, vec![])
             }
             Where::Scripted(_) => bail!(
