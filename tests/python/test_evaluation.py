@@ -87,6 +87,27 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
     assert "b1" not in Path("docs/evaluation.md").read_text()
 
 
+def test_a_section_that_stands_apart_may_be_of_another_build(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "APART", {"two"})
+    run(monkeypatch, ONE)
+    run(monkeypatch, OTHER, "two")
+    page = Path("docs/evaluation.md").read_text()
+    assert "Made by commit c1, build b1" in page
+    assert "Made by commit c2, build b2" in page
+    run(monkeypatch, ONE, "one")
+    assert made == ["one", "two", "two", "one"]
+    assert Path("docs/evaluation.md").read_text() == page
+    run(monkeypatch, ONE)
+    assert made[4:] == ["two"], "a whole evaluation makes it for its build"
+
+
+def test_a_reduced_section_stands_beside_no_whole_one(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "APART", {"two"})
+    run(monkeypatch, ONE)
+    with pytest.raises(SystemExit, match="the sections one come from another build"):
+        run(monkeypatch, replace(ONE, reduced=True), "two", "--quick")
+
+
 def test_a_simulated_section_of_a_build_with_the_same_results_stays_and_says_so(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from reaction_cases import own_binary, regions, rows_of, write
 from pinfold.learn.command import FAILURE, main
 from pinfold.learn.reaction_data import Regions
 from pinfold.learn.reaction_file import ReactModel
-from pinfold.learn.reaction_jobs import predictions, trained_model
+from pinfold.learn.reaction_jobs import predictions, race, trained_model
 from pinfold.learn.reaction_method import ALL_PAIRS
 
 __all__ = ["own_binary"]
@@ -48,16 +48,32 @@ def test_a_file_has_what_was_written(tmp_path: Path, made: Regions, model: React
     assert predictions(read, made) == predictions(model, made)
 
 
+def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_path: Path) -> None:
+    made = regions("structured", programs=8, counters=3, settings=("0000", "1111", "0101", "1010"))
+    model = race(made, 1)
+    file = tmp_path / "react.json"
+    file.write_text(model.text())
+    assert ReactModel.read(file) == model
+    assert (model.features, model.outputs, model.tree) == ((), (), ())
+    places = [made.configurations.index(one) for one in model.profiles]
+    fastest = made.seconds[:, places].argmin(axis=1)
+    assert predictions(model, made) == [model.profiles[place] for place in fastest]
+    assert 0 < model.score.nested <= model.score.inside <= 1
+    assert 0 < model.score.control <= 1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: one.update(react_model=2), "version 2, and this pinfold reads version 1"),
+        (lambda one: one.update(react_model=1), "version 1, and this pinfold reads version 2"),
         (lambda one: one.pop("react_model"), "no key `react_model`"),
         (lambda one: one.pop("tree"), "damaged: the key 'tree' is missing"),
         (lambda one: one["tree"].__setitem__(0, [0, 1.5, 0, 1]), "node 0 of the tree"),
         (lambda one: one["tree"].__setitem__(-1, [99]), "cannot be followed"),
         (lambda one: one["features"][0].update(profile=2), "a feature is of profile 2"),
         (lambda one: one["features"].pop(), "it has 1 features"),
+        (lambda one: one.update(tree=[]), "it has no tree, so it must have two or more profiles, and no features"),
+        (lambda one: one.update(profiles=9 * one["profiles"][:1]), "it has 9 profiles, and must have 1 to 8"),
         (lambda one: one["outputs"][0].update(threads=0), "0 threads on"),
         (lambda one: one["outputs"][0].pop("nodes"), "damaged"),
     ],
@@ -100,6 +116,9 @@ def test_the_commands_train_judge_and_predict(
     data = str(write(tmp_path / "data.parquet", rows_of(made)))
     file, figures = tmp_path / "react.json", tmp_path / "figures.json"
     assert main(["train", "react", "--data", data, "--seeds", "1", "-o", str(file)]) == 0
+    assert "with as many configurations drawn at random" in capsys.readouterr().err
+    assert ReactModel.read(file).trained.learner == "race"
+    assert main(["train", "react", "--data", data, "--seeds", "1", "--features", "2", "-o", str(file)]) == 0
     assert "of the possible gain on programs that it has not seen" in capsys.readouterr().err
     assert main(["evaluate", "react", "--data", data, "--seeds", "1", "--json", str(figures), "-q"]) == 0
     assert "model, nested, control" in capsys.readouterr().out
@@ -119,7 +138,9 @@ def test_counters_of_one_machine_choose_for_another(tmp_path: Path, made: Region
     file = tmp_path / "react.json"
     words = ["train", "react", "--data", str(data), "--seeds", "1", "-q", "-o", str(file)]
     assert main(words) == FAILURE, "the machine must be named"
-    assert main([*words, "--machine", "platinum-8168x2", "--counted-on", "e5-4650x4"]) == 0
+    words += ["--machine", "platinum-8168x2", "--counted-on", "e5-4650x4"]
+    assert main(words) == FAILURE, "a race sees no counters"
+    assert main([*words, "--features", "2"]) == 0
     model = ReactModel.read(file)
     assert (model.machine, model.counted_on) == ("platinum-8168x2", "e5-4650x4")
 

@@ -40,6 +40,13 @@ impl Prefetchers {
         Self(enabled)
     }
 
+    /// The same but for one: what is on is off, and the other way round.
+    #[must_use]
+    pub fn toggled(mut self, prefetcher: Prefetcher) -> Self {
+        self.0[prefetcher as usize] ^= true;
+        self
+    }
+
     /// Whether `prefetcher` is on.
     pub fn enabled(self, prefetcher: Prefetcher) -> bool {
         self.0[prefetcher as usize]

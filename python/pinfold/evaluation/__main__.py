@@ -13,7 +13,8 @@ there. Kept ones get the present commit, which would make the same. Sections of 
 different builds are not mixed, unless the builds are known to give the same results
 (:mod:`pinfold.evaluation.same_results`). At the end the figures that are not what is asked for are printed.
 
-If sections are named, these are made again; all others must be of this build.
+If sections are named, these are made again; all others must be of this build. A section that stands apart (``APART``)
+neither asks that of others nor is asked it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from pinfold.evaluation.judged_section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.provenance import Provenance, code, sentence
+from pinfold.evaluation.react import react
 from pinfold.evaluation.sam import sam
 from pinfold.evaluation.same_results import FOUND as SAME_RESULTS
 from pinfold.evaluation.same_results import Same
@@ -61,6 +63,7 @@ SECTIONS: dict[str, Make] = {
             judged,
             sam,
             classify,
+            react,
             auto,
             searches,
             validation,
@@ -71,6 +74,9 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, host, costs)}
 """The sections that measure the machine on which they are made."""
+APART = {react.__name__, classify.__name__}
+"""The sections whose figures stand beside no other section's: they learn from committed data, and run programs of their
+own. Such a section names its build, and may be of another one than the rest of the page."""
 DERIVED = {changes.__name__}
 """The sections that only read the figures of others. They take no time, and are always made again."""
 
@@ -115,10 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     codes = {name: code(Path(), make.__module__) for name, make in SECTIONS.items()}
     same = Same.as_this(provenance.build)
     ours = set()
+    alone = bool(asked.sections) and set(asked.sections) <= APART
     for name, data in found.items():
         if same and name not in MEASURED and data["build"] == same.build:
             found[name] = same.restamped(data, provenance)
-        if not provenance.mixes(found[name]):
+        apart = (alone or name in APART) and data["reduced"] == asked.quick
+        if apart or not provenance.mixes(found[name]):
             ours.add(name)
             texts[name] = texts[name].replace(sentence(data), sentence(found[name]))
     if asked.sections and (others := sorted(set(found) - ours - set(asked.sections))):

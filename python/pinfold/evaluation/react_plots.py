@@ -54,8 +54,9 @@ def coverage_figure(machines: Mapping[str, Regions]) -> Path:
     return plot.save(drawn, "react-coverage")
 
 
-def folds_figure(machine: str, folds: Sequence[tuple[float, float]]) -> Path:
+def folds_figure(counted_on: str, machine: str, folds: Sequence[tuple[float, float]]) -> Path:
     """Draw figure 6: the predicted and the best speed-up of each fold, by the paper's score."""
+    alone = counted_on == machine
     drawn = plot.figure()
     axes = drawn.subplots()
     for offset, kind, label, colour in ((-0.2, 0, "predicted", "tab:blue"), (0.2, 1, "best", "black")):
@@ -69,13 +70,20 @@ def folds_figure(machine: str, folds: Sequence[tuple[float, float]]) -> Path:
     axes.axhline(1, color="grey", linestyle="dashed")
     axes.set_xlabel("fold")
     axes.set_ylabel("speed-up over the baseline")
-    axes.set_title(f"{machine}: the best pair on the folds that chose it")
+    axes.set_title(f"{machine if alone else f'{machine} from {counted_on}'}: the best pair on the folds that chose it")
     axes.legend()
-    return plot.save(drawn, f"react-folds-{machine}")
+    return plot.save(drawn, f"react-folds-{machine}" if alone else f"react-folds-{machine}-from-{counted_on}")
 
 
-def methods_figure(models: Sequence[Mapping[str, Any]], baselines: Mapping[str, Mapping[str, float]]) -> Path:
-    """Draw figure 7: the speed-up of each method by the paper's score, and what the same method reaches nested."""
+def methods_figure(
+    models: Sequence[Mapping[str, Any]], baselines: Mapping[tuple[str, str], Mapping[str, float]]
+) -> Path:
+    """Draw figure 7: the speed-up of each method by the paper's score, and what the same method reaches nested.
+
+    Args:
+        models: the rows of table 3.
+        baselines: by the machine whose counters are seen and the judged one, the baselines' speed-ups.
+    """
     machines = list(dict.fromkeys((one["counted_on"], one["machine"]) for one in models))
     drawn = plot.figure(height=2.5 * len(machines))
     grid = drawn.subplots(len(machines), 1, squeeze=False)
@@ -87,7 +95,7 @@ def methods_figure(models: Sequence[Mapping[str, Any]], baselines: Mapping[str, 
         possible = [np.log(one["paper"]) / one["paper_share"] for one in shown]
         nested = [float(np.exp(one["nested"] * gain)) for one, gain in zip(shown, possible, strict=True)]
         axes.bar(places + 0.2, nested, 0.4, color="tab:blue", label="nested")
-        for (name, speed), style in zip(baselines[machine].items(), ("dashed", "dotted"), strict=True):
+        for (name, speed), style in zip(baselines[counted_on, machine].items(), ("dashed", "dotted"), strict=True):
             axes.axhline(speed, color="grey", linestyle=style, label=name)
         axes.set_xticks(places, [one["model"] for one in shown], fontsize=7)
         axes.set_title(machine if counted_on == machine else f"{machine} from {counted_on}", fontsize=8)

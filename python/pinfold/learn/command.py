@@ -300,9 +300,10 @@ def _add_train_react(policies: Any) -> None:
     parser = _add(
         policies,
         "react",
-        "the configuration of a parallel region after two profiles (Sánchez Barrera et al.)",
-        "Choose the two counters and configurations from which a decision tree best predicts the configuration of a\n"
-        "parallel region, and write the model as JSON. It is judged as well, nested, and against a control.",
+        "the configuration of a parallel region after a few profiles (Sánchez Barrera et al.)",
+        "Choose a few configurations that together suit most parallel regions: a region is run in each and keeps the\n"
+        "fastest. Or, with --features, choose counters and configurations from which a decision tree best predicts\n"
+        "the configuration of a region. The model is written as JSON, and judged: nested, and against a control.",
         REACT_HELP,
     )
     _add_data(parser)
@@ -349,8 +350,8 @@ def _add_of_react(parser: argparse.ArgumentParser) -> None:
         "--features",
         type=int,
         choices=(2, 3),
-        default=2,
-        help="the number of counters that the tree sees (default %(default)s); a third may need a third profile",
+        help="learn a tree that sees this many counters (default: no tree; the fastest profile is taken, and "
+        "`evaluate` judges trees of 2 beside it)",
     )
     _add_seeds(parser)
 

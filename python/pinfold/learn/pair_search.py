@@ -48,7 +48,9 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     best_features_ : tuple of int
         Those of the tree: the pair, and the third one where it was asked for.
     best_score_ : float
-        The mean gain of all samples, each predicted by a tree without its fold.
+        The mean gain of all samples, each predicted by a tree of the best features without its fold.
+    pair_score_ : float
+        The same, by a tree of the best pair.
     scores_ : array of shape (pairs,)
         With ``all_scores``, those of all pairs in single precision: (0, 1), (0, 2) … (1, 2) …
     predicted_ : array of shape (samples,)
@@ -86,7 +88,7 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with tempfile.TemporaryDirectory() as directory:
             found = self._search(Path(directory), values, of_classes, labels, places)
         self.best_pair_: tuple[int, int] = (found["pair"][0], found["pair"][1])
-        self.best_score_ = float(found["score"])
+        self.best_score_ = self.pair_score_ = float(found["score"])
         self.best_features_: tuple[int, ...] = self.best_pair_
         self.predicted_: Labels = np.array(found["predicted"], dtype=np.int64)
         if self.third:

@@ -1,4 +1,4 @@
-"""Writes and reads models of reactions as JSON (docs/formats.md): two profiles in, one configuration out."""
+"""Writes and reads models of reactions as JSON (docs/formats.md): a few profiles in, one configuration out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from pinfold.learn.reaction_data import Configuration
 from pinfold.learn.rule_policy import Trained
 from pinfold.learn.tree_nodes import Node, leaf_of
 
-VERSION = 1
+VERSION = 2
 LEAST_FEATURES, MOST_FEATURES = 2, 3
+MOST_PROFILES = 8
+"""The largest number of configurations in which a region is profiled; a race has no more."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,11 @@ class Score:
     nested, low, high : float
         That of models which were chosen and trained in the same way without the judged programs, and its 95 % interval.
     control : float
-        The same of models that have learned from exchanged gains: about what no knowledge reaches.
+        The same of models that have learned from exchanged gains, or with as many profiles that are drawn at random:
+        about what no knowledge reaches.
     inside : float
-        That of the chosen features on the folds by which they were chosen: too high.
+        That of the chosen features on the folds by which they were chosen, or of the chosen profiles for the programs
+        by which they were chosen: too high.
     seeds : int
         The number of seeds over which the first four are means.
     """
@@ -86,7 +90,8 @@ class ReactModel:
     outputs : tuple of Configuration
         Those among which it chooses.
     tree : tuple of list
-        The nodes, the root first; children come after their parent.
+        The nodes, the root first; children come after their parent. Without a tree the fastest profile is chosen, and
+        ``features`` and ``outputs`` are empty.
     """
 
     machine: str
@@ -99,15 +104,18 @@ class ReactModel:
     outputs: tuple[Configuration, ...]
     tree: tuple[Node, ...]
 
-    def predict(self, counters: Sequence[Mapping[str, float]]) -> Configuration:
+    def predict(self, counters: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> Configuration:
         """Return the configuration for a region.
 
         Args:
             counters: for each profile, the counters by their names.
+            seconds: for each profile, the time.
 
         Raises:
             ValueError: if a counter is missing; the message names it.
         """
+        if not self.tree:
+            return self.profiles[int(np.argmin(seconds))]
         values = []
         for feature in self.features:
             value = counters[feature.profile].get(feature.counter, math.nan)
@@ -138,7 +146,7 @@ class ReactModel:
         lines = [f"  {json.dumps(key)}: {_dumped(value)}" for key, value in single.items()]
         for key, values in lists.items():
             inner = ",\n".join(f"    {_dumped(one)}" for one in values)
-            lines.append(f"  {json.dumps(key)}: [\n{inner}\n  ]")
+            lines.append(f"  {json.dumps(key)}: [\n{inner}\n  ]" if values else f"  {json.dumps(key)}: []")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
@@ -198,13 +206,19 @@ def _configuration(found: Mapping[str, Any]) -> Configuration:
 
 def _check(model: ReactModel) -> None:
     """Raise an error if the model's parts do not fit each other, or its tree cannot be followed."""
+    if not 1 <= len(model.profiles) <= MOST_PROFILES:
+        raise ValueError(f"it has {len(model.profiles)} profiles, and must have 1 to {MOST_PROFILES}")
+    if not model.tree:
+        if model.features or model.outputs or len(model.profiles) == 1:
+            raise ValueError("it has no tree, so it must have two or more profiles, and no features and outputs")
+        return
     if not LEAST_FEATURES <= len(model.features) <= MOST_FEATURES:
         raise ValueError(f"it has {len(model.features)} features, and must have 2 or 3")
     for one in model.features:
         if not 0 <= one.profile < len(model.profiles):
             raise ValueError(f"a feature is of profile {one.profile}, and there are {len(model.profiles)}")
-    if not model.outputs or not model.tree:
-        raise ValueError("it has no outputs or no tree")
+    if not model.outputs:
+        raise ValueError("it has no outputs")
     for place, node in enumerate(model.tree):
         if not all(isinstance(value, int | float) and math.isfinite(value) for value in node):
             raise ValueError(f"node {place} has something else than numbers")

@@ -12,6 +12,10 @@ Without the leak, a region is judged by a model in which its program had no part
 3. A pair is chosen by cross-validation inside of these programs, with folds of programs.
 4. A model of this pair, from these programs, predicts the regions of the outer fold.
 
+A *race* has no model: each region is run in a few configurations, which together gain most for other programs, and the
+fastest is kept. It costs more than two profiles, and needs no counters. The policy then also tries what differs from
+the fastest by one choice (:mod:`pinfold.learn.reaction_neighbours`).
+
 All gains are logarithms of speed-ups over the baseline. The *share* is that of the possible gain, which is that of the
 best of all configurations.
 """
@@ -28,13 +32,18 @@ import numpy.typing as npt
 
 from pinfold.learn.bootstrap import mean_interval, ratio_interval
 from pinfold.learn.pair_search import PairTreeClassifier
-from pinfold.learn.reaction_data import Configuration, Floats, Regions
+from pinfold.learn.reaction_data import Floats, Regions
+from pinfold.learn.reaction_file import MOST_PROFILES
 from pinfold.learn.reaction_models import REGRET, TREE, Labels, Predict, ReactionModel
+from pinfold.learn.reaction_neighbours import MOST, Space
 
 OUTPUTS = 13
 """The number of configurations among which a model chooses (section 3.3)."""
 
 FOLDS = 10
+
+ENOUGH = 0.98
+"""A race has enough configurations if the fastest of each region has this share of the possible gain."""
 
 Values = npt.NDArray[np.float32]
 
@@ -67,6 +76,36 @@ def best_two(gains: Floats) -> tuple[int, int]:
         if sums[other] > best:
             best, pair = float(sums[other]), (one, one + other)
     return pair
+
+
+def racers(gains: Floats) -> list[int]:
+    """Return the configurations of a race: the best two, and each next one adds most to those before it.
+
+    The baseline is measured before a race, so it is in each. There are as many as reach :data:`ENOUGH` of what is
+    possible, but at most :data:`~pinfold.learn.reaction_file.MOST_PROFILES`.
+
+    Args:
+        gains: of shape (regions, configurations).
+    """
+    chosen = list(best_two(np.maximum(gains, 0)))
+    possible = gains.max(axis=1).sum()
+    while len(chosen) < MOST_PROFILES:
+        reached = raced(gains, chosen)
+        if reached.sum() >= ENOUGH * possible:
+            break
+        chosen.append(int(np.maximum(reached[:, None], gains).sum(axis=0).argmax()))
+    return chosen
+
+
+def raced(gains: Floats, racers: Sequence[int]) -> Floats:
+    """Return what each region gains in the fastest of these configurations and the baseline."""
+    fastest: Floats = gains[:, list(racers)].max(axis=1)
+    return np.maximum(fastest, 0)
+
+
+def race_gains(space: Space, gains: Floats, racers: Sequence[int]) -> dict[str, Floats]:
+    """Return what each region gains by a race alone, and by a race and its neighbours."""
+    return {RACE: raced(gains, racers), SEARCH: space.searched(gains, racers)}
 
 
 def folds_of(programs: Sequence[str], folds: int, seed: int) -> Labels:
@@ -267,10 +306,12 @@ class Judged:
         return [sum(group) for group in self._groups(values)]
 
 
-BASELINE, STATIC, TWO, BEST_OF_OUTPUTS, POSSIBLE = (
+BASELINE, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS, POSSIBLE = (
     "baseline",
     "best single configuration",
     "run the best two, keep the better",
+    f"race of up to {MOST_PROFILES} and the baseline",
+    f"race, then up to {MOST} neighbours of the fastest",
     f"best of {OUTPUTS}",
     "best possible",
 )
@@ -291,21 +332,21 @@ class Study:
         What is gained; of another machine than that of the features, where these were not observed on the same one.
     programs : tuple of str
         The program of each region.
-    configurations : tuple of Configuration
-        Those of the gains.
+    space : Space
+        The configurations of the gains.
     """
 
     values: Values
     places: list[tuple[int, int]]
     gains: Floats
     programs: tuple[str, ...]
-    configurations: tuple[Configuration, ...]
+    space: Space
 
     @classmethod
     def of(cls, seen: Regions, judged: Regions) -> Study:
         """Return the study of features of one machine and gains of the same one or another, of the same regions."""
         values, places = seen.features()
-        return cls(values, places, judged.gains, judged.programs, judged.configurations)
+        return cls(values, places, judged.gains, judged.programs, Space(judged.configurations))
 
     def possible(self) -> float:
         """Return the mean possible gain."""
@@ -316,20 +357,21 @@ class Study:
         gains = self.gains[:, covering(self.gains)]
         return way.search(self.values, gains, folds_of_regions(len(gains), FOLDS, seed))
 
-    def nested(self, way: Way, seed: int, *, shuffled: bool = False) -> Judged:
+    def nested(self, way: Way, seed: int, *, shuffled: bool = False, folds: int = FOLDS) -> Judged:
         """Judge each region by models in which its program had no part.
 
         Args:
             way: the way to learn.
             seed: of all folds, and of the control's exchange.
             shuffled: whether models learn from gains that were exchanged among regions.
+            folds: the number of outer folds: in each, features are searched again.
         """
         order = np.random.default_rng(seed).permutation(len(self.gains)) if shuffled else slice(None)
         taught: Floats = self.gains[order]
-        names = (BASELINE, STATIC, TWO, MODEL, BEST_OF_OUTPUTS, POSSIBLE)
+        names = (BASELINE, STATIC, TWO, RACE, SEARCH, MODEL, BEST_OF_OUTPUTS, POSSIBLE)
         reached = {name: np.zeros(len(self.gains)) for name in names}
         chosen = []
-        outer = folds_of(self.programs, FOLDS, seed)
+        outer = folds_of(self.programs, folds, seed)
         for fold in np.unique(outer):
             judged, inside = np.flatnonzero(outer == fold), np.flatnonzero(outer != fold)
             training = taught[inside]
@@ -343,13 +385,45 @@ class Study:
             reached[MODEL][judged] = truth[rows, np.array(fitted.outputs)[fitted.predict(seen)]]
             reached[STATIC][judged] = truth[:, int(training.mean(axis=0).argmax())]
             reached[TWO][judged] = truth[:, list(best_two(training))].max(axis=1)
+            for name, gained in race_gains(self.space, truth, racers(training)).items():
+                reached[name][judged] = gained
             reached[BEST_OF_OUTPUTS][judged] = truth[:, fitted.outputs].max(axis=1)
             reached[POSSIBLE][judged] = truth.max(axis=1)
         return Judged(self.programs, self.gains.max(axis=1), reached, tuple(chosen))
 
-    def seeds(self, way: Way, seeds: Sequence[int], *, shuffled: bool = False) -> Judged:
+    def races(self, seeds: Sequence[int], *, random: bool = False, folds: int = FOLDS) -> Judged:
+        """Judge races alone, which need no search: the mean over seeds, for each region.
+
+        Args:
+            seeds: of all folds, and of the control's draws.
+            random: whether as many configurations are drawn at random instead: the control of a race, and as many as a
+                race tries with its neighbours. To exchange gains among regions would not change which configurations
+                together suit most of them.
+            folds: the number of outer folds.
+        """
+        reached: dict[str, list[Floats]] = {RACE: [], SEARCH: []}
+        for seed in seeds:
+            draw = np.random.default_rng(seed)
+            outer = folds_of(self.programs, folds, seed)
+            of_seed = {name: np.zeros(len(self.gains)) for name in reached}
+            for fold in np.unique(outer):
+                judged, truth = outer == fold, self.gains[outer == fold]
+                race = racers(self.gains[outer != fold])
+                if random:
+                    drawn = draw.permutation(self.gains.shape[1])[: len(race) + MOST].tolist()
+                    gained = {RACE: raced(truth, drawn[: len(race)]), SEARCH: raced(truth, drawn)}
+                else:
+                    gained = race_gains(self.space, truth, race)
+                for name, gains in gained.items():
+                    of_seed[name][judged] = gains
+            for name, gains in of_seed.items():
+                reached[name].append(gains)
+        means = {name: np.mean(gains, axis=0) for name, gains in reached.items()}
+        return Judged(self.programs, self.gains.max(axis=1), means, ())
+
+    def seeds(self, way: Way, seeds: Sequence[int], *, shuffled: bool = False, folds: int = FOLDS) -> Judged:
         """Return the mean over seeds of :meth:`nested`, for each region."""
-        runs = [self.nested(way, seed, shuffled=shuffled) for seed in seeds]
+        runs = [self.nested(way, seed, shuffled=shuffled, folds=folds) for seed in seeds]
         means = {name: np.mean([one.gains[name] for one in runs], axis=0) for name in runs[0].gains}
         return replace(runs[0], gains=means, features=tuple(pair for one in runs for pair in one.features))
 

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use std::str::FromStr;
 
 /// The format version that is read.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
-/// A region is profiled in at most as many configurations as there are features.
-const MOST_PROFILES: usize = 3;
+/// The largest number of configurations in which a region is profiled.
+const MOST_PROFILES: usize = 8;
 
 /// Why a text is no model. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,12 @@ pub enum ReactModelError {
     /// The number of profiles is wrong.
     #[error("this model has {0} profiled configurations, and must have 1 to {MOST_PROFILES}; train it again")]
     Profiles(usize),
+    /// Without a tree, profiles are compared, and features and outputs have no use.
+    #[error(
+        "this model has no tree, so the fastest of its profiled configurations is taken: it must have two or more of these, and no \
+         features and outputs; train it again"
+    )]
+    NoTree,
     /// It looks at a counter that this pinfold does not know.
     #[error("this model looks at the counter `{0}`, which this pinfold does not know; there are {known}; train it again", known = known())]
     UnknownCounter(String),
@@ -127,10 +133,15 @@ impl FromStr for ReactModel {
         let features = file.features.into_iter().map(|one| feature(one, profiles));
         let features = features.collect::<Result<Vec<_>, _>>()?;
         let outputs = configurations("outputs", &file.outputs)?;
+        let tree = match file.tree {
+            nodes if !nodes.is_empty() => Some(tree(nodes, features.len(), outputs.len())?),
+            _ if profiles > 1 && features.is_empty() && outputs.is_empty() => None,
+            _ => return Err(ReactModelError::NoTree),
+        };
         Ok(Self {
             machine: file.machine,
             profiles: configurations("profiles", &file.profiles)?,
-            tree: tree(file.tree, features.len(), outputs.len())?,
+            tree,
             features,
             configurations: outputs,
             trained: file.trained,
@@ -226,7 +237,7 @@ pub(super) mod tests {
     /// Power in the second profile decides, and where it is high, the miss ratio in the first one.
     pub(in super::super) fn document() -> Value {
         json!({
-            "react_model": 1,
+            "react_model": 2,
             "machine": "e5-4650x4",
             "counted_on": "e5-4650x4",
             "trained": {"simulated": true, "machines": ["e5-4650x4"], "programs": ["bt"], "rows": 288, "learner": "tree"},
@@ -242,6 +253,15 @@ pub(super) mod tests {
             ],
             "tree": [[1, 100.0, 1, 2], [0], [0, 0.5, 3, 4], [1], [2]]
         })
+    }
+
+    /// Without a tree.
+    pub(in super::super) fn race() -> Value {
+        let mut file = document();
+        for key in ["features", "outputs", "tree"] {
+            file[key] = json!([]);
+        }
+        file
     }
 
     fn profile(misses: f64, watts: f64) -> Profile {
@@ -262,8 +282,10 @@ pub(super) mod tests {
     #[test]
     fn the_tree_is_followed_by_the_counters_of_both_profiles() {
         let model: ReactModel = document().to_string().parse().unwrap();
-        let forecast =
-            |misses: f64, watts: f64| model.forecast(&[Some(profile(misses, 0.0)), Some(profile(0.0, watts))]);
+        let forecast = |misses: f64, watts: f64| {
+            let profiles = [Some(profile(misses, 0.0)), Some(profile(0.0, watts))];
+            model.forecast(&profiles).unwrap()
+        };
         assert_eq!(forecast(90.0, 100.0).unwrap().0, 0);
         assert_eq!(forecast(50.0, 101.0).unwrap().0, 1);
         let (configuration, why) = forecast(51.0, 101.0).unwrap();
@@ -277,7 +299,16 @@ pub(super) mod tests {
     #[test]
     fn a_value_that_is_missing_is_named_and_not_guessed() {
         let model: ReactModel = document().to_string().parse().unwrap();
-        assert_eq!(model.forecast(&[Some(profile(1.0, 1.0)), None]), Err("Power"));
+        assert_eq!(model.forecast(&[Some(profile(1.0, 1.0)), None]), Some(Err("Power")));
+    }
+
+    #[test]
+    fn a_model_without_a_tree_has_profiles_alone() {
+        let model: ReactModel = race().to_string().parse().unwrap();
+        assert_eq!(
+            (model.profiles.len(), model.tree, model.configurations.len()),
+            (2, None, 0)
+        );
     }
 
     #[test]
@@ -292,7 +323,7 @@ pub(super) mod tests {
                 broken(|file| *file = json!({"placement_model": 1})),
                 "no model of react",
             ),
-            (broken(|file| file["react_model"] = json!(2)), "version 2"),
+            (broken(|file| file["react_model"] = json!(1)), "version 1"),
             (broken(|file| file["profiles"] = json!([])), "0 profiled configurations"),
             (
                 broken(|file| file["features"][0]["counter"] = json!("Heat")),
@@ -319,7 +350,14 @@ pub(super) mod tests {
                 broken(|file| file["tree"][4] = json!([3])),
                 "node 4 of the tree has a configuration that is not listed",
             ),
-            (broken(|file| file["tree"] = json!([])), "node 0 of the tree is missing"),
+            (broken(|file| file["tree"] = json!([])), "this model has no tree"),
+            (
+                broken(|file| {
+                    *file = race();
+                    file["profiles"].as_array_mut().unwrap().truncate(1);
+                }),
+                "must have two or more of these",
+            ),
             (broken(|file| file["more"] = json!(1)), "unknown field `more`"),
         ] {
             assert!(message.contains(expected), "{message}");

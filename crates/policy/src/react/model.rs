@@ -1,5 +1,6 @@
-//! A model of the policy `react`: two profiled configurations, the counters that it looks at, and a decision tree whose
-//! leaves are configurations.
+//! A model of the policy `react`: the configurations in which a region is profiled, and what then chooses one for it. This is
+//! either a decision tree, which looks at counters of the profiles and whose leaves are configurations, or the region's time
+//! in each profile: the fastest is taken.
 
 use super::counters;
 use crate::rules::Trained;
@@ -94,9 +95,10 @@ pub struct Score {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The same with shuffled labels.
+    /// The same with shuffled labels; without a tree, with as many configurations that are drawn at random.
     pub control: f64,
-    /// The paper's own score: the best pair of counters on the folds that choose it.
+    /// The paper's own score: the best pair of counters on the folds that choose it. Without a tree, for the programs by
+    /// which the profiles were chosen.
     pub inside: f64,
     /// How often programs were divided into folds.
     pub seeds: u64,
@@ -123,17 +125,18 @@ pub struct UnsuitableMachine {
     machine: String,
 }
 
-/// A model that forecasts the configuration of a region.
+/// A model that chooses the configuration of a region.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReactModel {
     /// The machine for which it was learned.
     pub machine: String,
     /// The configurations under which a region is profiled.
     pub profiles: Vec<ModelConfiguration>,
-    /// What it looks at.
+    /// What the tree looks at.
     pub features: Vec<ModelFeature>,
-    pub(super) tree: Tree<usize>,
-    /// What it can forecast.
+    /// `None`: the fastest profile is taken.
+    pub(super) tree: Option<Tree<usize>>,
+    /// What the tree can forecast.
     pub configurations: Vec<ModelConfiguration>,
     /// From what it was learned.
     pub trained: Trained,
@@ -161,11 +164,11 @@ impl ReactModel {
         }
     }
 
-    /// The forecast for a region with these profiles, and the values that decided it, as text. Without a value that the
-    /// tree asks for: its name.
-    pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Result<(usize, String), &'static str> {
+    /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. Without a value
+    /// that the tree asks for: its name. `None` where the fastest profile is taken.
+    pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Option<Result<(usize, String), &'static str>> {
         let mut told: Vec<String> = vec![];
-        let configuration = self.tree.leaf::<&'static str>(|feature| {
+        let configuration = self.tree.as_ref()?.leaf::<&'static str>(|feature| {
             let ModelFeature { counter, profile, .. } = self.features[feature];
             let name = LIKWID[counter].name;
             let of = profiles[profile].as_ref();
@@ -178,7 +181,7 @@ impl ReactModel {
             #[expect(clippy::cast_possible_truncation, reason = "a tree sees single precision")]
             let single = value as f32;
             Ok(single)
-        })?;
-        Ok((configuration, told.join(" and ")))
+        });
+        Some(configuration.map(|configuration| (configuration, told.join(" and "))))
     }
 }

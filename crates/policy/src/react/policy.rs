@@ -2,17 +2,20 @@
 //! through these steps together:
 //!
 //! 1. The program runs as the operating system places it. Its regions are timed: this is the baseline.
-//! 2. It goes to the first of the model's two profiled configurations. Each region is executed once, so that caches are
-//!    warm, and is then profiled. The second configuration follows.
-//! 3. The model forecasts a configuration for each region. Where a counter that it asks for is not available, the region gets
-//!    the faster of the two profiled configurations. Regions that are too short for a change of configuration get that of the
-//!    region that takes most of the time.
+//! 2. It goes to the first of the model's profiled configurations. Each region is executed once, so that caches are warm, and
+//!    is then profiled. The other ones follow. In a race, neighbours of the fastest one are profiled, too, until it has none
+//!    that were not, or `MOST_NEIGHBOURS` were.
+//! 3. The model forecasts a configuration for each region. Where a counter that it asks for is not available, and in a race,
+//!    the region gets the fastest of the profiled configurations. Regions that are too short for a change of configuration
+//!    get that of the region that takes most of the time.
 //! 4. Where the forecast regions want their pages at different places, there is a conflict, and the cross-evaluation of
 //!    section 6.2: for each of these places, pages move there once, and each region is timed in its own configuration, and in
 //!    that of the region which wants these pages. The places with the least time of all regions, weighted by how often each
 //!    is executed, are kept. Each region keeps the faster of the two configurations (section 6.3: threads change at borders,
 //!    pages do not).
-//! 5. The result is timed again. A region that is not faster than in the baseline beyond the noise goes back to unpinned, and
+//! 5. The result is timed again. If all regions took less time together in one of the profiled configurations, they get that
+//!    one, and are timed again: a forecast may be wrong, and what a region finds in the caches depends on where the one
+//!    before it ran. A region that is not faster than in the baseline beyond the noise goes back to unpinned, and
 //!    the result is timed once more. Whichever of the two has the least time of all regions stays. If that is not less than
 //!    in the baseline, everything goes back, pages as well.
 //!
@@ -53,8 +56,20 @@ const EXECUTIONS: f64 = 5.0;
 /// The least number of readings of a region in a step, with which the noise is known (`statistics::level`).
 const READINGS: usize = 6;
 
+/// A neighbour ends early if after `FEW_READINGS` of each region it takes `BEATEN` times as long as the fastest so far.
+const FEW_READINGS: usize = READINGS / 2;
+const BEATEN: f64 = 1.2;
+
+/// How many neighbours of the fastest profiles a race tries at most. Nested, the share of the possible gain hardly grows
+/// beyond (`docs/design/react.md`).
+const MOST_NEIGHBOURS: usize = 16;
+
+/// Where it took longer to move pages, as a share of the time that the program has run, no neighbours are tried for which
+/// pages move: the share that all trials of the default policy may lose.
+const MOVING: f64 = 0.025;
+
 /// The interval between two readings while nothing is known of the regions.
-const FIRST_INTERVAL: Duration = Duration::from_millis(20);
+const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The options of `react`.
 #[derive(Clone, Debug)]
@@ -74,7 +89,7 @@ pub struct ReactOptions {
 enum Step {
     /// The program as it was.
     Baseline,
-    /// One of the profiled configurations, by its position.
+    /// One of [`React::profiles`], by its position.
     Profile(usize),
     /// The pages of one of the conflicting places, and each region in its own configuration.
     Own(usize),
@@ -100,6 +115,7 @@ enum Phase {
 struct Region {
     share: f64,
     baseline: Measured,
+    /// By position in [`React::profiles`]: what was counted of it, and its time.
     profiles: Vec<Option<Profile>>,
     profiled: Vec<Option<Measured>>,
     /// The configuration that it would get alone, and why.
@@ -131,9 +147,15 @@ pub struct React {
     line: Option<(Meter, Duration)>,
     phase: Phase,
     regions: BTreeMap<RegionId, Region>,
+    /// The configurations in which regions are profiled: those of the model, and in a race neighbours of the fastest ones.
+    profiles: Vec<ModelConfiguration>,
     /// By conflicting place: the configuration that wants the pages there.
     places: Vec<ModelConfiguration>,
     plan: Plan,
+    /// The longest time that it took to move pages.
+    moved_pages: Duration,
+    /// Whether it was decided already if all regions get one configuration.
+    uniform: bool,
     /// The plan before regions went back to unpinned.
     before_going_back: Option<Earlier>,
     requested: Plan,
@@ -157,8 +179,11 @@ impl React {
             line: None,
             phase: Phase::Initialising,
             regions: BTreeMap::new(),
+            profiles: options.model.profiles.clone(),
             places: vec![],
             plan: Plan::default(),
+            moved_pages: Duration::ZERO,
+            uniform: false,
             before_going_back: None,
             requested: Plan::default(),
             home: None,
@@ -223,6 +248,8 @@ impl Policy for React {
 impl React {
     /// A machine that cannot set prefetchers is not asked again: the rest is optimised.
     fn heed(&mut self, applied: &Applied, findings: &mut Vec<Finding>) {
+        let lasted = applied.pages.as_ref().map(|moves| moves.lasted);
+        self.moved_pages = self.moved_pages.max(lasted.unwrap_or_default());
         let refused = |code: RefusalCode| applied.refused.iter().any(|refusal| refusal.code == code);
         if self.reach.sets_prefetchers && refused(RefusalCode::Prefetchers) {
             self.reach.sets_prefetchers = false;
@@ -273,6 +300,7 @@ impl React {
                 let mut matter = all.iter().filter(|(_, share)| **share >= LEAST_SHARE);
                 !all.is_empty() && matter.all(|(&id, _)| enough(id))
             }
+            Step::Profile(number) if number >= self.options.model.profiles.len() && self.is_beaten(timing) => true,
             _ => self.regions.keys().all(|&id| enough(id)),
         }
     }
@@ -293,10 +321,13 @@ impl React {
             }
             Step::Profile(number) => {
                 for (&id, region) in &mut self.regions {
-                    region.profiles[number] = timing.profile(id);
-                    region.profiled[number] = timing.measured(id);
+                    region.profiles.push(timing.profile(id));
+                    region.profiled.push(timing.measured(id));
                 }
-                if number + 1 < self.options.model.profiles.len() {
+                if number + 1 == self.profiles.len() {
+                    self.profiles.extend(self.untried_neighbour(topology));
+                }
+                if number + 1 < self.profiles.len() {
                     self.profile(number + 1, sample);
                 } else {
                     self.forecast(topology, sample, findings);

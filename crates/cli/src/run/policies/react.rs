@@ -15,13 +15,19 @@ use std::time::Duration;
 pub(super) struct React;
 
 /// The models that are part of pinfold, by simulated machine.
-const SHIPPED: [(&str, &str); 1] = [("e5-4650x4", include_str!("../../../../../models/react-e5-4650x4.json"))];
+const SHIPPED: [(&str, &str); 2] = [
+    ("e5-4650x4", include_str!("../../../../../models/react-e5-4650x4.json")),
+    (
+        "platinum-8168x2",
+        include_str!("../../../../../models/react-platinum-8168x2.json"),
+    ),
+];
 
 #[derive(Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy react")]
 struct Flags {
-    /// The model that forecasts the configuration of each parallel region, as `pinfold learn train react` writes it for a
+    /// The model that chooses the configuration of each parallel region, as `pinfold learn train react` writes it for a
     /// machine [default: for a simulated machine the model that pinfold ships, if it has one].
     #[arg(long, value_name = "FILE.json")]
     react_model: Option<PathBuf>,
@@ -33,13 +39,13 @@ impl PolicyEntry for React {
     }
 
     fn about(&self) -> &'static str {
-        "profiles each parallel region of an OpenMP program twice and gives it the threads, pages and prefetchers that a learned \
-         model says"
+        "profiles each parallel region of an OpenMP program in a few learned configurations, and gives it the threads, pages and \
+         prefetchers with which it is fastest, or which a learned tree forecasts"
     }
 
     fn explained(&self) -> &'static str {
-        "profiles each parallel region under two configurations, and lets a learned model choose its threads, their number, its \
-         prefetchers, and the pages of the program"
+        "profiles each parallel region under a few learned configurations, and gives it the fastest, or what a learned tree \
+         forecasts: its threads, their number, its prefetchers, and the pages of the program"
     }
 
     fn flags(&self, command: Command) -> Command {
@@ -92,8 +98,8 @@ impl PolicyEntry for React {
             });
             Ok(Built {
                 notes: vec![format!(
-                    "Regions get their configurations from the model {name}, learned for {} from {} programs. Such models \
-                     reach {:.0} % of the possible gain (as a logarithm) for programs that they have not seen.",
+                    "Regions get their configurations from the model {name}, learned for {} from {} programs. Models that are \
+                     learned in the same way reach {:.0} % of the possible gain (as a logarithm) for other programs.",
                     model.machine,
                     model.trained.programs.len(),
                     100.0 * model.score.nested

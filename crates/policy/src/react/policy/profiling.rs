@@ -7,12 +7,11 @@ use pinfold_core::{Finding, RegionCode, Sample};
 use std::time::Duration;
 
 /// The least interval between two readings.
-const LEAST_INTERVAL: Duration = Duration::from_millis(5);
+const LEAST_INTERVAL: Duration = Duration::from_millis(2);
 
 impl React {
     /// The regions that matter are known, and how long they take unpinned.
     pub(super) fn baseline(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
-        let profiles = self.options.model.profiles.len();
         for (id, share) in shares(timing) {
             let measured = timing
                 .measured(id)
@@ -23,8 +22,8 @@ impl React {
                     Region {
                         share,
                         baseline,
-                        profiles: vec![None; profiles],
-                        profiled: vec![None; profiles],
+                        profiles: vec![],
+                        profiled: vec![],
                         wanted: None,
                         own: vec![],
                         shared: vec![],
@@ -59,8 +58,13 @@ impl React {
         self.reading = Duration::from_secs_f64(slowest)
             .max(LEAST_INTERVAL)
             .min(self.options.times.probe);
+        let neighbours = if self.options.model.tree.is_none() {
+            "; then under configurations that differ from the fastest by one choice"
+        } else {
+            ""
+        };
         findings.push(note(format!(
-            "{} of the time in regions: {}. They are profiled under {}.",
+            "{} of the time in regions: {}. They are profiled under {}{neighbours}.",
             percent(self.regions.values().map(|region| region.share).sum()),
             self.ordered()
                 .iter()
@@ -74,9 +78,7 @@ impl React {
                 })
                 .collect::<Vec<_>>()
                 .join("; "),
-            self.options
-                .model
-                .profiles
+            self.profiles
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
@@ -87,7 +89,7 @@ impl React {
 
     /// All regions go to one of the profiled configurations.
     pub(super) fn profile(&mut self, number: usize, sample: &Sample) {
-        let configuration = &self.options.model.profiles[number];
+        let configuration = &self.profiles[number];
         self.plan = Plan::of_all(self.regions.keys().copied(), configuration);
         self.change(Step::Profile(number), sample);
     }

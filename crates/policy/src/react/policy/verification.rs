@@ -1,6 +1,6 @@
 //! The last steps of `react`: what is not faster than in the baseline goes back, and the result is reported.
 
-use super::{Earlier, Phase, React, Region, Step};
+use super::{Earlier, Phase, React, Region, Step, note};
 use crate::react::model::Profile;
 use crate::react::plan::Plan;
 use crate::react::timing::{Measured, Timing};
@@ -9,11 +9,15 @@ use pinfold_core::{Finding, NoteCode, RegionChoice, RegionCode, RegionId, Sample
 impl React {
     /// The regions were timed in the configurations that they are to keep: those that are not faster go back.
     pub(super) fn conclude(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.timed_again(timing);
+        if self.goes_uniform(findings) {
+            self.change(Step::Result { again: false }, sample);
+            return;
+        }
         let cross_evaluated = self.places.len() > 1;
         let plan = self.plan.clone();
         let mut back = vec![];
         for (&id, region) in &mut self.regions {
-            region.after = timing.measured(id);
             if !cross_evaluated && let Some((_, code, why)) = &region.wanted {
                 region.choice = (*code, why.clone());
             }
@@ -53,11 +57,43 @@ impl React {
         }
     }
 
-    /// The configurations stay, if all regions together are faster.
-    pub(super) fn settle(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
+    fn timed_again(&mut self, timing: &Timing) {
         for (&id, region) in &mut self.regions {
             region.after = timing.measured(id);
         }
+    }
+
+    /// Whether all regions were faster in one of the profiled configurations than they were last, in what was chosen for
+    /// each. It is then the plan.
+    fn goes_uniform(&mut self, findings: &mut Vec<Finding>) -> bool {
+        if std::mem::replace(&mut self.uniform, true) {
+            return false;
+        }
+        let (all, (_, chosen)) = (self.ordered(), self.times());
+        let Some((number, uniform)) = self.fastest_together(&all).filter(|&(_, uniform)| uniform < chosen) else {
+            return false;
+        };
+        let configuration = self.profiles[number].clone();
+        let plan = Plan::of_all(all.into_iter(), &configuration);
+        if plan == self.plan {
+            return false;
+        }
+        let why = format!(
+            "all regions together take {:.3} of the time in this one configuration that they take in what was chosen for each",
+            uniform / chosen
+        );
+        findings.push(note(format!("All regions: {configuration}. Why: {why}.")));
+        for region in self.regions.values_mut() {
+            region.wanted = Some((configuration.clone(), RegionCode::Uniform, why.clone()));
+        }
+        self.plan = plan;
+        self.places = vec![configuration];
+        true
+    }
+
+    /// The configurations stay, if all regions together are faster.
+    pub(super) fn settle(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.timed_again(timing);
         let (before, mut after) = self.times();
         if let Some(earlier) = self.before_going_back.take().filter(|earlier| earlier.time < after) {
             after = earlier.time;

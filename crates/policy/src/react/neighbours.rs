@@ -1,0 +1,135 @@
+//! The configurations that differ from one by a single choice: what a race tries beside its fastest profile.
+
+use super::model::ModelConfiguration;
+use pinfold_core::{NodeId, ObjectKind, PageMapping, Prefetcher, ThreadMap, Topology};
+use std::collections::BTreeSet;
+
+/// Where pages may be with threads on several nodes.
+const PAGES: [PageMapping; 4] = [
+    PageMapping::Locality,
+    PageMapping::Balance,
+    PageMapping::Interleave,
+    PageMapping::Single(NodeId(0)),
+];
+
+/// A number of threads, and on how many nodes they are.
+pub(super) type Size = (usize, usize);
+
+/// The sizes that are tried on a machine, in ascending order: those of the paper's space (section 2), which are a quarter,
+/// a half and all of the cores on as few nodes as hold them, and a half on two nodes as well; and those that are known.
+pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> Vec<Size> {
+    let cores = topology.objects_of(ObjectKind::Core).count();
+    let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
+    let fewest = |threads: usize| (threads * nodes).div_ceil(cores.max(1));
+    let parts = [cores / 4, cores / 2, cores].map(|threads| (threads, fewest(threads)));
+    let half_on_two = (cores / 2, 2.min(nodes));
+    let all: BTreeSet<Size> = parts.into_iter().chain([half_on_two]).chain(known).collect();
+    all.into_iter().filter(|&(threads, _)| threads > 0).collect()
+}
+
+/// The neighbours of a configuration, in the order in which they are tried: each prefetcher the other way; the other map of
+/// threads; other sizes; other places of pages. So what moves pages comes last.
+///
+/// Threads on one node have their pages there. Neighbours that have no place on this machine are left out.
+pub(super) fn neighbours(of: &ModelConfiguration, sizes: &[Size], topology: &Topology) -> Vec<ModelConfiguration> {
+    let prefetchers = Prefetcher::ALL.into_iter().map(|prefetcher| ModelConfiguration {
+        prefetch: of.prefetch.toggled(prefetcher),
+        ..of.clone()
+    });
+    let thread_maps = ThreadMap::ALL.into_iter().map(|thread_map| ModelConfiguration {
+        thread_map,
+        ..of.clone()
+    });
+    let others = sizes.iter().filter(|&&size| size != (of.threads, of.nodes));
+    let sized = others.map(|&size| of_size(of, size));
+    let page_maps = PAGES
+        .into_iter()
+        .map(|page_map| ModelConfiguration { page_map, ..of.clone() });
+    let on_several = |other: &ModelConfiguration| other.nodes > 1 && other != of;
+    prefetchers
+        .chain(thread_maps.filter(on_several))
+        .chain(sized)
+        .chain(page_maps.filter(on_several))
+        .filter(|other| other.pinning(topology).is_some())
+        .collect()
+}
+
+/// The configuration with another number of threads. Its pages are as alike as they can be.
+fn of_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfiguration {
+    let page_map = match (of.nodes, nodes) {
+        (_, 1) => PageMapping::Local,
+        (1, _) => PageMapping::Locality,
+        _ => of.page_map,
+    };
+    ModelConfiguration {
+        threads,
+        nodes,
+        // On one node there is no other map.
+        thread_map: if nodes == 1 { ThreadMap::Compact } else { of.thread_map },
+        page_map,
+        prefetch: of.prefetch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::synthetic;
+
+    /// Two nodes of four cores.
+    fn topology() -> Topology {
+        synthetic("package:2 numa:1 core:4 pu:1")
+    }
+
+    fn texts(threads: usize, nodes: usize, page_map: PageMapping, sizes: &[Size]) -> Vec<String> {
+        let of = ModelConfiguration {
+            threads,
+            nodes,
+            thread_map: ThreadMap::Compact,
+            page_map,
+            prefetch: "0100".parse().unwrap(),
+        };
+        neighbours(&of, sizes, &topology())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn a_neighbour_differs_by_one_choice() {
+        let found = texts(8, 2, PageMapping::Balance, &[(4, 1), (8, 2)]);
+        let expected = [
+            "8 threads on 2 nodes, compact, with pages balance and prefetchers 1100",
+            "8 threads on 2 nodes, compact, with pages balance and prefetchers 0000",
+            "8 threads on 2 nodes, compact, with pages balance and prefetchers 0110",
+            "8 threads on 2 nodes, compact, with pages balance and prefetchers 0101",
+            "8 threads on 2 nodes, scatter, with pages balance and prefetchers 0100",
+            "4 threads on 1 node, compact, with pages local and prefetchers 0100",
+            "8 threads on 2 nodes, compact, with pages locality and prefetchers 0100",
+            "8 threads on 2 nodes, compact, with pages interleave and prefetchers 0100",
+            "8 threads on 2 nodes, compact, with pages single and prefetchers 0100",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn threads_on_one_node_have_their_pages_there_and_what_has_no_place_is_left_out() {
+        let found = texts(4, 1, PageMapping::Local, &[(2, 1), (4, 1), (8, 2), (16, 4)]);
+        let expected = [
+            "2 threads on 1 node, compact, with pages local and prefetchers 0100",
+            "8 threads on 2 nodes, compact, with pages locality and prefetchers 0100",
+        ];
+        assert_eq!(found[Prefetcher::ALL.len()..], expected);
+        let found = texts(8, 2, PageMapping::Balance, &[(8, 2), (16, 4)]);
+        assert!(
+            found.iter().all(|text| text.starts_with("8 threads on 2 nodes")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_papers_space_and_those_that_are_known() {
+        let found = sizes(&topology(), [(3, 2), (8, 2)].into_iter());
+        assert_eq!(found, [(2, 1), (3, 2), (4, 1), (4, 2), (8, 2)]);
+    }
+}
