@@ -3,8 +3,8 @@
  * threads its team shall have and where they run.
  *
  * pinfold creates the table as a segment of shared memory and names it in the environment variable PINFOLD_REGIONS, only
- * for `--policy react`. Neither side waits for the other: an execution that begins while pinfold writes may mix the old
- * and the new places, and the next one is right. A region is identified by the address of its code.
+ * for the policies `react` and `auto`. Neither side waits for the other: an execution that begins while pinfold writes may
+ * mix the old and the new places, and the next one is right. A region is identified by the address of its code.
  *
  * crates/linux/src/regions.rs mirrors the structures; a test compares the two.
  */

@@ -1,6 +1,7 @@
-"""`--policy react` on a real kernel: teams, threads and pages of each region of a program, and what is rolled back.
+"""Parallel regions on a real kernel: teams, threads and pages of each one, and what is rolled back.
 
-The kernel times regions and counts nothing of them. So each region gets the faster of the two profiled configurations.
+The kernel times regions and counts nothing of them. So with `--policy react` each region gets the faster of the two
+profiled configurations, and with the default policy the place in which it was fastest.
 """
 
 import json
@@ -109,3 +110,30 @@ def test_teams_threads_and_pages_go_back_where_no_region_is_faster(guest: Guest,
     assert outcome.after == outcome.before
     assert outcome.threads == {f"0-{CPUS - 1}"}
     assert outcome.child == f"0-{CPUS - 1}"
+
+
+@pytest.mark.parametrize("compiler", OPENMP_COMPILERS)
+def test_the_default_policy_gives_each_region_the_place_in_which_it_was_fastest(guest: Guest, compiler: str) -> None:
+    program, report = f"pairs-{compiler}", "/tmp/pairs"
+    if guest.run(f"test -x /programs/{program}").status != 0:
+        pytest.skip(f"{compiler} is not installed, so there is no program with its OpenMP runtime")
+    guest.check(
+        f"rm -f {report}*\n"
+        f"OMP_WAIT_POLICY=passive pinfold run --db {report}.db --json /tmp/run.json -- {program} {report} "
+        "> /tmp/out 2> /tmp/err &\n"
+        "for second in $(seq 100); do\n"
+        "    grep -q 'chosen: .* region' /tmp/err && break; pidof pinfold > /dev/null; sleep 1\n"
+        "done; sleep 1"
+    )
+    ended = guest.check(f"touch {report}.stop; while pidof pinfold > /dev/null; do sleep 0.05; done; cat {report}")
+    nodes = json.loads(ended)
+    child = guest.check(f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/{nodes['child']}/status; kill {nodes['child']}")
+    record = json.loads(guest.check("cat /tmp/run.json"))
+    candidates = record["candidates"]
+    kept = candidates[record["chosen"]["candidate"]]
+    assert len(kept["regions"]) == 1, record["chosen"]
+    assert record["chosen"]["gain_over_first"] > 0.2
+    assert {one["code"] for one in record["regions"]["choices"]} == {"fastest_tried", "program"}
+    assert len(set(nodes["near"])) == 1
+    assert len(set(nodes["far"])) == 2
+    assert child.strip() == f"0-{CPUS - 1}"

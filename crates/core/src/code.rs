@@ -177,6 +177,8 @@ codes! {
         Sharing = "sharing",
         /// SAM's view: threads need memory bandwidth.
         Contention = "contention",
+        /// The times of parallel regions in what was tried: each belongs where it was fastest.
+        Regions = "regions",
         /// The topology: one of the placements that differ most.
         Topology = "topology",
         /// The neighbourhood of the best one so far.
@@ -223,6 +225,10 @@ codes! {
         Together = "together",
         /// It is a profiled one for all regions, in which they together are faster than in what was chosen for each.
         Uniform = "uniform",
+        /// It was fastest there of all that was tried for the whole program.
+        FastestTried = "fastest_tried",
+        /// It runs where the rest of the program is.
+        Program = "program",
         /// Nothing was faster than unpinned.
         NotFaster = "not_faster",
         /// It was not executed often enough to be measured.

@@ -34,12 +34,26 @@ impl Pinning {
         pinning.map_or_else(|| "unpinned".to_owned(), Self::to_string)
     }
 
-    /// The same with the PUs to which unpinned threads are limited, and with the mapping of pages, where there is one:
-    /// `unpinned within 0-3 with pages interleave`.
-    pub fn text_of_place(pinning: Option<&Self>, within: Option<&PuSet>, pages: Option<PageMapping>) -> String {
+    /// The same with the PUs to which unpinned threads are limited, with the mapping of pages, and with how many parallel
+    /// regions run elsewhere, where there are such: `unpinned within 0-3 with pages interleave, 2 regions elsewhere`.
+    pub fn text_of_place(
+        pinning: Option<&Self>,
+        within: Option<&PuSet>,
+        pages: Option<PageMapping>,
+        regions: usize,
+    ) -> String {
         let within = within.map_or_else(String::new, |within| format!(" within {within}"));
         let pages = pages.map_or_else(String::new, |pages| format!(" with pages {pages}"));
-        Self::text(pinning) + &within + &pages
+        Self::text(pinning) + &within + &pages + &Self::text_of_regions(regions)
+    }
+
+    /// How many parallel regions run elsewhere, as the end of a text; empty for none.
+    pub fn text_of_regions(number: usize) -> String {
+        match number {
+            0 => String::new(),
+            1 => ", 1 region elsewhere".to_owned(),
+            _ => format!(", {number} regions elsewhere"),
+        }
     }
 }
 

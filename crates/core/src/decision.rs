@@ -3,9 +3,11 @@
 use crate::hint::AffinityHint;
 use crate::{
     CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode,
-    PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionId, SampleCode, TaskMove, ThreadMap,
+    PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionConfiguration, RegionId, SampleCode,
+    TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What to do now, and when to look again.
@@ -108,6 +110,8 @@ pub enum Finding {
         within: Option<PuSet>,
         /// Where its pages are; `None` leaves them where they are.
         pages: Option<PageMapping>,
+        /// The parallel regions that have a placement of their own; empty for none.
+        regions: BTreeMap<RegionId, RegionConfiguration>,
         /// Who proposes it.
         by: ProposerCode,
         /// Its expected rate over the unpinned program's, minus one; `None` where nothing is forecast.

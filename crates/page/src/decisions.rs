@@ -94,7 +94,11 @@ fn chosen(number: usize, searches: usize, search: &Search) -> Option<Decision> {
         .map_or_else(String::new, |gain| {
             format!(", {} over the first candidate", numbers::signed_percent(gain))
         });
-    let place = place(chosen.pus.as_ref(), chosen.within.as_ref());
+    let regions = search
+        .candidates
+        .get(chosen.candidate)
+        .map_or(0, |one| one.regions.len());
+    let place = place(chosen.pus.as_ref(), chosen.within.as_ref()) + &Pinning::text_of_regions(regions);
     let what = format!(
         "Kept: {}candidate {}, {place}{gain}.",
         of_search(number, searches),

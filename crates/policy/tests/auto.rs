@@ -5,8 +5,8 @@
 mod synthetic;
 
 use pinfold_core::{
-    Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample,
-    sources,
+    Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RefusalCode, RegionId, RegionSample, Sample,
+    Scope, TaskId, TaskSample, sources,
 };
 use pinfold_policy::Policy;
 use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement};
@@ -63,14 +63,15 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
-/// One observation: the time since the last one in milliseconds, the region counter, and of each task whether it lives, its
-/// PU, and its counts.
-type Step = (u64, Reading, Vec<(bool, Option<u32>, Reading)>);
+/// One observation: the time since the last one in milliseconds, the region counter, the executions and the microseconds of
+/// two regions, and of each task whether it lives, its PU, and its counts.
+type Step = (u64, Reading, [(Reading, Reading); 2], Vec<(bool, Option<u32>, Reading)>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let task = (prop::bool::weighted(0.97), prop::option::of(0u32..8), reading());
     let time = prop_oneof![8 => 50u64..400, 1 => Just(0u64), 1 => 5_000u64..90_000];
-    prop::collection::vec((time, reading(), prop::collection::vec(task, TASKS)), 1..150)
+    let regions = [(reading(), reading()), (reading(), reading())];
+    prop::collection::vec((time, reading(), regions, prop::collection::vec(task, TASKS)), 1..150)
 }
 
 /// A total after a reading.
@@ -121,7 +122,7 @@ proptest! {
         let mut totals: BTreeMap<(u64, usize), u64> = BTreeMap::new();
         let mut applied = Applied::default();
         let mut measured = false;
-        for (time, regions, tasks) in steps {
+        for (time, regions, by_region, tasks) in steps {
             at += Duration::from_millis(time);
             let mut sample = Sample { at, ..Sample::default() };
             for (serial, (alive, pu, reading)) in (0..).zip(tasks) {
@@ -138,6 +139,17 @@ proptest! {
                     counts,
                 });
             }
+            for (id, (executions, time)) in (0..).zip(by_region) {
+                let mut total = |of: usize, reading| next(totals.entry((u64::MAX - 1 - id, of)).or_default(), reading);
+                if let (Some(executions), Some(time)) = (total(0, executions), total(1, time)) {
+                    sample.regions.push(RegionSample {
+                        id: RegionId(id),
+                        executions: executions.value as f64,
+                        seconds: time.value as f64 * 1e-6,
+                        counts: None,
+                    });
+                }
+            }
             let of_program = next(totals.entry((u64::MAX, EVENTS.len())).or_default(), regions);
             sample.program = vec![None, None, None, of_program];
             let decision = policy.decide(&topology, &sample, &applied);
@@ -146,7 +158,8 @@ proptest! {
             applied = Applied::default();
             let Some(configuration) = decision.configuration else { continue };
             let pus = configuration.pinning.iter().flat_map(Pinning::pus);
-            let mut pus = pus.chain(configuration.tasks.values());
+            let of_regions = configuration.regions.values().filter_map(|own| own.pinning.as_ref());
+            let mut pus = pus.chain(configuration.tasks.values()).chain(of_regions.flat_map(Pinning::pus));
             prop_assert!(pus.all(|&pu| topology.allowed_pus().contains(pu)));
             prop_assert!(measured || known || !configuration.pins(), "nothing was measured yet");
             if refuses && configuration.pages.is_some() {

@@ -9,10 +9,10 @@ mod run;
 mod totals;
 
 pub use record::{
-    Candidate, Chosen, Comparison, EndedEarly, Gain, HintSample, MetricReason, MetricRecord, MetricSeries, NodeSeries,
-    PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record, RecordBuilder, RunDocument, Search,
-    SimulatedProgram, Simulation, TaskPlaces, TimedConfiguration, TimedMove, TimedMoves, TimedNote, TimedProfile,
-    TimedSamples, Timeline, of_every_second_point,
+    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Gain, HintSample, MetricReason, MetricRecord,
+    MetricSeries, NodeSeries, PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record,
+    RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedConfiguration, TimedMove,
+    TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, of_every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

@@ -1,10 +1,11 @@
-//! The policy `react` on a simulated machine, with programs that are made up: the cases of section 6 of Sánchez Barrera et
+//! The policies that place single regions, `react` and the default one, on a simulated machine, with programs that are made up: the cases of section 6 of Sánchez Barrera et
 //! al. (ICS 2020).
 
 use pinfold_core::{
-    Applied, Configuration, Finding, Machine, MachineError, Metric, Pinning, RegionChoice, RegionCode, RegionId,
-    Sample, Topology, Wait,
+    Applied, Configuration, Finding, Machine, MachineError, Metric, Pinning, ProposerCode, RegionChoice, RegionCode,
+    RegionId, Sample, Topology, Wait,
 };
+use pinfold_policy::auto::{Auto, AutoOptions, Source};
 use pinfold_policy::react::{React, ReactModel, ReactOptions};
 use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::{Record, RecordBuilder, Recorder};
@@ -12,6 +13,7 @@ use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
 use serde_json::json;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -301,6 +303,46 @@ fn without_a_tree_each_region_gets_the_fastest_profile_or_neighbour_of_it() {
     );
     assert_eq!((shared.code, shared.threads), (RegionCode::FasterProfile, Some(8)));
     assert!(shared.after.unwrap() < 0.5 * shared.before.unwrap(), "{shared:?}");
+}
+
+/// The default policy with these regions, many times over: its record, and how many seconds the program ran.
+fn run_auto(work: &[Work], left_out: &[Source]) -> (Record, f64) {
+    let repeat = Repeat::Times(NonZeroU64::new(150_000).unwrap());
+    let mut machine = machine(Regions::new(work), repeat);
+    let options = AutoOptions {
+        left_out: left_out.iter().copied().collect(),
+        ..AutoOptions::default()
+    };
+    let mut record = RecordBuilder::new(&machine, "auto");
+    pinfold_runtime::run(&mut machine, &mut Auto::new(options), &mut record, &mut ()).unwrap();
+    let ran = machine.now().as_secs_f64();
+    (record.finish(), ran)
+}
+
+#[test]
+fn the_default_policy_gives_a_region_the_place_in_which_it_was_fastest_and_the_program_is_faster() {
+    let work = [Work::OwnBlocks, Work::SharedLines];
+    let (alike, slow) = run_auto(&work, &[Source::Regions]);
+    assert_eq!(alike.by_policy.regions, None);
+    let (record, fast) = run_auto(&work, &[]);
+    assert!(fast < 0.9 * slow, "{slow} {fast}");
+    let shared = choice(&record, 2);
+    assert_eq!(shared.code, RegionCode::FastestTried, "{record:?}");
+    assert!(shared.after.unwrap() < 0.5 * shared.before.unwrap(), "{shared:?}");
+    let chosen = record.search.chosen.as_ref().unwrap();
+    let kept = &record.search.candidates[chosen.candidate];
+    let own = kept.regions.iter().find(|own| own.region == RegionId(2)).unwrap();
+    assert_ne!(own.pus, kept.pus, "{kept:?}");
+    assert!(kept.to_string().ends_with("region elsewhere"), "{kept}");
+    let proposed = record.by_policy.proposals.iter();
+    assert!(proposed.into_iter().any(|one| one.by == ProposerCode::Regions));
+}
+
+#[test]
+fn regions_that_want_the_same_have_no_places_of_their_own() {
+    let (record, _) = run_auto(&[Work::SharedLines, Work::SharedLines], &[]);
+    assert_eq!(record.by_policy.regions, None);
+    assert!(record.search.candidates.iter().all(|one| one.regions.is_empty()));
 }
 
 #[test]

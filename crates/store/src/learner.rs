@@ -89,8 +89,9 @@ impl SampleRow {
                 ..
             } => {
                 let candidate = record.search.candidates.get(*candidate)?;
-                // Rows of the database say nothing of pages.
-                let pus = candidate.pus.as_ref().filter(|_| candidate.pages.is_none())?;
+                // Rows of the database say nothing of pages and regions.
+                let whole = candidate.pages.is_none() && candidate.regions.is_empty();
+                let pus = candidate.pus.as_ref().filter(|_| whole)?;
                 Some(Self {
                     threads: record.search.threads?,
                     at,

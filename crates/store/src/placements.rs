@@ -179,6 +179,24 @@ impl Store {
         transaction.commit()?;
         Ok(())
     }
+
+    /// Forgets the placement of a program with this number of threads.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn forget_placement(&mut self, key: &ProgramKey, threads: usize) -> Result<(), StoreError> {
+        if !is_made(&self.connection)? {
+            return Ok(());
+        }
+        if let Some(program) = find(&self.connection, key)? {
+            self.connection.execute(
+                "DELETE FROM placement WHERE program = ?1 AND threads = ?2",
+                params![program, threads],
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// Keeps what a run of the policy `auto` chose, and what it has measured. A failure does not end the run.
@@ -247,7 +265,13 @@ impl Recorder for PlacementLearner {
         if *code == ChoiceCode::KnownPhase {
             return;
         }
-        if let Some((threads, known)) = placement(*candidate, *gain_over_first, record) {
+        let regions = record.search.candidates.get(*candidate).map(|one| one.regions.len());
+        if let (Some(1..), Some(threads)) = (regions, record.search.threads) {
+            // Rows of the database say nothing of regions, whose addresses differ from run to run. Without a row the next run
+            // finds them again.
+            let forgotten = self.store.forget_placement(&self.key, threads);
+            self.keep(forgotten);
+        } else if let Some((threads, known)) = placement(*candidate, *gain_over_first, record) {
             let written = self.store.keep_placement(&self.key, threads, &known, (self.now)());
             self.keep(written);
         }

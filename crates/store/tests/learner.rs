@@ -1,9 +1,9 @@
-//! What a run of the policy `hints` writes to the database, and what it leaves to be done.
+//! What runs of the policies `hints` and `auto` write to the database, and what they leave to be done.
 
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{ChoiceCode, Finding, PuId, SampleCode, TopologyBuilder};
-use pinfold_runtime::{Candidate, MetricRecord, Record, Recorder, Search};
-use pinfold_store::{Afterwards, Learner, Machine, Opened, ProgramKey};
+use pinfold_core::{ChoiceCode, Finding, PuId, RegionId, SampleCode, TopologyBuilder};
+use pinfold_runtime::{Candidate, CandidateRegion, MetricRecord, Record, Recorder, Search};
+use pinfold_store::{Afterwards, Learner, Machine, Opened, PlacementLearner, ProgramKey};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ fn candidate(rate: f64) -> Candidate {
         within: None,
         pus: None,
         pages: None,
+        regions: vec![],
         rate: Some(rate),
         spread: None,
         error: None,
@@ -116,4 +117,21 @@ fn a_program_without_a_build_id_is_known_by_its_bytes_and_the_shape_of_its_argum
     assert!(key.identity.starts_with("xxh3:"), "{}", key.identity);
     assert_eq!((key.name.as_str(), key.shape.as_str()), ("app", "--size 8M"));
     assert_eq!((key.machine.name.as_str(), key.machine.simulated), ("model", true));
+}
+
+#[test]
+fn a_placement_with_regions_of_their_own_is_forgotten_so_that_the_next_run_searches() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    let known = || Opened::new(&file).unwrap().store.known_placements(&key()).unwrap();
+    let mut learner = PlacementLearner::new(Opened::new(&file).unwrap().store, key(), || 0);
+    let mut record = record();
+    learner.finding(Duration::ZERO, &chosen(), &record);
+    assert_eq!(known().len(), 1);
+    record.search.candidates[1].regions.push(CandidateRegion {
+        region: RegionId(0x1000),
+        pus: None,
+    });
+    learner.finding(Duration::ZERO, &chosen(), &record);
+    assert_eq!((known().len(), learner.failed()), (0, None));
 }

@@ -65,7 +65,7 @@ fn unpinned(record: &Record) -> Option<String> {
 
 /// What was decided, and its gain.
 pub fn result(record: &Record) -> String {
-    if let Some(regions) = &record.by_policy.regions {
+    if let (Some(regions), None) = (&record.by_policy.regions, &record.search.chosen) {
         let gain = regions.gain.map(|gain| Gain {
             ratio: gain + 1.0,
             error: None,
@@ -155,6 +155,7 @@ mod tests {
             within: None,
             pus,
             pages: None,
+            regions: vec![],
             rate: Some(rate),
             spread: Some(0.1),
             error: Some(rate / 100.0),

@@ -2,7 +2,7 @@
 //! is counted, the program's environment. All errors of arguments are found here.
 
 use super::place::Where;
-use super::policies::{Build, Built, Common, Program, Setting};
+use super::policies::{Build, Built, Common, Program, Regions, Setting};
 use super::{Arguments, binding, near, pages, schedule};
 use crate::embedded;
 use anyhow::{Context, Result, anyhow, bail};
@@ -302,11 +302,12 @@ impl Plan {
         };
         let pages = self.page_options(arguments, initial)?;
         let mut environment = channel.environment(|name: &str| env::var_os(name), agent.as_deref());
-        let regions = built
-            .needs_regions
-            .then(RegionTable::create)
-            .transpose()
-            .context("the program cannot report its parallel regions")?;
+        let regions = match built.regions {
+            Regions::No => None,
+            // The program is placed as a whole then.
+            Regions::Optional => RegionTable::create().ok(),
+            Regions::Needed => Some(RegionTable::create().context("the program cannot report its parallel regions")?),
+        };
         environment.extend(regions.as_ref().map(RegionTable::environment));
         Ok(Launch {
             command: arguments.command.clone(),
@@ -324,7 +325,7 @@ impl Plan {
             // What ends with the program needs no journal.
             journal: if arguments.changes.outlive || arguments.changes.keep_pinned || self.prefetchers.is_some() {
                 Some(Directory::new(&arguments.journals.path())?)
-            } else if built.needs_regions {
+            } else if built.regions == Regions::Needed {
                 // Without a journal the prefetchers stay as they are, and the rest is optimised.
                 Directory::new(&arguments.journals.path()).ok()
             } else {

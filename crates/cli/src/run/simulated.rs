@@ -3,7 +3,7 @@
 
 use super::place::Where;
 use super::plan::Plan;
-use super::policies::Program;
+use super::policies::{Program, Regions};
 use super::simulations::{Folder, SIMULATOR, VARIABLE, hash_of};
 use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
@@ -198,17 +198,20 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         page_map: plan.pages(),
         prefetch: arguments.simulated.prefetch,
     };
-    if built.needs_regions && parts.len() > 1 {
-        bail!(
-            "--policy react is for one program, because regions of several may have the same address; give one recording"
-        );
+    let by_region = built.regions != Regions::No;
+    let wants = match built.regions {
+        Regions::Needed => "--policy react",
+        _ => "--by-region",
+    };
+    if by_region && parts.len() > 1 {
+        bail!("{wants} is for one program, because regions of several may have the same address; give one recording");
     }
-    let kept = kept_windows(arguments, &model, &parts, built.needs_regions, seed)?;
-    let programs = programs(parts, built.needs_regions)?;
-    if built.needs_regions && programs.iter().all(|named| named.program.regions().is_none()) {
+    let kept = kept_windows(arguments, &model, &parts, by_region, seed)?;
+    let programs = programs(parts, by_region)?;
+    if by_region && programs.iter().all(|named| named.program.regions().is_none()) {
         bail!(
-            "the recording marks no parallel region, so there is nothing that --policy react could configure; record an OpenMP \
-             program with `pinfold record`"
+            "the recording marks no parallel region, so there is nothing that {wants} could configure; record an OpenMP program \
+             with `pinfold record`"
         );
     }
     let mut machine = SimulatedMachine::new(model, plan.topology.clone(), programs, run);

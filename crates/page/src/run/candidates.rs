@@ -4,6 +4,7 @@ use crate::decisions::place;
 use crate::numbers;
 use crate::shell::table;
 use maud::{Markup, html};
+use pinfold_core::Pinning;
 use pinfold_runtime::{Candidate, Record, Search};
 
 pub(super) fn section(record: &Record) -> Markup {
@@ -45,7 +46,7 @@ fn one(search: &Search, scale: f64, label: &str) -> Markup {
             @for (number, candidate) in search.candidates.iter().enumerate() {
                 tr.chosen[chosen == Some(number)] {
                     th.number scope="row" { (number + 1) }
-                    td.words { (place(candidate.pus.as_ref(), candidate.within.as_ref())) }
+                    td.words { (place(candidate.pus.as_ref(), candidate.within.as_ref()) + &Pinning::text_of_regions(candidate.regions.len())) }
                     td { (bar(candidate, largest)) }
                     td.number { (numbers::optional(candidate.rate.map(|rate| rate / scale))) }
                     td.number { (candidate.spread.map_or_else(|| "–".to_owned(), |spread| format!("{:.1} %", 100.0 * spread))) }

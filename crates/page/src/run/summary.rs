@@ -3,6 +3,7 @@
 use crate::decisions::place;
 use crate::numbers;
 use maud::{Markup, html};
+use pinfold_core::Pinning;
 use pinfold_runtime::{Chosen, Record, RunDocument};
 
 /// The program, as the title.
@@ -91,9 +92,11 @@ fn kept(record: &Record, chosen: &Chosen) -> String {
         .map_or_else(String::new, |gain| {
             format!("; its rate was {:.2} times that of {first}", 1.0 + gain)
         });
+    let candidate = record.search.candidates.get(chosen.candidate);
+    let regions = Pinning::text_of_regions(candidate.map_or(0, |candidate| candidate.regions.len()));
     format!(
         "Kept: candidate {}, {}{gain}.",
         chosen.candidate.saturating_add(1),
-        place(chosen.pus.as_ref(), chosen.within.as_ref())
+        place(chosen.pus.as_ref(), chosen.within.as_ref()) + &regions
     )
 }

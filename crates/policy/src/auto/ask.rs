@@ -1,5 +1,6 @@
 //! Who is asked about the program, and what is observed for them.
 
+use super::options::Source;
 use super::policy::{Auto, UNPINNED};
 use super::proposals::{self, Proposal};
 use super::trial::{Place, State};
@@ -36,7 +37,7 @@ impl Auto {
             proposed.push(proposal);
         }
         self.search.load = value("busiest_memory_load");
-        if self.options.sources.counts && self.may_interleave(topology) {
+        if self.options.asks(Source::Counts) && self.may_interleave(topology) {
             proposed.extend(proposals::of_imbalance(value));
         }
         proposed.extend(self.of_mapper(topology, sample));
@@ -81,7 +82,7 @@ impl Auto {
 
     /// The placements with a name, and those of the topology that differ most.
     pub(super) fn of_topology(&self, topology: &Topology) -> Vec<Proposal> {
-        if !self.options.sources.topology {
+        if !self.options.asks(Source::Topology) {
             return vec![];
         }
         let near = self.options.near.as_ref();
@@ -112,6 +113,7 @@ impl Auto {
         !self.search.forecast
             && self.options.model.is_some()
             && self.place().pages.is_none()
+            && self.place().regions.is_empty()
             && self.place().pinning.is_some()
             && map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads) == self.place().pinning
     }

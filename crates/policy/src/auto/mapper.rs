@@ -4,6 +4,7 @@
 //! rates of one window and remembers nothing: turns decide whether a move has helped, and not the mapper's validation.
 //! Where it moves nothing, it is asked again with the threshold of coherence lowered to what counts as faint sharing.
 
+use super::options::Source;
 use super::policy::Auto;
 use super::proposals::Proposal;
 use super::trial::Place;
@@ -30,7 +31,7 @@ impl Auto {
             .options
             .thresholds
             .as_ref()
-            .filter(|_| self.options.sources.counts)?;
+            .filter(|_| self.options.asks(Source::Counts))?;
         let allowed = Arc::new(topology.allowed_pus().clone());
         let mut rates = self
             .observer

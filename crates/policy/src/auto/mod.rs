@@ -10,10 +10,12 @@
 //!    whose speed drifts does not mislead.
 //! 5. **Budget** (`budget`). What trials may lose is a share of the time that the program has run. A trial that may lose
 //!    more waits. The neighbourhood of the best one is searched while the expected gain is above the cost.
-//! 6. **Pages** (`pages`). A placement may move pages, too. The machine refuses what takes longer than the policy allows.
-//! 7. **Confirmed.** What is faster than the unpinned program, or than something that is, is kept. It is compared with the
+//! 6. **Regions** (`regions`). The windows of all trials time parallel regions, too. Where some were faster elsewhere, each
+//!    where it was fastest is a proposal.
+//! 7. **Pages** (`pages`). A placement may move pages, too. The machine refuses what takes longer than the policy allows.
+//! 8. **Confirmed.** What is faster than the unpinned program, or than something that is, is kept. It is compared with the
 //!    unpinned program again each time when the program has run twice as long.
-//! 8. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
+//! 9. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
 //!    gets its placement at once; a new one is searched, and its first placement is the best one until another is faster.
 //!
 //! A program that the user wants near a device begins there. Unpinned on the whole machine is the first that is compared
@@ -31,10 +33,11 @@ mod pages;
 mod phases;
 mod policy;
 mod proposals;
+mod regions;
 mod search;
 mod trial;
 mod turns;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, KnownPlacement, Near, Sources};
+pub use options::{AutoOptions, AutoTimes, KnownPlacement, Near, Source};
 pub use policy::Auto;

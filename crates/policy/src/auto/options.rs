@@ -8,7 +8,7 @@ use crate::sam::{MapperEvents, Thresholds};
 use crate::times::Times;
 use crate::working_tasks::Skip;
 use pinfold_core::{PageMapping, Pinning, PuSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The best placement of an earlier run.
@@ -104,24 +104,16 @@ impl AutoTimes {
 }
 
 /// Who proposes placements, besides the behaviour database, rules and the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
     /// What is counted: SAM's mapper moves single threads, and pages may be on too few nodes.
-    pub counts: bool,
+    Counts,
     /// The placements with a name, and those of the topology that differ most.
-    pub topology: bool,
+    Topology,
     /// The neighbourhood of the best one.
-    pub neighbours: bool,
-}
-
-impl Default for Sources {
-    fn default() -> Self {
-        Self {
-            counts: true,
-            topology: true,
-            neighbours: true,
-        }
-    }
+    Neighbours,
+    /// The times of parallel regions: each where it was fastest.
+    Regions,
 }
 
 /// The options of `auto`.
@@ -137,8 +129,8 @@ pub struct AutoOptions {
     pub threads: Option<usize>,
     /// Whether it may move pages. If not, the user has placed them.
     pub moves_pages: bool,
-    /// Who proposes.
-    pub sources: Sources,
+    /// Who is not asked.
+    pub left_out: BTreeSet<Source>,
     /// Where the user wants the program; `None` where that was not said.
     pub near: Option<Near>,
     /// What is known of the program, by number of threads.
@@ -156,6 +148,11 @@ pub struct AutoOptions {
 }
 
 impl AutoOptions {
+    /// Whether a source is asked.
+    pub(super) fn asks(&self, source: Source) -> bool {
+        !self.left_out.contains(&source)
+    }
+
     /// What is known for the number of threads that is expected: the given number, or the only one that is known.
     pub fn expected(&self) -> Option<&KnownPlacement> {
         let mut known = self.known.iter();

@@ -5,6 +5,7 @@ use super::change::ChangePoint;
 use super::options::{AutoOptions, KnownPlacement, Near};
 use super::phases::Phases;
 use super::proposals::Proposal;
+use super::regions::RegionTimes;
 use super::trial::{Candidate, Place, Trial};
 use super::turns::{Noise, Window};
 use crate::Policy;
@@ -95,6 +96,10 @@ pub(super) struct Search {
     pub(super) records: BTreeMap<ProposerCode, Record>,
     /// The candidate about which SAM's mapper was asked last.
     pub(super) mapped: Option<usize>,
+    /// By position: how long regions took in the windows of a candidate.
+    pub(super) regions: BTreeMap<usize, RegionTimes>,
+    /// The best one, and how many had such times, when it was last asked where regions were faster.
+    pub(super) regions_of: Option<(usize, usize)>,
     /// Whether placements were proposed with the pages of the best one.
     pub(super) with_pages: bool,
     /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
@@ -151,6 +156,8 @@ pub struct Auto {
     pub(super) home: Option<Pinning>,
     /// Whether threads are pinned.
     pub(super) is_pinned: bool,
+    /// How many regions had a placement of their own in what was reported last.
+    pub(super) reported_regions: usize,
     /// When the configuration was last requested again.
     pub(super) affirmed: Duration,
     /// Whether pages were moved, so that leaving them means moving them back.
@@ -196,6 +203,7 @@ impl Auto {
             requested: RequestedConfiguration::default(),
             home: None,
             is_pinned: false,
+            reported_regions: 0,
             affirmed: Duration::ZERO,
             has_moved_pages: false,
             moved_in: None,
@@ -323,6 +331,7 @@ impl Auto {
                 rate,
             });
         }
+        self.time_regions(sample);
         let best = self.search.best;
         if best == self.present
             && let Some(gain) = self.search.candidates[best].gain
@@ -497,12 +506,14 @@ impl Auto {
         let within = place.pages.and_then(|_| self.moving_within(self.present, now));
         let following_within = Some(self.settles(now));
         // Before threads are let go they return to where they ran: the operating system would leave them where they are.
-        let was_pinned = std::mem::replace(&mut self.is_pinned, place.pinning.is_some());
-        let home = self.home.as_ref().filter(|_| was_pinned);
+        let pins = place.pinning.is_some() || !place.regions.is_empty();
+        let was_pinned = std::mem::replace(&mut self.is_pinned, pins);
+        let home = self.home.as_ref().filter(|_| was_pinned && !pins);
         let wanted = Configuration {
             pinning: place.pinning.as_ref().or(home).cloned(),
             within: place.within,
             pages: place.pages.or(back),
+            regions: place.regions,
             left_alone: self.working_tasks.left_alone(),
             ..Configuration::default()
         };

@@ -1,6 +1,7 @@
 //! The search: which trial is next, what follows from it, and the choice.
 
 use super::change::ChangePoint;
+use super::options::Source;
 use super::policy::{Auto, Purpose, Search, UNPINNED};
 use super::proposals;
 use super::trial::{Candidate, Place, State, Trial};
@@ -111,6 +112,7 @@ impl Auto {
             pus: place.pinning.clone(),
             within: place.within.clone(),
             pages: place.pages,
+            regions: place.regions.clone(),
             by,
             gain,
             why,
@@ -194,6 +196,8 @@ impl Auto {
             return true;
         }
         self.propose_with_pages(topology, findings);
+        self.propose_regions(findings);
+        self.keep_regions(findings);
         let waiting = |one: &Candidate| match one.state {
             State::Waiting => true,
             State::Later(at) => sample.at >= at,
@@ -247,7 +251,7 @@ impl Auto {
             self.begin_trial(UNPINNED, best, Turns::default(), MOST_PAIRS);
             return true;
         }
-        self.options.sources.neighbours && self.search.chosen && self.try_neighbour(topology, sample, findings)
+        self.options.asks(Source::Neighbours) && self.search.chosen && self.try_neighbour(topology, sample, findings)
     }
 
     pub(super) fn is_time_to_confirm(&self, at: Duration) -> bool {
@@ -262,19 +266,24 @@ impl Auto {
     /// Proposes a neighbour of the best one, where the expected gain is above the cost.
     pub(super) fn try_neighbour(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.best;
-        let Place {
-            pinning: Some(pinning),
-            pages,
-            ..
-        } = self.search.candidates[best].place.clone()
-        else {
+        let place = self.search.candidates[best].place.clone();
+        if place.pinning.is_none() && place.regions.is_empty() {
             return false;
-        };
+        }
         let per_trial = (self.search.gained + HOPE) / f64::from(self.search.tried + 1);
         let trial = (self.window + self.settling(best, sample.at)).as_secs_f64() * SCREENED as f64;
         if per_trial * sample.at.as_secs_f64() < trial {
             return false;
         }
+        if let Some((place, why)) = self.region_neighbour(topology) {
+            let next = self.propose(place, ProposerCode::Neighbour, None, why, findings);
+            self.search.tried += 1;
+            self.screen(best, next);
+            return true;
+        }
+        let Some(pinning) = place.pinning.clone() else {
+            return false;
+        };
         let threads = self.threads;
         let neighbours = self.search.neighbours.get_or_insert_with(|| {
             let mut near = proposals::neighbours(topology, threads, &pinning);
@@ -284,8 +293,7 @@ impl Auto {
         while let Some(pinning) = neighbours.pop() {
             let place = Place {
                 pinning: Some(pinning),
-                pages,
-                ..Place::default()
+                ..place.clone()
             };
             if self.search.candidates.iter().any(|one| one.place == place) {
                 continue;
@@ -474,6 +482,7 @@ impl Auto {
         };
         let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);
         findings.push(chosen(best, gain.map(|gain| gain.log.exp_m1()), code, &why));
+        self.report_regions(findings);
     }
 
     /// How much faster the unpinned program is than where the user wants it, as a sentence; `None` where it is not.

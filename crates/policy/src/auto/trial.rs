@@ -1,8 +1,8 @@
 //! Candidates, and the trial of one against another.
 
 use super::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet};
-use std::collections::VecDeque;
+use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet, RegionConfiguration, RegionId};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ pub(super) struct Place {
     pub(super) within: Option<PuSet>,
     /// Where pages are moved to; `None` where they stay as the operating system placed them, or go back there.
     pub(super) pages: Option<PageMapping>,
+    /// The parallel regions that have a placement of their own.
+    pub(super) regions: BTreeMap<RegionId, RegionConfiguration>,
 }
 
 impl Place {
@@ -33,6 +35,7 @@ impl fmt::Display for Place {
             self.pinning.as_ref(),
             self.within.as_ref(),
             self.pages,
+            self.regions.len(),
         ))
     }
 }

@@ -90,6 +90,7 @@ impl Auto {
                 self.present = position;
                 findings.push(chosen(position, None, ChoiceCode::KnownPhase, &why));
                 self.search.reported = Some(position);
+                self.report_regions(findings);
             }
             self.begin_watching(sample);
             return;

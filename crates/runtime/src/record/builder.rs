@@ -2,8 +2,8 @@
 
 use super::timeline::TimelineBuilder;
 use super::{
-    Candidate, Chosen, Comparison, EndedEarly, Forecast, HintSample, MetricRecord, Proposal, RateLine, Record, Regions,
-    Search, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Forecast, HintSample, MetricRecord, Proposal, RateLine,
+    Record, Regions, Search, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
 use pinfold_core::{
@@ -169,6 +169,7 @@ impl RecordBuilder {
                 pus,
                 within,
                 pages,
+                regions,
                 by,
                 gain,
                 why,
@@ -185,6 +186,13 @@ impl RecordBuilder {
                 self.record.search.candidates.push(Candidate {
                     within,
                     pages,
+                    regions: regions
+                        .into_iter()
+                        .map(|(region, wanted)| CandidateRegion {
+                            region,
+                            pus: wanted.pinning,
+                        })
+                        .collect(),
                     ..candidate(pus)
                 });
             }
@@ -270,7 +278,8 @@ impl RecordBuilder {
                 });
             }
             Finding::RegionsChosen { pages, gain, regions } => {
-                self.record.by_policy.regions = Some(Regions {
+                // Without any, the program has left the placements of its regions.
+                self.record.by_policy.regions = (!regions.is_empty()).then_some(Regions {
                     at,
                     pages,
                     gain,
@@ -362,6 +371,7 @@ fn candidate(pus: Option<Pinning>) -> Candidate {
         pus,
         within: None,
         pages: None,
+        regions: vec![],
         rate: None,
         spread: None,
         error: None,

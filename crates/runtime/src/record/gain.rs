@@ -97,7 +97,7 @@ impl Record {
 impl Candidate {
     /// Whether threads and pages stay as the operating system places them.
     pub fn is_left_alone(&self) -> bool {
-        self.pus.is_none() && self.within.is_none() && self.pages.is_none()
+        self.pus.is_none() && self.within.is_none() && self.pages.is_none() && self.regions.is_empty()
     }
 }
 
@@ -108,6 +108,7 @@ impl fmt::Display for Candidate {
             self.pus.as_ref(),
             self.within.as_ref(),
             self.pages,
+            self.regions.len(),
         ))
     }
 }
@@ -162,6 +163,7 @@ mod tests {
             spread: None,
             error: None,
             pages: None,
+            regions: vec![],
             measured: None,
             dropped: false,
             metrics: vec![],

@@ -19,7 +19,7 @@ use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
     CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping,
-    Pinning, ProposerCode, PuSet, Refusal, RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
+    Pinning, ProposerCode, PuSet, Refusal, RegionChoice, RegionId, SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -242,6 +242,9 @@ pub struct Candidate {
     /// Where pages were moved to; absent where they were left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageMapping>,
+    /// The parallel regions that have a placement of their own; absent for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<CandidateRegion>,
     /// The average rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
@@ -257,6 +260,15 @@ pub struct Candidate {
     /// The rates of all metrics during that time; empty before it was measured.
     #[serde(default)]
     pub metrics: Vec<MetricRate>,
+}
+
+/// A parallel region with a placement of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CandidateRegion {
+    /// The region.
+    pub region: RegionId,
+    /// The PU of each thread of its team; `None` for unpinned threads.
+    pub pus: Option<Pinning>,
 }
 
 /// The pinning that was kept.

@@ -1,22 +1,22 @@
 //! `--policy auto`: all policies as one. What earlier runs found is read from the behaviour database, and what this one
 //! finds is kept there.
 
-use super::classify;
-use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
+use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Regions, Setting};
+use super::{classify, react};
 use crate::behaviour;
 use crate::console;
 use crate::run::place::Where;
 use crate::run::{executable, words};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
 use pinfold_core::Finding;
-use pinfold_policy::auto::{AutoOptions, AutoTimes, Sources};
+use pinfold_policy::auto::{AutoOptions, AutoTimes, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{Machine, PlacementLearner, ProgramKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(super) struct Auto;
@@ -28,6 +28,11 @@ struct Flags {
     /// Do not ask these for placements, to see what each is worth.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     do_not_ask: Vec<Source>,
+
+    /// On a simulated machine, also give each parallel region the placement in which it was fastest. On this machine that is
+    /// always tried, where a program reports its regions.
+    #[arg(long)]
+    by_region: bool,
 }
 
 /// Who proposes placements.
@@ -43,8 +48,23 @@ enum Source {
     Topology,
     /// The neighbourhood of the best placement.
     Neighbours,
+    /// The times of parallel regions: each where it was fastest.
+    Regions,
     /// Anybody who would move pages to another mapping.
     Pages,
+}
+
+impl Source {
+    /// The same for the policy; `None` where the policy is given nothing of it.
+    fn asked(self) -> Option<Asked> {
+        match self {
+            Self::Counts => Some(Asked::Counts),
+            Self::Topology => Some(Asked::Topology),
+            Self::Neighbours => Some(Asked::Neighbours),
+            Self::Regions => Some(Asked::Regions),
+            Self::Model | Self::Rules | Self::Pages => None,
+        }
+    }
 }
 
 impl Flags {
@@ -96,6 +116,27 @@ impl PolicyEntry for Auto {
             Where::Simulated(model) => Some(thresholds_of_model(model)),
             Where::Scripted(_) => None,
         };
+        // Threads are placed at the borders of regions while pinfold runs, so nothing of that can stay.
+        let stays = request.arguments.changes.outlive || request.arguments.changes.keep_pinned;
+        let possible = match request.place {
+            Where::Here => !stays,
+            Where::Simulated(_) => flags.by_region,
+            Where::Scripted(_) if flags.by_region => {
+                bail!(
+                    "a scripted machine has no parallel regions for --by-region; name a model (`pinfold machines` lists them)"
+                )
+            }
+            Where::Scripted(_) => false,
+        };
+        let regions = if possible && flags.asks(Source::Regions) {
+            Regions::Optional
+        } else {
+            Regions::No
+        };
+        let mut left_out: BTreeSet<Asked> = flags.do_not_ask.iter().filter_map(|source| source.asked()).collect();
+        if regions == Regions::No {
+            left_out.insert(Asked::Regions);
+        }
         let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
         Ok(Prepared::new(move |setting| {
             let options = AutoOptions {
@@ -107,11 +148,7 @@ impl PolicyEntry for Auto {
                 known: BTreeMap::new(),
                 rules: None,
                 model: model.clone(),
-                sources: Sources {
-                    counts: flags.asks(Source::Counts),
-                    topology: flags.asks(Source::Topology),
-                    neighbours: flags.asks(Source::Neighbours),
-                },
+                left_out: left_out.clone(),
                 peaks,
                 events: events.clone(),
                 thresholds: thresholds.clone(),
@@ -119,6 +156,7 @@ impl PolicyEntry for Auto {
             };
             let built = build(options, setting, flags.asks(Source::Rules))?;
             Ok(Built {
+                regions,
                 optional_requests: if here { optional.clone() } else { vec![] },
                 ..built
             })
@@ -221,6 +259,7 @@ impl Listener for Outcome {
         }
         match finding {
             Finding::Forecast { why, .. } => Some(format!("forecast: {why}")),
+            Finding::RegionsChosen { regions, .. } if !regions.is_empty() => Some(react::lines(finding)?),
             _ => None,
         }
     }

@@ -221,7 +221,18 @@ pub(super) struct Built {
     pub(super) notes: Vec<String>,
     pub(super) listener: Box<dyn Listener>,
     /// Whether it configures single parallel regions.
-    pub(super) needs_regions: bool,
+    pub(super) regions: Regions,
+}
+
+/// Whether a policy configures single parallel regions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Regions {
+    /// It does not.
+    No,
+    /// Where that is possible.
+    Optional,
+    /// It does nothing else.
+    Needed,
 }
 
 impl Built {
@@ -234,7 +245,7 @@ impl Built {
             optional_requests: vec![],
             notes: vec![],
             listener: Box::new(Silent),
-            needs_regions: false,
+            regions: Regions::No,
         }
     }
 

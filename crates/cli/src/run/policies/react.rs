@@ -1,6 +1,6 @@
 //! `--policy react`: the model of regions, and the report of what each region got.
 
-use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Regions};
 use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
@@ -104,8 +104,8 @@ impl PolicyEntry for React {
                     model.trained.programs.len(),
                     100.0 * model.score.nested
                 )],
-                listener: Box::new(Regions),
-                needs_regions: true,
+                listener: Box::new(Choices),
+                regions: Regions::Needed,
                 ..Built::new(policy)
             })
         }))
@@ -136,29 +136,35 @@ fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactMo
 }
 
 /// Reports what each region got.
-struct Regions;
+struct Choices;
 
-impl Listener for Regions {
+impl Listener for Choices {
     fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) -> Option<String> {
-        let Finding::RegionsChosen { pages, gain, regions } = finding else {
-            return None;
-        };
-        let pages = pages.map_or_else(|| "left alone".to_owned(), |pages| pages.to_string());
-        let gain = gain.map_or_else(String::new, |gain| {
-            format!("; all regions take {:.3} of their time before", 1.0 / (1.0 + gain))
-        });
-        let mut text = format!("regions: pages {pages}{gain}");
-        for choice in regions {
-            let _ = write!(text, "\n  {}", line(choice));
-        }
-        Some(text)
+        lines(finding)
     }
 }
 
+/// What each region got, as lines; `None` for any other finding.
+pub(super) fn lines(finding: &Finding) -> Option<String> {
+    let Finding::RegionsChosen { pages, gain, regions } = finding else {
+        return None;
+    };
+    let pages = pages.map_or_else(|| "left alone".to_owned(), |pages| pages.to_string());
+    let gain = gain.map_or_else(String::new, |gain| {
+        format!("; all regions take {:.3} of their time before", 1.0 / (1.0 + gain))
+    });
+    let mut text = format!("regions: pages {pages}{gain}");
+    for choice in regions {
+        let _ = write!(text, "\n  {}", line(choice));
+    }
+    Some(text)
+}
+
 fn line(choice: &RegionChoice) -> String {
-    let threads = match choice.threads {
-        Some(threads) => format!("{threads} threads"),
-        None => "unpinned".to_owned(),
+    let threads = match (choice.threads, &choice.pus) {
+        (_, None) => "unpinned".to_owned(),
+        (Some(threads), Some(_)) => format!("{threads} threads"),
+        (None, Some(pus)) => format!("on the CPUs {pus}"),
     };
     let prefetch = choice
         .prefetch

@@ -12,7 +12,7 @@ use super::{
     TimedSamples,
 };
 use pinfold_core::memory::Sampled;
-use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, PuId, Scope};
+use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Pinning, PuId, Scope};
 use std::fmt::Write as _;
 
 /// The explanation of a whole run.
@@ -48,6 +48,9 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
     } else {
         record.search.explain(metric, &mut text);
         proposals::explain(record, record.earlier_searches.len(), &mut text);
+        if record.by_policy.regions.is_some() {
+            regions::explain(record.by_policy.regions.as_ref(), &mut text);
+        }
     }
     record.afterwards(&mut text);
     document.ending(&mut text);
@@ -326,15 +329,16 @@ impl TimedMoves {
 
 impl Candidate {
     fn place(&self) -> String {
+        let regions = Pinning::text_of_regions(self.regions.len());
         let Some(pus) = &self.pus else {
             return match &self.within {
-                Some(within) => format!("unpinned, on the CPUs {within} alone"),
-                None => "unpinned, placed by the operating system".to_owned(),
+                Some(within) => format!("unpinned, on the CPUs {within} alone{regions}"),
+                None => format!("unpinned, placed by the operating system{regions}"),
             };
         };
         let pus: Vec<String> = pus.pus().iter().map(PuId::to_string).collect();
         let plural = if pus.len() == 1 { "" } else { "s" };
-        format!("rank by rank on CPU{plural} {}", pus.join(","))
+        format!("rank by rank on CPU{plural} {}{regions}", pus.join(","))
     }
 
     fn explain(&self, metric: Option<&MetricRecord>, best: f64) -> String {

@@ -23,6 +23,7 @@ fn who(by: ProposerCode) -> &'static str {
         ProposerCode::Hints => "learned rules for hints",
         ProposerCode::Sharing => "the sharing of data between threads",
         ProposerCode::Contention => "the contention for memory",
+        ProposerCode::Regions => "the times of parallel regions",
         ProposerCode::Topology => "the topology",
         ProposerCode::Neighbour => "the neighbourhood of the best one",
         ProposerCode::Phase => "the phase before",
