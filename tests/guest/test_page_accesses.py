@@ -180,11 +180,11 @@ def test_locality_puts_pages_by_the_accesses_of_a_recording(guest: Guest, binary
         guest.check(f"kill -9 {process}")
     assert document["profiled"]["matched"] > 0.99 * document["profiled"]["accesses"], document["profiled"]
     # Each thread has 16 pages of three kinds, and of the fourth 16, 32 or 48; its stack and other areas are a few. Now
-    # and then a stack lies so that the kernel gives it a huge page.
+    # and then an area lies so that the kernel gives it a huge page, which may have some of these.
     pages = {node: after // 4096 for node, after in document["after"].items()}
     for node, its in (("1", 64), ("3", 80), ("2", 96)):
         assert pages[node] >= its, pages
-        assert (pages[node] - its) % 512 < 16, pages
+        assert pages[node] >= 512 or pages[node] - its < 16, pages
 
 
 def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: Start) -> None:

@@ -131,9 +131,10 @@ def test_the_default_policy_gives_each_region_the_place_in_which_it_was_fastest(
     record = json.loads(guest.check("cat /tmp/run.json"))
     candidates = record["candidates"]
     kept = candidates[record["chosen"]["candidate"]]
-    assert len(kept["regions"]) == 1, record["chosen"]
+    # The rest of the program may be where one of them is, or where neither is.
+    assert 1 <= len(kept["regions"]) <= 2, record["chosen"]
     assert record["chosen"]["gain_over_first"] > 0.2
-    assert {one["code"] for one in record["regions"]["choices"]} == {"fastest_tried", "program"}
+    assert "fastest_tried" in {one["code"] for one in record["regions"]["choices"]}
     assert len(set(nodes["near"])) == 1
     assert len(set(nodes["far"])) == 2
     assert child.strip() == f"0-{CPUS - 1}"
