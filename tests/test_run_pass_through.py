@@ -76,13 +76,14 @@ def test_arguments_arrive_as_they_are(pinfold: Pinfold) -> None:
     assert pinfold.run("--", "printf", "%s\\n", *words).out.splitlines() == words
 
 
-def test_the_environment_gains_the_channel_and_the_agent_and_nothing_else(pinfold: Pinfold) -> None:
+def test_the_environment_gains_the_channel_the_table_of_regions_and_the_agent_and_nothing_else(pinfold: Pinfold) -> None:
     alone, placed = (
         dict(line.split("=", 1) for line in text.split("\0") if line) for text in both(pinfold, "env", "-0")
     )
     added = {name: value for name, value in placed.items() if alone.pop(name, None) != value}
     assert alone == {}
     assert added.pop("PINFOLD_CHANNEL").startswith("/proc/")
+    assert added.pop("PINFOLD_REGIONS").startswith("/proc/")
     assert Path(added.pop("LD_PRELOAD")).name.endswith("-agent.so")
     # A program with AddressSanitizer accepts a preloaded library only with this.
     assert added == {"ASAN_OPTIONS": "verify_asan_link_order=0"}
