@@ -109,7 +109,9 @@ static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, un
         return;
     if (endpoint == SCOPE_BEGIN) {
         task->pointer = parallel->pointer;
-        struct pinfold_region *region = outermost.shares++ == 0 ? pinfold_find_region(parallel->pointer) : NULL;
+        const bool is_outermost = outermost.shares++ == 0;
+        struct pinfold_region *region =
+            is_outermost && pinfold_places_in_regions() ? pinfold_find_region(parallel->pointer) : NULL;
         if (region != NULL)
             pinfold_place_in_region(region, index);
         pinfold_mark(PINFOLD_MARK_WORK_BEGIN, task->pointer, 0);

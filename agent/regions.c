@@ -69,8 +69,10 @@ struct pinfold_region *pinfold_find_region(const void *code)
         if (present == 0 &&
             __atomic_compare_exchange_n(&region->code, &present, wanted, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return region;
-        if (present == wanted)
-            return region;
+        if (present == wanted) {
+            const uint32_t ignored = __atomic_load_n(&region->ignored, __ATOMIC_RELAXED);
+            return ignored != 0 && __atomic_load_n(&all->active, __ATOMIC_ACQUIRE) == 0 ? NULL : region;
+        }
     }
     return NULL;
 }
@@ -97,14 +99,26 @@ unsigned pinfold_region_threads(struct pinfold_region *region, unsigned asked, u
     return wanted;
 }
 
+bool pinfold_places_in_regions(void)
+{
+    struct pinfold_regions *all = table();
+    return all != NULL && __atomic_load_n(&all->active, __ATOMIC_ACQUIRE) != 0;
+}
+
 void pinfold_place_in_region(struct pinfold_region *region, unsigned index)
 {
     /* The calling thread's place: a PU, its original mask, or not known. */
     enum { ORIGINAL = -1, UNKNOWN = -2 };
     static __thread int place = UNKNOWN;
+    static __thread uint32_t since;
 
-    if (__atomic_load_n(&table()->active, __ATOMIC_ACQUIRE) == 0)
+    const uint32_t active = __atomic_load_n(&table()->active, __ATOMIC_ACQUIRE);
+    if (active == 0)
         return;
+    /* Meanwhile pinfold may have placed the thread itself. */
+    if (active != since)
+        place = UNKNOWN;
+    since = active;
     const unsigned placed = __atomic_load_n(&region->placed, __ATOMIC_ACQUIRE);
     const int wanted = placed == 0
                            ? ORIGINAL

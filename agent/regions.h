@@ -34,23 +34,26 @@ struct pinfold_region {
     uint32_t flags;       /* enum pinfold_region_flag */
     uint32_t threads;     /* wanted; 0: as the program says. Set by pinfold, as are the following. */
     uint32_t placed;      /* the number of PUs below; 0: unpinned */
-    uint32_t unused;
+    uint32_t ignored;     /* not 0: too short to be timed */
     uint16_t pus[PINFOLD_REGION_PUS]; /* of the threads of the team, in turn */
 };
 
 struct pinfold_regions {
     uint64_t magic;
     uint32_t version;
-    uint32_t active; /* not 0 once pinfold has set anything */
+    uint32_t active; /* not 0 while the agent places threads; another number each time that pinfold has set something */
     struct pinfold_region regions[PINFOLD_REGIONS_MOST];
 };
 
-/* The region with this code; NULL without a table, and when it is full. */
+/* The region with this code; NULL without a table, when it is full, and for one that is ignored while no threads are placed. */
 struct pinfold_region *pinfold_find_region(const void *code);
 
 /* The number of threads of the next team. `asked` is the program's own number, 0 where the runtime chooses; `most` is
  * omp_get_max_threads(). */
 unsigned pinfold_region_threads(struct pinfold_region *region, unsigned asked, unsigned most);
+
+/* Whether threads of regions are placed at present. */
+bool pinfold_places_in_regions(void);
 
 /* The calling thread, number `index` of its team, goes to its PU. */
 void pinfold_place_in_region(struct pinfold_region *region, unsigned index);

@@ -100,6 +100,50 @@ def test_pages_that_one_thread_has_touched_are_spread_unless_the_user_places_the
         assert run.json["chosen"]["gain_over_first"] > 0.1
 
 
+def test_on_a_simulated_machine_regions_have_places_of_their_own_where_the_user_asks(
+    pinfold: Pinfold, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    words = (workload("phases"), "--threads", "4", "--mode", "threads", "--size", "24M", "--iterations", "2")
+    recording, database = tmp_path / "program.pft", tmp_path / "behaviour.db"
+    said_by(pinfold, "record", "-o", recording, "--", *words)
+    simulated = ("--machine", "e5-4650x4", "--repeat", "12000", "--db", database, recording)
+    whole = pinfold.record(*simulated, "--do-not-ask", "neighbours").json
+    assert not any(one.get("regions") for one in whole["candidates"])
+    assert "regions" not in whole
+    # The first run is remembered, and says nothing of regions.
+    database.unlink()
+    run = pinfold.record(*simulated, "--do-not-ask", "neighbours", "--by-region")
+    kept = run.json["candidates"][run.json["chosen"]["candidate"]]
+    assert len(kept["regions"]) == 1
+    assert kept["regions"][0]["pus"] != kept["pus"]
+    (own,) = (one for one in run.json["regions"]["choices"] if one["code"] == "fastest_tried")
+    assert own["region"] == kept["regions"][0]["region"]
+    assert own["after"] < 0.5 * own["before"]
+    assert run.json["ran"] < 0.9 * whole["ran"]
+    assert "1 region elsewhere" in run.err
+    explained = said_by(pinfold, "explain", pinfold.folder / "record.json")
+    assert "the times of parallel regions proposed candidate" in explained
+    assert "it was fastest there of all that was tried" in explained.lower()
+    # The next run searches again, because a placement of regions is not remembered.
+    again = pinfold.record(*simulated, "--do-not-ask", "neighbours", "--by-region").json
+    assert again["candidates_code"] == "proposals"
+
+
+def test_regions_cannot_be_placed_where_there_are_none(pinfold: Pinfold, tmp_path: Path) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text(FASTER.format(rate=1300))
+    run = pinfold.run("--machine", f"scripted:{script}", "--by-region")
+    assert run.status == 125
+    assert "no parallel regions for --by-region" in run.err
+    recording = tmp_path / "program.pft"
+    said_by(pinfold, "record", "-o", recording, "--", "true")
+    run = pinfold.run("--machine", "e5-4650x4", "--by-region", recording)
+    assert run.status == 125
+    assert "the recording marks no parallel region, so there is nothing that --by-region could configure" in run.err
+    run = pinfold.run("--machine", "e5-4650x4", "--by-region", recording, recording)
+    assert "--by-region is for one program" in run.err
+
+
 def test_simulated_configurations_are_kept_for_other_runs(
     pinfold: Pinfold, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:

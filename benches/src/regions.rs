@@ -109,7 +109,7 @@ fn alone(program: &Path) -> Result<f64> {
 
 /// The nanoseconds of a region where each of the two has a PU.
 fn placed(root: &Path, program: &Path, places: [PuId; 2]) -> Result<f64> {
-    let mut table = RegionTable::create()?;
+    let mut table = RegionTable::create(false)?;
     let (name, value) = table.environment();
     let mut started = Started::new(
         Command::new(program)

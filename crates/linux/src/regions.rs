@@ -55,6 +55,11 @@ const FLAGS: [(u32, &str); 4] = [
     ),
 ];
 
+/// A region with at least `KNOWN` executions is short if their mean is below `SHORT`, in nanoseconds: then its time costs more
+/// than half a percent of it, and no policy that ignores it would place it (`auto/regions.rs`).
+const KNOWN: u64 = 256;
+const SHORT: u64 = 20_000;
+
 /// `struct pinfold_region`.
 #[repr(C)]
 struct Entry {
@@ -64,7 +69,7 @@ struct Entry {
     flags: AtomicU32,
     threads: AtomicU32,
     placed: AtomicU32,
-    unused: AtomicU32,
+    ignored: AtomicU32,
     pus: [AtomicU16; PUS],
 }
 
@@ -86,6 +91,10 @@ pub struct RegionTable {
     placed: BTreeSet<PuId>,
     /// What was already reported of each region.
     reported: BTreeSet<(RegionId, u32)>,
+    /// How often something was set for regions.
+    generation: u32,
+    /// Whether regions that are too short for a placement of their own are not timed any more.
+    ignores_short: bool,
 }
 
 // SAFETY: the mapping is not tied to a thread, and everything in it is atomic after creation.
@@ -94,8 +103,9 @@ unsafe impl Send for RegionTable {}
 unsafe impl Sync for RegionTable {}
 
 impl RegionTable {
-    /// Creates a table without regions, in which nothing is wanted.
-    pub fn create() -> io::Result<Self> {
+    /// Creates a table without regions, in which nothing is wanted. With `ignores_short` the agent stops to time regions as
+    /// short as that costs something: two readings of a clock are a sixth of the shortest one.
+    pub fn create(ignores_short: bool) -> io::Result<Self> {
         let file = File::from(create_memory(c"pinfold-regions")?);
         file.set_len(size_of::<Segment>() as u64)?;
         file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
@@ -112,6 +122,8 @@ impl RegionTable {
             segment: address.cast(),
             placed: BTreeSet::new(),
             reported: BTreeSet::new(),
+            generation: 0,
+            ignores_short,
         })
     }
 
@@ -138,10 +150,14 @@ impl RegionTable {
     pub fn samples(&self) -> Vec<RegionSample> {
         let sample = |(id, entry): (RegionId, &Entry)| {
             let executions = entry.executions.load(Ordering::Acquire);
+            let nanoseconds = entry.nanoseconds.load(Ordering::Relaxed);
+            if self.ignores_short && executions >= KNOWN && nanoseconds / executions < SHORT {
+                entry.ignored.store(1, Ordering::Relaxed);
+            }
             (executions > 0).then(|| RegionSample {
                 id,
                 executions: executions as f64,
-                seconds: entry.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9,
+                seconds: nanoseconds as f64 / 1e9,
                 counts: None,
             })
         };
@@ -151,8 +167,12 @@ impl RegionTable {
     }
 
     /// Writes what `configuration` wants of each region. Regions that it does not name run in its pinning.
+    ///
+    /// If it names none and pins threads, this process places them, and the agent does nothing. If it pins nothing, the agent
+    /// takes back what it has done before.
     pub fn plan(&mut self, configuration: &Configuration) {
-        let others = configuration.pinning.as_ref();
+        let names_none = configuration.regions.is_empty();
+        let others = configuration.pinning.as_ref().filter(|_| !names_none);
         let regions = configuration.regions.values();
         let pinnings = regions.filter_map(|region| region.pinning.as_ref()).chain(others);
         self.placed.extend(pinnings.flat_map(Pinning::pus));
@@ -170,14 +190,21 @@ impl RegionTable {
                 .threads
                 .store(u32::try_from(threads).unwrap_or(0), Ordering::Release);
         }
-        if configuration.pins() {
-            self.segment().active.store(1, Ordering::Release);
+        let acts = if names_none {
+            !configuration.pins() && self.is_active()
+        } else {
+            configuration.pins() || self.is_active()
+        };
+        if acts {
+            self.generation = self.generation.wrapping_add(1).max(1);
         }
+        let active = if acts { self.generation } else { 0 };
+        self.segment().active.store(active, Ordering::Release);
     }
 
-    /// Whether anything was ever wanted.
+    /// Whether anything was ever wanted of regions.
     pub(crate) fn is_active(&self) -> bool {
-        self.segment().active.load(Ordering::Relaxed) != 0
+        self.generation > 0
     }
 
     /// Whether a thread that may use this PU alone may have been pinned there by the agent: some region was to run there, and
@@ -286,7 +313,7 @@ mod tests {
 
     #[test]
     fn regions_get_their_places_and_others_those_of_the_program() {
-        let mut table = RegionTable::create().unwrap();
+        let mut table = RegionTable::create(false).unwrap();
         for (entry, code) in table.segment().regions.iter().zip([0x10, 0x20]) {
             entry.code.store(code, Ordering::Release);
         }
@@ -319,21 +346,63 @@ mod tests {
         table.plan(&Configuration::default());
         let entries = &table.segment().regions;
         assert_eq!((shown(&entries[0]), shown(&entries[1])), ((0, vec![]), (0, vec![])));
-        assert_eq!(
+        assert_ne!(
             table.segment().active.load(Ordering::Relaxed),
-            1,
+            0,
             "threads have to go back"
         );
     }
 
     #[test]
-    fn a_mask_of_one_pu_is_the_agents_where_a_region_ran_there_unless_the_program_sets_masks() {
-        let mut table = RegionTable::create().unwrap();
-        assert!(!table.may_have_pinned(PuId(4)));
-        let configuration = Configuration {
+    fn the_agent_places_threads_only_where_regions_have_places_of_their_own() {
+        let mut table = RegionTable::create(false).unwrap();
+        let active = |table: &RegionTable| table.segment().active.load(Ordering::Relaxed);
+        let whole = Configuration {
             pinning: pinning(&[4, 5]),
             ..Configuration::default()
         };
+        table.plan(&whole);
+        table.plan(&Configuration::default());
+        assert_eq!(active(&table), 0, "nothing was ever wanted of regions");
+        let mut apart = whole.clone();
+        apart.regions.insert(RegionId(0x20), RegionConfiguration::default());
+        table.plan(&apart);
+        let first = active(&table);
+        table.plan(&whole);
+        assert_eq!((first, active(&table)), (1, 0), "pinfold itself places the threads");
+        table.plan(&apart);
+        assert!(active(&table) > first, "threads are elsewhere since");
+    }
+
+    #[test]
+    fn regions_that_are_short_are_not_timed_any_more() {
+        for (ignores, executions, nanoseconds, ignored) in [
+            (true, KNOWN, KNOWN * 500, 1),
+            (true, KNOWN, KNOWN * SHORT, 0),
+            (true, KNOWN - 1, KNOWN, 0),
+            (false, KNOWN, KNOWN, 0),
+        ] {
+            let table = RegionTable::create(ignores).unwrap();
+            let entry = &table.segment().regions[3];
+            entry.code.store(0x10, Ordering::Release);
+            entry.executions.store(executions, Ordering::Release);
+            entry.nanoseconds.store(nanoseconds, Ordering::Release);
+            assert_eq!(table.samples().len(), 1);
+            assert_eq!(entry.ignored.load(Ordering::Relaxed), ignored);
+        }
+    }
+
+    #[test]
+    fn a_mask_of_one_pu_is_the_agents_where_a_region_ran_there_unless_the_program_sets_masks() {
+        let mut table = RegionTable::create(false).unwrap();
+        assert!(!table.may_have_pinned(PuId(4)));
+        let mut configuration = Configuration {
+            pinning: pinning(&[4, 5]),
+            ..Configuration::default()
+        };
+        configuration
+            .regions
+            .insert(RegionId(0x20), RegionConfiguration::default());
         table.plan(&configuration);
         table.plan(&Configuration::default());
         assert!(table.may_have_pinned(PuId(4)) && !table.may_have_pinned(PuId(6)));

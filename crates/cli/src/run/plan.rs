@@ -305,8 +305,10 @@ impl Plan {
         let regions = match built.regions {
             Regions::No => None,
             // The program is placed as a whole then.
-            Regions::Optional => RegionTable::create().ok(),
-            Regions::Needed => Some(RegionTable::create().context("the program cannot report its parallel regions")?),
+            Regions::Optional => RegionTable::create(true).ok(),
+            Regions::Needed => {
+                Some(RegionTable::create(false).context("the program cannot report its parallel regions")?)
+            }
         };
         environment.extend(regions.as_ref().map(RegionTable::environment));
         Ok(Launch {

@@ -47,7 +47,7 @@ impl Auto {
         if !moves {
             // Going back before the trial is over would cost more than to finish it.
             let is_in_block = candidate == self.present && self.search.trial.as_ref().is_some_and(Trial::is_in_block);
-            return is_in_block || self.budget.affords(at, length, expected);
+            return is_in_block || self.is_sure_of_regions(candidate) || self.budget.affords(at, length, expected);
         }
         let moving = self.moving_takes(candidate, at);
         // To the unpinned program and back: the time is known, and is lost. That of a proposal is limited by what it may

@@ -33,6 +33,9 @@ const FASTER: f64 = 0.97;
 /// A proposal must promise this gain, as a logarithm.
 const LEAST_GAIN: f64 = 0.005;
 
+/// One that promises this gain, as a logarithm, waits for no budget.
+const SURE: f64 = 0.05;
+
 /// The executions of a region, and the time that they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Total {
@@ -204,6 +207,19 @@ impl Auto {
             (-gain).exp()
         );
         self.propose(place, ProposerCode::Regions, Some(expected.exp_m1()), why, findings);
+    }
+
+    /// Whether a candidate is tried at once, whatever trials have cost before: its gain follows from times that were measured,
+    /// is large, and is not refuted by the turns so far.
+    pub(super) fn is_sure_of_regions(&self, candidate: usize) -> bool {
+        let one = &self.search.candidates[candidate];
+        let best = self.search.candidates[self.search.best]
+            .gain
+            .map_or(0.0, |gain| gain.log);
+        let gain = one.expected.map_or(0.0, |expected| expected - best);
+        let trial = self.search.trial.as_ref();
+        let ratio = trial.and_then(|trial| trial.expected(&self.search.noise));
+        one.by == ProposerCode::Regions && gain >= SURE && ratio.is_some_and(|ratio| ratio >= 1.0)
     }
 
     /// What waits is tried with the regions where the best one has them: otherwise it would lose what these have gained.

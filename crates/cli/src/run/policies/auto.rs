@@ -156,7 +156,7 @@ impl PolicyEntry for Auto {
             };
             let built = build(options, setting, flags.asks(Source::Rules))?;
             Ok(Built {
-                regions,
+                regions: if setting.near.is_some() { Regions::No } else { regions },
                 optional_requests: if here { optional.clone() } else { vec![] },
                 ..built
             })
@@ -198,6 +198,8 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
     if let Some(near) = setting.near {
         // What is known was learned from programs that began on the whole machine, and the next run may have no device.
         options.model = None;
+        // Threads that the agent lets go get the mask with which the program began, and not that of the whole machine.
+        options.left_out.insert(Asked::Regions);
         return Ok(Built {
             first_pages: near.pages,
             within: Some(near.pus.clone()),
