@@ -76,7 +76,7 @@ def test_arguments_arrive_as_they_are(pinfold: Pinfold) -> None:
     assert pinfold.run("--", "printf", "%s\\n", *words).out.splitlines() == words
 
 
-def test_the_environment_gains_the_channel_the_table_of_regions_and_the_agent_and_nothing_else(pinfold: Pinfold) -> None:
+def test_the_environment_gains_channel_regions_and_agent_and_nothing_else(pinfold: Pinfold) -> None:
     alone, placed = (
         dict(line.split("=", 1) for line in text.split("\0") if line) for text in both(pinfold, "env", "-0")
     )
