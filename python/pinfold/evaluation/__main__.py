@@ -39,6 +39,7 @@ from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.provenance import Provenance, code, sentence
 from pinfold.evaluation.react import react
+from pinfold.evaluation.regions import regions
 from pinfold.evaluation.sam import sam
 from pinfold.evaluation.same_results import FOUND as SAME_RESULTS
 from pinfold.evaluation.same_results import Same
@@ -65,6 +66,7 @@ SECTIONS: dict[str, Make] = {
             classify,
             react,
             auto,
+            regions,
             searches,
             validation,
             costs,
@@ -74,8 +76,8 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, host, costs)}
 """The sections that measure the machine on which they are made."""
-APART = {react.__name__, classify.__name__}
-"""The sections whose figures stand beside no other section's: they learn from committed data, and run programs of their
+APART = {react.__name__, classify.__name__, regions.__name__}
+"""The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
 DERIVED = {changes.__name__}
 """The sections that only read the figures of others. They take no time, and are always made again."""
