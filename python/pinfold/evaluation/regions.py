@@ -127,7 +127,7 @@ def compared(machine: str, program: str, run: Callable[[Sequence[str], int], Run
     Args:
         machine: the simulated machine.
         program: the program with its arguments.
-        run: runs it with some options of ``pinfold run`` so many times.
+        run: runs the program with these options of ``pinfold run``, repeated this number of times.
     """
     tried = min(run(static.words, TRIED).seconds for static in NAMED)
     repeat = max(1, round(JUDGED * TRIED / tried))
