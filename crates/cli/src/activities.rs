@@ -2,7 +2,7 @@
 //! the machine and the files.
 
 use anyhow::{Context, Result, anyhow, bail};
-use pinfold_calibrate::activities::{of_set, parse, with_reads};
+use pinfold_calibrate::activities::{ActivityError, of_set, parse, with_reads};
 use pinfold_calibrate::thresholds::{self, Clock};
 use pinfold_linux::counters::{self, Availability, Request};
 use pinfold_linux::pfm::{self, PmuKind};
@@ -40,29 +40,29 @@ pub(crate) fn set_here() -> Result<EventSet> {
 /// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so
 /// that each group is counted at a time.
 pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
-    let set = set_here().map_err(|error| anyhow!("{error:#}; {REMEDY}"))?;
-    let events = of_set(&set)?;
-    let requests = requests(&events, set.groups());
-    Ok((events, requests))
+    counted_here(of_set, EventSet::groups)
 }
 
 /// The same for placement models.
 pub(crate) fn here_with_reads() -> Result<(MapperEvents, Vec<Request>)> {
-    let set = set_here().map_err(|error| anyhow!("{error:#}; {REMEDY}"))?;
-    let events = with_reads(&set)?;
-    let requests = requests(&events, set.groups_with_reads());
-    Ok((events, requests))
+    counted_here(with_reads, EventSet::groups_with_reads)
 }
 
-fn requests(events: &MapperEvents, groups: Vec<Vec<&str>>) -> Vec<Request> {
+fn counted_here(
+    events: fn(&EventSet) -> Result<MapperEvents, ActivityError>,
+    groups: fn(&EventSet) -> Vec<Vec<&str>>,
+) -> Result<(MapperEvents, Vec<Request>)> {
+    let set = set_here().map_err(|error| anyhow!("{error:#}; {REMEDY}"))?;
+    let events = events(&set)?;
     let mut names: Vec<&str> = events.instructions.iter().map(String::as_str).collect();
     names.push(&events.cycles);
-    for event in groups.into_iter().flatten() {
+    for event in groups(&set).into_iter().flatten() {
         if !names.contains(&event) {
             names.push(event);
         }
     }
-    names.into_iter().map(|name| Request::Event(name.to_owned())).collect()
+    let requests = names.into_iter().map(|name| Request::Event(name.to_owned())).collect();
+    Ok((events, requests))
 }
 
 /// Events of the kernel that stand for activities, with the requests that count them.

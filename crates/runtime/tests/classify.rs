@@ -1,41 +1,23 @@
 //! The policy `classify`, on scripted machines.
 
 mod common;
+#[path = "../../core/tests/support/synthetic.rs"]
+mod synthetic;
 
 use common::Log;
-use pinfold_core::{
-    ChoiceCode, EndedCode, Finding, ForecastCode, NodeId, NumaNode, ObjectKind, Pinning, PuId, Topology,
-    TopologyBuilder,
-};
+use pinfold_core::{ChoiceCode, EndedCode, Finding, ForecastCode, Pinning};
 use pinfold_policy::classify::{Classify, ClassifyOptions, MachinePeaks};
 use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::Record;
 use pinfold_sim::Scripted;
+use synthetic::synthetic;
 
 const COMPACT: &str = "0-7";
 const UNPINNED: &str = "unpinned";
 const SCATTER: &str = "0,4,1,5,2,6,3,7";
 
 /// Two packages, each a node of four cores.
-fn topology() -> Topology {
-    let mut builder = TopologyBuilder::new("two nodes");
-    for node in 0..2 {
-        let package = builder.object(builder.root(), ObjectKind::Package, Some(node));
-        let pus = 4 * node..4 * node + 4;
-        for pu in pus.clone() {
-            let core = builder.object(package, ObjectKind::Core, Some(pu));
-            builder.pu(core, PuId(pu));
-        }
-        builder.node(NumaNode {
-            id: NodeId(node),
-            attached_to: package,
-            pus: pus.map(PuId).collect(),
-            memory: Some(1 << 30),
-            subtype: None,
-        });
-    }
-    builder.build_all().unwrap()
-}
+const TWO_NODES: &str = "package:2 numa:1 core:4 pu:1";
 
 /// Eight threads, with this rate when they are scattered and 100 elsewhere.
 fn program(scattered: f64, duration: f64) -> String {
@@ -106,7 +88,10 @@ fn run(script: &str, model: Option<&str>) -> (Log, Record) {
         peaks: MachinePeaks::default(),
         events: None,
     });
-    common::run_on(Scripted::new(script.parse().unwrap(), topology()).unwrap(), &mut policy)
+    common::run_on(
+        Scripted::new(script.parse().unwrap(), synthetic(TWO_NODES)).unwrap(),
+        &mut policy,
+    )
 }
 
 /// The pinnings that were applied, in their order, without repetitions.

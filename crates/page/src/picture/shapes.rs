@@ -147,7 +147,7 @@ fn below(parts: Vec<Part>) -> Part {
     column
 }
 
-/// The number of columns for so many parts: about the number of rows, and such that rows are full, where that can be.
+/// The number of columns for this number of parts: about as many as rows. If possible, all rows are full.
 fn columns(parts: usize) -> usize {
     let square = (1..=MOST_COLUMNS).find(|columns| columns * columns >= parts);
     let square = square.unwrap_or(MOST_COLUMNS);

@@ -91,10 +91,15 @@ impl RegionTimes {
 }
 
 impl Place {
+    /// Where a region is pinned; `None` for unpinned threads.
+    fn pinning_of_region(&self, id: RegionId) -> Option<&Pinning> {
+        let own = self.regions.get(&id).and_then(|own| own.pinning.as_ref());
+        own.or(self.pinning.as_ref())
+    }
+
     /// Where a region runs; unpinned, that is about where the threads ran in the baseline.
     fn of_region<'a>(&'a self, id: RegionId, home: &'a Pinning) -> &'a Pinning {
-        let own = self.regions.get(&id).and_then(|own| own.pinning.as_ref());
-        own.or(self.pinning.as_ref()).unwrap_or(home)
+        self.pinning_of_region(id).unwrap_or(home)
     }
 }
 
@@ -288,24 +293,21 @@ impl Auto {
         let after = self.search.regions.get(&best).unwrap_or(before);
         let matter = if before.lasted > 0.0 { before } else { after };
         let choice = |(region, share): (RegionId, f64)| {
-            let own = place.regions.get(&region);
+            let (code, why) = if place.regions.contains_key(&region) {
+                (RegionCode::FastestTried, "it was fastest there of all that was tried")
+            } else {
+                (RegionCode::Program, "it runs where the rest of the program is")
+            };
             RegionChoice {
                 region,
                 share,
                 before: before.each(region),
                 after: after.each(region),
                 threads: None,
-                pus: own
-                    .and_then(|own| own.pinning.clone())
-                    .or_else(|| place.pinning.clone()),
+                pus: place.pinning_of_region(region).cloned(),
                 prefetch: None,
-                code: own.map_or(RegionCode::Program, |_| RegionCode::FastestTried),
-                why: own
-                    .map_or(
-                        "it runs where the rest of the program is",
-                        |_| "it was fastest there of all that was tried",
-                    )
-                    .to_owned(),
+                code,
+                why: why.to_owned(),
             }
         };
         let regions: Vec<RegionChoice> = matter.that_matter().into_iter().map(choice).collect();

@@ -8,12 +8,11 @@
  * CPUs that a child may use, which it leaves behind.
  */
 #define _GNU_SOURCE
+#include "report.h"
 #include <omp.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { THREADS = 2, GOOD = 3, BAD = 12 };
 
@@ -58,12 +57,9 @@ int main(int argc, char **argv)
         run_near();
         run_far();
     }
-    const pid_t child = fork();
-    if (child == 0)
-        for (;;)
-            pause();
-    FILE *file = fopen(argv[1], "w");
-    if (!file || child < 0)
+    pid_t child;
+    FILE *file = report_with_child(argv[1], &child);
+    if (!file)
         return 1;
     fprintf(file, "{\"near\": [%u, %u], \"far\": [%u, %u], \"child\": %d}\n", near.nodes[0], near.nodes[1], far.nodes[0],
             far.nodes[1], child);

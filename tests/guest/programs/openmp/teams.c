@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "../pages.h"
+#include "report.h"
 #include <omp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -102,12 +103,9 @@ int main(int argc, char **argv)
         run_few(likes_all);
         run_many(likes_all);
     }
-    const pid_t child = fork();
-    if (child == 0)
-        for (;;)
-            pause();
-    FILE *file = fopen(argv[1], "w");
-    if (!file || child < 0)
+    pid_t child;
+    FILE *file = report_with_child(argv[1], &child);
+    if (!file)
         return 1;
     fprintf(file, "{");
     write_region(file, "few", &few);

@@ -16,7 +16,7 @@ use pinfold_policy::auto::{AutoOptions, AutoTimes, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{Machine, PlacementLearner, ProgramKey};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) struct Auto;
@@ -128,17 +128,14 @@ impl PolicyEntry for Auto {
             }
             Where::Scripted(_) => false,
         };
-        let regions = if possible && flags.asks(Source::Regions) {
-            Regions::Optional
-        } else {
-            Regions::No
-        };
-        let mut left_out: BTreeSet<Asked> = flags.do_not_ask.iter().filter_map(|source| source.asked()).collect();
-        if regions == Regions::No {
-            left_out.insert(Asked::Regions);
-        }
+        let by_region = possible && flags.asks(Source::Regions);
         let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
         Ok(Prepared::new(move |setting| {
+            // Near a device there are none: threads that the agent lets go get the mask with which the program began, and not
+            // that of the whole machine.
+            let by_region = by_region && setting.near.is_none();
+            let unasked = flags.do_not_ask.iter().filter_map(|source| source.asked());
+            let no_regions = (!by_region).then_some(Asked::Regions);
             let options = AutoOptions {
                 times,
                 metric: setting.common.metric.clone(),
@@ -148,7 +145,7 @@ impl PolicyEntry for Auto {
                 known: BTreeMap::new(),
                 rules: None,
                 model: model.clone(),
-                left_out: left_out.clone(),
+                left_out: unasked.chain(no_regions).collect(),
                 peaks,
                 events: events.clone(),
                 thresholds: thresholds.clone(),
@@ -156,7 +153,7 @@ impl PolicyEntry for Auto {
             };
             let built = build(options, setting, flags.asks(Source::Rules))?;
             Ok(Built {
-                regions: if setting.near.is_some() { Regions::No } else { regions },
+                regions: if by_region { Regions::Optional } else { Regions::No },
                 optional_requests: if here { optional.clone() } else { vec![] },
                 ..built
             })
@@ -198,8 +195,6 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
     if let Some(near) = setting.near {
         // What is known was learned from programs that began on the whole machine, and the next run may have no device.
         options.model = None;
-        // Threads that the agent lets go get the mask with which the program began, and not that of the whole machine.
-        options.left_out.insert(Asked::Regions);
         return Ok(Built {
             first_pages: near.pages,
             within: Some(near.pus.clone()),
