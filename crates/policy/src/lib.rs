@@ -24,6 +24,7 @@ mod requested;
 mod rules;
 mod times;
 mod tree;
+mod turns;
 mod user_settings;
 mod watch;
 mod working_tasks;

@@ -3,8 +3,8 @@
 use super::options::KnownPlacement;
 use super::policy::{Auto, Purpose, UNPINNED};
 use super::trial::Place;
-use super::turns::{Gain, Window};
 use crate::findings::chosen;
+use crate::turns::{Gain, Window};
 use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
 
 /// A known program is as fast as it was if it is slower by less than this.

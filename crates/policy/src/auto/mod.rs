@@ -36,7 +36,6 @@ mod proposals;
 mod regions;
 mod search;
 mod trial;
-mod turns;
 mod watching;
 
 pub use options::{AutoOptions, AutoTimes, KnownPlacement, Near, Source};

@@ -7,7 +7,6 @@ use super::phases::Phases;
 use super::proposals::Proposal;
 use super::regions::RegionTimes;
 use super::trial::{Candidate, Place, Trial};
-use super::turns::{Noise, Window};
 use crate::Policy;
 use crate::findings::probed;
 use crate::meter::{Measurement, Meter};
@@ -16,6 +15,7 @@ use crate::requested::RequestedConfiguration;
 use crate::sam::Observer;
 use crate::statistics::Reading;
 use crate::times;
+use crate::turns::{Noise, Window};
 use crate::working_tasks::WorkingTasks;
 use pinfold_core::{
     Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, ProposerCode, Sample, Topology,

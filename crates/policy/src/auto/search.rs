@@ -5,8 +5,8 @@ use super::options::Source;
 use super::policy::{Auto, Purpose, Search, UNPINNED};
 use super::proposals;
 use super::trial::{Candidate, Place, State, Trial};
-use super::turns::{Gain, Turns, Verdict, Window};
 use crate::findings::chosen;
+use crate::turns::{Gain, Turns, Verdict, Window};
 use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Sample, Topology};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Candidates, and the trial of one against another.
 
-use super::turns::{Gain, Noise, Turns, Window};
+use crate::turns::{Gain, Noise, Turns, Window};
 use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet, RegionConfiguration, RegionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -5,8 +5,8 @@ use super::phases::Signature;
 use super::policy::{Auto, Purpose};
 use super::search::Incumbent;
 use super::trial::Place;
-use super::turns::Window;
 use crate::findings::chosen;
+use crate::turns::Window;
 use crate::working_tasks::Judgement;
 use pinfold_core::{ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
 

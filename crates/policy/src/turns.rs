@@ -33,16 +33,16 @@ const FEWEST: usize = 2;
 
 /// What a window measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// The natural logarithm of the rate.
-    pub(super) log: f64,
+    pub(crate) log: f64,
     /// The counts.
-    pub(super) counts: f64,
+    pub(crate) counts: f64,
 }
 
 impl Window {
     /// A window with this rate; `None` where the program did nothing that was counted.
-    pub(super) fn new(rate: Option<f64>, counts: f64) -> Option<Self> {
+    pub(crate) fn new(rate: Option<f64>, counts: f64) -> Option<Self> {
         let rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0)?;
         Some(Self {
             log: rate.ln(),
@@ -53,14 +53,14 @@ impl Window {
 
 /// How much the difference of two windows varies, from all comparisons of a phase.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Noise {
+pub(crate) struct Noise {
     squares: f64,
     degrees_of_freedom: f64,
 }
 
 impl Noise {
     /// Windows of one placement, in the order of time: the differences of neighbours are noise.
-    pub(super) fn learn_alike(&mut self, windows: &[Window]) {
+    pub(crate) fn learn_alike(&mut self, windows: &[Window]) {
         for pair in windows.chunks_exact(2) {
             self.squares += (pair[1].log - pair[0].log).powi(2);
             self.degrees_of_freedom += 1.0;
@@ -75,14 +75,14 @@ impl Noise {
     }
 
     /// The standard deviation of a difference; `None` before anything is known.
-    pub(super) fn deviation(&self) -> Option<f64> {
+    pub(crate) fn deviation(&self) -> Option<f64> {
         (self.degrees_of_freedom > 0.0).then(|| (self.squares / self.degrees_of_freedom).sqrt().max(STEADIEST))
     }
 }
 
 /// The result of a comparison so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// More pairs may tell.
     Open,
     /// B is faster.
@@ -93,15 +93,15 @@ pub(super) enum Verdict {
 
 /// The gain of B over A, as logarithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Gain {
-    pub(super) log: f64,
+pub(crate) struct Gain {
+    pub(crate) log: f64,
     /// Its standard error.
-    pub(super) error: f64,
+    pub(crate) error: f64,
 }
 
 impl Gain {
     /// The gain of C over A, where this is that of B over A and `other` that of C over B.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         Self {
             log: self.log + other.log,
             error: self.error.hypot(other.error),
@@ -109,12 +109,12 @@ impl Gain {
     }
 
     /// The gain of A over B.
-    pub(super) fn inverse(self) -> Self {
+    pub(crate) fn inverse(self) -> Self {
         Self { log: -self.log, ..self }
     }
 
     /// How many times as fast, and the standard error of that.
-    pub(super) fn times(self) -> (f64, f64) {
+    pub(crate) fn times(self) -> (f64, f64) {
         let times = self.log.exp();
         (times, times * self.error)
     }
@@ -122,7 +122,7 @@ impl Gain {
 
 /// Pairs of windows of two placements.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     differences: Vec<f64>,
     /// The sum of the variances that follow from whole counts.
     rounding: f64,
@@ -135,12 +135,12 @@ fn mean(values: &[f64]) -> f64 {
 
 impl Turns {
     /// The number of pairs.
-    pub(super) fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.differences.len()
     }
 
     /// A pair is complete.
-    pub(super) fn add(&mut self, a: Window, b: Window) {
+    pub(crate) fn add(&mut self, a: Window, b: Window) {
         self.differences.push(b.log - a.log);
         self.rounding += (ROUNDING / a.counts).powi(2) + (ROUNDING / b.counts).powi(2);
     }
@@ -163,7 +163,7 @@ impl Turns {
     }
 
     /// The gain of B so far.
-    pub(super) fn gain(&self, noise: &Noise) -> Option<Gain> {
+    pub(crate) fn gain(&self, noise: &Noise) -> Option<Gain> {
         let estimate = self.estimate(noise)?;
         Some(Gain {
             log: estimate.value,
@@ -172,7 +172,7 @@ impl Turns {
     }
 
     /// Looks at the pairs.
-    pub(super) fn look(&mut self, noise: &Noise) -> Verdict {
+    pub(crate) fn look(&mut self, noise: &Noise) -> Verdict {
         let Some(estimate) = self.estimate(noise) else {
             return Verdict::Open;
         };
@@ -187,8 +187,20 @@ impl Turns {
         }
     }
 
+    /// Whether the gain of B is above this logarithm, with at most this chance of an error.
+    pub(crate) fn is_above(&self, noise: &Noise, limit: f64, chance: f64) -> bool {
+        let estimate = self.estimate(noise);
+        estimate.is_some_and(|estimate| chance_of_error(&estimate, estimate.value - limit) < chance)
+    }
+
+    /// Whether it is below.
+    pub(crate) fn is_below(&self, noise: &Noise, limit: f64, chance: f64) -> bool {
+        let estimate = self.estimate(noise);
+        estimate.is_some_and(|estimate| chance_of_error(&estimate, limit - estimate.value) < chance)
+    }
+
     /// The comparison is over: its differences are known to all others of the phase.
-    pub(super) fn end(&self, noise: &mut Noise) {
+    pub(crate) fn end(&self, noise: &mut Noise) {
         if !self.differences.is_empty() {
             noise.learn(&self.differences);
         }
