@@ -69,6 +69,23 @@ def test_the_additions_to_the_paper_also_gain(pinfold: Pinfold, hubench: Path) -
     assert rate(mapped) > 1.3 * rate(left)
 
 
+def test_moves_that_help_stay_after_a_comparison_with_unpinned_threads(pinfold: Pinfold, hubench: Path) -> None:
+    long = ("--machine", "e5-2660v2x2", "-t", "150s")
+    mapped = pinfold.record(*long, "--policy", "sam", "--compared", hubench).json
+    left = pinfold.record(*long, "--policy", "none", hubench).json
+    assert rate(mapped) > 1.3 * rate(left)
+    comparisons = mapped["mapping_comparisons"]
+    assert [one["outcome"] for one in comparisons] == ["kept"] * len(comparisons)
+    assert comparisons[0]["pause"] is None
+    assert comparisons[0]["processes"][0]["gain"] > 0.3
+    first = mapped["moves"][0]["at"]
+    assert first >= 0.3, "nothing is moved before it was measured"
+    explained = subprocess.run(
+        [pinfold.binary, "explain", pinfold.folder / "record.json"], capture_output=True, text=True, check=True
+    )
+    assert explained.returncode == 0
+
+
 def test_every_move_has_its_cause(pinfold: Pinfold, hubench: Path) -> None:
     run = pinfold.record(*PAPER, "--policy", "sam", "--without", "all", hubench)
     for move in run.json["moves"]:

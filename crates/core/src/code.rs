@@ -6,7 +6,7 @@
 
 use crate::container::{Qos, Runtime};
 use crate::memory::{LeftCode, Mismatch};
-use crate::{Activity, LeftAlone, MoveReason};
+use crate::{Activity, LeftAlone, MappingCode, MoveReason};
 use serde::{Deserialize, Serialize};
 
 /// The codes that one key of JSON can have.
@@ -35,6 +35,7 @@ pub const CODE_SETS: &[CodeSet] = &[
     LeftCode::SET,
     Mismatch::SET,
     MoveReason::SET,
+    MappingCode::SET,
     Activity::SET,
     LeftAlone::SET,
     OutcomeCode::SET,

@@ -2,9 +2,9 @@
 
 use crate::hint::AffinityHint;
 use crate::{
-    CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode,
-    PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionConfiguration, RegionId, SampleCode,
-    TaskMove, ThreadMap,
+    CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MappingComparison, MetricCode,
+    NoteCode, PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionConfiguration, RegionId,
+    SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -257,6 +257,8 @@ pub enum Finding {
     },
     /// SAM moves one task.
     Moved(TaskMove),
+    /// SAM's moves were compared with the unpinned program.
+    MappingCompared(MappingComparison),
     /// A note for the user.
     Note {
         /// Its subject, as a code.

@@ -31,6 +31,18 @@ codes! {
         RollBack = "undo",
         /// It stays where it is, and is pinned there: others were brought to it, and all make more progress.
         Keep = "keep",
+        /// The mapper's moves are compared with the unpinned machine: it goes back to where it was, or there again.
+        Comparison = "comparison",
+    }
+
+    /// What became of the moves of SAM's mapper when they were compared with the unpinned machine.
+    pub enum MappingCode for "mapping_comparisons.outcome" {
+        /// They stay: a process makes more progress with them, and none makes less.
+        Kept = "kept",
+        /// No task is pinned any more: a process makes less progress with them.
+        Slower = "slower",
+        /// No task is pinned any more: no process makes more progress with them.
+        NoGain = "no_gain",
     }
 }
 
@@ -70,6 +82,70 @@ pub struct TaskMove {
     pub swapped_with: Option<TaskId>,
 }
 
+/// The moves of SAM's mapper were compared with the unpinned machine, in turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MappingComparison {
+    /// What becomes of the moves.
+    pub outcome: MappingCode,
+    /// The number of turns: in each, the machine was measured with the moves and without.
+    pub turns: usize,
+    /// What the moves mean to each process that was measured.
+    pub processes: Vec<ProcessGain>,
+    /// For how long no task is pinned now, in seconds; `None` where the moves stay.
+    pub pause: Option<f64>,
+}
+
+/// What moves mean to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessGain {
+    /// Which process.
+    pub process: i32,
+    /// Its progress with the moves over that without, minus one.
+    pub gain: f64,
+    /// The standard error of the gain.
+    pub error: f64,
+}
+
+impl MappingComparison {
+    /// The process with the least gain.
+    pub fn slowest(&self) -> Option<&ProcessGain> {
+        let processes = self.processes.iter();
+        processes.min_by(|one, other| one.gain.total_cmp(&other.gain))
+    }
+}
+
+impl fmt::Display for MappingComparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// The most processes that are named.
+        const NAMED: usize = 3;
+        let mut processes: Vec<&ProcessGain> = self.processes.iter().collect();
+        processes.sort_by(|one, other| one.gain.total_cmp(&other.gain));
+        let gains: Vec<String> = processes
+            .iter()
+            .take(NAMED)
+            .map(|one| format!("process {} {:.3} ± {:.3}", one.process, 1.0 + one.gain, one.error))
+            .collect();
+        let slowest = if processes.len() > NAMED {
+            ", of the slowest"
+        } else {
+            ""
+        };
+        let then = match self.outcome {
+            MappingCode::Kept => "they stay",
+            MappingCode::Slower => "they do harm",
+            MappingCode::NoGain => "they help none",
+        };
+        write!(
+            f,
+            "progress with the moves over that without, in {} turns{slowest}: {}; {then}",
+            self.turns,
+            gains.join(", ")
+        )?;
+        self.pause
+            .map_or(Ok(()), |pause| write!(f, ", and nothing is pinned for {pause:.0} s"))
+    }
+}
+
 impl fmt::Display for MoveReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -78,6 +154,7 @@ impl fmt::Display for MoveReason {
             Self::Bandwidth => "memory bandwidth",
             Self::RollBack => "rolled back",
             Self::Keep => "kept",
+            Self::Comparison => "comparison",
         })
     }
 }

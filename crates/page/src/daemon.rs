@@ -200,6 +200,7 @@ fn reason(one: &Move) -> &str {
         "bandwidth" => "the memory of its package was saturated",
         "undo" => "an earlier move did not help",
         "keep" => "others were brought to it",
+        "comparison" => "the machine was compared with and without the moves",
         other => other,
     }
 }

@@ -11,8 +11,8 @@ mod totals;
 pub use record::{
     Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Gain, HintSample, MetricReason, MetricRecord,
     MetricSeries, NodeSeries, PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record,
-    RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedConfiguration, TimedMove,
-    TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, of_every_second_point,
+    RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedComparison, TimedConfiguration,
+    TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, of_every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

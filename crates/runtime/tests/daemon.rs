@@ -2,10 +2,10 @@
 
 use pinfold_core::container::Container;
 use pinfold_core::{
-    Host, HostNote, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Reason, Sample, StayCode, TaskId, TaskSample,
-    TaskStatus, Topology, TopologyBuilder, Wake,
+    Host, HostNote, HostSample, MappingCode, MappingComparison, Metric, ObjectKind, Placed, PuId, PuSet, Reason,
+    Sample, StayCode, TaskId, TaskSample, TaskStatus, Topology, TopologyBuilder, Wake,
 };
-use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
+use pinfold_policy::sam::{FairMapper, MapperOptions, Move, TaskRates, Thresholds};
 use pinfold_runtime::daemon::{Outcome, Pace, Rates, Report, Sharing, Tick, watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,7 +138,11 @@ impl Host for Fake {
 
     fn release(&mut self, id: TaskId) -> Placed {
         self.calls.push(format!("{} released", id.serial));
-        Placed::Done
+        let task = self.tasks.iter_mut().find(|task| task.id == id);
+        task.map_or(Placed::Gone, |task| {
+            task.pinned = None;
+            Placed::Done
+        })
     }
 
     fn take_notes(&mut self) -> Vec<HostNote> {
@@ -166,7 +170,9 @@ impl Host for Fake {
 #[derive(Default)]
 struct Heard {
     outcomes: Vec<(u64, Outcome)>,
+    comparisons: Vec<MappingComparison>,
     skipped: Vec<bool>,
+    withdrawn: Vec<bool>,
 }
 
 impl Report<Fake> for Heard {
@@ -176,8 +182,13 @@ impl Report<Fake> for Heard {
         self.outcomes.push((one.task.serial, outcome.clone()));
     }
 
+    fn compared(&mut self, _: Duration, comparison: MappingComparison) {
+        self.comparisons.push(comparison);
+    }
+
     fn tick(&mut self, _: &Fake, tick: &Tick<'_>) {
         self.skipped.push(tick.skipped);
+        self.withdrawn.push(tick.withdrawn);
     }
 }
 
@@ -193,7 +204,7 @@ fn go(fake: &mut Fake, dry_run: bool) -> Heard {
 }
 
 fn go_by(fake: &mut Fake, rates: &mut dyn Rates, dry_run: bool) -> Heard {
-    let mut mapper = Mapper::new(&fake.topology.clone(), thresholds(), MapperOptions::default());
+    let mut mapper = FairMapper::new(&fake.topology.clone(), thresholds(), MapperOptions::default());
     let mut heard = Heard::default();
     let pace = Pace {
         interval: INTERVAL,
@@ -352,4 +363,43 @@ fn ticks_come_at_multiples_of_the_interval_and_are_not_made_up_for() {
     fake.waits = vec![INTERVAL * 7 / 2];
     go(&mut fake, false);
     assert_eq!(fake.now, INTERVAL * 7 / 2 + INTERVAL * 2);
+}
+
+/// Rates of two processes: the first makes half as much progress again when its tasks are together, and the second one
+/// then makes half as much.
+struct Paid;
+
+impl Rates for Paid {
+    fn rates(
+        &mut self,
+        topology: &Topology,
+        metrics: &[Metric],
+        before: &HostSample,
+        now: &HostSample,
+    ) -> Vec<TaskRates> {
+        let mut rates = Sharing::default().rates(topology, metrics, before, now);
+        let together = rates.iter().all(|task| task.inter == Some(0.0));
+        for task in &mut rates {
+            let with = if task.id.process == 1 { 1.5 } else { 0.5 };
+            task.instructions = Some(if together { with } else { 1.0 });
+        }
+        rates
+    }
+}
+
+#[test]
+fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], 60);
+    let heard = go_by(&mut fake, &mut Paid, false);
+    let [comparison] = &heard.comparisons[..] else {
+        panic!("{:?}", heard.comparisons);
+    };
+    assert_eq!(comparison.outcome, MappingCode::Slower);
+    let slowest = comparison.slowest().unwrap();
+    assert!(slowest.process == 2 && (slowest.gain + 0.5).abs() < 0.01, "{slowest:?}");
+    assert!(comparison.pause > Some(10.0), "{comparison}");
+    assert_eq!(fake.places(), [0, 4, 1]);
+    assert!(fake.tasks.iter().all(|task| task.pinned.is_none()), "{:?}", fake.calls);
+    assert!(!heard.outcomes.is_empty(), "it was tried");
+    assert_eq!((heard.withdrawn[0], heard.withdrawn[59]), (false, true));
 }

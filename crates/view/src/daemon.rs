@@ -139,8 +139,11 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     );
     let left_alone: u64 = totals.present.left_alone.values().sum();
     let second = format!(
-        "{} tasks watched, {} work, {} pinned, {left_alone} left alone; {made} moves{by_reason}",
-        totals.present.watched, totals.present.working, totals.present.pinned
+        "{} tasks watched, {} work, {} pinned, {left_alone} left alone; {made} moves{by_reason}{}",
+        totals.present.watched,
+        totals.present.working,
+        totals.present.pinned,
+        compared(state)
     );
     let third = match (&view.trouble, view.paused) {
         (Some(trouble), _) => Line::styled(trouble.clone(), Style::new().fg(Color::Red)),
@@ -150,6 +153,18 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
     Paragraph::new(vec![Line::styled(first, bold), Line::raw(second), third]).render(area, buffer);
+}
+
+/// The last comparison of the moves with the unpinned machine.
+fn compared(state: &State) -> String {
+    let Some(last) = &state.comparison else {
+        return String::new();
+    };
+    let least = last.comparison.slowest().map_or(0.0, |one| 100.0 * one.gain);
+    match last.comparison.pause.filter(|_| state.withdrawn) {
+        Some(pause) => format!("; withdrawn until {}: least gain {least:+.1} %", span(last.at + pause)),
+        None => format!("; compared at {}: least gain {least:+.1} %", span(last.at)),
+    }
 }
 
 /// The list of keys.

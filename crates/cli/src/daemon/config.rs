@@ -169,9 +169,11 @@ impl Config {
     }
 
     /// The extensions of the mapper beyond the paper. An assumption is not validated, because no measurement can refute it.
+    /// Moves that are not made are not compared.
     pub(super) fn mapper_options(&self) -> MapperOptions {
         MapperOptions {
             validation: self.mapper.validation && !self.metric.assumed(),
+            comparison: self.mapper.comparison && !self.metric.assumed() && !self.dry_run,
             ..self.mapper
         }
     }

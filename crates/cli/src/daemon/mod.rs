@@ -23,7 +23,7 @@ use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
-use pinfold_policy::sam::Mapper;
+use pinfold_policy::sam::FairMapper;
 use pinfold_runtime::daemon::state::Machine;
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let machine = Machine::of(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
-        mapper: Mapper::new(&topology, thresholds.clone(), config.mapper_options()),
+        mapper: FairMapper::new(&topology, thresholds.clone(), config.mapper_options()),
         report: Reporter::new(log, states, machine, config.clone(), thresholds),
         config,
         topology,
@@ -146,7 +146,7 @@ struct Daemon {
     config: Config,
     topology: Topology,
     rates: Box<dyn Rates>,
-    mapper: Mapper,
+    mapper: FairMapper,
     report: Reporter,
 }
 
@@ -199,13 +199,16 @@ impl Daemon {
         let same = config.selection() == self.config.selection()
             && config.metric == self.config.metric
             && config.release_after == self.config.release_after
-            && config.dry_run == self.config.dry_run;
+            && config.dry_run == self.config.dry_run
+            && config.mapper == self.config.mapper
+            && thresholds == *self.mapper.thresholds();
         if !same {
             let rolled_back = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
             self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
+            // A new mapper takes the present places of tasks for those of the operating system, so none may be pinned.
+            self.mapper = FairMapper::new(&self.topology, thresholds.clone(), config.mapper_options());
         }
-        self.mapper = Mapper::new(&self.topology, thresholds.clone(), config.mapper_options());
         self.report.reconfigure(config.clone(), thresholds);
         self.config = config;
         Ok(())

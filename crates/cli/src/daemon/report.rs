@@ -2,8 +2,8 @@
 
 use super::config::Config;
 use super::log::Log;
-use pinfold_core::HostNote;
 use pinfold_core::container::Container;
+use pinfold_core::{HostNote, MappingComparison};
 use pinfold_linux::own;
 use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::{WatchedContainer, Watcher};
@@ -182,6 +182,24 @@ impl Report<Watcher> for Reporter {
             fields.push(("why", refused.why.as_str().into()));
         }
         self.log.event("move", &fields);
+    }
+
+    fn compared(&mut self, at: Duration, comparison: MappingComparison) {
+        let mut fields: Vec<(&str, Value)> = vec![
+            ("outcome", comparison.outcome.name().into()),
+            ("turns", comparison.turns.into()),
+        ];
+        if let Some(one) = comparison.slowest() {
+            fields.push(("slowest", one.process.into()));
+            fields.push(("gain", one.gain.into()));
+            fields.push(("error", one.error.into()));
+        }
+        if let Some(pause) = comparison.pause {
+            fields.push(("pause", pause.into()));
+        }
+        fields.push(("text", comparison.to_string().into()));
+        self.log.event("compared", &fields);
+        self.history.compared(at, comparison);
     }
 
     fn tick(&mut self, host: &Watcher, tick: &Tick<'_>) {

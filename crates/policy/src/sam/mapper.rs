@@ -143,6 +143,18 @@ impl Mapper {
         &self.released
     }
 
+    /// Whether no moves are on trial at present.
+    pub(super) fn is_calm(&self) -> bool {
+        self.trials.is_empty()
+    }
+
+    /// The operating system places this task again, where it is now.
+    pub(super) fn let_go(&mut self, task: TaskId) {
+        if let Some(index) = self.memory.index_of(task) {
+            self.memory.task_mut(index).note_let_go();
+        }
+    }
+
     /// Finds the tasks that no step may move: those that were moved recently, and those of trials. A trial that ends
     /// moves its own tasks.
     fn hold(&mut self) {

@@ -210,6 +210,11 @@ impl Remembered {
         self.placing = self.placing.then_by_mapper();
     }
 
+    /// The operating system places it again.
+    pub(super) fn note_let_go(&mut self) {
+        self.placing = Placing::System;
+    }
+
     /// Whether the mapper has placed it, so that the operating system does not.
     pub(super) fn is_placed(&self) -> bool {
         self.placing != Placing::System

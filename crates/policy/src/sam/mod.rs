@@ -30,6 +30,7 @@
 mod bandwidth;
 mod coherence;
 mod faint;
+mod fair;
 mod groups;
 mod mapper;
 mod memory;
@@ -37,12 +38,14 @@ mod observe;
 mod options;
 mod placement_sets;
 mod policy;
+mod progress;
 mod rates;
 mod remote;
 mod round;
 mod shape;
 mod trial;
 
+pub use fair::FairMapper;
 pub use mapper::Mapper;
 pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer, ReadEvents, rate};
 pub use options::{MapperOptions, Thresholds, ThresholdsError};

@@ -96,6 +96,9 @@ pub struct MapperOptions {
     pub faint_sharers: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, also if Linux moved it.
     pub learn_homes: bool,
+    /// All moves are compared with the unpinned machine, in turns. They stay only if a process makes more progress with
+    /// them, and none makes less.
+    pub comparison: bool,
 }
 
 impl MapperOptions {
@@ -106,6 +109,7 @@ impl MapperOptions {
         learn_groups: false,
         faint_sharers: false,
         learn_homes: false,
+        comparison: false,
     };
 }
 
@@ -124,6 +128,7 @@ impl Default for MapperOptions {
             learn_groups: true,
             faint_sharers: true,
             learn_homes: true,
+            comparison: true,
         }
     }
 }

@@ -9,7 +9,7 @@
 //! rate lines can be compared. The mapper does not use it.
 
 use super::Activity;
-use super::mapper::Mapper;
+use super::fair::FairMapper;
 use super::observe::{MapperEvents, Observer};
 use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
@@ -57,7 +57,7 @@ pub struct SamOptions {
 pub struct Sam {
     options: SamOptions,
     /// Both exist from `start` on, if the machine counts the events that they need.
-    mapper: Option<(Mapper, Observer)>,
+    mapper: Option<(FairMapper, Observer)>,
     /// All PUs that may be used.
     anywhere: Arc<PuSet>,
     last: Sample,
@@ -116,6 +116,8 @@ impl Sam {
             findings.extend(missing(&rates));
         }
         mapper.decide(&rates);
+        let comparison = mapper.take_comparison(self.options.interval);
+        findings.extend(comparison.map(Finding::MappingCompared));
         for task in mapper.released() {
             self.places.remove(task);
         }
@@ -212,7 +214,7 @@ impl Policy for Sam {
         });
         match Observer::new(&self.options.events, metrics) {
             Ok(observer) => {
-                let mapper = Mapper::new(topology, thresholds.clone(), self.options.mapper);
+                let mapper = FairMapper::new(topology, thresholds.clone(), self.options.mapper);
                 self.mapper = Some((mapper, observer));
             }
             Err(error) => findings.push(Finding::Note {

@@ -18,6 +18,7 @@ const ALL: MapperOptions = MapperOptions {
     learn_groups: true,
     faint_sharers: true,
     learn_homes: true,
+    comparison: false,
 };
 
 /// Eight tasks that share, four to a package.

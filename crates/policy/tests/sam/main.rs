@@ -5,5 +5,6 @@
 mod hybrid;
 
 mod examples;
+mod fair;
 mod properties;
 mod world;

@@ -20,6 +20,7 @@ fn options() -> impl Strategy<Value = MapperOptions> {
         learn_groups: on[2],
         faint_sharers: on[3],
         learn_homes: on[4],
+        comparison: false,
     })
 }
 

@@ -171,7 +171,7 @@ impl World {
 }
 
 /// Builds a world task by task.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Builder {
     topology: Topology,
     tasks: Vec<Task>,

@@ -71,6 +71,7 @@ pub fn text(state: &State) -> String {
             (labels, moves.count as f64)
         }),
     );
+    comparisons(&mut text, state);
     by_package(&mut text, state);
     by_container(&mut text, state);
     intervals(&mut text, state);
@@ -99,6 +100,24 @@ fn tasks_now(text: &mut Text, state: &State) {
         "pinfold_tasks_left_alone",
         "Working tasks that are not moved, by reason.",
         left_alone.map(|(why, &count)| (vec![("why", why.name().to_owned())], count as f64)),
+    );
+}
+
+/// Comparisons of the moves with the unpinned machine.
+fn comparisons(text: &mut Text, state: &State) {
+    text.family(
+        "counter",
+        "pinfold_comparisons_total",
+        "Comparisons of the moves with the unpinned machine, by outcome.",
+        state.totals.comparisons.iter().map(|comparisons| {
+            let labels = vec![("outcome", comparisons.outcome.name().to_owned())];
+            (labels, comparisons.count as f64)
+        }),
+    );
+    text.gauge(
+        "pinfold_withdrawn",
+        "Whether the moves are withdrawn, for a turn of a comparison or because they did not help.",
+        f64::from(state.withdrawn),
     );
 }
 

@@ -1,9 +1,10 @@
 //! The moves and intervals of the daemon so far, and what the state contains of them.
 
-use super::state::{self, Intervals, LastMove, Moves, Present, State, Task};
+use super::state::{self, Comparisons, Intervals, LastMove, Moves, Present, State, Task};
 use super::{Outcome, Tick};
+use crate::TimedComparison;
 use pinfold_core::container::Container;
-use pinfold_core::{HostSample, MoveReason, OutcomeCode, TaskId};
+use pinfold_core::{HostSample, MappingCode, MappingComparison, MoveReason, OutcomeCode, TaskId};
 use pinfold_policy::sam::{Activity, Move, TaskRates};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub struct History {
     last_moves: HashMap<TaskId, LastMove>,
     moves: BTreeMap<(MoveReason, OutcomeCode), u64>,
+    comparisons: BTreeMap<MappingCode, u64>,
+    last_comparison: Option<TimedComparison>,
     /// Moves that were made, by the id of the task's container.
     moves_by_container: HashMap<String, u64>,
     /// Moves that were decided, not made, and reported already: the task and the outcome.
@@ -50,6 +53,13 @@ impl History {
         }
     }
 
+    /// Adds a comparison of the moves with the unpinned machine.
+    pub fn compared(&mut self, at: Duration, comparison: MappingComparison) {
+        *self.comparisons.entry(comparison.outcome).or_default() += 1;
+        let at = at.as_secs_f64();
+        self.last_comparison = Some(TimedComparison { at, comparison });
+    }
+
     /// Adds a reading, and forgets tasks that do not work any more.
     pub fn tick(&mut self, tick: &Tick<'_>) {
         self.ticks += 1;
@@ -82,6 +92,8 @@ impl History {
     pub fn complete(&self, mut state: State, tick: &Tick<'_>) -> State {
         state.at = tick.sample.sample.at.as_secs_f64();
         state.tasks = self.tasks(tick);
+        state.withdrawn = tick.withdrawn;
+        state.comparison.clone_from(&self.last_comparison);
         for one in &mut state.containers {
             one.moves = self.moves_by_container.get(&one.container.id).copied().unwrap_or(0);
         }
@@ -99,6 +111,10 @@ impl History {
         let moves = self.moves.iter();
         let moves = moves.map(|(&(reason, outcome), &count)| Moves { reason, outcome, count });
         state.totals.moves = moves.collect();
+        let comparisons = self.comparisons.iter();
+        state.totals.comparisons = comparisons
+            .map(|(&outcome, &count)| Comparisons { outcome, count })
+            .collect();
         state.totals.intervals = Intervals {
             intervals: self.ticks,
             intervals_skipped: self.skipped,
@@ -218,6 +234,7 @@ mod tests {
             sample: &sample,
             rates: &[],
             skipped: true,
+            withdrawn: false,
             took: Duration::from_millis(5),
         };
         history.tick(&tick);

@@ -5,6 +5,7 @@
 //!    or the clock jumped. Then nothing is decided, and the sample only begins the next interval.
 //! 3. `Rates` makes rates of two samples, and the mapper makes moves of rates.
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
+//! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
 //! of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same data, such as
@@ -22,9 +23,10 @@ pub use sharing::Sharing;
 
 use pinfold_core::container::Container;
 use pinfold_core::{
-    Host, HostNote, HostSample, Metric, OutcomeCode, Placed, Reason, StayCode, TaskId, TaskStatus, Topology, Wake,
+    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, Placed, Reason, StayCode, TaskId, TaskStatus,
+    Topology, Wake,
 };
-use pinfold_policy::sam::{Mapper, Move, TaskRates};
+use pinfold_policy::sam::{FairMapper, Move, TaskRates};
 use std::time::Duration;
 
 /// A source of the rates of tasks.
@@ -47,6 +49,9 @@ pub trait Report<H> {
     /// A move of a task in this container, or in none, was made, or not.
     fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome, container: Option<&Container>);
 
+    /// The moves were compared with the unpinned machine.
+    fn compared(&mut self, at: Duration, comparison: MappingComparison);
+
     /// A tick is over.
     fn tick(&mut self, host: &H, tick: &Tick<'_>);
 }
@@ -60,6 +65,8 @@ pub struct Tick<'a> {
     pub rates: &'a [TaskRates],
     /// Whether the time since the previous reading was too long or too short to decide.
     pub skipped: bool,
+    /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
+    pub withdrawn: bool,
     /// What the tick took, from the begin of the reading to the end of the last move.
     pub took: Duration,
 }
@@ -116,7 +123,7 @@ const UNUSUAL: u32 = 10;
 pub fn watch<H: Host>(
     host: &mut H,
     rates: &mut dyn Rates,
-    mapper: &mut Mapper,
+    mapper: &mut FairMapper,
     report: &mut impl Report<H>,
     pace: Pace,
 ) -> Wake {
@@ -145,6 +152,9 @@ pub fn watch<H: Host>(
             }
         }
         make(host, report, &sample, &moves, pace.dry_run);
+        if let Some(comparison) = mapper.take_comparison(pace.interval) {
+            report.compared(sample.sample.at, comparison);
+        }
         for note in host.take_notes() {
             report.note(&note);
         }
@@ -152,6 +162,7 @@ pub fn watch<H: Host>(
             sample: &sample,
             rates: &known,
             skipped,
+            withdrawn: mapper.is_unpinned(),
             took: host.now().saturating_sub(begin),
         };
         report.tick(host, &tick);

@@ -1,7 +1,10 @@
 //! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types (docs/formats.md).
 
+use crate::TimedComparison;
 use pinfold_core::container::{self, Qos, Runtime};
-use pinfold_core::{Activity, Children, LeftAlone, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology};
+use pinfold_core::{
+    Activity, Children, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +26,12 @@ pub struct State {
     pub machine: Machine,
     /// The tasks that work, by process and thread.
     pub tasks: Vec<Task>,
+    /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
+    #[serde(default)]
+    pub withdrawn: bool,
+    /// The last comparison of the moves with the unpinned machine; no key before the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<TimedComparison>,
     /// The containers of watched tasks, in the order in which they were found; no key where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerTotals>,
@@ -259,6 +268,9 @@ pub struct Totals {
     pub present: Present,
     /// Moves by reason and outcome.
     pub moves: Vec<Moves>,
+    /// Comparisons of the moves with the unpinned machine, by outcome.
+    #[serde(default)]
+    pub comparisons: Vec<Comparisons>,
     /// Intervals.
     #[serde(flatten)]
     pub intervals: Intervals,
@@ -331,6 +343,15 @@ pub struct Moves {
     pub reason: MoveReason,
     /// What became of the moves.
     pub outcome: OutcomeCode,
+    /// How many.
+    pub count: u64,
+}
+
+/// The number of comparisons with one outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparisons {
+    /// What became of the moves.
+    pub outcome: MappingCode,
     /// How many.
     pub count: u64,
 }

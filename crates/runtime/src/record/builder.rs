@@ -3,7 +3,7 @@
 use super::timeline::TimelineBuilder;
 use super::{
     Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Forecast, HintSample, MetricRecord, Proposal, RateLine,
-    Record, Regions, Search, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    Record, Regions, Search, TimedComparison, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
 use pinfold_core::{
@@ -287,6 +287,10 @@ impl RecordBuilder {
                 });
             }
             Finding::Moved(moved) => self.record.by_policy.moves.push(TimedMove { at, moved }),
+            Finding::MappingCompared(comparison) => {
+                let comparison = TimedComparison { at, comparison };
+                self.record.by_policy.mapping_comparisons.push(comparison);
+            }
             Finding::Note { code, text } => self.record.notes.push(TimedNote { at, code, text }),
         }
     }

@@ -18,8 +18,9 @@ use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
-    CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping,
-    Pinning, ProposerCode, PuSet, Refusal, RegionChoice, RegionId, SampleCode, Scope, StrategyForecast, TaskMove,
+    CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MappingComparison, MetricCode, NoteCode,
+    Observed, PageMapping, Pinning, ProposerCode, PuSet, Refusal, RegionChoice, RegionId, SampleCode, Scope,
+    StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -98,6 +99,9 @@ pub struct PolicyRecord {
     /// Each move of a single task; absent where nothing moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<TimedMove>,
+    /// The comparisons of these moves with the unpinned program; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mapping_comparisons: Vec<TimedComparison>,
     /// Who proposed which candidate; absent without proposals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
@@ -343,6 +347,16 @@ pub struct TimedMove {
     /// The move.
     #[serde(flatten)]
     pub moved: TaskMove,
+}
+
+/// A comparison of the moves with the unpinned program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimedComparison {
+    /// When it ended.
+    pub at: f64,
+    /// The comparison.
+    #[serde(flatten)]
+    pub comparison: MappingComparison,
 }
 
 /// An observation of the program in the placement of an affinity hint.

@@ -1,5 +1,6 @@
 use super::*;
-use pinfold_core::MoveReason;
+use pinfold_core::{MappingCode, MappingComparison, MoveReason, ProcessGain};
+use pinfold_runtime::TimedComparison;
 use pinfold_runtime::daemon::state::{Container, Machine, Moves, Present, Settings, Totals};
 use std::collections::BTreeMap;
 
@@ -86,6 +87,30 @@ fn each_task_is_drawn_on_its_pu_and_listed_in_the_table() {
     // The busiest task comes first.
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("PID")).skip(1).collect();
     assert!(rows[0].contains("solver42") && rows[1].contains("solver41"), "{text}");
+}
+
+#[test]
+fn the_last_comparison_is_shown_and_until_when_moves_are_withdrawn() {
+    let mut one = state(vec![task(41, 0, 0.5)]);
+    let comparison = MappingComparison {
+        outcome: MappingCode::Kept,
+        turns: 2,
+        processes: [(7, 0.25), (8, -0.004)]
+            .map(|(process, gain)| ProcessGain {
+                process,
+                gain,
+                error: 0.001,
+            })
+            .to_vec(),
+        pause: None,
+    };
+    one.comparison = Some(TimedComparison { at: 12.0, comparison });
+    let text = plain(&one, &View::default(), 130, height(&one, 130));
+    assert!(text.contains("compared at 12 s: least gain -0.4 %"), "{text}");
+    one.comparison.as_mut().unwrap().comparison.pause = Some(78.0);
+    one.withdrawn = true;
+    let text = plain(&one, &View::default(), 130, height(&one, 130));
+    assert!(text.contains("withdrawn until 90 s: least gain -0.4 %"), "{text}");
 }
 
 #[test]

@@ -31,6 +31,11 @@ struct Flags {
     /// Turn off extensions beyond the paper.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     without: Vec<Ability>,
+
+    /// Compare the moves with unpinned threads in turns. Keep them only if a process makes more progress with them, and none
+    /// makes less. The daemon always does this.
+    #[arg(long)]
+    compared: bool,
 }
 
 /// The extensions of the mapper beyond the paper.
@@ -155,6 +160,7 @@ impl Flags {
             learn_groups: self.with(Ability::LearnGroups),
             faint_sharers: self.with(Ability::FaintSharers),
             learn_homes: self.with(Ability::LearnHomes),
+            comparison: self.compared,
         }
     }
 }

@@ -42,7 +42,11 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
         let _ = writeln!(text, "\nThe last search:");
     }
     if record.policy == "sam" {
-        moved::explain(&record.by_policy.moves, &mut text);
+        moved::explain(
+            &record.by_policy.moves,
+            &record.by_policy.mapping_comparisons,
+            &mut text,
+        );
     } else if record.policy == "react" {
         regions::explain(record.by_policy.regions.as_ref(), &mut text);
     } else {

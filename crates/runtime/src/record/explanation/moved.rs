@@ -1,7 +1,7 @@
 //! The moves of single tasks in words.
 
 use super::number;
-use crate::TimedMove;
+use crate::{TimedComparison, TimedMove};
 use pinfold_core::MoveReason;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const LISTED: usize = 40;
 
 /// Why each was moved.
-pub(super) fn explain(moves: &[TimedMove], text: &mut String) {
+pub(super) fn explain(moves: &[TimedMove], comparisons: &[TimedComparison], text: &mut String) {
     if moves.is_empty() {
         let _ = writeln!(
             text,
@@ -39,6 +39,9 @@ pub(super) fn explain(moves: &[TimedMove], text: &mut String) {
     if moves.len() > LISTED {
         let _ = writeln!(text, "  {} more are not listed.", moves.len() - LISTED);
     }
+    for one in comparisons {
+        let _ = writeln!(text, "At {} s: {}.", number(one.at), one.comparison);
+    }
 }
 
 impl TimedMove {
@@ -49,6 +52,7 @@ impl TimedMove {
             MoveReason::Bandwidth => "memory that was saturated",
             MoveReason::RollBack => "moves that did not help",
             MoveReason::Keep => "threads that were brought to them",
+            MoveReason::Comparison => "the comparison with unpinned threads",
         }
     }
 

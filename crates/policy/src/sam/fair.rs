@@ -1,0 +1,539 @@
+//! The mapper whose moves stay only while no process makes less progress with them than on the unpinned machine.
+//!
+//! SAM moves tasks by what counters say of causes, and its trials look at the mean of the tasks concerned. So some
+//! processes can pay for what others gain. Here both arrangements of the whole machine, with the mapper's moves and
+//! without any, are measured, for each process.
+//!
+//! 1. **Before.** A task is not moved before the progress of its process was measured.
+//! 2. **After.** When moves have settled, each process is compared with the last window before them. If one seems to
+//!    make less progress, the comparison in turns begins at once, otherwise when it is cheap enough.
+//! 3. **In turns.** With moves, without, without, with, … Without means that each task goes back to the PU on which it ran
+//!    before the first move, and that the operating system then places it. That holds for tasks that were never moved,
+//!    too: the operating system may have placed them around those that are pinned, and would leave them there. The
+//!    mapper waits meanwhile.
+//! 4. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks stay unpinned. After a
+//!    pause the mapper begins again; the pause grows each time. A process that was moved and made less progress is not
+//!    moved again. Otherwise the moves stay.
+//! 5. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
+//!    harm, is at most `LOSS` of the time. The first comparison of moves that seem to do harm does not wait for that.
+//!
+//! Without a count of instructions there is no progress to compare, and the mapper moves as the paper's does.
+//!
+//! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is not
+//! judged. One decision holds for the whole machine: what some gain is given up if another one loses.
+
+use super::mapper::Mapper;
+use super::options::{MapperOptions, Thresholds};
+use super::progress::{Processes, WINDOW};
+use super::rates::TaskRates;
+use super::{Move, Reason};
+use pinfold_core::{MappingCode, MappingComparison, PuId, PuSet, TaskId, Topology};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The intervals after a change that are not measured: tasks are under way, and caches are cold.
+const SETTLE: u64 = 2;
+
+/// Moves that do not end within this number of intervals are measured while they go on. Assumed.
+const RESTLESS: u64 = 30;
+
+/// The shortest time between two comparisons, in intervals. Assumed: ten seconds of the paper's 100 ms.
+const PAUSE: u64 = 100;
+
+/// The largest number of doublings of the pause.
+const MOST_PAUSES: u32 = 10;
+
+/// The share of the time that comparisons may cost.
+const LOSS: f64 = 0.005;
+
+/// The gain of moves that was not measured yet, for the cost of measuring it: the mean of the paper's mixes (section 4.3).
+const EXPECTED: f64 = 0.15;
+
+/// The unpinned intervals of a comparison that needs as few pairs as possible.
+const UNPINNED: u64 = 1 + SETTLE + 2 * WINDOW;
+
+/// A task that is not listed for this number of intervals is no longer pinned: assumed, as the daemon's `release_after`.
+const GONE: u64 = 100;
+
+/// A task that hardly runs is left where it is. Assumed.
+const WORKS: f64 = 0.05;
+
+/// Where the mapper has put a task.
+#[derive(Clone, Copy, Debug)]
+struct Placement {
+    /// Its last move.
+    made: Move,
+    /// The last interval in which it was listed.
+    listed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The mapper decides.
+    Mapping,
+    /// Both arrangements are measured in turns.
+    Turns(Turn),
+    /// No task is pinned before this interval.
+    Unpinned { until: f64 },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// Whether tasks are where the mapper has put them.
+    pinned: bool,
+    /// Whether the first half of a pair is measured.
+    is_half: bool,
+    pairs: usize,
+    /// How many intervals were spent unpinned and pinned.
+    spent: [u64; 2],
+}
+
+/// Moves after which there was no complete window yet.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    /// The first of them.
+    at: u64,
+    /// Whether no task was pinned before.
+    unpinned: bool,
+}
+
+/// The mapper, and the comparison of its moves with the unpinned machine.
+#[derive(Debug)]
+pub struct FairMapper {
+    mapper: Mapper,
+    compares: bool,
+    /// The number of decisions.
+    now: u64,
+    places: BTreeMap<TaskId, Placement>,
+    /// Where tasks ran before the first move.
+    homes: BTreeMap<TaskId, PuId>,
+    /// Where tasks ran before the present turn without moves.
+    mapped: BTreeMap<TaskId, PuId>,
+    /// The tasks that are let go by the next decision: they are where they were.
+    leaving: BTreeSet<TaskId>,
+    processes: Processes,
+    stage: Stage,
+    /// The number of intervals since the arrangement changed.
+    quiet: u64,
+    moved: Option<Moved>,
+    /// Since when tasks have been pinned.
+    pinned_since: u64,
+    /// The mean gain by the present moves, as a logarithm, as far as it is known.
+    gain: f64,
+    /// What comparisons have cost, in intervals.
+    cost: f64,
+    /// The processes of the last comparison.
+    judged: BTreeSet<i32>,
+    /// When the last comparison ended, and when the next one is due.
+    ended: u64,
+    next: u64,
+    /// How often tasks were let go since moves were kept.
+    refusals: u32,
+    /// Processes that were moved and made less progress: they are not moved again.
+    barred: BTreeSet<i32>,
+    /// What the last comparison found, and for how many intervals no task is pinned.
+    comparison: Option<(MappingComparison, f64)>,
+    moves: Vec<Move>,
+    released: Vec<TaskId>,
+}
+
+impl FairMapper {
+    /// For the PUs of a machine that may be used. Without `MapperOptions::comparison` it is the mapper alone.
+    pub fn new(topology: &Topology, thresholds: Thresholds, options: MapperOptions) -> Self {
+        Self {
+            mapper: Mapper::new(topology, thresholds, options),
+            compares: options.comparison,
+            now: 0,
+            places: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            mapped: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            processes: Processes::default(),
+            stage: Stage::Mapping,
+            quiet: SETTLE,
+            moved: None,
+            pinned_since: 0,
+            gain: EXPECTED,
+            cost: 0.0,
+            judged: BTreeSet::new(),
+            ended: 0,
+            next: 0,
+            refusals: 0,
+            barred: BTreeSet::new(),
+            comparison: None,
+            moves: vec![],
+            released: vec![],
+        }
+    }
+
+    /// What the mapper compares rates with.
+    pub fn thresholds(&self) -> &Thresholds {
+        self.mapper.thresholds()
+    }
+
+    /// One decision, as `Mapper::decide`.
+    pub fn decide(&mut self, tasks: &[TaskRates]) -> &[Move] {
+        self.moves.clear();
+        self.released.clear();
+        if !self.compares {
+            self.moves.extend_from_slice(self.mapper.decide(tasks));
+            self.released.extend_from_slice(self.mapper.released());
+            return &self.moves;
+        }
+        self.now += 1;
+        self.see(tasks);
+        if !self.leaving.is_empty() {
+            self.let_go();
+            return &self.moves;
+        }
+        self.quiet += 1;
+        let mut complete = false;
+        if self.quiet > SETTLE {
+            self.processes.observe(self.now, tasks);
+            complete = (self.quiet - SETTLE).is_multiple_of(WINDOW);
+        }
+        if complete {
+            self.processes.complete();
+        }
+        match &mut self.stage {
+            Stage::Turns(turn) => {
+                turn.spent[usize::from(turn.pinned)] += 1;
+                if complete {
+                    self.turn(tasks);
+                }
+            }
+            &mut Stage::Unpinned { until } if (self.now as f64) < until => {}
+            _ => {
+                self.stage = Stage::Mapping;
+                if !(complete && self.begins_turns(tasks)) {
+                    self.map(tasks);
+                }
+            }
+        }
+        &self.moves
+    }
+
+    /// The moves of the last decision.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// The tasks that are no longer to be pinned, as of the last decision; before its moves.
+    pub fn released(&self) -> &[TaskId] {
+        &self.released
+    }
+
+    /// The comparison that ended with the last decision; each is returned once. `interval` is that between decisions.
+    pub fn take_comparison(&mut self, interval: Duration) -> Option<MappingComparison> {
+        let (comparison, pause) = self.comparison.take()?;
+        Some(MappingComparison {
+            pause: (pause > 0.0).then_some(interval.as_secs_f64() * pause),
+            ..comparison
+        })
+    }
+
+    /// Whether the mapper's moves are withdrawn at present: for a turn of a comparison, or until a pause is over.
+    pub fn is_unpinned(&self) -> bool {
+        match self.stage {
+            Stage::Mapping => false,
+            Stage::Turns(turn) => !turn.pinned,
+            Stage::Unpinned { .. } => true,
+        }
+    }
+
+    /// Notes which placed tasks are listed, and forgets those that have not been for a while.
+    fn see(&mut self, tasks: &[TaskRates]) {
+        for task in tasks {
+            if let Some(placement) = self.places.get_mut(&task.id) {
+                placement.listed = self.now;
+            }
+        }
+        let now = self.now;
+        self.places.retain(|_, placement| now < placement.listed + GONE);
+    }
+
+    /// Lets all tasks go that moves have put back. If they stay unpinned, the mapper learns that it places none.
+    fn let_go(&mut self) {
+        self.released.extend(std::mem::take(&mut self.leaving));
+        if let Stage::Unpinned { .. } = self.stage {
+            self.forget_places();
+        }
+        self.changed();
+    }
+
+    fn forget_places(&mut self) {
+        for id in self.places.keys() {
+            self.mapper.let_go(*id);
+        }
+        self.places.clear();
+        self.homes.clear();
+    }
+
+    fn changed(&mut self) {
+        self.quiet = 0;
+        self.processes.restart();
+    }
+
+    /// The mapper's decision. It may not move tasks of processes whose progress was never measured, or that are barred.
+    fn map(&mut self, tasks: &[TaskRates]) {
+        let (processes, barred) = (&self.processes, &self.barred);
+        let is_free = |task: &TaskRates| processes.is_known(task.id.process) && !barred.contains(&task.id.process);
+        let tasks: Cow<'_, [TaskRates]> = if tasks.iter().all(is_free) || !counts_progress(tasks) {
+            Cow::Borrowed(tasks)
+        } else {
+            let bound = |task: &TaskRates| TaskRates {
+                allowed: if is_free(task) {
+                    Arc::clone(&task.allowed)
+                } else {
+                    Arc::new([task.pu].into_iter().collect::<PuSet>())
+                },
+                ..task.clone()
+            };
+            tasks.iter().map(bound).collect()
+        };
+        self.mapper.decide(&tasks);
+        let unpinned = self.places.is_empty();
+        for task in self.mapper.released() {
+            self.places.remove(task);
+        }
+        if unpinned && !self.mapper.moves().is_empty() {
+            self.homes = arrangement(&tasks);
+        }
+        for made in self.mapper.moves() {
+            self.homes.entry(made.task).or_insert(made.from);
+            let placement = Placement {
+                made: *made,
+                listed: self.now,
+            };
+            self.places.insert(made.task, placement);
+        }
+        self.moves.extend_from_slice(self.mapper.moves());
+        self.released.extend_from_slice(self.mapper.released());
+        if self.released.is_empty() && self.moves.iter().all(|made| made.from == made.to) {
+            return;
+        }
+        let now = self.now;
+        let processes = &mut self.processes;
+        let moved = *self.moved.get_or_insert_with(|| {
+            processes.note_moves();
+            Moved { at: now, unpinned }
+        });
+        if unpinned {
+            self.pinned_since = now;
+        }
+        if now < moved.at + RESTLESS {
+            self.changed();
+        }
+    }
+
+    /// After a complete window: whether the comparison in turns begins now.
+    fn begins_turns(&mut self, tasks: &[TaskRates]) -> bool {
+        if self.places.is_empty() {
+            self.moved = None;
+            return false;
+        }
+        if let Some(moved) = self.moved.take() {
+            let change = self.processes.mean_change().filter(|_| moved.unpinned);
+            self.gain = change.unwrap_or(EXPECTED);
+            if self.processes.may_have_lost() {
+                self.begin_turns(tasks, moved.unpinned);
+                return true;
+            }
+            self.next = self.now;
+        }
+        let working = self.processes.working();
+        if working.is_empty() {
+            return false;
+        }
+        let others = working != self.judged;
+        let next = if others {
+            self.next.min(self.ended + PAUSE)
+        } else {
+            self.next
+        };
+        let cost = UNPINNED as f64 * lost(self.gain);
+        let begins = self.now >= next && self.mapper.is_calm() && self.cost + cost <= LOSS * self.now as f64;
+        if begins {
+            self.begin_turns(tasks, false);
+        }
+        begins
+    }
+
+    /// `with_first`: the windows before and after the last moves are the first pair. Otherwise the present window is the
+    /// first half of the first pair.
+    fn begin_turns(&mut self, tasks: &[TaskRates], with_first: bool) {
+        self.processes.begin_turns(with_first);
+        let turn = Turn {
+            pinned: true,
+            pairs: usize::from(with_first),
+            ..Turn::default()
+        };
+        self.stage = Stage::Turns(turn);
+        if !with_first {
+            self.turn(tasks);
+        }
+    }
+
+    /// After a complete window of a comparison.
+    fn turn(&mut self, tasks: &[TaskRates]) {
+        let Stage::Turns(mut turn) = self.stage else { return };
+        if turn.is_half {
+            self.processes.end_pair(turn.pinned);
+            turn.is_half = false;
+            turn.pairs += 1;
+            // Another pair begins where this one ended.
+            self.stage = Stage::Turns(turn);
+            if let Some(outcome) = self.processes.verdict(turn.pairs) {
+                self.conclude(tasks, turn, outcome);
+            }
+            return;
+        }
+        self.processes.begin_pair();
+        turn.is_half = true;
+        turn.pinned = !turn.pinned;
+        self.stage = Stage::Turns(turn);
+        if turn.pinned {
+            self.pin(tasks);
+        } else {
+            self.put_back(tasks);
+        }
+    }
+
+    fn conclude(&mut self, tasks: &[TaskRates], turn: Turn, outcome: MappingCode) {
+        let (mean, least) = self.processes.gains().unwrap_or_default();
+        let [unpinned, mut pinned] = turn.spent;
+        let keeps = outcome == MappingCode::Kept;
+        if !keeps {
+            pinned += self.now - self.pinned_since;
+        }
+        let cost = unpinned as f64 * lost(mean) + pinned as f64 * lost(-least);
+        self.cost += cost;
+        self.gain = mean;
+        self.judged = self.processes.working();
+        self.ended = self.now;
+        let mut pause = 0.0;
+        if keeps {
+            self.refusals = 0;
+            self.next = self.now + self.now.max(PAUSE);
+            self.stage = Stage::Mapping;
+            if !turn.pinned {
+                self.pin(tasks);
+            }
+        } else {
+            // The next time it costs as much as this time.
+            let affordable = (self.cost + cost) / LOSS - self.now as f64;
+            pause = affordable.max((PAUSE << self.refusals) as f64);
+            self.bar();
+            self.refusals = (self.refusals + 1).min(MOST_PAUSES);
+            self.next = 0;
+            self.stage = Stage::Unpinned {
+                until: self.now as f64 + pause,
+            };
+            if turn.pinned {
+                self.put_back(tasks);
+            } else {
+                self.forget_places();
+            }
+        }
+        let comparison = MappingComparison {
+            outcome,
+            turns: turn.pairs,
+            processes: self.processes.gain_of_each(),
+            pause: None,
+        };
+        self.comparison = Some((comparison, pause));
+    }
+
+    /// Bars the processes that were moved and are slower by it. If others pay, it is not known whose moves did harm.
+    fn bar(&mut self) {
+        let moved: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
+        let slower = self.processes.slower();
+        if slower.is_empty() {
+            return;
+        }
+        let both: BTreeSet<i32> = slower.intersection(&moved).copied().collect();
+        if both.is_empty() {
+            self.barred.clear();
+        } else {
+            self.barred.retain(|&process| self.processes.is_known(process));
+            self.barred.extend(both);
+        }
+    }
+
+    /// Tasks go to where they were with the mapper's moves. What the mapper has placed stays pinned there, unless it is not
+    /// there to be moved.
+    fn pin(&mut self, tasks: &[TaskRates]) {
+        let listed: BTreeMap<TaskId, &TaskRates> = tasks.iter().map(|task| (task.id, task)).collect();
+        self.places.retain(|id, placement| {
+            let to = placement.made.to;
+            let task = listed.get(id).filter(|task| task.allowed.contains(to));
+            match task {
+                Some(task) => self.moves.push(compared(task, to, &placement.made)),
+                None => self.mapper.let_go(*id),
+            }
+            task.is_some()
+        });
+        let others = std::mem::take(&mut self.mapped);
+        self.send(tasks, |id, places| {
+            others.get(&id).copied().filter(|_| !places.contains_key(&id))
+        });
+    }
+
+    /// Tasks go to where they were before the mapper's moves. The next decision lets them go.
+    fn put_back(&mut self, tasks: &[TaskRates]) {
+        self.mapped = arrangement(tasks);
+        let homes = std::mem::take(&mut self.homes);
+        self.send(tasks, |id, _| homes.get(&id).copied());
+        self.homes = homes;
+        self.leaving.extend(self.places.keys());
+    }
+
+    /// Tasks go to these PUs, and the next decision lets them go.
+    fn send(&mut self, tasks: &[TaskRates], to: impl Fn(TaskId, &BTreeMap<TaskId, Placement>) -> Option<PuId>) {
+        // All moves of a comparison have the cause of one of the moves that are compared.
+        let Some(cause) = self.places.values().next().map(|placement| placement.made) else {
+            return;
+        };
+        for task in tasks {
+            let to = to(task.id, &self.places).filter(|&to| to != task.pu && task.allowed.contains(to));
+            if let Some(to) = to {
+                let cause = self.places.get(&task.id).map_or(cause, |placement| placement.made);
+                self.moves.push(compared(task, to, &cause));
+                self.leaving.insert(task.id);
+            }
+        }
+        self.changed();
+    }
+}
+
+/// Where the tasks run that work.
+fn arrangement(tasks: &[TaskRates]) -> BTreeMap<TaskId, PuId> {
+    let working = tasks.iter().filter(|task| task.busy >= WORKS);
+    working.map(|task| (task.id, task.pu)).collect()
+}
+
+/// The share of the progress that is lost with the slower of two arrangements, where the other one has this gain over it
+/// as a logarithm.
+fn lost(gain: f64) -> f64 {
+    1.0 - (-gain.max(0.0)).exp()
+}
+
+fn counts_progress(tasks: &[TaskRates]) -> bool {
+    tasks.iter().any(|task| task.instructions.is_some())
+}
+
+/// A move for a comparison. Its cause is that of the mapper's move.
+fn compared(task: &TaskRates, to: PuId, made: &Move) -> Move {
+    Move {
+        from: task.pu,
+        to,
+        task: task.id,
+        reason: Reason::Comparison,
+        makes_room: false,
+        reluctant: false,
+        swapped_with: None,
+        ..*made
+    }
+}

@@ -1,0 +1,256 @@
+//! The progress of each process in windows of some intervals, and what two arrangements of the machine mean to it.
+//!
+//! Progress is the number of instructions, of all tasks of a process, per interval. A window is the mean of `WINDOW`
+//! intervals in one arrangement.
+
+use super::memory::throughput;
+use super::rates::TaskRates;
+use crate::turns::{Gain, Noise, Turns, Window};
+use pinfold_core::{MappingCode, ProcessGain};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of intervals of a window. Assumed: three show how much they differ from each other.
+pub(super) const WINDOW: u64 = 3;
+
+/// A process that uses less of a PU does no work that placement could change. Assumed.
+const WORKS: f64 = 0.05;
+
+/// A process may make this much less progress than unpinned.
+const TOLERATED: f64 = 0.01;
+
+/// A loss in a single window is noise, up to this where the noise of the process is not known yet. Assumed.
+const UNKNOWN_NOISE: f64 = 0.03;
+
+/// The chance that a comparison finds a process slower, or faster, that is not.
+const CHANCE: f64 = 0.005;
+
+/// A gain below this is not looked for, as in `turns`.
+const NEGLIGIBLE: f64 = 0.003;
+
+/// The counts of a window: instructions are so many that their rounding is nothing.
+const MANY: f64 = 1e9;
+
+/// The fewest and the most pairs of windows before a verdict.
+const PAIRS: std::ops::RangeInclusive<usize> = 2..=6;
+
+/// A process that is not listed for this number of intervals is forgotten. Assumed: a minute of the paper's 100 ms.
+const FORGOTTEN: u64 = 600;
+
+#[derive(Debug, Default)]
+struct Process {
+    /// Of the present window: progress, processor time, and the number of intervals in which both were known.
+    progress: f64,
+    busy: f64,
+    intervals: u64,
+    /// The last complete window of the present arrangement; `None` where the process did no work.
+    window: Option<Window>,
+    /// Whether it ever had a complete window.
+    is_known: bool,
+    /// The last window before the present moves.
+    before: Option<Window>,
+    /// The first half of a pair.
+    first: Option<Window>,
+    noise: Noise,
+    /// Unpinned and with the mapper's moves.
+    turns: Turns,
+    /// The last interval in which it was listed.
+    listed: u64,
+}
+
+/// All processes.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    all: BTreeMap<i32, Process>,
+    now: u64,
+}
+
+impl Processes {
+    /// Adds an interval to the present window.
+    pub(super) fn observe(&mut self, now: u64, tasks: &[TaskRates]) {
+        self.now = now;
+        let mut sums: BTreeMap<i32, (Option<f64>, f64)> = BTreeMap::new();
+        for task in tasks {
+            let (progress, busy) = sums.entry(task.id.process).or_insert((Some(0.0), 0.0));
+            let known = throughput(task).or_else(|| (task.busy == 0.0).then_some(0.0));
+            *progress = progress.zip(known).map(|(sum, one)| sum + one);
+            *busy += task.busy;
+        }
+        for (id, (progress, busy)) in sums {
+            let process = self.all.entry(id).or_default();
+            process.listed = now;
+            if let Some(progress) = progress {
+                process.progress += progress;
+                process.busy += busy;
+                process.intervals += 1;
+            }
+        }
+        self.all.retain(|_, process| now < process.listed + FORGOTTEN);
+    }
+
+    /// Ends the present window of each process, and begins the next one.
+    pub(super) fn complete(&mut self) {
+        for process in self.all.values_mut() {
+            let share = 1.0 / WINDOW as f64;
+            let works = process.intervals == WINDOW && process.busy * share >= WORKS;
+            let window = works
+                .then(|| Window::new(Some(process.progress * share), MANY))
+                .flatten();
+            process.is_known |= process.intervals == WINDOW;
+            if let (Some(before), Some(now)) = (process.window, window) {
+                process.noise.learn_alike(&[before, now]);
+            }
+            process.window = window;
+            process.clear();
+        }
+    }
+
+    /// The arrangement has changed: the present window begins again.
+    pub(super) fn restart(&mut self) {
+        for process in self.all.values_mut() {
+            process.window = None;
+            process.clear();
+        }
+    }
+
+    /// Whether the progress of this process was ever measured.
+    pub(super) fn is_known(&self, process: i32) -> bool {
+        self.all.get(&process).is_some_and(|process| process.is_known)
+    }
+
+    /// The processes that worked in the last complete window.
+    pub(super) fn working(&self) -> BTreeSet<i32> {
+        let working = self.all.iter().filter(|(_, process)| process.window.is_some());
+        working.map(|(&id, _)| id).collect()
+    }
+
+    /// Moves begin: the last complete windows are those before them.
+    pub(super) fn note_moves(&mut self) {
+        for process in self.all.values_mut() {
+            process.before = process.window;
+        }
+    }
+
+    /// The mean of the changes of progress by the present moves, as logarithms; `None` where nothing was measured.
+    pub(super) fn mean_change(&self) -> Option<f64> {
+        let changes: Vec<f64> = self.all.values().filter_map(Process::change).collect();
+        mean(&changes)
+    }
+
+    /// Whether a process may have lost by the present moves.
+    pub(super) fn may_have_lost(&self) -> bool {
+        self.all.values().any(|process| {
+            let noise = process.noise.deviation().map_or(UNKNOWN_NOISE, |one| 2.0 * one);
+            let change = process.change();
+            change.is_some_and(|change| change < -noise.max(TOLERATED))
+        })
+    }
+
+    /// A comparison begins. `with_first`: the windows before and after the present moves are its first pair.
+    pub(super) fn begin_turns(&mut self, with_first: bool) {
+        for process in self.all.values_mut() {
+            process.turns = Turns::default();
+            process.first = None;
+            if let (true, Some(before), Some(window)) = (with_first, process.before, process.window) {
+                process.turns.add(before, window);
+            }
+        }
+    }
+
+    /// The last complete windows are the first halves of pairs.
+    pub(super) fn begin_pair(&mut self) {
+        for process in self.all.values_mut() {
+            process.first = process.window;
+        }
+    }
+
+    /// The last complete windows are the second halves. `pinned`: with the mapper's moves.
+    pub(super) fn end_pair(&mut self, pinned: bool) {
+        for process in self.all.values_mut() {
+            if let (Some(first), Some(second)) = (process.first.take(), process.window) {
+                let (without, with) = if pinned { (first, second) } else { (second, first) };
+                process.turns.add(without, with);
+            }
+        }
+    }
+
+    /// The mean of the gains by the mapper's moves, and the least, as logarithms; `None` where nothing was measured.
+    pub(super) fn gains(&self) -> Option<(f64, f64)> {
+        let gains: Vec<f64> = self.compared().map(|(_, _, gain)| gain.log).collect();
+        let least = gains.iter().copied().min_by(f64::total_cmp)?;
+        Some((mean(&gains)?, least))
+    }
+
+    /// The gain of each process, by its number.
+    pub(super) fn gain_of_each(&self) -> Vec<ProcessGain> {
+        self.compared()
+            .map(|(process, _, gain)| {
+                let (times, error) = gain.times();
+                ProcessGain {
+                    process,
+                    gain: times - 1.0,
+                    error,
+                }
+            })
+            .collect()
+    }
+
+    /// What this number of pairs says of the mapper's moves; `None` where more of them may tell.
+    pub(super) fn verdict(&self, pairs: usize) -> Option<MappingCode> {
+        if pairs < *PAIRS.start() {
+            return None;
+        }
+        if !self.slower().is_empty() {
+            return Some(MappingCode::Slower);
+        }
+        let chance = self.chance();
+        let mut gains = false;
+        let mut all_safe = true;
+        let mut all_the_same = true;
+        for (_, process, _) in self.compared() {
+            gains |= process.turns.is_above(&process.noise, NEGLIGIBLE, chance);
+            all_safe &= process.turns.is_above(&process.noise, -TOLERATED, CHANCE);
+            all_the_same &= process.turns.is_below(&process.noise, NEGLIGIBLE, CHANCE);
+        }
+        match (gains, pairs < *PAIRS.end()) {
+            (true, waits) => (all_safe || !waits).then_some(MappingCode::Kept),
+            (false, waits) => (all_the_same || !waits).then_some(MappingCode::NoGain),
+        }
+    }
+
+    /// The processes that make less progress with the mapper's moves.
+    pub(super) fn slower(&self) -> BTreeSet<i32> {
+        let chance = self.chance();
+        let slower = self
+            .compared()
+            .filter(|(_, process, gain)| gain.log < -TOLERATED && process.turns.is_below(&process.noise, 0.0, chance));
+        slower.map(|(id, ..)| id).collect()
+    }
+
+    /// The chance of an error for a process, so that it is `CHANCE` for all of them.
+    fn chance(&self) -> f64 {
+        CHANCE / self.compared().count().max(1) as f64
+    }
+
+    /// The processes that were measured both ways.
+    fn compared(&self) -> impl Iterator<Item = (i32, &Process, Gain)> {
+        self.all.iter().filter_map(|(&id, process)| {
+            let gain = process.turns.gain(&process.noise)?;
+            Some((id, process, gain))
+        })
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+impl Process {
+    fn clear(&mut self) {
+        (self.progress, self.busy, self.intervals) = (0.0, 0.0, 0);
+    }
+
+    /// The logarithm of its progress after the present moves over that before.
+    fn change(&self) -> Option<f64> {
+        Some(self.window?.log - self.before?.log)
+    }
+}
