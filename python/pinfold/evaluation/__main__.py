@@ -34,6 +34,7 @@ from pinfold.evaluation.autopin import autopin
 from pinfold.evaluation.changes import changes
 from pinfold.evaluation.classify import classify
 from pinfold.evaluation.costs import costs
+from pinfold.evaluation.fairness import fairness
 from pinfold.evaluation.judged_section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
@@ -63,6 +64,7 @@ SECTIONS: dict[str, Make] = {
             autofinity,
             judged,
             sam,
+            fairness,
             classify,
             react,
             auto,
@@ -76,7 +78,7 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, host, costs)}
 """The sections that measure the machine on which they are made."""
-APART = {react.__name__, classify.__name__, regions.__name__}
+APART = {fairness.__name__, react.__name__, classify.__name__, regions.__name__}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
 DERIVED = {changes.__name__}

@@ -11,7 +11,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Run:
         By program: the counts of all its tasks, by event.
     moves : dict
         SAM's moves of tasks for each reason, as ``moves`` counts them; empty for other policies.
+    comparisons : dict
+        SAM's comparisons of its moves with unpinned tasks for each outcome; empty without them.
     """
 
     seconds: float
@@ -51,6 +53,7 @@ class Run:
     speeds: list[float]
     events: list[dict[str, float]]
     moves: dict[str, int]
+    comparisons: dict[str, int] = field(default_factory=dict)
 
 
 def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path] = ()) -> Run:
@@ -106,6 +109,7 @@ def _of(record: dict[str, Any]) -> Run:
         speeds=[program["speed"] for program in simulation["programs"]],
         events=[program["events"] for program in simulation["programs"]],
         moves=moves(record),
+        comparisons=dict(Counter(one["outcome"] for one in record.get("mapping_comparisons", []))),
     )
 
 
