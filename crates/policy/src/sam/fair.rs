@@ -6,7 +6,8 @@
 //!
 //! 1. **Before.** A task is not moved before the progress of its process was measured.
 //! 2. **After.** When moves have settled, each process is compared with the last window before them. If one seems to
-//!    make less progress, the comparison in turns begins at once, otherwise when it is cheap enough.
+//!    make less progress, the comparison in turns begins at once, otherwise when it is cheap enough. If a process makes
+//!    much less in two intervals, that is not waited for.
 //! 3. **In turns.** With moves, without, without, with, … Without means that each task goes back to the PU on which it ran
 //!    before the first move, and that the operating system then places it. That holds for tasks that were never moved,
 //!    too: the operating system may have placed them around those that are pinned, and would leave them there. The
@@ -207,7 +208,7 @@ impl FairMapper {
             &mut Stage::Unpinned { until } if (self.now as f64) < until => {}
             _ => {
                 self.stage = Stage::Mapping;
-                if !(complete && self.begins_turns(tasks)) {
+                if !self.is_alarmed(tasks) && !(complete && self.begins_turns(tasks)) {
                     self.map(tasks);
                 }
             }
@@ -328,6 +329,19 @@ impl FairMapper {
         }
     }
 
+    /// If a process makes so much less progress since the last moves that no window has to be waited for, the comparison in
+    /// turns begins. Whether it does.
+    fn is_alarmed(&mut self, tasks: &[TaskRates]) -> bool {
+        let settled = self.moved.filter(|moved| self.now > moved.at + 1);
+        let Some(moved) = settled.filter(|_| self.processes.is_alarming(tasks)) else {
+            return false;
+        };
+        self.moved = None;
+        self.processes.end_early();
+        self.begin_turns(tasks, moved.unpinned);
+        true
+    }
+
     /// After a complete window: whether the comparison in turns begins now.
     fn begins_turns(&mut self, tasks: &[TaskRates]) -> bool {
         if self.places.is_empty() {
@@ -361,8 +375,8 @@ impl FairMapper {
         begins
     }
 
-    /// `with_first`: the windows before and after the last moves are the first pair. Otherwise the present window is the
-    /// first half of the first pair.
+    /// The present window is the first half of a pair. `with_first`: it is also the second half of one with the window
+    /// before the last moves.
     fn begin_turns(&mut self, tasks: &[TaskRates], with_first: bool) {
         self.processes.begin_turns(with_first);
         let turn = Turn {
@@ -371,9 +385,7 @@ impl FairMapper {
             ..Turn::default()
         };
         self.stage = Stage::Turns(turn);
-        if !with_first {
-            self.turn(tasks);
-        }
+        self.turn(tasks);
     }
 
     /// After a complete window of a comparison.

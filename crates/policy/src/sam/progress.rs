@@ -33,6 +33,13 @@ const MANY: f64 = 1e9;
 /// The fewest and the most pairs of windows before a verdict.
 const PAIRS: std::ops::RangeInclusive<usize> = 2..=6;
 
+/// A process that makes this much less progress than before the moves, in an interval, is in trouble: assumed, and more
+/// than what first intervals in cold caches cost.
+const ALARMING: f64 = 0.15;
+
+/// For this number of intervals one after the other it must be so. Assumed.
+const ALARMS: usize = 2;
+
 /// A process that is not listed for this number of intervals is forgotten. Assumed: a minute of the paper's 100 ms.
 const FORGOTTEN: u64 = 600;
 
@@ -48,6 +55,9 @@ struct Process {
     is_known: bool,
     /// The last window before the present moves.
     before: Option<Window>,
+    /// Its progress in the last intervals after the present moves, and in how many of the last ones that was alarming.
+    lately: [f64; ALARMS],
+    alarms: usize,
     /// The first half of a pair.
     first: Option<Window>,
     noise: Noise,
@@ -68,14 +78,7 @@ impl Processes {
     /// Adds an interval to the present window.
     pub(super) fn observe(&mut self, now: u64, tasks: &[TaskRates]) {
         self.now = now;
-        let mut sums: BTreeMap<i32, (Option<f64>, f64)> = BTreeMap::new();
-        for task in tasks {
-            let (progress, busy) = sums.entry(task.id.process).or_insert((Some(0.0), 0.0));
-            let known = throughput(task).or_else(|| (task.busy == 0.0).then_some(0.0));
-            *progress = progress.zip(known).map(|(sum, one)| sum + one);
-            *busy += task.busy;
-        }
-        for (id, (progress, busy)) in sums {
+        for (id, (progress, busy)) in sums(tasks) {
             let process = self.all.entry(id).or_default();
             process.listed = now;
             if let Some(progress) = progress {
@@ -127,6 +130,7 @@ impl Processes {
     pub(super) fn note_moves(&mut self) {
         for process in self.all.values_mut() {
             process.before = process.window;
+            (process.lately, process.alarms) = ([0.0; ALARMS], 0);
         }
     }
 
@@ -134,6 +138,37 @@ impl Processes {
     pub(super) fn mean_change(&self) -> Option<f64> {
         let changes: Vec<f64> = self.all.values().filter_map(Process::change).collect();
         mean(&changes)
+    }
+
+    /// An interval after moves, whether it belongs to a window or not. Whether a process has clearly made less progress in
+    /// the last ones.
+    pub(super) fn is_alarming(&mut self, tasks: &[TaskRates]) -> bool {
+        let sums = sums(tasks);
+        let mut alarming = false;
+        for (id, process) in &mut self.all {
+            let (Some(before), Some(&(Some(now), busy))) = (process.before, sums.get(id)) else {
+                (process.lately, process.alarms) = ([0.0; ALARMS], 0);
+                continue;
+            };
+            process.lately.rotate_left(1);
+            process.lately[ALARMS - 1] = now;
+            let noise = process.noise.deviation().unwrap_or(0.0);
+            let low = before.log.exp() * (1.0 - ALARMING.max(4.0 * noise));
+            let is_low = busy >= WORKS && now < low;
+            process.alarms = if is_low { process.alarms + 1 } else { 0 };
+            alarming |= process.alarms >= ALARMS;
+        }
+        alarming
+    }
+
+    /// The last intervals after moves are a window.
+    pub(super) fn end_early(&mut self) {
+        for process in self.all.values_mut() {
+            let known = process.lately.iter().all(|&progress| progress > 0.0);
+            let mean = process.lately.iter().sum::<f64>() / ALARMS as f64;
+            process.window = Window::new(known.then_some(mean), MANY);
+            process.clear();
+        }
     }
 
     /// Whether a process may have lost by the present moves.
@@ -238,6 +273,18 @@ impl Processes {
             Some((id, process, gain))
         })
     }
+}
+
+/// By process: the progress in an interval, which is `None` where that of a task is not known, and the processor time.
+fn sums(tasks: &[TaskRates]) -> BTreeMap<i32, (Option<f64>, f64)> {
+    let mut sums: BTreeMap<i32, (Option<f64>, f64)> = BTreeMap::new();
+    for task in tasks {
+        let (progress, busy) = sums.entry(task.id.process).or_insert((Some(0.0), 0.0));
+        let known = throughput(task).or_else(|| (task.busy == 0.0).then_some(0.0));
+        *progress = progress.zip(known).map(|(sum, one)| sum + one);
+        *busy += task.busy;
+    }
+    sums
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
