@@ -70,7 +70,7 @@ def test_the_additions_to_the_paper_also_gain(pinfold: Pinfold, hubench: Path) -
 
 
 def test_moves_that_help_stay_after_a_comparison_with_unpinned_threads(pinfold: Pinfold, hubench: Path) -> None:
-    long = ("--machine", "e5-2660v2x2", "-t", "150s")
+    long = ("--machine", "e5-2660v2x2", "-t", "100s")
     mapped = pinfold.record(*long, "--policy", "sam", "--compared", hubench).json
     left = pinfold.record(*long, "--policy", "none", hubench).json
     assert rate(mapped) > 1.3 * rate(left)

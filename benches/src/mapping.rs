@@ -4,7 +4,7 @@
 use anyhow::Result;
 use pinfold_core::{PuSet, TaskId, Topology};
 use pinfold_linux::topology::{self, Source};
-use pinfold_policy::sam::{Mapper, MapperOptions, TaskRates, Thresholds};
+use pinfold_policy::sam::{FairMapper, MapperOptions, TaskRates, Thresholds};
 use std::hint;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,7 +34,7 @@ pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
     let tasks = tasks(&topology, load);
     // With the paper's rules alone, the mapper moves the same tasks again if they are not where it moved them. This is
     // the worst case, and the only one that can be measured many times. The extensions beyond the paper are on where
-    // nothing moves.
+    // nothing moves, as is the measurement of each process's progress.
     let options = match load {
         Load::Settled => MapperOptions::default(),
         Load::Moving => MapperOptions {
@@ -42,7 +42,7 @@ pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
             ..MapperOptions::PAPER
         },
     };
-    let mut mapper = Mapper::new(&topology, Thresholds::paper(), options);
+    let mut mapper = FairMapper::new(&topology, Thresholds::paper(), options);
     let mut best = f64::INFINITY;
     for _ in 0..TURNS {
         let began = Instant::now();

@@ -55,6 +55,10 @@ pub(crate) fn of(record: &Record) -> Vec<Decision> {
         )
     }));
     found.extend(moved(&policy.moves));
+    found.extend(policy.mapping_comparisons.iter().map(|one| {
+        let what = format!("Compared with unpinned threads: {}.", one.comparison);
+        Decision::new(one.at, what)
+    }));
     found.extend(
         record
             .pages

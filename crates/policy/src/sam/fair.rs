@@ -13,8 +13,8 @@
 //!    too: the operating system may have placed them around those that are pinned, and would leave them there. The
 //!    mapper waits meanwhile.
 //! 4. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks stay unpinned. After a
-//!    pause the mapper begins again; the pause grows each time. A process that was moved and made less progress is not
-//!    moved again. Otherwise the moves stay.
+//!    pause the mapper begins again; the pause grows each time, and is shorter when another process begins to work. A
+//!    process that was moved and made less progress is not moved again. Otherwise the moves stay.
 //! 5. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
 //!    harm, is at most `LOSS` of the time. The first comparison of moves that seem to do harm does not wait for that.
 //!
@@ -76,8 +76,8 @@ enum Stage {
     Mapping,
     /// Both arrangements are measured in turns.
     Turns(Turn),
-    /// No task is pinned before this interval.
-    Unpinned { until: f64 },
+    /// No task is pinned before the second of these intervals, or before the first one where a process has begun to work.
+    Unpinned([f64; 2]),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -197,18 +197,21 @@ impl FairMapper {
         }
         if complete {
             self.processes.complete();
+            self.forget_barred();
         }
-        match &mut self.stage {
-            Stage::Turns(turn) => {
+        match self.stage {
+            Stage::Turns(mut turn) => {
                 turn.spent[usize::from(turn.pinned)] += 1;
+                self.stage = Stage::Turns(turn);
                 if complete {
                     self.turn(tasks);
                 }
             }
-            &mut Stage::Unpinned { until } if (self.now as f64) < until => {}
+            Stage::Unpinned(until) if self.pauses(until) => {}
             _ => {
                 self.stage = Stage::Mapping;
-                if !self.is_alarmed(tasks) && !(complete && self.begins_turns(tasks)) {
+                let turns = self.is_alarmed(tasks) || (complete && self.begins_turns(tasks));
+                if !turns {
                     self.map(tasks);
                 }
             }
@@ -240,8 +243,14 @@ impl FairMapper {
         match self.stage {
             Stage::Mapping => false,
             Stage::Turns(turn) => !turn.pinned,
-            Stage::Unpinned { .. } => true,
+            Stage::Unpinned(_) => true,
         }
+    }
+
+    /// Whether a pause is not over yet.
+    fn pauses(&self, [with_others, until]: [f64; 2]) -> bool {
+        let now = self.now as f64;
+        now < with_others || (now < until && self.processes.working().is_subset(&self.judged))
     }
 
     /// Notes which placed tasks are listed, and forgets those that have not been for a while.
@@ -258,7 +267,7 @@ impl FairMapper {
     /// Lets all tasks go that moves have put back. If they stay unpinned, the mapper learns that it places none.
     fn let_go(&mut self) {
         self.released.extend(std::mem::take(&mut self.leaving));
-        if let Stage::Unpinned { .. } = self.stage {
+        if let Stage::Unpinned(_) = self.stage {
             self.forget_places();
         }
         self.changed();
@@ -434,15 +443,15 @@ impl FairMapper {
                 self.pin(tasks);
             }
         } else {
-            // The next time it costs as much as this time.
-            let affordable = (self.cost + cost) / LOSS - self.now as f64;
-            pause = affordable.max((PAUSE << self.refusals) as f64);
+            // The next time it costs as much as this time, unless it is about other processes.
+            let now = self.now as f64;
+            let affordable = (self.cost + cost) / LOSS - now;
+            let least = (PAUSE << self.refusals) as f64;
+            pause = affordable.max(least);
             self.bar();
             self.refusals = (self.refusals + 1).min(MOST_PAUSES);
             self.next = 0;
-            self.stage = Stage::Unpinned {
-                until: self.now as f64 + pause,
-            };
+            self.stage = Stage::Unpinned([now + least, now + pause]);
             if turn.pinned {
                 self.put_back(tasks);
             } else {
@@ -458,6 +467,12 @@ impl FairMapper {
         self.comparison = Some((comparison, pause));
     }
 
+    /// Forgets the barred processes that have ended.
+    fn forget_barred(&mut self) {
+        let processes = &self.processes;
+        self.barred.retain(|&process| processes.is_known(process));
+    }
+
     /// Bars the processes that were moved and are slower by it. If others pay, it is not known whose moves did harm.
     fn bar(&mut self) {
         let moved: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
@@ -469,7 +484,6 @@ impl FairMapper {
         if both.is_empty() {
             self.barred.clear();
         } else {
-            self.barred.retain(|&process| self.processes.is_known(process));
             self.barred.extend(both);
         }
     }

@@ -155,6 +155,19 @@ fn moves_by_which_some_make_less_progress_are_taken_back() {
 }
 
 #[test]
+fn a_process_that_loses_much_is_put_back_within_a_few_intervals() {
+    let mut fair = Fair::new(streamers());
+    let homes: BTreeSet<PuId> = (0..10).map(PuId).collect();
+    fair.run(30, |_, task| {
+        task.instructions = Some(if homes.contains(&task.pu) { 1.0 } else { 0.5 });
+    });
+    let first = fair.moves[0].0;
+    let back = fair.moves.iter().find(|(_, made)| made.reason == Reason::Comparison);
+    assert!(back.is_some_and(|(at, _)| *at <= first + 4), "{:?}", fair.moves);
+    assert_eq!(fair.outcomes(), [MappingCode::Slower]);
+}
+
+#[test]
 fn processes_that_moves_harm_are_left_alone_so_that_others_may_gain() {
     // Two processes stream from a full node beside a program that shares data on both.
     let streamers = (0..10).fold(Builder::new(paper_machine()), |builder, task| {
@@ -164,12 +177,37 @@ fn processes_that_moves_harm_are_left_alone_so_that_others_may_gain() {
         builder.sharer(100, 20 + 10 * (task % 2) + task / 2, 0, HUBENCH)
     });
     let mut fair = Fair::new(builder);
-    fair.run(100_000, as_it_is);
+    fair.run(40_000, as_it_is);
     let outcomes = fair.outcomes();
     assert_eq!(outcomes.first(), Some(&MappingCode::Slower));
     assert_eq!(outcomes.last(), Some(&MappingCode::Kept), "{:?}", fair.comparisons);
     let processes: BTreeSet<i32> = fair.pinned.iter().map(|task| task.process).collect();
     assert_eq!(processes, BTreeSet::from([100]));
+}
+
+#[test]
+fn a_pause_ends_early_for_a_process_that_begins() {
+    let builder = (0..4).fold(streamers(), |builder, task| {
+        builder.sharer(100, 20 + 10 * (task % 2) + task / 2, 0, HUBENCH)
+    });
+    let mut fair = Fair::new(builder);
+    // The sharers sleep at first.
+    let sleeps = |at: usize, task: &mut TaskRates| {
+        if task.id.process == 100 && at < 100 {
+            (task.busy, task.inter, task.intra) = (0.0, Some(0.0), Some(0.0));
+        }
+    };
+    fair.run(400, sleeps);
+    let (at, comparison) = &fair.comparisons[0];
+    assert_eq!(comparison.outcome, MappingCode::Slower);
+    assert!(*at < 100 && comparison.pause > Some(40.0), "{at}: {comparison}");
+    assert!(
+        fair.moves
+            .iter()
+            .any(|(_, made)| made.task.process == 100 && made.reason == Reason::Coherence),
+        "{:?}",
+        fair.moves
+    );
 }
 
 #[test]
@@ -269,7 +307,7 @@ fn worlds() -> impl Strategy<Value = Builder> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// Whatever places mean to processes: who makes less progress by the moves does so for a short time.
     #[test]
@@ -278,7 +316,7 @@ proptest! {
         worth in prop::collection::vec((0.4f64..1.6, 0.4f64..1.6), 5),
     ) {
         let mut fair = Fair::new(builder);
-        let intervals = 6000u32;
+        let intervals = 3000u32;
         let mut sums: BTreeMap<i32, f64> = BTreeMap::new();
         let mut unpinned: BTreeMap<i32, f64> = BTreeMap::new();
         for interval in 0..intervals {
@@ -297,7 +335,7 @@ proptest! {
         }
         for (process, sum) in sums {
             let share = sum / f64::from(intervals) / unpinned[&process];
-            prop_assert!(share > 0.985, "process {process}: {share}: {:?}", fair.comparisons);
+            prop_assert!(share > 0.98, "process {process}: {share}: {:?}", fair.comparisons);
         }
     }
 
