@@ -162,6 +162,8 @@ proptest! {
             let mut pus = pus.chain(configuration.tasks.values()).chain(of_regions.flat_map(Pinning::pus));
             prop_assert!(pus.all(|&pu| topology.allowed_pus().contains(pu)));
             prop_assert!(measured || known || !configuration.pins(), "nothing was measured yet");
+            let within = configuration.mapping_within.unwrap_or_default();
+            prop_assert!(within <= at.mul_f64(0.0251), "moving pages may take {within:?} at {at:?}");
             if refuses && configuration.pages.is_some() {
                 applied.refused.push(Refusal {
                     task: None,
