@@ -78,7 +78,7 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, host, costs)}
 """The sections that measure the machine on which they are made."""
-APART = {fairness.__name__, react.__name__, classify.__name__, regions.__name__}
+APART = {fairness.__name__, react.__name__, classify.__name__, auto.__name__, regions.__name__}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
 DERIVED = {changes.__name__}
