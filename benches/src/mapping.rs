@@ -7,7 +7,7 @@ use pinfold_linux::topology::{self, Source};
 use pinfold_policy::sam::{FairMapper, MapperOptions, TaskRates, Thresholds};
 use std::hint;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The number of decisions in a turn, and of turns.
 const DECISIONS: u32 = 200;
@@ -42,7 +42,7 @@ pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
             ..MapperOptions::PAPER
         },
     };
-    let mut mapper = FairMapper::new(&topology, Thresholds::paper(), options);
+    let mut mapper = FairMapper::new(&topology, Thresholds::paper(), options, Duration::from_millis(100));
     let mut best = f64::INFINITY;
     for _ in 0..TURNS {
         let began = Instant::now();

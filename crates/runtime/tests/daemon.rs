@@ -204,7 +204,7 @@ fn go(fake: &mut Fake, dry_run: bool) -> Heard {
 }
 
 fn go_by(fake: &mut Fake, rates: &mut dyn Rates, dry_run: bool) -> Heard {
-    let mut mapper = FairMapper::new(&fake.topology.clone(), thresholds(), MapperOptions::default());
+    let mut mapper = FairMapper::new(&fake.topology.clone(), thresholds(), MapperOptions::default(), INTERVAL);
     let mut heard = Heard::default();
     let pace = Pace {
         interval: INTERVAL,

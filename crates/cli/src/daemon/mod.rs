@@ -23,7 +23,7 @@ use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
-use pinfold_policy::sam::FairMapper;
+use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::Machine;
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let machine = Machine::of(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
-        mapper: FairMapper::new(&topology, thresholds.clone(), config.mapper_options()),
+        mapper: mapper(&topology, &thresholds, &config),
         report: Reporter::new(log, states, machine, config.clone(), thresholds),
         config,
         topology,
@@ -121,6 +121,10 @@ fn watcher(
         release_after: config.release_after.0,
     };
     Ok(Watcher::new(watching, directory, signals)?)
+}
+
+fn mapper(topology: &Topology, thresholds: &Thresholds, config: &Config) -> FairMapper {
+    FairMapper::new(topology, thresholds.clone(), config.mapper_options(), config.interval.0)
 }
 
 /// Logs that the daemon has started, and what it lacks.
@@ -201,13 +205,14 @@ impl Daemon {
             && config.release_after == self.config.release_after
             && config.dry_run == self.config.dry_run
             && config.mapper == self.config.mapper
+            && config.interval == self.config.interval
             && thresholds == *self.mapper.thresholds();
         if !same {
             let rolled_back = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
             self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
             // A new mapper takes the present places of tasks for those of the operating system, so none may be pinned.
-            self.mapper = FairMapper::new(&self.topology, thresholds.clone(), config.mapper_options());
+            self.mapper = mapper(&self.topology, &thresholds, &config);
         }
         self.report.reconfigure(config.clone(), thresholds);
         self.config = config;

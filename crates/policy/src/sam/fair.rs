@@ -25,7 +25,7 @@
 
 use super::mapper::Mapper;
 use super::options::{MapperOptions, Thresholds};
-use super::progress::{Processes, WINDOW};
+use super::progress::Processes;
 use super::rates::TaskRates;
 use super::{Move, Reason};
 use pinfold_core::{MappingCode, MappingComparison, PuId, PuSet, TaskId, Topology};
@@ -34,13 +34,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The intervals after a change that are not measured: tasks are under way, and caches are cold.
+/// A step is the paper's interval, or as many shorter ones. All times below are in steps: what the operating system does
+/// with unpinned tasks takes as long with shorter intervals.
+const STEP: Duration = Duration::from_millis(100);
+
+/// The steps of a window. Assumed: three show how much they differ from each other.
+const WINDOW: u64 = 3;
+
+/// The steps after a change that are not measured: tasks are under way, and caches are cold.
 const SETTLE: u64 = 2;
 
-/// Moves that do not end within this number of intervals are measured while they go on. Assumed.
+/// Moves that do not end within this number of steps are measured while they go on. Assumed.
 const RESTLESS: u64 = 30;
 
-/// The shortest time between two comparisons, in intervals. Assumed: ten seconds of the paper's 100 ms.
+/// The least number of steps between two comparisons. Assumed: ten seconds.
 const PAUSE: u64 = 100;
 
 /// The largest number of doublings of the pause.
@@ -52,10 +59,10 @@ const LOSS: f64 = 0.005;
 /// The gain of moves that was not measured yet, for the cost of measuring it: the mean of the paper's mixes (section 4.3).
 const EXPECTED: f64 = 0.15;
 
-/// The unpinned intervals of a comparison that needs as few pairs as possible.
+/// The unpinned steps of a comparison that needs as few pairs as possible.
 const UNPINNED: u64 = 1 + SETTLE + 2 * WINDOW;
 
-/// A task that is not listed for this number of intervals is no longer pinned: assumed, as the daemon's `release_after`.
+/// A task that is not listed for this number of steps is no longer pinned: assumed, as the daemon's `release_after`.
 const GONE: u64 = 100;
 
 /// A task that hardly runs is left where it is. Assumed.
@@ -105,6 +112,9 @@ struct Moved {
 pub struct FairMapper {
     mapper: Mapper,
     compares: bool,
+    interval: Duration,
+    /// The intervals of a step.
+    step: u64,
     /// The number of decisions.
     now: u64,
     places: BTreeMap<TaskId, Placement>,
@@ -134,16 +144,20 @@ pub struct FairMapper {
     refusals: u32,
     /// Processes that were moved and made less progress: they are not moved again.
     barred: BTreeSet<i32>,
-    /// What the last comparison found, and for how many intervals no task is pinned.
-    comparison: Option<(MappingComparison, f64)>,
+    comparison: Option<MappingComparison>,
     moves: Vec<Move>,
     released: Vec<TaskId>,
 }
 
 impl FairMapper {
     /// For the PUs of a machine that may be used. Without `MapperOptions::comparison` it is the mapper alone.
-    pub fn new(topology: &Topology, thresholds: Thresholds, options: MapperOptions) -> Self {
+    /// `interval` is that between two decisions.
+    pub fn new(topology: &Topology, thresholds: Thresholds, options: MapperOptions, interval: Duration) -> Self {
+        let step = STEP.as_nanos().checked_div(interval.as_nanos()).unwrap_or(1);
+        let step = u64::try_from(step).unwrap_or(1).max(1);
         Self {
+            interval,
+            step,
             mapper: Mapper::new(topology, thresholds, options),
             compares: options.comparison,
             now: 0,
@@ -151,9 +165,9 @@ impl FairMapper {
             homes: BTreeMap::new(),
             mapped: BTreeMap::new(),
             leaving: BTreeSet::new(),
-            processes: Processes::default(),
+            processes: Processes::new(step * WINDOW, step),
             stage: Stage::Mapping,
-            quiet: SETTLE,
+            quiet: step * SETTLE,
             moved: None,
             pinned_since: 0,
             gain: EXPECTED,
@@ -191,9 +205,10 @@ impl FairMapper {
         }
         self.quiet += 1;
         let mut complete = false;
-        if self.quiet > SETTLE {
+        let measured = self.quiet.saturating_sub(self.step * SETTLE);
+        if measured > 0 {
             self.processes.observe(self.now, tasks);
-            complete = (self.quiet - SETTLE).is_multiple_of(WINDOW);
+            complete = measured.is_multiple_of(self.step * WINDOW);
         }
         if complete {
             self.processes.complete();
@@ -229,13 +244,9 @@ impl FairMapper {
         &self.released
     }
 
-    /// The comparison that ended with the last decision; each is returned once. `interval` is that between decisions.
-    pub fn take_comparison(&mut self, interval: Duration) -> Option<MappingComparison> {
-        let (comparison, pause) = self.comparison.take()?;
-        Some(MappingComparison {
-            pause: (pause > 0.0).then_some(interval.as_secs_f64() * pause),
-            ..comparison
-        })
+    /// The comparison that ended with the last decision; each is returned once.
+    pub fn take_comparison(&mut self) -> Option<MappingComparison> {
+        self.comparison.take()
     }
 
     /// Whether the mapper's moves are withdrawn at present: for a turn of a comparison, or until a pause is over.
@@ -260,8 +271,8 @@ impl FairMapper {
                 placement.listed = self.now;
             }
         }
-        let now = self.now;
-        self.places.retain(|_, placement| now < placement.listed + GONE);
+        let (now, gone) = (self.now, self.step * GONE);
+        self.places.retain(|_, placement| now < placement.listed + gone);
     }
 
     /// Lets all tasks go that moves have put back. If they stay unpinned, the mapper learns that it places none.
@@ -333,7 +344,7 @@ impl FairMapper {
         if unpinned {
             self.pinned_since = now;
         }
-        if now < moved.at + RESTLESS {
+        if now < moved.at + self.step * RESTLESS {
             self.changed();
         }
     }
@@ -341,7 +352,7 @@ impl FairMapper {
     /// If a process makes so much less progress since the last moves that no window has to be waited for, the comparison in
     /// turns begins. Whether it does.
     fn is_alarmed(&mut self, tasks: &[TaskRates]) -> bool {
-        let settled = self.moved.filter(|moved| self.now > moved.at + 1);
+        let settled = self.moved.filter(|moved| self.now > moved.at + self.step);
         let Some(moved) = settled.filter(|_| self.processes.is_alarming(tasks)) else {
             return false;
         };
@@ -372,11 +383,11 @@ impl FairMapper {
         }
         let others = working != self.judged;
         let next = if others {
-            self.next.min(self.ended + PAUSE)
+            self.next.min(self.ended + self.step * PAUSE)
         } else {
             self.next
         };
-        let cost = UNPINNED as f64 * lost(self.gain);
+        let cost = (self.step * UNPINNED) as f64 * lost(self.gain);
         let begins = self.now >= next && self.mapper.is_calm() && self.cost + cost <= LOSS * self.now as f64;
         if begins {
             self.begin_turns(tasks, false);
@@ -427,7 +438,8 @@ impl FairMapper {
         let [unpinned, mut pinned] = turn.spent;
         let keeps = outcome == MappingCode::Kept;
         if !keeps {
-            pinned += self.now - self.pinned_since;
+            // Moves that have stayed for longer did no harm when they were measured last.
+            pinned += (self.now - self.pinned_since).min(self.step * RESTLESS);
         }
         let cost = unpinned as f64 * lost(mean) + pinned as f64 * lost(-least);
         self.cost += cost;
@@ -437,7 +449,7 @@ impl FairMapper {
         let mut pause = 0.0;
         if keeps {
             self.refusals = 0;
-            self.next = self.now + self.now.max(PAUSE);
+            self.next = self.now + self.now.max(self.step * PAUSE);
             self.stage = Stage::Mapping;
             if !turn.pinned {
                 self.pin(tasks);
@@ -446,7 +458,7 @@ impl FairMapper {
             // The next time it costs as much as this time, unless it is about other processes.
             let now = self.now as f64;
             let affordable = (self.cost + cost) / LOSS - now;
-            let least = (PAUSE << self.refusals) as f64;
+            let least = ((self.step * PAUSE) << self.refusals) as f64;
             pause = affordable.max(least);
             self.bar();
             self.refusals = (self.refusals + 1).min(MOST_PAUSES);
@@ -458,13 +470,12 @@ impl FairMapper {
                 self.forget_places();
             }
         }
-        let comparison = MappingComparison {
+        self.comparison = Some(MappingComparison {
             outcome,
             turns: turn.pairs,
             processes: self.processes.gain_of_each(),
-            pause: None,
-        };
-        self.comparison = Some((comparison, pause));
+            pause: (!keeps).then_some(self.interval.as_secs_f64() * pause),
+        });
     }
 
     /// Forgets the barred processes that have ended.

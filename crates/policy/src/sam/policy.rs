@@ -116,8 +116,7 @@ impl Sam {
             findings.extend(missing(&rates));
         }
         mapper.decide(&rates);
-        let comparison = mapper.take_comparison(self.options.interval);
-        findings.extend(comparison.map(Finding::MappingCompared));
+        findings.extend(mapper.take_comparison().map(Finding::MappingCompared));
         for task in mapper.released() {
             self.places.remove(task);
         }
@@ -214,7 +213,7 @@ impl Policy for Sam {
         });
         match Observer::new(&self.options.events, metrics) {
             Ok(observer) => {
-                let mapper = FairMapper::new(topology, thresholds.clone(), self.options.mapper);
+                let mapper = FairMapper::new(topology, thresholds.clone(), self.options.mapper, self.options.interval);
                 self.mapper = Some((mapper, observer));
             }
             Err(error) => findings.push(Finding::Note {

@@ -1,16 +1,13 @@
 //! The progress of each process in windows of some intervals, and what two arrangements of the machine mean to it.
 //!
-//! Progress is the number of instructions, of all tasks of a process, per interval. A window is the mean of `WINDOW`
-//! intervals in one arrangement.
+//! Progress is the number of instructions, of all tasks of a process, per interval. A window is the mean of some intervals
+//! in one arrangement.
 
 use super::memory::throughput;
 use super::rates::TaskRates;
 use crate::turns::{Gain, Noise, Turns, Window};
 use pinfold_core::{MappingCode, ProcessGain};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The number of intervals of a window. Assumed: three show how much they differ from each other.
-pub(super) const WINDOW: u64 = 3;
 
 /// A process that uses less of a PU does no work that placement could change. Assumed.
 const WORKS: f64 = 0.05;
@@ -33,14 +30,14 @@ const MANY: f64 = 1e9;
 /// The fewest and the most pairs of windows before a verdict.
 const PAIRS: std::ops::RangeInclusive<usize> = 2..=6;
 
-/// A process that makes this much less progress than before the moves, in an interval, is in trouble: assumed, and more
-/// than what first intervals in cold caches cost.
+/// A process that makes this much less progress than before the moves, in a step, is in trouble: assumed, and more than
+/// what the first moments in cold caches cost.
 const ALARMING: f64 = 0.15;
 
-/// For this number of intervals one after the other it must be so. Assumed.
+/// For this number of steps one after the other it must be so. Assumed.
 const ALARMS: usize = 2;
 
-/// A process that is not listed for this number of intervals is forgotten. Assumed: a minute of the paper's 100 ms.
+/// A process that is not listed for this number of steps is forgotten. Assumed: a minute of the paper's 100 ms.
 const FORGOTTEN: u64 = 600;
 
 #[derive(Debug, Default)]
@@ -55,7 +52,9 @@ struct Process {
     is_known: bool,
     /// The last window before the present moves.
     before: Option<Window>,
-    /// Its progress in the last intervals after the present moves, and in how many of the last ones that was alarming.
+    /// After the present moves: progress and processor time of the present step of `Processes::step` intervals, the
+    /// progress of the last steps, and how many of the last ones were alarming.
+    present: (f64, f64),
     lately: [f64; ALARMS],
     alarms: usize,
     /// The first half of a pair.
@@ -68,16 +67,29 @@ struct Process {
 }
 
 /// All processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Processes {
     all: BTreeMap<i32, Process>,
-    now: u64,
+    /// The number of intervals of a step, and of a window.
+    step: u64,
+    window: u64,
+    /// The intervals of the present step after moves.
+    stepped: u64,
 }
 
 impl Processes {
+    /// None yet. Windows and steps have these numbers of intervals.
+    pub(super) fn new(window: u64, step: u64) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            step,
+            window,
+            stepped: 0,
+        }
+    }
+
     /// Adds an interval to the present window.
     pub(super) fn observe(&mut self, now: u64, tasks: &[TaskRates]) {
-        self.now = now;
         for (id, (progress, busy)) in sums(tasks) {
             let process = self.all.entry(id).or_default();
             process.listed = now;
@@ -87,18 +99,19 @@ impl Processes {
                 process.intervals += 1;
             }
         }
-        self.all.retain(|_, process| now < process.listed + FORGOTTEN);
+        let forgotten = FORGOTTEN * self.step;
+        self.all.retain(|_, process| now < process.listed + forgotten);
     }
 
     /// Ends the present window of each process, and begins the next one.
     pub(super) fn complete(&mut self) {
         for process in self.all.values_mut() {
-            let share = 1.0 / WINDOW as f64;
-            let works = process.intervals == WINDOW && process.busy * share >= WORKS;
+            let share = 1.0 / self.window as f64;
+            let works = process.intervals == self.window && process.busy * share >= WORKS;
             let window = works
                 .then(|| Window::new(Some(process.progress * share), MANY))
                 .flatten();
-            process.is_known |= process.intervals == WINDOW;
+            process.is_known |= process.intervals == self.window;
             if let (Some(before), Some(now)) = (process.window, window) {
                 process.noise.learn_alike(&[before, now]);
             }
@@ -128,9 +141,10 @@ impl Processes {
 
     /// Moves begin: the last complete windows are those before them.
     pub(super) fn note_moves(&mut self) {
+        self.stepped = 0;
         for process in self.all.values_mut() {
             process.before = process.window;
-            (process.lately, process.alarms) = ([0.0; ALARMS], 0);
+            process.forget_steps();
         }
     }
 
@@ -141,15 +155,24 @@ impl Processes {
     }
 
     /// An interval after moves, whether it belongs to a window or not. Whether a process has clearly made less progress in
-    /// the last ones.
+    /// the last steps.
     pub(super) fn is_alarming(&mut self, tasks: &[TaskRates]) -> bool {
+        self.stepped += 1;
+        let ends = self.stepped.is_multiple_of(self.step);
         let sums = sums(tasks);
         let mut alarming = false;
         for (id, process) in &mut self.all {
             let (Some(before), Some(&(Some(now), busy))) = (process.before, sums.get(id)) else {
-                (process.lately, process.alarms) = ([0.0; ALARMS], 0);
+                process.forget_steps();
                 continue;
             };
+            let share = 1.0 / self.step as f64;
+            process.present.0 += share * now;
+            process.present.1 += share * busy;
+            if !ends {
+                continue;
+            }
+            let (now, busy) = std::mem::take(&mut process.present);
             process.lately.rotate_left(1);
             process.lately[ALARMS - 1] = now;
             let noise = process.noise.deviation().unwrap_or(0.0);
@@ -161,7 +184,7 @@ impl Processes {
         alarming
     }
 
-    /// The last intervals after moves are a window.
+    /// The last steps after moves are a window.
     pub(super) fn end_early(&mut self) {
         for process in self.all.values_mut() {
             let known = process.lately.iter().all(|&progress| progress > 0.0);
@@ -292,6 +315,10 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 impl Process {
+    fn forget_steps(&mut self) {
+        (self.present, self.lately, self.alarms) = ((0.0, 0.0), [0.0; ALARMS], 0);
+    }
+
     fn clear(&mut self) {
         (self.progress, self.busy, self.intervals) = (0.0, 0.0, 0);
     }

@@ -29,9 +29,13 @@ impl Fair {
     }
 
     fn with(builder: Builder, options: MapperOptions) -> Self {
+        Self::every(Duration::from_millis(100), builder, options)
+    }
+
+    fn every(interval: Duration, builder: Builder, options: MapperOptions) -> Self {
         let world = builder.world(options);
         Self {
-            mapper: FairMapper::new(&world.topology, world.thresholds.clone(), options),
+            mapper: FairMapper::new(&world.topology, world.thresholds.clone(), options, interval),
             homes: world.tasks.iter().map(|task| task.pu).collect(),
             world,
             pinned: BTreeSet::new(),
@@ -61,7 +65,7 @@ impl Fair {
                 self.pinned.insert(made.task);
                 self.moves.push((self.intervals, made));
             }
-            let comparison = self.mapper.take_comparison(Duration::from_millis(100));
+            let comparison = self.mapper.take_comparison();
             self.comparisons.extend(comparison.map(|one| (self.intervals, one)));
             self.unpinned += usize::from(self.pinned.is_empty());
             self.intervals += 1;
@@ -183,6 +187,19 @@ fn processes_that_moves_harm_are_left_alone_so_that_others_may_gain() {
     assert_eq!(outcomes.last(), Some(&MappingCode::Kept), "{:?}", fair.comparisons);
     let processes: BTreeSet<i32> = fair.pinned.iter().map(|task| task.process).collect();
     assert_eq!(processes, BTreeSet::from([100]));
+}
+
+#[test]
+fn with_shorter_intervals_everything_takes_as_long() {
+    let mut fair = Fair::every(Duration::from_millis(10), streamers(), MapperOptions::default());
+    fair.run(600, as_it_is);
+    assert_eq!(fair.outcomes(), [MappingCode::Slower]);
+    assert!(fair.moves[0].0 >= 29, "three tenths of a second before the first move");
+    let (at, comparison) = &fair.comparisons[0];
+    assert!(
+        (100..400).contains(at) && comparison.pause >= Some(10.0),
+        "{at}: {comparison}"
+    );
 }
 
 #[test]

@@ -152,7 +152,7 @@ pub fn watch<H: Host>(
             }
         }
         make(host, report, &sample, &moves, pace.dry_run);
-        if let Some(comparison) = mapper.take_comparison(pace.interval) {
+        if let Some(comparison) = mapper.take_comparison() {
             report.compared(sample.sample.at, comparison);
         }
         for note in host.take_notes() {
