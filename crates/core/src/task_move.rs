@@ -158,3 +158,35 @@ impl fmt::Display for MoveReason {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_names_the_slowest_processes_and_what_follows() {
+        let gain = |process, gain| ProcessGain {
+            process,
+            gain,
+            error: 0.002,
+        };
+        let mut comparison = MappingComparison {
+            outcome: MappingCode::Slower,
+            turns: 2,
+            processes: vec![gain(1, 0.5), gain(2, -0.25), gain(3, 0.0), gain(4, 0.1)],
+            pause: Some(61.4),
+        };
+        assert_eq!(
+            comparison.to_string(),
+            "progress with the moves over that without, in 2 turns, of the slowest: process 2 0.750 ± 0.002, process 3 \
+             1.000 ± 0.002, process 4 1.100 ± 0.002; they do harm, and nothing is pinned for 61 s"
+        );
+        assert_eq!(comparison.slowest().map(|one| one.process), Some(2));
+        comparison.processes.truncate(1);
+        (comparison.outcome, comparison.pause) = (MappingCode::Kept, None);
+        assert_eq!(
+            comparison.to_string(),
+            "progress with the moves over that without, in 2 turns: process 1 1.500 ± 0.002; they stay"
+        );
+    }
+}

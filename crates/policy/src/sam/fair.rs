@@ -25,7 +25,7 @@
 
 use super::mapper::Mapper;
 use super::options::{MapperOptions, Thresholds};
-use super::progress::Processes;
+use super::progress::{Processes, WORKS};
 use super::rates::TaskRates;
 use super::{Move, Reason};
 use pinfold_core::{MappingCode, MappingComparison, PuId, PuSet, TaskId, Topology};
@@ -64,9 +64,6 @@ const UNPINNED: u64 = 1 + SETTLE + 2 * WINDOW;
 
 /// A task that is not listed for this number of steps is no longer pinned: assumed, as the daemon's `release_after`.
 const GONE: u64 = 100;
-
-/// A task that hardly runs is left where it is. Assumed.
-const WORKS: f64 = 0.05;
 
 /// Where the mapper has put a task.
 #[derive(Clone, Copy, Debug)]
@@ -545,7 +542,7 @@ impl FairMapper {
     }
 }
 
-/// Where the tasks run that work.
+/// Where the tasks run that work: those that hardly run are left where they are.
 fn arrangement(tasks: &[TaskRates]) -> BTreeMap<TaskId, PuId> {
     let working = tasks.iter().filter(|task| task.busy >= WORKS);
     working.map(|task| (task.id, task.pu)).collect()

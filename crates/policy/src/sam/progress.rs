@@ -9,8 +9,8 @@ use crate::turns::{Gain, Noise, Turns, Window};
 use pinfold_core::{MappingCode, ProcessGain};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process that uses less of a PU does no work that placement could change. Assumed.
-const WORKS: f64 = 0.05;
+/// Who uses less of a PU does no work that placement could change. Assumed.
+pub(super) const WORKS: f64 = 0.05;
 
 /// A process may make this much less progress than unpinned.
 const TOLERATED: f64 = 0.01;
