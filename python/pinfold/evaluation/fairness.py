@@ -141,17 +141,19 @@ def text(rows: Sequence[Row], orders: int) -> str:
     mean = means(rows)
     least = {name: min(rows, key=lambda row: row.slowest[name]) for name in (ALONE, DAEMON)}
     harmed = {name: sum(row.slowest[name] < LEAST for row in rows) for name in (ALONE, DAEMON)}
-    return f"""\
-Simulated on `{MACHINE}`: the {len(rows)} mixes of SAM's table 2 with the workloads of the section on SAM, {LASTS} s of
-virtual time with all costs, in {orders} orders of task creation. Speeds are over Linux's of the same order. *Mapper* is
-SAM's mapper alone, *daemon* is the mapper as the daemon has it: its moves are compared with the unpinned machine in
-turns, and stay only if they help a process and harm none. Neither moves pages. Of an application the mean of its
-processes and of the orders counts, because the scheduler places tasks differently each time it is disturbed.
-
-Geometric mean over Linux: mapper {mean[ALONE]:.3f}, daemon {mean[DAEMON]:.3f}. Slowest application of any mix: mapper
-{least[ALONE].slowest[ALONE]:.3f} (#{least[ALONE].mix}), daemon {least[DAEMON].slowest[DAEMON]:.3f}
-(#{least[DAEMON].mix}). Mixes with an application that is slower than under Linux by more than {1 - LEAST:.0%}: mapper
-{harmed[ALONE]}, daemon {harmed[DAEMON]}."""
+    return (
+        f"Simulated on `{MACHINE}`: {len(rows)} mixes of SAM's table 2 with the workloads of the section on SAM, "
+        f"{LASTS} s of virtual time with all costs, in {orders} orders of task creation. Speeds are over Linux's of "
+        "the same order. *Mapper* is SAM's mapper alone, *daemon* is the mapper as the daemon has it: its moves are "
+        "compared with the unpinned machine in turns, and stay only if they help a process and harm none. Neither "
+        "moves pages. Of an application the mean of its processes and of the orders counts, because the scheduler "
+        "places tasks differently each time it is disturbed.\n\n"
+        f"Geometric mean over Linux: mapper {mean[ALONE]:.3f}, daemon {mean[DAEMON]:.3f}. Slowest application of any "
+        f"mix: mapper {least[ALONE].slowest[ALONE]:.3f} (#{least[ALONE].mix}), daemon "
+        f"{least[DAEMON].slowest[DAEMON]:.3f} (#{least[DAEMON].mix}). Mixes with an application that is slower than "
+        f"under Linux by more than {1 - LEAST:.0%}: mapper {harmed[ALONE]}, daemon {harmed[DAEMON]}. Where the "
+        "daemon's mean is below the mapper's, the moves that it withdrew helped some applications and harmed others."
+    )
 
 
 def table(rows: Sequence[Row]) -> Table:
