@@ -299,8 +299,8 @@ impl SimulatedMachine {
     }
 
     /// What is reported of pages that have moved.
-    fn page_moves(&self, goal: &str, moved: Moved) -> PageMoves {
-        let mut moves = PageMoves::towards(goal);
+    fn page_moves(&self, mapping: PageMapping, moved: Moved) -> PageMoves {
+        let mut moves = PageMoves::towards(mapping.to_string());
         moves.processes = self.programs.len();
         moves.moved = PageCount {
             pages: moved.pages,
@@ -537,8 +537,7 @@ impl Machine for SimulatedMachine {
         });
         match mapped {
             Mapped::InPlace => {}
-            Mapped::Followed(moved) => applied.pages = Some(self.page_moves("after their threads", moved)),
-            Mapped::Moved(moved) => applied.pages = Some(self.page_moves(&mapping.to_string(), moved)),
+            Mapped::Moved(moved) => applied.pages = Some(self.page_moves(mapping, moved)),
             Mapped::TooLong(moved) => applied.refused.push(Refusal::of_machine(
                 RefusalCode::PagesTooLong,
                 format!(

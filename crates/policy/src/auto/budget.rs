@@ -38,9 +38,13 @@ impl Budget {
         (EARLY * at).min(FIXED + LATE * at)
     }
 
-    /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one, and `lost` is what it
-    /// loses in any case, besides its length.
-    pub(super) fn affords(self, at: Duration, lost: Duration, length: Duration, ratio: f64) -> bool {
+    /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one.
+    pub(super) fn affords(self, at: Duration, length: Duration, ratio: f64) -> bool {
+        self.affords_beside(at, Duration::ZERO, length, ratio)
+    }
+
+    /// The same for a trial that loses this time in any case, besides its length.
+    pub(super) fn affords_beside(self, at: Duration, lost: Duration, length: Duration, ratio: f64) -> bool {
         let expected = lost.as_secs_f64() + loss(length, ratio);
         self.lost + expected <= Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED)
     }
@@ -114,17 +118,17 @@ mod tests {
     #[test]
     fn a_bad_placement_is_tried_again_only_when_the_program_has_run_for_longer() {
         let mut budget = Budget::default();
-        assert!(budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), UNKNOWN));
+        assert!(budget.affords(seconds(4.0), seconds(0.3), UNKNOWN));
         budget.spend(seconds(0.3), 0.5);
-        assert!(!budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), 0.5));
-        assert!(budget.affords(seconds(30.0), Duration::ZERO, seconds(0.3), 0.5));
+        assert!(!budget.affords(seconds(4.0), seconds(0.3), 0.5));
+        assert!(budget.affords(seconds(30.0), seconds(0.3), 0.5));
     }
 
     #[test]
     fn a_placement_as_fast_as_the_best_costs_nothing() {
         let mut budget = Budget::default();
         budget.spend(seconds(100.0), 1.2);
-        assert!(budget.affords(seconds(1.0), Duration::ZERO, seconds(100.0), 1.0));
+        assert!(budget.affords(seconds(1.0), seconds(100.0), 1.0));
     }
 
     #[test]
@@ -144,13 +148,13 @@ mod tests {
     fn a_share_of_what_was_saved_may_be_lost() {
         let mut budget = Budget::default();
         budget.spend(seconds(1.0), 0.0);
-        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), seconds(2.0), UNKNOWN));
         budget.save(seconds(20.0), 2.0);
-        assert!(budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));
+        assert!(budget.affords(seconds(60.0), seconds(2.0), UNKNOWN));
         budget.save(seconds(1e6), 2.0);
-        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), seconds(20.0), UNKNOWN));
         budget.save(seconds(1e6), 0.5);
-        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), seconds(20.0), UNKNOWN));
     }
 
     proptest! {
@@ -162,7 +166,7 @@ mod tests {
             let mut at = Duration::ZERO;
             for (pause, length, ratio) in trials {
                 at += seconds(pause);
-                if budget.affords(at, Duration::ZERO, seconds(length), ratio) {
+                if budget.affords(at, seconds(length), ratio) {
                     at += seconds(length);
                     budget.spend(seconds(length), ratio);
                 }

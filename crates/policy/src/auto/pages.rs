@@ -51,15 +51,7 @@ impl Auto {
         if !moves {
             // Going back before the trial is over would cost more than to finish it.
             let is_in_block = candidate == self.present && self.search.trial.as_ref().is_some_and(Trial::is_in_block);
-            // Pages that follow their threads follow them back.
-            let following = if candidate == self.present {
-                Duration::ZERO
-            } else {
-                self.followed_in * 2
-            };
-            return is_in_block
-                || self.is_sure_of_regions(candidate)
-                || self.budget.affords(at, following, length, expected);
+            return is_in_block || self.is_sure_of_regions(candidate) || self.budget.affords(at, length, expected);
         }
         let moving = self.moving_takes(candidate, at);
         // To the unpinned program and back: the time is known, and is lost. That of a proposal is limited by what it may
@@ -69,7 +61,8 @@ impl Auto {
         } else {
             Duration::ZERO
         };
-        self.budget.affords(at, lost, length.saturating_sub(moving), expected)
+        self.budget
+            .affords_beside(at, lost, length.saturating_sub(moving), expected)
     }
 
     /// The machine has moved pages, or refused to.
@@ -90,10 +83,7 @@ impl Auto {
             }
             match &mut self.search.trial {
                 Some(trial) if are_mapped => trial.moving += moves.lasted,
-                _ => {
-                    self.followed_in = moves.lasted;
-                    self.budget.spend(moves.lasted, 0.0);
-                }
+                _ => self.budget.spend(moves.lasted, 0.0),
             }
         }
         if !has_pages || self.present == self.search.best {

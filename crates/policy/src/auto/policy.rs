@@ -164,8 +164,6 @@ pub struct Auto {
     pub(super) has_moved_pages: bool,
     /// How long they took the last time.
     pub(super) moved_in: Option<Duration>,
-    /// How long pages followed their threads when they did so last.
-    pub(super) followed_in: Duration,
     pub(super) now: Duration,
 }
 
@@ -209,7 +207,6 @@ impl Auto {
             affirmed: Duration::ZERO,
             has_moved_pages: false,
             moved_in: None,
-            followed_in: Duration::ZERO,
             now: Duration::ZERO,
             options,
         }

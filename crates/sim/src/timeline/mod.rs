@@ -68,10 +68,8 @@ pub(crate) struct Requested {
 /// What became of a page mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mapped {
-    /// It was that of before, and no page followed its thread.
+    /// It was that of before.
     InPlace,
-    /// It was that of before. Pages followed their threads, and the programs stood still for that time.
-    Followed(Moved),
     /// Pages moved, and the programs stood still for that time.
     Moved(Moved),
     /// It would have taken longer than was allowed.
@@ -265,12 +263,8 @@ impl Timeline {
         self.make_cold(&moved);
         let (mapping, within) = (requested.mapping, requested.following_within);
         if mapping == self.placed.homes.mapping {
-            let followed = self.follow(within);
-            return if followed.pages == 0 {
-                Mapped::InPlace
-            } else {
-                Mapped::Followed(followed)
-            };
+            self.follow(within);
+            return Mapped::InPlace;
         }
         self.map_pages(mapping, within, requested.mapping_within)
     }
@@ -313,8 +307,8 @@ impl Timeline {
         Homes { mapping, nodes }
     }
 
-    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it. Returns what moved.
-    fn follow(&mut self, within: Option<f64>) -> Moved {
+    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it.
+    fn follow(&mut self, within: Option<f64>) {
         let mut homes = self.homes(self.placed.homes.mapping);
         let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
         for (program, moved) in moved.iter_mut().enumerate() {
@@ -325,14 +319,16 @@ impl Timeline {
             }
         }
         self.put(homes, &moved);
-        Moved::all(&moved)
     }
 
     /// All pages move to another mapping, if that takes at most `mapping_within`. Otherwise they follow.
     fn map_pages(&mut self, mapping: PageMapping, within: Option<f64>, mapping_within: Option<f64>) -> Mapped {
         let homes = self.homes(mapping);
         let moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
-        let all = Moved::all(&moved);
+        let all = Moved {
+            pages: moved.iter().map(|moved| moved.pages).sum(),
+            seconds: moved.iter().map(|moved| moved.seconds).fold(0.0, f64::max),
+        };
         if mapping_within.is_some_and(|within| all.seconds > within) {
             self.follow(within);
             return Mapped::TooLong(all);
