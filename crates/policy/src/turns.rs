@@ -16,10 +16,10 @@
 use crate::statistics::{Estimate, chance_of_error};
 
 /// The probability of a wrong verdict.
-const ALPHA: f64 = 0.005;
+pub(crate) const ALPHA: f64 = 0.005;
 
 /// A gain below this is not looked for: 0.3 %.
-const NEGLIGIBLE: f64 = 0.003;
+pub(crate) const NEGLIGIBLE: f64 = 0.003;
 
 /// The standard deviation of a window's whole number of counts.
 const ROUNDING: f64 = 0.41;
@@ -133,6 +133,15 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Whether the true value is above a limit, with at most this chance of an error.
+fn is_above(estimate: &Estimate, limit: f64, chance: f64) -> bool {
+    chance_of_error(estimate, estimate.value - limit) < chance
+}
+
+fn is_below(estimate: &Estimate, limit: f64, chance: f64) -> bool {
+    chance_of_error(estimate, limit - estimate.value) < chance
+}
+
 impl Turns {
     /// The number of pairs.
     pub(crate) fn number(&self) -> usize {
@@ -178,9 +187,9 @@ impl Turns {
         };
         self.looks += 1;
         let level = ALPHA * 6.0 / (std::f64::consts::PI * f64::from(self.looks)).powi(2);
-        if self.number() >= FEWEST && chance_of_error(&estimate, estimate.value) < level {
+        if self.number() >= FEWEST && is_above(&estimate, 0.0, level) {
             Verdict::Faster
-        } else if chance_of_error(&estimate, NEGLIGIBLE - estimate.value) < level {
+        } else if is_below(&estimate, NEGLIGIBLE, level) {
             Verdict::NotFaster
         } else {
             Verdict::Open
@@ -189,14 +198,14 @@ impl Turns {
 
     /// Whether the gain of B is above this logarithm, with at most this chance of an error.
     pub(crate) fn is_above(&self, noise: &Noise, limit: f64, chance: f64) -> bool {
-        let estimate = self.estimate(noise);
-        estimate.is_some_and(|estimate| chance_of_error(&estimate, estimate.value - limit) < chance)
+        self.estimate(noise)
+            .is_some_and(|estimate| is_above(&estimate, limit, chance))
     }
 
     /// Whether it is below.
     pub(crate) fn is_below(&self, noise: &Noise, limit: f64, chance: f64) -> bool {
-        let estimate = self.estimate(noise);
-        estimate.is_some_and(|estimate| chance_of_error(&estimate, limit - estimate.value) < chance)
+        self.estimate(noise)
+            .is_some_and(|estimate| is_below(&estimate, limit, chance))
     }
 
     /// The comparison is over: its differences are known to all others of the phase.

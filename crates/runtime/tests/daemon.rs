@@ -278,8 +278,8 @@ fn full(last: usize) -> Fake {
     Fake::new(&tasks, last)
 }
 
-/// The rates of a machine without counters, each changed.
-struct Changed(fn(&mut TaskRates));
+/// The rates of a machine without counters, changed.
+struct Changed(fn(&mut [TaskRates]));
 
 impl Rates for Changed {
     fn rates(
@@ -290,16 +290,24 @@ impl Rates for Changed {
         now: &HostSample,
     ) -> Vec<TaskRates> {
         let mut rates = Sharing::default().rates(topology, metrics, before, now);
-        rates.iter_mut().for_each(self.0);
+        (self.0)(&mut rates);
         rates
     }
 }
 
 /// Rates of a machine that knows of every task that it needs no memory, so that any can make room.
-const UNDEMANDING: Changed = Changed(|rates| (rates.memory, rates.remote) = (Some(0.0), Some(0.0)));
+const UNDEMANDING: Changed = Changed(|rates| {
+    for task in rates {
+        (task.memory, task.remote) = (Some(0.0), Some(0.0));
+    }
+});
 
 /// Rates of a machine whose counters have stopped.
-const STOPPED: Changed = Changed(|rates| (rates.inter, rates.intra) = (None, None));
+const STOPPED: Changed = Changed(|rates| {
+    for task in rates {
+        (task.inter, task.intra) = (None, None);
+    }
+});
 
 #[test]
 fn both_halves_of_a_swap_are_made() {
@@ -367,30 +375,18 @@ fn ticks_come_at_multiples_of_the_interval_and_are_not_made_up_for() {
 
 /// Rates of two processes: the first makes half as much progress again when its tasks are together, and the second one
 /// then makes half as much.
-struct Paid;
-
-impl Rates for Paid {
-    fn rates(
-        &mut self,
-        topology: &Topology,
-        metrics: &[Metric],
-        before: &HostSample,
-        now: &HostSample,
-    ) -> Vec<TaskRates> {
-        let mut rates = Sharing::default().rates(topology, metrics, before, now);
-        let together = rates.iter().all(|task| task.inter == Some(0.0));
-        for task in &mut rates {
-            let with = if task.id.process == 1 { 1.5 } else { 0.5 };
-            task.instructions = Some(if together { with } else { 1.0 });
-        }
-        rates
+const PAID: Changed = Changed(|rates| {
+    let together = rates.iter().all(|task| task.inter == Some(0.0));
+    for task in rates {
+        let with = if task.id.process == 1 { 1.5 } else { 0.5 };
+        task.instructions = Some(if together { with } else { 1.0 });
     }
-}
+});
 
 #[test]
 fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
     let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], 60);
-    let heard = go_by(&mut fake, &mut Paid, false);
+    let heard = go_by(&mut fake, &mut { PAID }, false);
     let [comparison] = &heard.comparisons[..] else {
         panic!("{:?}", heard.comparisons);
     };

@@ -25,7 +25,7 @@
 
 use super::mapper::Mapper;
 use super::options::{MapperOptions, Thresholds};
-use super::progress::{Processes, WORKS};
+use super::progress::{Processes, Sums, WORKS, sums};
 use super::rates::TaskRates;
 use super::{Move, Reason};
 use pinfold_core::{MappingCode, MappingComparison, PuId, PuSet, TaskId, Topology};
@@ -202,9 +202,10 @@ impl FairMapper {
         }
         self.quiet += 1;
         let mut complete = false;
+        let sums = sums(tasks);
         let measured = self.quiet.saturating_sub(self.step * SETTLE);
         if measured > 0 {
-            self.processes.observe(self.now, tasks);
+            self.processes.observe(self.now, &sums);
             complete = measured.is_multiple_of(self.step * WINDOW);
         }
         if complete {
@@ -222,7 +223,7 @@ impl FairMapper {
             Stage::Unpinned(until) if self.pauses(until) => {}
             _ => {
                 self.stage = Stage::Mapping;
-                let turns = self.is_alarmed(tasks) || (complete && self.begins_turns(tasks));
+                let turns = self.is_alarmed(tasks, &sums) || (complete && self.begins_turns(tasks));
                 if !turns {
                     self.map(tasks);
                 }
@@ -258,7 +259,8 @@ impl FairMapper {
     /// Whether a pause is not over yet.
     fn pauses(&self, [with_others, until]: [f64; 2]) -> bool {
         let now = self.now as f64;
-        now < with_others || (now < until && self.processes.working().is_subset(&self.judged))
+        let others = || self.processes.working().any(|process| !self.judged.contains(&process));
+        now < with_others || (now < until && !others())
     }
 
     /// Notes which placed tasks are listed, and forgets those that have not been for a while.
@@ -348,9 +350,9 @@ impl FairMapper {
 
     /// If a process makes so much less progress since the last moves that no window has to be waited for, the comparison in
     /// turns begins. Whether it does.
-    fn is_alarmed(&mut self, tasks: &[TaskRates]) -> bool {
+    fn is_alarmed(&mut self, tasks: &[TaskRates], sums: &Sums) -> bool {
         let settled = self.moved.filter(|moved| self.now > moved.at + self.step);
-        let Some(moved) = settled.filter(|_| self.processes.is_alarming(tasks)) else {
+        let Some(moved) = settled.filter(|_| self.processes.is_alarming(sums)) else {
             return false;
         };
         self.moved = None;
@@ -374,15 +376,13 @@ impl FairMapper {
             }
             self.next = self.now;
         }
-        let working = self.processes.working();
-        if working.is_empty() {
+        if self.processes.working().next().is_none() {
             return false;
         }
-        let others = working != self.judged;
-        let next = if others {
-            self.next.min(self.ended + self.step * PAUSE)
-        } else {
+        let next = if self.processes.working().eq(self.judged.iter().copied()) {
             self.next
+        } else {
+            self.next.min(self.ended + self.step * PAUSE)
         };
         let cost = (self.step * UNPINNED) as f64 * lost(self.gain);
         let begins = self.now >= next && self.mapper.is_calm() && self.cost + cost <= LOSS * self.now as f64;
@@ -441,22 +441,22 @@ impl FairMapper {
         let cost = unpinned as f64 * lost(mean) + pinned as f64 * lost(-least);
         self.cost += cost;
         self.gain = mean;
-        self.judged = self.processes.working();
+        self.judged = self.processes.working().collect();
         self.ended = self.now;
-        let mut pause = 0.0;
-        if keeps {
+        let pause = if keeps {
             self.refusals = 0;
             self.next = self.now + self.now.max(self.step * PAUSE);
             self.stage = Stage::Mapping;
             if !turn.pinned {
                 self.pin(tasks);
             }
+            None
         } else {
             // The next time it costs as much as this time, unless it is about other processes.
             let now = self.now as f64;
             let affordable = (self.cost + cost) / LOSS - now;
             let least = ((self.step * PAUSE) << self.refusals) as f64;
-            pause = affordable.max(least);
+            let pause = affordable.max(least);
             self.bar();
             self.refusals = (self.refusals + 1).min(MOST_PAUSES);
             self.next = 0;
@@ -466,12 +466,13 @@ impl FairMapper {
             } else {
                 self.forget_places();
             }
-        }
+            Some(self.interval.as_secs_f64() * pause)
+        };
         self.comparison = Some(MappingComparison {
             outcome,
             turns: turn.pairs,
             processes: self.processes.gain_of_each(),
-            pause: (!keeps).then_some(self.interval.as_secs_f64() * pause),
+            pause,
         });
     }
 
@@ -509,30 +510,31 @@ impl FairMapper {
             }
             task.is_some()
         });
-        let others = std::mem::take(&mut self.mapped);
-        self.send(tasks, |id, places| {
-            others.get(&id).copied().filter(|_| !places.contains_key(&id))
-        });
+        let mut others = std::mem::take(&mut self.mapped);
+        others.retain(|id, _| !self.places.contains_key(id));
+        self.send(tasks, &others);
     }
 
     /// Tasks go to where they were before the mapper's moves. The next decision lets them go.
     fn put_back(&mut self, tasks: &[TaskRates]) {
         self.mapped = arrangement(tasks);
         let homes = std::mem::take(&mut self.homes);
-        self.send(tasks, |id, _| homes.get(&id).copied());
+        self.send(tasks, &homes);
         self.homes = homes;
         self.leaving.extend(self.places.keys());
     }
 
     /// Tasks go to these PUs, and the next decision lets them go.
-    fn send(&mut self, tasks: &[TaskRates], to: impl Fn(TaskId, &BTreeMap<TaskId, Placement>) -> Option<PuId>) {
+    fn send(&mut self, tasks: &[TaskRates], to: &BTreeMap<TaskId, PuId>) {
         // All moves of a comparison have the cause of one of the moves that are compared.
         let Some(cause) = self.places.values().next().map(|placement| placement.made) else {
             return;
         };
         for task in tasks {
-            let to = to(task.id, &self.places).filter(|&to| to != task.pu && task.allowed.contains(to));
-            if let Some(to) = to {
+            if let Some(&to) = to.get(&task.id)
+                && to != task.pu
+                && task.allowed.contains(to)
+            {
                 let cause = self.places.get(&task.id).map_or(cause, |placement| placement.made);
                 self.moves.push(compared(task, to, &cause));
                 self.leaving.insert(task.id);

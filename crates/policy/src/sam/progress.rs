@@ -5,7 +5,7 @@
 
 use super::memory::throughput;
 use super::rates::TaskRates;
-use crate::turns::{Gain, Noise, Turns, Window};
+use crate::turns::{ALPHA, Gain, NEGLIGIBLE, Noise, Turns, Window};
 use pinfold_core::{MappingCode, ProcessGain};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,7 @@ const TOLERATED: f64 = 0.01;
 /// A loss in a single window is noise, up to this where the noise of the process is not known yet. Assumed.
 const UNKNOWN_NOISE: f64 = 0.03;
 
-/// The chance that a comparison finds a process slower, or faster, that is not.
-const CHANCE: f64 = 0.005;
-
-/// A gain below this is not looked for, as in `turns`.
-const NEGLIGIBLE: f64 = 0.003;
-
-/// The counts of a window: instructions are so many that their rounding is nothing.
+/// The counts of a window: so many instructions that their rounding is negligible.
 const MANY: f64 = 1e9;
 
 /// The fewest and the most pairs of windows before a verdict.
@@ -89,8 +83,8 @@ impl Processes {
     }
 
     /// Adds an interval to the present window.
-    pub(super) fn observe(&mut self, now: u64, tasks: &[TaskRates]) {
-        for (id, (progress, busy)) in sums(tasks) {
+    pub(super) fn observe(&mut self, now: u64, sums: &Sums) {
+        for (&id, &(progress, busy)) in sums {
             let process = self.all.entry(id).or_default();
             process.listed = now;
             if let Some(progress) = progress {
@@ -133,10 +127,10 @@ impl Processes {
         self.all.get(&process).is_some_and(|process| process.is_known)
     }
 
-    /// The processes that worked in the last complete window.
-    pub(super) fn working(&self) -> BTreeSet<i32> {
+    /// The processes that worked in the last complete window, in ascending order.
+    pub(super) fn working(&self) -> impl Iterator<Item = i32> {
         let working = self.all.iter().filter(|(_, process)| process.window.is_some());
-        working.map(|(&id, _)| id).collect()
+        working.map(|(&id, _)| id)
     }
 
     /// Moves begin: the last complete windows are those before them.
@@ -156,10 +150,9 @@ impl Processes {
 
     /// An interval after moves, whether it belongs to a window or not. Whether a process has clearly made less progress in
     /// the last steps.
-    pub(super) fn is_alarming(&mut self, tasks: &[TaskRates]) -> bool {
+    pub(super) fn is_alarming(&mut self, sums: &Sums) -> bool {
         self.stepped += 1;
         let ends = self.stepped.is_multiple_of(self.step);
-        let sums = sums(tasks);
         let mut alarming = false;
         for (id, process) in &mut self.all {
             let (Some(before), Some(&(Some(now), busy))) = (process.before, sums.get(id)) else {
@@ -266,8 +259,8 @@ impl Processes {
         let mut all_the_same = true;
         for (_, process, _) in self.compared() {
             gains |= process.turns.is_above(&process.noise, NEGLIGIBLE, chance);
-            all_safe &= process.turns.is_above(&process.noise, -TOLERATED, CHANCE);
-            all_the_same &= process.turns.is_below(&process.noise, NEGLIGIBLE, CHANCE);
+            all_safe &= process.turns.is_above(&process.noise, -TOLERATED, ALPHA);
+            all_the_same &= process.turns.is_below(&process.noise, NEGLIGIBLE, ALPHA);
         }
         match (gains, pairs < *PAIRS.end()) {
             (true, waits) => (all_safe || !waits).then_some(MappingCode::Kept),
@@ -284,9 +277,9 @@ impl Processes {
         slower.map(|(id, ..)| id).collect()
     }
 
-    /// The chance of an error for a process, so that it is `CHANCE` for all of them.
+    /// The chance of an error for a process, so that it is `ALPHA` for all of them.
     fn chance(&self) -> f64 {
-        CHANCE / self.compared().count().max(1) as f64
+        ALPHA / self.compared().count().max(1) as f64
     }
 
     /// The processes that were measured both ways.
@@ -299,8 +292,11 @@ impl Processes {
 }
 
 /// By process: the progress in an interval, which is `None` where that of a task is not known, and the processor time.
-fn sums(tasks: &[TaskRates]) -> BTreeMap<i32, (Option<f64>, f64)> {
-    let mut sums: BTreeMap<i32, (Option<f64>, f64)> = BTreeMap::new();
+pub(super) type Sums = BTreeMap<i32, (Option<f64>, f64)>;
+
+/// The sums of an interval.
+pub(super) fn sums(tasks: &[TaskRates]) -> Sums {
+    let mut sums = Sums::new();
     for task in tasks {
         let (progress, busy) = sums.entry(task.id.process).or_insert((Some(0.0), 0.0));
         let known = throughput(task).or_else(|| (task.busy == 0.0).then_some(0.0));

@@ -46,7 +46,7 @@ impl Fair {
         }
     }
 
-    /// So many intervals. `seen` changes what counters say.
+    /// Runs this number of intervals. `seen` changes the rates.
     fn run(&mut self, intervals: usize, seen: impl Fn(usize, &mut TaskRates)) {
         for _ in 0..intervals {
             let mut rates = self.world.rates();
