@@ -11,6 +11,9 @@ from conftest import Pinfold
 #: The paper's machine, for long enough to see the effect of moves.
 PAPER = ("--machine", "e5-2660v2x2", "-t", "2s")
 
+#: The least gain that a comparison looks for.
+NEGLIGIBLE = 0.003
+
 #: Cores 0 to 9 are package 0, 10 to 19 package 1, and 20 to 39 the second PUs of the same cores.
 CORES_OF_A_PACKAGE, CORES = 10, 20
 
@@ -77,7 +80,12 @@ def test_moves_that_help_stay_after_a_comparison_with_unpinned_threads(pinfold: 
     assert comparisons
     for one in comparisons:
         assert (one["outcome"] == "kept") == (one["pause"] is None)
-        assert (one["outcome"] == "kept") == (one["processes"][0]["gain"] > 0)
+        (only,) = one["processes"]
+        if one["outcome"] == "kept":
+            assert only["gain"] > NEGLIGIBLE
+        else:
+            # A gain within the noise is not one. Student's t for the fewest pairs asks for six standard errors at most.
+            assert only["gain"] < NEGLIGIBLE + 6 * only["error"]
     first = mapped["moves"][0]["at"]
     assert first >= 0.3, "nothing is moved before it was measured"
     explained = subprocess.run(
