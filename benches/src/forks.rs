@@ -6,7 +6,7 @@ use pinfold_core::{Host, Placed};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::service::Signals;
 use pinfold_linux::topology::{self, Source};
-use pinfold_linux::watch::{ForkEvents, Selection, Watcher, Watching};
+use pinfold_linux::watch::{ForkEvents, PageLimits, Selection, Watcher, Watching};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -82,6 +82,7 @@ fn measure(root: &Path) -> Result<f64> {
         },
         plan: None,
         release_after: Duration::from_secs(3600),
+        pages: PageLimits::default(),
     };
     let directory = Directory::new(&root.join("target/bench-forks"))?;
     let mut watcher = Watcher::new(watching, &directory, Signals::take()?)?;

@@ -38,6 +38,9 @@ pub enum ActivityError {
         /// The name.
         name: String,
     },
+    /// There is no activity.
+    #[error("--metric `{0}` names no activity, such as memory_bandwidth=page-faults; activities are {known}", known = known_activities())]
+    NoActivity(String),
     /// An activity has two events.
     #[error("--metric `{text}` names {name} twice; give one event for it")]
     Twice {
@@ -49,8 +52,11 @@ pub enum ActivityError {
 }
 
 fn known_activities() -> String {
-    Activity::ALL.map(Activity::name).join(", ")
+    format!("{} and {PROGRESS}", Activity::ALL.map(Activity::name).join(", "))
 }
+
+/// The name of what is no activity: the event that stands for the progress of a task, as instructions do.
+const PROGRESS: &str = "progress";
 
 /// The clock of a task in nanoseconds of its processor time. It replaces cycles where cycles cannot be counted.
 const TASK_CLOCK: &str = "task-clock";
@@ -104,22 +110,32 @@ pub fn set_of_machine(machine: &str) -> Result<EventSet, ActivityError> {
 
 /// Kernel events that replace the events of activities:
 /// `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their rates are per nanosecond of processor
-/// time.
+/// time. `progress=EVENT` names what counts as progress, which is instructions elsewhere.
 pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
     let mut activities: Vec<ActivityEvents> = vec![];
+    let mut progress = None;
     for part in text.split(',') {
         let text = || text.to_owned();
         let Some((name, event)) = part.split_once('=').filter(|(_, event)| !event.is_empty()) else {
             let part = part.to_owned();
             return Err(ActivityError::Syntax { text: text(), part });
         };
+        let twice = || ActivityError::Twice {
+            text: text(),
+            name: name.to_owned(),
+        };
+        if name == PROGRESS {
+            if progress.replace(event.to_owned()).is_some() {
+                return Err(twice());
+            }
+            continue;
+        }
         let Some(activity) = Activity::ALL.into_iter().find(|activity| activity.name() == name) else {
             let name = name.to_owned();
             return Err(ActivityError::Unknown { text: text(), name });
         };
         if activities.iter().any(|one| one.activity == activity) {
-            let name = name.to_owned();
-            return Err(ActivityError::Twice { text: text(), name });
+            return Err(twice());
         }
         activities.push(ActivityEvents {
             activity,
@@ -127,9 +143,12 @@ pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
             subtract: vec![],
         });
     }
+    if activities.is_empty() {
+        return Err(ActivityError::NoActivity(text.to_owned()));
+    }
     Ok(MapperEvents {
         cycles: TASK_CLOCK.to_owned(),
-        instructions: None,
+        instructions: progress,
         activities,
         reads: None,
     })
@@ -212,10 +231,15 @@ mod tests {
         let events = parse("memory_bandwidth=page-faults,inter_package_coherence=context-switches").unwrap();
         assert_eq!(events.cycles, TASK_CLOCK);
         assert_eq!((events.activities.len(), events.all().len()), (2, 3));
+        assert_eq!(events.instructions, None);
+        let with_progress = parse("progress=migrations,memory_bandwidth=page-faults").unwrap();
+        assert_eq!(with_progress.instructions.as_deref(), Some("migrations"));
         for (text, part) in [
             ("page-faults", "is not ACTIVITY=EVENT"),
             ("bandwidth=page-faults", "no activity `bandwidth`"),
             ("remote_dram=a,remote_dram=b", "twice"),
+            ("progress=a,progress=b", "twice"),
+            ("progress=a", "names no activity"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -174,7 +174,7 @@ const UNITS: [(&str, f64); 13] = [
 ];
 
 /// Parses a byte rate: `1GiB/s`, `500MB`, `20000`.
-fn parse_rate(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.strip_suffix("/s").unwrap_or(text).trim_end();
     let end_of_number = rate
         .find(|character: char| character != '.' && !character.is_ascii_digit())

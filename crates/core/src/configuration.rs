@@ -105,6 +105,9 @@ pub struct Configuration {
     /// The longest time for moving pages after threads that changed their node; if it would take longer, pages stay.
     /// `None` for no limit.
     pub following_within: Option<Duration>,
+    /// The processes whose pages move after threads. The pages of all others go back to where they were before pages
+    /// followed. `None`: those of all processes follow.
+    pub followed: Option<BTreeSet<i32>>,
     /// The longest time for moving pages to where `pages` wants them, where they are not there yet; if it would take
     /// longer, they stay, and that is reported as `RefusalCode::PagesTooLong`. `None` for no limit.
     pub mapping_within: Option<Duration>,

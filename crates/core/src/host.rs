@@ -6,7 +6,9 @@
 
 use crate::code::codes;
 use crate::container::Container;
-use crate::{HostNoteCode, Metric, PuId, PuSet, Reason, Sample, StayCode, TaskId, Topology};
+use crate::memory::PageMoves;
+use crate::{HostNoteCode, Metric, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,16 @@ pub trait Host {
 
     /// Restores the mask that a task had before it was placed.
     fn release(&mut self, task: TaskId) -> Placed;
+
+    /// From now on the pages of these processes belong on the nodes of their tasks, and those of all others where they were
+    /// before. They move while the daemon goes on.
+    fn follow(&mut self, processes: &BTreeSet<i32>);
+
+    /// Whether pages are still under way.
+    fn are_pages_under_way(&self) -> bool;
+
+    /// What became of pages since the last call.
+    fn take_page_moves(&mut self) -> Vec<ProcessPages>;
 
     /// Notes for an administrator; each note is returned once.
     fn take_notes(&mut self) -> Vec<HostNote>;
@@ -95,6 +107,15 @@ pub enum Placed {
     Gone,
     /// The mask was not changed, for this reason.
     Refused(Reason<StayCode>),
+}
+
+/// The pages of a process that were to move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessPages {
+    /// Its number.
+    pub process: i32,
+    /// What was moved; or why all pages stay where they are.
+    pub result: Result<PageMoves, Reason<RefusalCode>>,
 }
 
 /// Why `Host::wait` came back.

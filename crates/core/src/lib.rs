@@ -40,7 +40,7 @@ pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed, RegionChoice, StrategyForecast};
 pub use device::{Device, DeviceKind, DeviceName, NoDeviceName, NoPciAddress, PciAddress};
-pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, TaskStatus, Wake};
+pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, ProcessPages, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use likwid::{LIKWID, LikwidCounter};
 pub use machine::{Machine, MachineError, Wait};

@@ -91,6 +91,9 @@ pub struct MappingComparison {
     pub turns: usize,
     /// What the moves mean to each process that was measured.
     pub processes: Vec<ProcessGain>,
+    /// The processes whose pages were moved where their tasks are, in the turns with the moves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<i32>,
     /// For how long no task is pinned now, in seconds; `None` where the moves stay.
     pub pause: Option<f64>,
 }
@@ -135,9 +138,14 @@ impl fmt::Display for MappingComparison {
             MappingCode::Slower => "they do harm",
             MappingCode::NoGain => "they help none",
         };
+        let pages = match &self.followed[..] {
+            [] => String::new(),
+            [one] => format!(" and the pages of process {one}"),
+            several => format!(" and the pages of {} processes", several.len()),
+        };
         write!(
             f,
-            "progress with the moves over that without, in {} turns{slowest}: {}; {then}",
+            "progress with the moves{pages} over that without, in {} turns{slowest}: {}; {then}",
             self.turns,
             gains.join(", ")
         )?;
@@ -173,6 +181,7 @@ mod tests {
         let mut comparison = MappingComparison {
             outcome: MappingCode::Slower,
             turns: 2,
+            followed: vec![],
             processes: vec![gain(1, 0.5), gain(2, -0.25), gain(3, 0.0), gain(4, 0.1)],
             pause: Some(61.4),
         };

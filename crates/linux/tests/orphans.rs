@@ -9,7 +9,7 @@ use pinfold_core::{Host, Placed, PuId, PuSet, TaskId};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::journal::{Directory, Found, Roots};
 use pinfold_linux::service::Signals;
-use pinfold_linux::watch::{ForkEvents, Selection, Watcher, Watching};
+use pinfold_linux::watch::{ForkEvents, PageLimits, Selection, Watcher, Watching};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -87,6 +87,7 @@ fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId)
         },
         plan: None,
         release_after: Duration::from_secs(10),
+        pages: PageLimits::default(),
     };
     let directory = Directory::new(journals).unwrap();
     let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();

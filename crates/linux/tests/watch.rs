@@ -8,7 +8,7 @@ use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, Found};
 use pinfold_linux::service::Signals;
-use pinfold_linux::watch::{Selection, Watcher, Watching};
+use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -69,6 +69,7 @@ fn watch_with(journals: &Path, process: i32, plan: Option<Plan>, release_after: 
         },
         plan,
         release_after,
+        pages: PageLimits::default(),
     };
     let directory = Directory::new(journals).unwrap();
     Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap()
@@ -222,6 +223,7 @@ fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
         },
         plan: None,
         release_after: Duration::from_secs(10),
+        pages: PageLimits::default(),
     };
     let directory = Directory::new(journals.path()).unwrap();
     let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
@@ -489,6 +491,7 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
         },
         plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
         release_after: Duration::from_secs(10),
+        pages: PageLimits::default(),
     };
     let directory = Directory::new(journals.path()).unwrap();
     let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();

@@ -1,13 +1,17 @@
 //! The daemon's loop on a machine that is made up: what becomes of moves, whatever tasks, clocks and counters do.
 
 use pinfold_core::container::Container;
+use pinfold_core::memory::PageMoves;
 use pinfold_core::{
-    Host, HostNote, HostSample, MappingCode, MappingComparison, Metric, ObjectKind, Placed, PuId, PuSet, Reason,
-    Sample, StayCode, TaskId, TaskSample, TaskStatus, Topology, TopologyBuilder, Wake,
+    Host, HostNote, HostSample, MappingCode, MappingComparison, Metric, NodeId, NumaNode, ObjectKind, Placed,
+    ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample, TaskStatus, Topology,
+    TopologyBuilder, Wake,
 };
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, TaskRates, Thresholds};
 use pinfold_runtime::daemon::{Outcome, Pace, Rates, Report, Sharing, Tick, watch};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +27,13 @@ fn pair() -> Topology {
             let core_object = builder.object(object, ObjectKind::Core, Some(core));
             builder.pu(core_object, PuId(package * 4 + core));
         }
+        builder.node(NumaNode {
+            id: NodeId(package),
+            attached_to: object,
+            pus: (4 * package..4 * package + 4).map(PuId).collect(),
+            memory: Some(1 << 30),
+            subtype: None,
+        });
     }
     builder.build_all().unwrap()
 }
@@ -48,6 +59,13 @@ struct Fake {
     last: usize,
     /// What happened, in words.
     calls: Vec<String>,
+    /// The processes whose pages follow, as last told, and for how many readings they are under way.
+    followed: Rc<RefCell<BTreeSet<i32>>>,
+    under_way: usize,
+    /// What became of pages.
+    page_moves: Vec<ProcessPages>,
+    /// Whether pages cannot be moved.
+    keeps_pages: bool,
     /// Which call of `place` is refused, counted from 1.
     refused: Option<usize>,
 }
@@ -73,6 +91,10 @@ impl Fake {
             ticks: 0,
             last,
             calls: vec![],
+            followed: Rc::default(),
+            under_way: 0,
+            page_moves: vec![],
+            keeps_pages: false,
             refused: None,
         }
     }
@@ -145,6 +167,42 @@ impl Host for Fake {
         })
     }
 
+    fn follow(&mut self, processes: &BTreeSet<i32>) {
+        let changed: Vec<i32> = self
+            .followed
+            .borrow()
+            .symmetric_difference(processes)
+            .copied()
+            .collect();
+        for process in changed {
+            let whereto = if processes.contains(&process) {
+                "follow"
+            } else {
+                "go back"
+            };
+            self.calls.push(format!("pages of {process} {whereto}"));
+            self.under_way = 3;
+            self.page_moves.push(ProcessPages {
+                process,
+                result: if self.keeps_pages {
+                    Err(Reason::new(RefusalCode::Pages, "they stay"))
+                } else {
+                    Ok(PageMoves::default())
+                },
+            });
+        }
+        self.followed.borrow_mut().clone_from(processes);
+    }
+
+    fn are_pages_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+
+    fn take_page_moves(&mut self) -> Vec<ProcessPages> {
+        self.under_way = self.under_way.saturating_sub(1);
+        std::mem::take(&mut self.page_moves)
+    }
+
     fn take_notes(&mut self) -> Vec<HostNote> {
         vec![]
     }
@@ -173,6 +231,8 @@ struct Heard {
     comparisons: Vec<MappingComparison>,
     skipped: Vec<bool>,
     withdrawn: Vec<bool>,
+    pages: Vec<ProcessPages>,
+    followed: Vec<Vec<i32>>,
 }
 
 impl Report<Fake> for Heard {
@@ -186,9 +246,14 @@ impl Report<Fake> for Heard {
         self.comparisons.push(comparison);
     }
 
+    fn pages(&mut self, _: Duration, pages: &ProcessPages) {
+        self.pages.push(pages.clone());
+    }
+
     fn tick(&mut self, _: &Fake, tick: &Tick<'_>) {
         self.skipped.push(tick.skipped);
         self.withdrawn.push(tick.withdrawn);
+        self.followed.push(tick.followed.iter().copied().collect());
     }
 }
 
@@ -398,4 +463,64 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
     assert!(fake.tasks.iter().all(|task| task.pinned.is_none()), "{:?}", fake.calls);
     assert!(!heard.outcomes.is_empty(), "it was tried");
     assert_eq!((heard.withdrawn[0], heard.withdrawn[59]), (false, true));
+}
+
+/// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes more.
+struct AwayFromPages(Rc<RefCell<BTreeSet<i32>>>);
+
+impl Rates for AwayFromPages {
+    fn rates(
+        &mut self,
+        topology: &Topology,
+        metrics: &[Metric],
+        before: &HostSample,
+        now: &HostSample,
+    ) -> Vec<TaskRates> {
+        let mut rates = Sharing::default().rates(topology, metrics, before, now);
+        let together = rates.iter().all(|task| task.inter == Some(0.0));
+        let progress = match (together, self.0.borrow().contains(&1)) {
+            (false, _) => 1.0,
+            (true, false) => 0.8,
+            (true, true) => 1.2,
+        };
+        for task in &mut rates {
+            task.instructions = Some(progress);
+        }
+        rates
+    }
+}
+
+#[test]
+fn pages_follow_tasks_that_were_moved_away_from_them() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
+    let mut rates = AwayFromPages(Rc::clone(&fake.followed));
+    let heard = go_by(&mut fake, &mut rates, false);
+    let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
+    assert_eq!(outcomes, [MappingCode::Kept]);
+    assert_eq!(*fake.followed.borrow(), BTreeSet::from([1]));
+    assert_eq!(heard.followed.last(), Some(&vec![1]));
+    let moves = fake.calls.iter().filter(|call| call.starts_with("pages")).count();
+    assert_eq!(heard.pages.len(), moves, "each is reported");
+    // In turns, and at last where the tasks are.
+    assert!(moves >= 3 && moves % 2 == 1, "{:?}", fake.calls);
+}
+
+#[test]
+fn pages_that_cannot_be_moved_are_asked_for_once() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 2000);
+    fake.keeps_pages = true;
+    // Nothing follows, whatever is asked for.
+    let heard = go_by(&mut fake, &mut AwayFromPages(Rc::default()), false);
+    let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
+    assert_eq!(outcomes, [MappingCode::Slower]);
+    let asked = fake.calls.iter().filter(|call| *call == "pages of 1 follow").count();
+    assert_eq!((asked, fake.places()), (1, vec![0, 4]));
+}
+
+#[test]
+fn in_a_dry_run_no_page_follows() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
+    let mut rates = AwayFromPages(Rc::default());
+    go_by(&mut fake, &mut rates, true);
+    assert_eq!(fake.calls, Vec::<String>::new());
 }

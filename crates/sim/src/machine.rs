@@ -12,7 +12,7 @@ use pinfold_core::{
     TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -299,8 +299,8 @@ impl SimulatedMachine {
     }
 
     /// What is reported of pages that have moved.
-    fn page_moves(&self, mapping: PageMapping, moved: Moved) -> PageMoves {
-        let mut moves = PageMoves::towards(mapping.to_string());
+    fn page_moves(&self, towards: &str, moved: Moved) -> PageMoves {
+        let mut moves = PageMoves::towards(towards);
         moves.processes = self.programs.len();
         moves.moved = PageCount {
             pages: moved.pages,
@@ -308,6 +308,18 @@ impl SimulatedMachine {
         };
         moves.lasted = Duration::from_secs_f64(moved.seconds);
         moves
+    }
+
+    /// By program: whether it is one of these processes.
+    fn programs_of(&self, processes: &BTreeSet<i32>) -> Vec<bool> {
+        let process = |program| {
+            self.tasks[self.timeline.tasks(program)]
+                .first()
+                .map(|task| task.process)
+        };
+        (0..self.programs.len())
+            .map(|program| process(program).is_some_and(|process| processes.contains(&process)))
+            .collect()
     }
 
     /// The count of an event for a task.
@@ -533,11 +545,16 @@ impl Machine for SimulatedMachine {
             mapping,
             prefetchers: configuration.prefetchers.unwrap_or(self.timeline.prefetchers()),
             following_within: configuration.following_within.map(|within| within.as_secs_f64()),
+            followed: configuration
+                .followed
+                .as_ref()
+                .map(|followed| self.programs_of(followed)),
             mapping_within: configuration.mapping_within.map(|within| within.as_secs_f64()),
         });
         match mapped {
             Mapped::InPlace => {}
-            Mapped::Moved(moved) => applied.pages = Some(self.page_moves(mapping, moved)),
+            Mapped::Moved(moved) => applied.pages = Some(self.page_moves(&mapping.to_string(), moved)),
+            Mapped::Followed(moved) => applied.pages = Some(self.page_moves("after their threads", moved)),
             Mapped::TooLong(moved) => applied.refused.push(Refusal::of_machine(
                 RefusalCode::PagesTooLong,
                 format!(

@@ -4,7 +4,7 @@
 mod computing;
 
 use computing::Computing;
-use pinfold_core::{Configuration, Machine, Pinning, PuSet, Wait};
+use pinfold_core::{Configuration, Machine, NodeId, Pinning, PuId, PuSet, TaskId, Wait};
 use pinfold_sim::window::{Stream, synthetic};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, ProgramProgress, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
@@ -17,6 +17,7 @@ const MACHINE: &str = "e5-2660v2x2";
 struct Streaming {
     threads: usize,
     bytes: u64,
+    owners: Vec<(u64, u32)>,
 }
 
 impl Program for Streaming {
@@ -33,7 +34,7 @@ impl Program for Streaming {
     }
 
     fn page_owners(&self) -> &[(u64, u32)] {
-        &[]
+        &self.owners
     }
 
     fn error(&self) -> Option<String> {
@@ -42,9 +43,13 @@ impl Program for Streaming {
 }
 
 fn streaming(threads: usize, mib: u64) -> Arc<dyn Program> {
+    let first = |thread: u32| (u64::from(thread) + 1) << 20;
+    let owners = (0..u32::try_from(threads).unwrap())
+        .flat_map(|thread| (0..mib << 8).map(move |page| (first(thread) + page, thread)));
     Arc::new(Streaming {
         threads,
         bytes: mib << 20,
+        owners: owners.collect(),
     })
 }
 
@@ -162,4 +167,58 @@ fn the_seed_decides_the_order_of_creation_and_so_the_placement() {
     let shares: std::collections::BTreeSet<usize> = (0..20).map(on_first_package).collect();
     assert!(shares.len() > 1, "{shares:?}");
     assert!((0..20).all(|seed| places(seed).iter().filter(|pu| pu.0 % 20 < 10).count() == 6));
+}
+
+/// MiB on both nodes.
+fn memory(machine: &mut SimulatedMachine) -> [u64; 2] {
+    let bytes = machine.memory_by_node().unwrap();
+    [0, 1].map(|node| bytes.get(&NodeId(node)).copied().unwrap_or(0) >> 20)
+}
+
+#[test]
+fn pages_follow_chosen_programs_alone_and_go_back() {
+    let programs = [("a", streaming(1, 16)), ("b", streaming(1, 32))];
+    let mut machine = machine(&programs, forever(), 0);
+    let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
+    let wanted = |pus: [u32; 2], followed: &[i32]| Configuration {
+        tasks: tasks.iter().copied().zip(pus.map(PuId)).collect(),
+        followed: Some(followed.iter().copied().collect()),
+        ..Configuration::default()
+    };
+    machine.apply(&wanted([0, 1], &[]));
+    machine.wait(Duration::from_secs(1)).unwrap();
+    assert_eq!(memory(&mut machine), [48, 0]);
+    let applied = machine.apply(&wanted([10, 11], &[tasks[0].process]));
+    let moves = applied.pages.unwrap();
+    assert_eq!((moves.moved.bytes >> 20, memory(&mut machine)), (16, [32, 16]));
+    assert!(moves.lasted > Duration::from_millis(16), "{moves}");
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let applied = machine.apply(&wanted([10, 11], &[]));
+    assert_eq!(applied.pages.unwrap().moved.bytes >> 20, 16);
+    assert_eq!(memory(&mut machine), [48, 0]);
+}
+
+#[test]
+fn pages_of_a_program_on_several_nodes_follow_when_its_accesses_were_sampled() {
+    let programs = [("a", streaming(2, 16))];
+    let mut machine = machine(&programs, forever(), 0);
+    let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
+    let wanted = |pus: [u32; 2], follows: bool| Configuration {
+        tasks: tasks.iter().copied().zip(pus.map(PuId)).collect(),
+        followed: Some(tasks.iter().map(|task| task.process).filter(|_| follows).collect()),
+        ..Configuration::default()
+    };
+    machine.apply(&wanted([0, 1], false));
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let applied = machine.apply(&wanted([0, 10], true));
+    assert!(applied.pages.unwrap().lasted > Duration::from_secs(1));
+    machine.wait(Duration::from_millis(900)).unwrap();
+    assert_eq!(memory(&mut machine), [32, 0]);
+    machine.wait(Duration::from_millis(200)).unwrap();
+    assert_eq!(memory(&mut machine), [16, 16]);
+    // The next time they are known.
+    machine.apply(&wanted([0, 1], false));
+    assert_eq!(memory(&mut machine), [32, 0]);
+    machine.apply(&wanted([10, 0], true));
+    assert_eq!(memory(&mut machine), [16, 16]);
 }

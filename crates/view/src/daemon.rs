@@ -3,7 +3,7 @@
 //! It is drawn into a buffer of cells. A terminal shows the buffer, and `plain` turns it into text, so both are the
 //! same.
 
-use pinfold_core::{Activity, LeftAlone, OutcomeCode};
+use pinfold_core::{Activity, LeftAlone, OutcomeCode, size_text};
 use pinfold_runtime::daemon::state::{Core, LastMove, Package, State, Task};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -139,10 +139,11 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     );
     let left_alone: u64 = totals.present.left_alone.values().sum();
     let second = format!(
-        "{} tasks watched, {} work, {} pinned, {left_alone} left alone; {made} moves{by_reason}{}",
+        "{} tasks watched, {} work, {} pinned, {left_alone} left alone; {made} moves{by_reason}{}{}",
         totals.present.watched,
         totals.present.working,
         totals.present.pinned,
+        pages(state),
         compared(state)
     );
     let third = match (&view.trouble, view.paused) {
@@ -164,6 +165,14 @@ fn compared(state: &State) -> String {
     match last.comparison.pause.filter(|_| state.withdrawn) {
         Some(pause) => format!("; withdrawn until {}: least gain {least:+.1} %", span(last.at + pause)),
         None => format!("; compared at {}: least gain {least:+.1} %", span(last.at)),
+    }
+}
+
+/// The pages that were moved.
+fn pages(state: &State) -> String {
+    match state.totals.pages.bytes {
+        0 => String::new(),
+        bytes => format!(", {} of pages", size_text(bytes)),
     }
 }
 

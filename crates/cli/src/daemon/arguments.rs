@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     ///
     /// It is one of: counters, sharing (the threads of a process are assumed to share; no
     /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
-    /// as memory_bandwidth=page-faults.
+    /// as memory_bandwidth=page-faults, and for progress.
     #[arg(long, value_name = "METRIC")]
     metric: Option<MetricName>,
 

@@ -8,14 +8,14 @@ mod values;
 use crate::activities;
 use anyhow::{Context, Result, bail};
 use pinfold_calibrate::thresholds::Clock;
-use pinfold_linux::watch::Selection;
+use pinfold_linux::watch::{PageLimits, Selection};
 use pinfold_policy::sam::{MapperOptions, Thresholds};
 use serde::Deserialize;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-pub(super) use values::{Cgroup, Except, Loopback, MetricName, Mode, ProcessNumber, Rate, Time, UserName};
+pub(super) use values::{Cgroup, CopyRate, Except, Loopback, MetricName, Mode, ProcessNumber, Rate, Time, UserName};
 
 /// The default file.
 pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
@@ -35,6 +35,7 @@ pub(super) struct Config {
     pub(super) tasks: Tasks,
     pub(super) thresholds: ThresholdsTable,
     pub(super) mapper: MapperOptions,
+    pub(super) pages: Pages,
     pub(super) log: Log,
     pub(super) export: Export,
 }
@@ -49,6 +50,7 @@ impl Default for Config {
             tasks: Tasks::default(),
             thresholds: ThresholdsTable::default(),
             mapper: MapperOptions::default(),
+            pages: Pages::default(),
             log: Log::default(),
             export: Export::default(),
         }
@@ -76,6 +78,26 @@ pub(super) struct ThresholdsTable {
     pub(super) remote: Option<Rate>,
     pub(super) memory: Option<Rate>,
     pub(super) package_memory: Option<Rate>,
+}
+
+/// How many pages may move.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Pages {
+    /// The largest rate of copying.
+    pub(super) rate: CopyRate,
+    /// The longest time for the pages of a process.
+    pub(super) within: Time,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        let limits = PageLimits::default();
+        Self {
+            rate: CopyRate(limits.rate),
+            within: Time(limits.within),
+        }
+    }
 }
 
 /// The form and the file of the log.
@@ -165,6 +187,20 @@ impl Config {
             names: self.tasks.names.clone(),
             except: except.clone().filter_map(name).collect(),
             except_groups: except.filter_map(group).collect(),
+        }
+    }
+
+    /// Whether pages may move.
+    pub(super) fn moves_pages(&self) -> bool {
+        let mapper = self.mapper_options();
+        mapper.comparison && mapper.pages
+    }
+
+    /// How many pages may move.
+    pub(super) fn page_limits(&self) -> PageLimits {
+        PageLimits {
+            rate: self.pages.rate.0,
+            within: self.pages.within.0,
         }
     }
 
@@ -374,7 +410,7 @@ mod tests {
             }
         }
         // The message of an unknown key lists those that are known.
-        for table in ["", "tasks", "thresholds", "mapper", "log", "export"] {
+        for table in ["", "tasks", "thresholds", "mapper", "pages", "log", "export"] {
             let header = if table.is_empty() {
                 String::new()
             } else {

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let listeners = listeners(&config.export, &arguments.journals)?;
     roll_back_what_was_left(&directory, &mut log)?;
     let forks = ForkEvents::open(topology.allowed_pus());
-    let left = service::keep_only_what_is_needed(hides_processes())?;
+    let left = service::keep_only_what_is_needed(hides_processes() || config.moves_pages())?;
     let sources = Sources::of(&config)?;
     let mut watcher = watcher(&config, &topology, sources.plan, &directory, signals)?;
     let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
@@ -119,6 +119,7 @@ fn watcher(
         selection: config.selection(),
         plan,
         release_after: config.release_after.0,
+        pages: config.page_limits(),
     };
     Ok(Watcher::new(watching, directory, signals)?)
 }

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::log::Log;
 use pinfold_core::container::Container;
-use pinfold_core::{HostNote, MappingComparison};
+use pinfold_core::{HostNote, MappingComparison, ProcessPages};
 use pinfold_linux::own;
 use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::{WatchedContainer, Watcher};
@@ -200,6 +200,25 @@ impl Report<Watcher> for Reporter {
         fields.push(("text", comparison.to_string().into()));
         self.log.event("compared", &fields);
         self.history.compared(at, comparison);
+    }
+
+    fn pages(&mut self, at: Duration, pages: &ProcessPages) {
+        self.history.pages(pages);
+        let mut fields: Vec<(&str, Value)> = vec![("at", at.as_secs_f64().into()), ("process", pages.process.into())];
+        match &pages.result {
+            Ok(moves) if moves.is_worth_telling() => {
+                fields.push(("goal", moves.goal.as_str().into()));
+                fields.push(("bytes", moves.moved.bytes.into()));
+                fields.push(("seconds", moves.lasted.as_secs_f64().into()));
+                fields.push(("text", moves.to_string().replace("\n ", ";").into()));
+            }
+            Ok(_) => return,
+            Err(reason) => {
+                fields.push(("code", reason.code.name().into()));
+                fields.push(("why", reason.why.as_str().into()));
+            }
+        }
+        self.log.event("pages", &fields);
     }
 
     fn tick(&mut self, host: &Watcher, tick: &Tick<'_>) {

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Bytes of a transparent huge page: of x86-64, and of Arm with small pages of 4 KiB.
 const HUGE: u64 = 2 << 20;
 
+/// The memory policies of a process under which each page is on the node of the thread that touched it first.
+const FIRST_TOUCH: [&str; 2] = ["default", "local"];
+
 /// What backs an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AreaKind {
@@ -69,6 +72,11 @@ impl MemoryArea {
         } else {
             within(area.page_size)
         }
+    }
+
+    /// Whether the process with these areas places pages at first touch, as far as is known.
+    pub fn are_touched_first(areas: &[Self]) -> bool {
+        Self::process_policy(areas).is_none_or(|policy| FIRST_TOUCH.contains(&policy))
     }
 
     /// The memory policy of the process with these areas: that of its stack, because programs hardly ever set another

@@ -19,11 +19,12 @@ use super::accesses::ProgramAccesses;
 use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{
-    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages, page_size,
+    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages,
+    move_pages_patiently, page_size,
 };
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, Following, Left, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask,
-    RecordedProfile, Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
+    ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile,
+    Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{
     Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, Reason, Refusal, RefusalCode, Topology,
@@ -31,11 +32,7 @@ use pinfold_core::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
-
-/// The memory policies of a process under which each page is on the node of the thread that touched it first.
-const FIRST_TOUCH: [&str; 2] = ["default", "local"];
 
 /// The rate of copying is measured by moves of at least this many bytes.
 const MEASURABLE: u64 = 16 << 20;
@@ -46,10 +43,6 @@ const READ_AGAIN: Duration = Duration::from_millis(500);
 /// Reading the memory by node takes at most one part in this number of the time: meanwhile the kernel lets the process
 /// map no memory.
 const READING_SHARE: u32 = 500;
-
-/// How often pages that are in use are asked again to go back, and the pause before.
-const ASKED_AGAIN: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The places of a program's pages, and how they are moved.
 #[derive(Default)]
@@ -95,6 +88,8 @@ pub(crate) struct ProgramPages {
     options: PageOptions,
     page_size: u64,
     following: Following,
+    /// The processes whose pages followed by the last configuration that chose some.
+    followed: BTreeSet<i32>,
     /// The last goal of each process's pages.
     applied: BTreeMap<i32, (PageMapping, Goal)>,
     /// Where the pages of each process were before its first goal.
@@ -118,6 +113,7 @@ impl ProgramPages {
             options,
             page_size: page_size(),
             following: Following::default(),
+            followed: BTreeSet::new(),
             applied: BTreeMap::new(),
             origins: BTreeMap::new(),
             accesses: ProgramAccesses::default(),
@@ -171,6 +167,11 @@ impl ProgramPages {
             }
         }
         self.move_to(shared, goals, configuration.mapping_within, applied);
+        if let Some(followed) = &configuration.followed {
+            let before = std::mem::replace(&mut self.followed, followed.clone());
+            // The threads of a process that is not followed any more are back where they were, for a moment at least.
+            following.retain(|process| followed.contains(process) || before.contains(process));
+        }
         let tasks = ranked.map(|ranked| pinned_tasks(topology, ranked));
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
     }
@@ -357,7 +358,7 @@ impl ProgramPages {
                 &FollowedProcess { shared, process },
                 &areas,
                 &mut self.origins.entry(process).or_default().noting(&mut goal),
-                &mapping.to_string(),
+                Way::Mapped(mapping),
                 applied,
             );
             // After an interruption the pages that were moved go back.
@@ -381,38 +382,16 @@ impl ProgramPages {
         let Some(areas) = self.areas(shared, process, applied) else {
             return;
         };
-        let before = applied.pages.clone().unwrap_or_default();
-        for again in 0..=ASKED_AGAIN {
-            let in_place = applied.pages.as_ref().map(|moves| moves.in_place);
-            let moves = moving(
-                &mut self.options,
-                self.page_size,
-                &FollowedProcess { shared, process },
-                &areas,
-                &mut origins.back(&put),
-                "back to where they were",
-                applied,
-            );
-            self.measure(moves);
-            let Some(moves) = applied.pages.as_mut() else { return };
-            if again > 0 {
-                moves.processes = before.processes + 1;
-                moves.in_place = in_place.unwrap_or_default();
-            }
-            let was = |left| before.left.get(left).copied().unwrap_or_default();
-            let now = |left| moves.left.get(left).copied().unwrap_or_default();
-            let in_use = [Left::Busy, Left::InUse];
-            let stays = in_use.iter().any(|left| now(left).pages > was(left).pages);
-            if !stays || again == ASKED_AGAIN || moves.broken_off.is_some() {
-                return;
-            }
-            // They are counted again.
-            for left in in_use {
-                moves.left.remove(&left);
-                moves.left.extend(before.left.get(&left).map(|&count| (left, count)));
-            }
-            thread::sleep(PAUSE);
-        }
+        let moves = moving(
+            &mut self.options,
+            self.page_size,
+            &FollowedProcess { shared, process },
+            &areas,
+            &mut origins.back(&put),
+            Way::Back,
+            applied,
+        );
+        self.measure(moves);
     }
 
     /// Moves pages after threads that have changed their node.
@@ -433,10 +412,10 @@ impl ProgramPages {
             let Some(areas) = self.areas(shared, process, applied) else {
                 continue;
             };
-            let policy = MemoryArea::process_policy(&areas);
-            if policy.is_some_and(|policy| !FIRST_TOUCH.contains(&policy)) {
+            if !MemoryArea::are_touched_first(&areas) {
                 continue;
             }
+            let policy = MemoryArea::process_policy(&areas);
             let movable: Vec<MemoryArea> = areas
                 .iter()
                 .filter(|area| self.options.selection.is_all(area, policy))
@@ -465,7 +444,7 @@ impl ProgramPages {
                 &FollowedProcess { shared, process },
                 &areas,
                 &mut goal,
-                "after their threads",
+                Way::Following,
                 applied,
             );
             self.measure(moves);
@@ -504,17 +483,39 @@ impl ProgramPages {
     }
 }
 
-/// Moves the pages of one process to `goal`, whose name is `towards`, and adds the result to `applied`.
+/// Why pages of a process move.
+#[derive(Clone, Copy)]
+enum Way {
+    /// To where a page mapping wants them.
+    Mapped(PageMapping),
+    /// After their threads.
+    Following,
+    /// Back to where they were.
+    Back,
+}
+
+impl Way {
+    /// The name of the goal.
+    fn towards(self) -> String {
+        match self {
+            Self::Mapped(mapping) => mapping.to_string(),
+            Self::Following => "after their threads".to_owned(),
+            Self::Back => "back to where they were".to_owned(),
+        }
+    }
+}
+
+/// Moves the pages of one process to `goal`, and adds the result to `applied`.
 fn moving<'a>(
     options: &mut PageOptions,
     page_size: u64,
     target: &FollowedProcess,
     areas: &[MemoryArea],
     goal: &mut dyn PageGoal,
-    towards: &str,
+    way: Way,
     applied: &'a mut Applied,
 ) -> &'a PageMoves {
-    let moves = applied.pages.get_or_insert_with(|| PageMoves::towards(towards));
+    let moves = applied.pages.get_or_insert_with(|| PageMoves::towards(way.towards()));
     let mut calls = Calls::new(target, options.system.procfs(), page_size);
     let limits = Limits {
         selection: options.selection,
@@ -526,7 +527,12 @@ fn moving<'a>(
             progress(done, of);
         }
     };
-    move_pages(&mut calls, areas, goal, limits, moves, progress);
+    let mover = if let Way::Back = way {
+        move_pages_patiently
+    } else {
+        move_pages
+    };
+    mover(&mut calls, areas, goal, limits, moves, progress);
     moves
 }
 

@@ -53,6 +53,10 @@ const UNSAID: i32 = i32::MIN;
 /// The number of retries of a batch that the kernel did not complete.
 const TRIES: usize = 8;
 
+/// How often pages that are in use are asked again, and the pause before.
+const ASKED_AGAIN: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Gets the number of processed bytes, and the number of all bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
@@ -123,6 +127,35 @@ pub fn move_pages(
     moves.lasted += began.elapsed();
     if let Some(reason) = stopped {
         moves.broken_off = Some(Reason::new(reason.code(), reason.to_string()));
+    }
+}
+
+/// The same, and pages that were in use are asked again some times: for a way back, since nothing must stay changed.
+pub fn move_pages_patiently(
+    calls: &mut dyn MoveCalls,
+    areas: &[MemoryArea],
+    goal: &mut dyn PageGoal,
+    limits: Limits,
+    moves: &mut PageMoves,
+    progress: Progress<'_>,
+) {
+    let before = moves.clone();
+    move_pages(calls, areas, goal, limits, moves, progress);
+    let (processes, in_place) = (moves.processes, moves.in_place);
+    let in_use = [Left::Busy, Left::InUse];
+    for _ in 0..ASKED_AGAIN {
+        let of = |moves: &PageMoves, left| moves.left.get(left).copied().unwrap_or_default().pages;
+        let stay = in_use.iter().any(|left| of(moves, left) > of(&before, left));
+        if !stay || moves.broken_off.is_some() || calls.pause(PAUSE).is_err() {
+            return;
+        }
+        // They are counted again.
+        for left in in_use {
+            moves.left.remove(&left);
+            moves.left.extend(before.left.get(&left).map(|&count| (left, count)));
+        }
+        move_pages(calls, areas, goal, limits, moves, progress);
+        (moves.processes, moves.in_place) = (processes, in_place);
     }
 }
 

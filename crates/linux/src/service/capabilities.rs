@@ -1,4 +1,5 @@
-//! Drops privileges: a daemon that reads counters and sets masks needs two of root's capabilities.
+//! Drops privileges: a daemon that reads counters and sets masks needs two of root's capabilities, and a third one to move
+//! pages.
 //!
 //! The user stays the same, so that root's files remain readable and `pinfold reset` finds the journal. This process
 //! and its children cannot get the dropped privileges back.
@@ -6,7 +7,7 @@
 use pinfold_core::digits;
 use std::io;
 
-/// `CAP_SYS_PTRACE`: to see processes of other users where /proc is mounted with `hidepid`.
+/// `CAP_SYS_PTRACE`: to see processes of other users where /proc is mounted with `hidepid`, and to move their pages.
 const SYS_PTRACE: u32 = 19;
 /// `CAP_SYS_ADMIN`: replaces `CAP_PERFMON` before Linux 5.8.
 const SYS_ADMIN: u32 = 21;
@@ -41,8 +42,8 @@ struct Data {
 const VERSION_3: u32 = 0x2008_0522;
 
 /// Drops all capabilities except for the needed ones, and the possibility to gain any by executing a program. Returns
-/// the names of the remaining ones. `hidden` says that /proc hides other users' processes.
-pub fn keep_only_what_is_needed(hidden: bool) -> Result<Vec<&'static str>, CapabilityError> {
+/// the names of the remaining ones. `reads_others`: the memory of other users' processes is read, or /proc hides them.
+pub fn keep_only_what_is_needed(reads_others: bool) -> Result<Vec<&'static str>, CapabilityError> {
     let failed = |what| {
         move || CapabilityError {
             what,
@@ -65,7 +66,7 @@ pub fn keep_only_what_is_needed(hidden: bool) -> Result<Vec<&'static str>, Capab
     } else {
         wanted.push((SYS_ADMIN, "CAP_SYS_ADMIN"));
     }
-    if hidden {
+    if reads_others {
         wanted.push((SYS_PTRACE, "CAP_SYS_PTRACE"));
     }
     wanted.retain(|&(capability, _)| has(capability));

@@ -24,6 +24,7 @@ mod cpuset;
 mod forks;
 mod group;
 mod new_tasks;
+mod pages;
 mod placing;
 mod reading;
 mod selection;
@@ -32,10 +33,12 @@ mod task_list;
 pub use containers::{Containers, WatchedContainer};
 pub use forks::{ForkEvents, ForksError};
 pub use group::{Group, NoGroup};
+pub use pages::PageLimits;
 pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
 use crate::counters::Plan;
+use crate::held::Held;
 use crate::journal::{Directory, Journal, JournalError, RolledBack, Thread};
 use crate::procfs::Procfs;
 use crate::service::Signals;
@@ -44,7 +47,11 @@ use containers::{Tracked, TrackedContainers};
 use cpuset::Cpusets;
 use forks::Forks;
 use new_tasks::NewTaskSearch;
-use pinfold_core::{Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, PuId, TaskId, Topology, Wake};
+use pages::{FollowedPages, Places};
+use pinfold_core::memory::{memory_nodes, node_of_pu};
+use pinfold_core::{
+    Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, ProcessPages, PuId, TaskId, Topology, Wake,
+};
 use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -78,6 +85,8 @@ pub struct Watching {
     pub plan: Option<Plan>,
     /// A task that has slept for this long gets its original mask back.
     pub release_after: Duration,
+    /// How many pages may move.
+    pub pages: PageLimits,
 }
 
 /// The watched tasks of this machine.
@@ -104,6 +113,7 @@ pub struct Watcher {
     /// Restores the masks of children at their creation, where that is possible.
     forks: Option<Forks>,
     journal: Journal,
+    pages: FollowedPages,
     statistics: Statistics,
     notes: Vec<HostNote>,
     /// The kinds of notes that were already reported.
@@ -126,6 +136,7 @@ impl Watcher {
     /// Begins to watch, with its own journal in `directory` and a guard. Call it before other threads are started.
     pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
         Ok(Self {
+            pages: FollowedPages::new(watching.pages, memory_nodes(&watching.topology)),
             watching,
             procfs: Procfs::default(),
             cpusets: Cpusets::default(),
@@ -240,6 +251,24 @@ impl Watcher {
         rolled_back
     }
 
+    /// Where the tasks of a process are that work or are pinned.
+    fn places_of(&self, process: i32) -> Places {
+        let mut places = Places::default();
+        let at = self.now();
+        for task in self.table.tasks_of(process) {
+            let reading = self.readings.get(&task.id.serial).filter(|reading| !reading.sleeps(at));
+            let pu = task.pinned.or_else(|| reading?.last_pu);
+            let Some(node) = pu.and_then(|pu| node_of_pu(&self.watching.topology, pu)) else {
+                continue;
+            };
+            places.nodes.insert(node);
+            if task.pinned.is_some() {
+                places.pinned.insert(task.id.thread, node);
+            }
+        }
+        places
+    }
+
     fn note(&mut self, code: HostNoteCode, text: String) {
         self.notes.push(HostNote { code, text });
     }
@@ -281,6 +310,31 @@ impl Host for Watcher {
 
     fn release(&mut self, task: TaskId) -> Placed {
         self.unpin(task)
+    }
+
+    fn follow(&mut self, processes: &BTreeSet<i32>) {
+        self.pages.take_back_others(processes);
+        for &process in processes {
+            let places = self.places_of(process);
+            let Some(id) = self.table.tasks_of(process).map(|task| task.id).next() else {
+                continue;
+            };
+            if self.pages.are_sent(process, &places) {
+                continue;
+            }
+            // It is held, and then the number is still that of the watched process if it has the watched task.
+            if let Some(held) = Held::new(process).filter(|_| self.held(id).is_some()) {
+                self.pages.bring(process, held, places);
+            }
+        }
+    }
+
+    fn are_pages_under_way(&self) -> bool {
+        self.pages.are_under_way()
+    }
+
+    fn take_page_moves(&mut self) -> Vec<ProcessPages> {
+        self.pages.take()
     }
 
     fn take_notes(&mut self) -> Vec<HostNote> {

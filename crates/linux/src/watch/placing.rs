@@ -133,7 +133,7 @@ impl Watcher {
     }
 
     /// The state of a task. Its process is held, and its start time shows that the number still names this task.
-    fn held(&mut self, id: TaskId) -> Option<ThreadStat> {
+    pub(super) fn held(&mut self, id: TaskId) -> Option<ThreadStat> {
         let start = self.readings.get(&id.serial)?.start;
         let process = self.processes.get_mut(&id.process)?;
         if process.held.is_none() {

@@ -71,7 +71,7 @@ impl Reading {
         }
     }
 
-    fn sleeps(&self, at: Duration) -> bool {
+    pub(super) fn sleeps(&self, at: Duration) -> bool {
         at.saturating_sub(self.worked) >= SLEEPS
     }
 

@@ -12,11 +12,14 @@
 //!    before the first move, and that the operating system then places it. That holds for tasks that were never moved,
 //!    too: the operating system may have placed them around those that are pinned, and would leave them there. The
 //!    mapper waits meanwhile.
-//! 4. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks stay unpinned. After a
+//! 4. **Pages.** If processes make less progress whose tasks have left the node on which they were, their pages are brought
+//!    along, and the comparison begins again. Without the moves, pages are back where they were. Nothing is measured while
+//!    pages are under way.
+//! 5. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks stay unpinned. After a
 //!    pause the mapper begins again; the pause grows each time, and is shorter when another process begins to work. A
 //!    process that was moved and made less progress is not moved again. Otherwise the moves stay.
-//! 5. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
-//!    harm, is at most `LOSS` of the time. The first comparison of moves that seem to do harm does not wait for that.
+//! 6. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
+//!    harm, and the time in which pages are copied, is at most `LOSS` of the time. The first comparison of moves that seem to do harm does not wait for that.
 //!
 //! Without a count of instructions there is no progress to compare, and the mapper moves as the paper's does.
 //!
@@ -28,7 +31,8 @@ use super::options::{MapperOptions, Thresholds};
 use super::progress::{Processes, Sums, WORKS, sums};
 use super::rates::TaskRates;
 use super::{Move, Reason};
-use pinfold_core::{MappingCode, MappingComparison, PuId, PuSet, TaskId, Topology};
+use pinfold_core::memory::node_of_pu;
+use pinfold_core::{MappingCode, MappingComparison, NodeId, PuId, PuSet, TaskId, Topology};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,7 +84,8 @@ enum Stage {
     Mapping,
     /// Both arrangements are measured in turns.
     Turns(Turn),
-    /// No task is pinned before the second of these intervals, or before the first one where a process has begun to work.
+    /// No task is pinned before the second of these intervals, or before the first one where a process has begun to work or
+    /// makes clearly less progress than when the moves were given up.
     Unpinned([f64; 2]),
 }
 
@@ -93,6 +98,8 @@ struct Turn {
     pairs: usize,
     /// How many intervals were spent unpinned and pinned.
     spent: [u64; 2],
+    /// How many of them with pages under way.
+    under_way: u64,
 }
 
 /// Moves after which there was no complete window yet.
@@ -115,7 +122,7 @@ pub struct FairMapper {
     /// The number of decisions.
     now: u64,
     places: BTreeMap<TaskId, Placement>,
-    /// Where tasks ran before the first move.
+    /// Where tasks ran before the first move, or when the last turn without moves ended.
     homes: BTreeMap<TaskId, PuId>,
     /// Where tasks ran before the present turn without moves.
     mapped: BTreeMap<TaskId, PuId>,
@@ -141,6 +148,16 @@ pub struct FairMapper {
     refusals: u32,
     /// Processes that were moved and made less progress: they are not moved again.
     barred: BTreeSet<i32>,
+    /// The node of each PU.
+    nodes: BTreeMap<PuId, NodeId>,
+    /// Whether pages may be moved.
+    moves_pages: bool,
+    /// The processes whose pages are moved where the mapper has put their tasks.
+    followed: BTreeSet<i32>,
+    /// The processes whose pages cannot be moved.
+    immovable: BTreeSet<i32>,
+    /// Whether pages were under way in the present interval.
+    under_way: bool,
     comparison: Option<MappingComparison>,
     moves: Vec<Move>,
     released: Vec<TaskId>,
@@ -174,6 +191,11 @@ impl FairMapper {
             next: 0,
             refusals: 0,
             barred: BTreeSet::new(),
+            nodes: nodes(topology),
+            moves_pages: options.pages,
+            followed: BTreeSet::new(),
+            immovable: BTreeSet::new(),
+            under_way: false,
             comparison: None,
             moves: vec![],
             released: vec![],
@@ -195,6 +217,7 @@ impl FairMapper {
             return &self.moves;
         }
         self.now += 1;
+        let under_way = std::mem::take(&mut self.under_way);
         self.see(tasks);
         if !self.leaving.is_empty() {
             self.let_go();
@@ -210,7 +233,7 @@ impl FairMapper {
         }
         if complete {
             self.processes.complete();
-            self.forget_barred();
+            self.forget_ended();
         }
         match self.stage {
             Stage::Turns(mut turn) => {
@@ -223,7 +246,7 @@ impl FairMapper {
             Stage::Unpinned(until) if self.pauses(until) => {}
             _ => {
                 self.stage = Stage::Mapping;
-                let turns = self.is_alarmed(tasks, &sums) || (complete && self.begins_turns(tasks));
+                let turns = (!under_way && self.is_alarmed(tasks, &sums)) || (complete && self.begins_turns(tasks));
                 if !turns {
                     self.map(tasks);
                 }
@@ -247,6 +270,28 @@ impl FairMapper {
         self.comparison.take()
     }
 
+    /// The processes whose pages are to be on the nodes of their tasks, as of the last decision. Those of all others are to
+    /// be where they were.
+    pub fn followed(&self) -> &BTreeSet<i32> {
+        const NONE: &BTreeSet<i32> = &BTreeSet::new();
+        if self.is_unpinned() { NONE } else { &self.followed }
+    }
+
+    /// Pages are still under way, so that the coming interval does not measure the arrangement.
+    pub fn note_pages_under_way(&mut self) {
+        if let Stage::Turns(turn) = &mut self.stage {
+            turn.under_way += 1;
+        }
+        self.under_way = true;
+        self.changed();
+    }
+
+    /// The pages of this process cannot be moved, and are not asked for again.
+    pub fn note_pages_stay(&mut self, process: i32) {
+        self.followed.remove(&process);
+        self.immovable.insert(process);
+    }
+
     /// Whether the mapper's moves are withdrawn at present: for a turn of a comparison, or until a pause is over.
     pub fn is_unpinned(&self) -> bool {
         match self.stage {
@@ -260,7 +305,7 @@ impl FairMapper {
     fn pauses(&self, [with_others, until]: [f64; 2]) -> bool {
         let now = self.now as f64;
         let others = || self.processes.working().any(|process| !self.judged.contains(&process));
-        now < with_others || (now < until && !others())
+        now < with_others || (now < until && !others() && !self.processes.have_unpinned_lost())
     }
 
     /// Notes which placed tasks are listed, and forgets those that have not been for a while.
@@ -289,6 +334,7 @@ impl FairMapper {
         }
         self.places.clear();
         self.homes.clear();
+        self.followed.clear();
     }
 
     fn changed(&mut self) {
@@ -414,8 +460,10 @@ impl FairMapper {
             turn.pairs += 1;
             // Another pair begins where this one ended.
             self.stage = Stage::Turns(turn);
-            if let Some(outcome) = self.processes.verdict(turn.pairs) {
-                self.conclude(tasks, turn, outcome);
+            match self.processes.verdict(turn.pairs) {
+                Some(MappingCode::Slower) if self.brings_pages(tasks, turn) => {}
+                Some(outcome) => self.conclude(tasks, turn, outcome),
+                None => {}
             }
             return;
         }
@@ -424,30 +472,76 @@ impl FairMapper {
         turn.pinned = !turn.pinned;
         self.stage = Stage::Turns(turn);
         if turn.pinned {
+            self.homes.extend(arrangement(tasks));
             self.pin(tasks);
         } else {
             self.put_back(tasks);
         }
     }
 
+    /// After moves by which processes make less progress: the pages of those whose tasks have left their node are brought
+    /// along, and the comparison begins again. Whether there are such processes.
+    fn brings_pages(&mut self, tasks: &[TaskRates], turn: Turn) -> bool {
+        let node = |pu: PuId| self.nodes.get(&pu);
+        let away = |task: &TaskRates| {
+            let mapped = match self.places.get(&task.id) {
+                Some(placement) => Some(placement.made.to),
+                None if turn.pinned => Some(task.pu),
+                None => self.mapped.get(&task.id).copied(),
+            };
+            let home = self.homes.get(&task.id);
+            home.zip(mapped)
+                .is_some_and(|(&home, mapped)| node(home) != node(mapped))
+        };
+        let slower = self.processes.slower();
+        let asked = |process: &i32| self.followed.contains(process) || self.immovable.contains(process);
+        let brought: BTreeSet<i32> = tasks
+            .iter()
+            .filter(|task| slower.contains(&task.id.process) && away(task))
+            .map(|task| task.id.process)
+            .filter(|process| !asked(process))
+            .collect();
+        if !self.moves_pages || brought.is_empty() {
+            return false;
+        }
+        self.followed.extend(brought);
+        self.processes.begin_turns(false);
+        self.stage = Stage::Turns(Turn {
+            pairs: 0,
+            is_half: false,
+            ..turn
+        });
+        if turn.pinned {
+            self.changed();
+        } else {
+            self.turn(tasks);
+        }
+        true
+    }
+
     fn conclude(&mut self, tasks: &[TaskRates], turn: Turn, outcome: MappingCode) {
         let (mean, least) = self.processes.gains().unwrap_or_default();
+        let followed = self.followed.iter().copied().collect();
         let [unpinned, mut pinned] = turn.spent;
         let keeps = outcome == MappingCode::Kept;
         if !keeps {
             // Moves that have stayed for longer did no harm when they were measured last.
             pinned += (self.now - self.pinned_since).min(self.step * RESTLESS);
         }
-        let cost = unpinned as f64 * lost(mean) + pinned as f64 * lost(-least);
+        let shares = self.followed.len() as f64 / self.processes.working().count().max(1) as f64;
+        let copying = turn.under_way as f64 * shares.min(1.0);
+        let cost = unpinned as f64 * lost(mean) + pinned as f64 * lost(-least) + copying;
         self.cost += cost;
         self.gain = mean;
         self.judged = self.processes.working().collect();
         self.ended = self.now;
         let pause = if keeps {
             self.refusals = 0;
+            self.processes.forget_unpinned();
             self.next = self.now + self.now.max(self.step * PAUSE);
             self.stage = Stage::Mapping;
             if !turn.pinned {
+                self.homes.extend(arrangement(tasks));
                 self.pin(tasks);
             }
             None
@@ -471,15 +565,17 @@ impl FairMapper {
         self.comparison = Some(MappingComparison {
             outcome,
             turns: turn.pairs,
+            followed,
             processes: self.processes.gain_of_each(),
             pause,
         });
     }
 
-    /// Forgets the barred processes that have ended.
-    fn forget_barred(&mut self) {
+    /// Forgets what is known of processes that have ended.
+    fn forget_ended(&mut self) {
         let processes = &self.processes;
         self.barred.retain(|&process| processes.is_known(process));
+        self.immovable.retain(|&process| processes.is_known(process));
     }
 
     /// Bars the processes that were moved and are slower by it. If others pay, it is not known whose moves did harm.
@@ -542,6 +638,12 @@ impl FairMapper {
         }
         self.changed();
     }
+}
+
+/// The node of each PU that has one.
+fn nodes(topology: &Topology) -> BTreeMap<PuId, NodeId> {
+    let node = |pu| Some((pu, node_of_pu(topology, pu)?));
+    topology.allowed_pus().iter().filter_map(node).collect()
 }
 
 /// Where the tasks run that work: those that hardly run are left where they are.

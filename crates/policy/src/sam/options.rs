@@ -99,6 +99,9 @@ pub struct MapperOptions {
     /// All moves are compared with the unpinned machine, in turns. They stay only if a process makes more progress with
     /// them, and none makes less.
     pub comparison: bool,
+    /// The pages of processes that make less progress because their tasks were moved to another node move there, too,
+    /// before the moves are given up. Needs `comparison`.
+    pub pages: bool,
 }
 
 impl MapperOptions {
@@ -110,6 +113,7 @@ impl MapperOptions {
         faint_sharers: false,
         learn_homes: false,
         comparison: false,
+        pages: false,
     };
 }
 
@@ -129,6 +133,7 @@ impl Default for MapperOptions {
             faint_sharers: true,
             learn_homes: true,
             comparison: true,
+            pages: true,
         }
     }
 }

@@ -65,6 +65,9 @@ pub struct Sam {
     places: BTreeMap<TaskId, PuId>,
     /// The tasks that could not be moved, which are not moved again.
     refused: BTreeSet<TaskId>,
+    /// With a comparison of moves: the processes whose pages follow, and until when pages are under way.
+    followed: BTreeSet<i32>,
+    under_way: Duration,
     told_missing: bool,
     opening: Opening,
     working_tasks: WorkingTasks,
@@ -83,6 +86,8 @@ impl Sam {
             last: Sample::default(),
             places: BTreeMap::new(),
             refused: BTreeSet::new(),
+            followed: BTreeSet::new(),
+            under_way: Duration::ZERO,
             told_missing: false,
             line: None,
             options,
@@ -115,6 +120,9 @@ impl Sam {
             self.told_missing = true;
             findings.extend(missing(&rates));
         }
+        if sample.at < self.under_way {
+            mapper.note_pages_under_way();
+        }
         mapper.decide(&rates);
         findings.extend(mapper.take_comparison().map(Finding::MappingCompared));
         for task in mapper.released() {
@@ -124,7 +132,9 @@ impl Sam {
             self.places.insert(made.task, made.to);
             findings.push(Finding::Moved(*made));
         }
-        !mapper.moves().is_empty() || !mapper.released().is_empty()
+        let follow = *mapper.followed() != self.followed;
+        self.followed.clone_from(mapper.followed());
+        follow || !mapper.moves().is_empty() || !mapper.released().is_empty()
     }
 
     fn configuration(&self) -> Configuration {
@@ -135,12 +145,16 @@ impl Sam {
             } else {
                 Duration::ZERO
             }),
+            followed: self.options.mapper.comparison.then(|| self.followed.clone()),
             ..Configuration::default()
         }
     }
 
     /// Records what the machine did of the last moves.
     fn heed(&mut self, applied: &Applied) {
+        if let Some(pages) = &applied.pages {
+            self.under_way = self.last.at + pages.lasted;
+        }
         for task in applied.refused.iter().filter_map(|refusal| refusal.task) {
             self.places.remove(&task);
             self.refused.insert(task);

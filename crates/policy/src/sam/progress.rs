@@ -31,6 +31,9 @@ const ALARMING: f64 = 0.15;
 /// For this number of steps one after the other it must be so. Assumed.
 const ALARMS: usize = 2;
 
+/// Unpinned processes have lost if this number of windows one after the other say so. Assumed: a second.
+const LOWER: usize = 3;
+
 /// A process that is not listed for this number of steps is forgotten. Assumed: a minute of the paper's 100 ms.
 const FORGOTTEN: u64 = 600;
 
@@ -51,6 +54,9 @@ struct Process {
     present: (f64, f64),
     lately: [f64; ALARMS],
     alarms: usize,
+    /// The last window without the moves that were given up, and how many windows since then were much lower.
+    unpinned: Option<Window>,
+    lower: usize,
     /// The first half of a pair.
     first: Option<Window>,
     noise: Noise,
@@ -109,6 +115,9 @@ impl Processes {
             if let (Some(before), Some(now)) = (process.window, window) {
                 process.noise.learn_alike(&[before, now]);
             }
+            let low = process.unpinned.map(|unpinned| unpinned.log + process.lowered());
+            let is_low = window.zip(low).is_some_and(|(window, low)| window.log < low);
+            process.lower = if is_low { process.lower + 1 } else { 0 };
             process.window = window;
             process.clear();
         }
@@ -118,6 +127,7 @@ impl Processes {
     pub(super) fn restart(&mut self) {
         for process in self.all.values_mut() {
             process.window = None;
+            process.lower = 0;
             process.clear();
         }
     }
@@ -168,8 +178,7 @@ impl Processes {
             let (now, busy) = std::mem::take(&mut process.present);
             process.lately.rotate_left(1);
             process.lately[ALARMS - 1] = now;
-            let noise = process.noise.deviation().unwrap_or(0.0);
-            let low = before.log.exp() * (1.0 - ALARMING.max(4.0 * noise));
+            let low = (before.log + process.lowered()).exp();
             let is_low = busy >= WORKS && now < low;
             process.alarms = if is_low { process.alarms + 1 } else { 0 };
             alarming |= process.alarms >= ALARMS;
@@ -207,6 +216,19 @@ impl Processes {
         }
     }
 
+    /// The moves stay: how the operating system places tasks is of no interest.
+    pub(super) fn forget_unpinned(&mut self) {
+        for process in self.all.values_mut() {
+            process.unpinned = None;
+        }
+    }
+
+    /// Whether a process makes clearly less progress than in the last window without moves: the operating system has placed
+    /// tasks differently since, or the processes do something else.
+    pub(super) fn have_unpinned_lost(&self) -> bool {
+        self.all.values().any(|process| process.lower >= LOWER)
+    }
+
     /// The last complete windows are the first halves of pairs.
     pub(super) fn begin_pair(&mut self) {
         for process in self.all.values_mut() {
@@ -219,6 +241,7 @@ impl Processes {
         for process in self.all.values_mut() {
             if let (Some(first), Some(second)) = (process.first.take(), process.window) {
                 let (without, with) = if pinned { (first, second) } else { (second, first) };
+                process.unpinned = Some(without);
                 process.turns.add(without, with);
             }
         }
@@ -313,6 +336,12 @@ fn mean(values: &[f64]) -> Option<f64> {
 impl Process {
     fn forget_steps(&mut self) {
         (self.present, self.lately, self.alarms) = ((0.0, 0.0), [0.0; ALARMS], 0);
+    }
+
+    /// The logarithm of clearly less progress over that before.
+    fn lowered(&self) -> f64 {
+        let noise = self.noise.deviation().unwrap_or(0.0);
+        (1.0 - ALARMING.max(4.0 * noise).min(0.99)).ln()
     }
 
     fn clear(&mut self) {

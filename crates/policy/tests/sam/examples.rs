@@ -19,6 +19,7 @@ const ALL: MapperOptions = MapperOptions {
     faint_sharers: true,
     learn_homes: true,
     comparison: false,
+    pages: false,
 };
 
 /// Eight tasks that share, four to a package.

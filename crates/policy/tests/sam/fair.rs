@@ -1,7 +1,7 @@
 //! The comparison of the mapper's moves with the unpinned machine. Here the operating system leaves each task where it is.
 
 use crate::world::{Builder, World, paper_machine};
-use pinfold_core::{MappingCode, MappingComparison, PuId, TaskId};
+use pinfold_core::{MappingCode, MappingComparison, NodeId, PuId, TaskId};
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, Reason, TaskRates};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,12 @@ struct Fair {
     mapper: FairMapper,
     pinned: BTreeSet<TaskId>,
     homes: Vec<PuId>,
+    /// Whether pages can be moved, where they were, and whose follow.
+    moves_pages: bool,
+    origins: Vec<NodeId>,
+    followed: BTreeSet<i32>,
+    /// For so many intervals pages are under way.
+    under_way: usize,
     comparisons: Vec<(usize, MappingComparison)>,
     moves: Vec<(usize, Move)>,
     /// The intervals in which nothing was pinned.
@@ -37,6 +43,10 @@ impl Fair {
         Self {
             mapper: FairMapper::new(&world.topology, world.thresholds.clone(), options, interval),
             homes: world.tasks.iter().map(|task| task.pu).collect(),
+            moves_pages: false,
+            origins: world.tasks.iter().map(|task| task.home).collect(),
+            followed: BTreeSet::new(),
+            under_way: 0,
             world,
             pinned: BTreeSet::new(),
             comparisons: vec![],
@@ -53,6 +63,10 @@ impl Fair {
             for task in &mut rates {
                 seen(self.intervals, task);
             }
+            if self.under_way > 0 {
+                self.under_way -= 1;
+                self.mapper.note_pages_under_way();
+            }
             let moves = self.mapper.decide(&rates).to_vec();
             for task in self.mapper.released() {
                 assert!(self.pinned.remove(task), "{task:?} was not pinned");
@@ -65,10 +79,33 @@ impl Fair {
                 self.pinned.insert(made.task);
                 self.moves.push((self.intervals, made));
             }
+            self.follow();
             let comparison = self.mapper.take_comparison();
             self.comparisons.extend(comparison.map(|one| (self.intervals, one)));
             self.unpinned += usize::from(self.pinned.is_empty());
             self.intervals += 1;
+        }
+    }
+
+    /// Pages are where their tasks are, or where they were.
+    fn follow(&mut self) {
+        if !self.moves_pages {
+            for process in self.mapper.followed().clone() {
+                self.mapper.note_pages_stay(process);
+            }
+            return;
+        }
+        if *self.mapper.followed() != self.followed {
+            self.followed.clone_from(self.mapper.followed());
+            self.under_way = 4;
+        }
+        for (index, origin) in self.origins.iter().enumerate() {
+            let task = &self.world.tasks[index];
+            self.world.tasks[index].home = if self.followed.contains(&task.process) {
+                self.world.node(task.pu)
+            } else {
+                *origin
+            };
         }
     }
 
@@ -147,7 +184,11 @@ fn moves_that_help_stay_and_comparing_them_costs_little() {
 
 #[test]
 fn moves_by_which_some_make_less_progress_are_taken_back() {
-    let mut fair = Fair::new(streamers());
+    let without_pages = MapperOptions {
+        pages: false,
+        ..MapperOptions::default()
+    };
+    let mut fair = Fair::with(streamers(), without_pages);
     fair.run(60, as_it_is);
     assert_eq!(fair.outcomes(), [MappingCode::Slower]);
     let (at, comparison) = &fair.comparisons[0];
@@ -156,6 +197,56 @@ fn moves_by_which_some_make_less_progress_are_taken_back() {
     assert!(slowest.gain < -0.05 && comparison.pause >= Some(10.0), "{comparison}");
     assert_eq!(fair.places(), fair.homes);
     assert!(fair.pinned.is_empty());
+}
+
+#[test]
+fn pages_follow_tasks_that_lose_by_being_away_from_them() {
+    let mut fair = Fair::new(streamers());
+    fair.moves_pages = true;
+    fair.run(100, as_it_is);
+    assert_eq!(fair.outcomes(), [MappingCode::Kept]);
+    let gains = &fair.comparisons[0].1.processes;
+    assert!(gains.iter().all(|one| one.gain > 0.05), "{gains:?}");
+    let away: BTreeSet<i32> = (0..10)
+        .filter(|&task| fair.world.node(fair.world.tasks[task].pu) != fair.origins[task])
+        .map(|task| fair.world.tasks[task].process)
+        .collect();
+    assert!(!away.is_empty());
+    let followed: BTreeSet<i32> = fair.comparisons[0].1.followed.iter().copied().collect();
+    assert_eq!(followed, away);
+    assert_eq!(fair.followed, away, "pages of those that stayed do not move");
+}
+
+#[test]
+fn pages_go_back_if_they_do_not_help() {
+    let mut fair = Fair::new(streamers());
+    fair.moves_pages = true;
+    let homes: BTreeSet<PuId> = (0..10).map(PuId).collect();
+    fair.run(60, |_, task| {
+        task.instructions = Some(if homes.contains(&task.pu) { 1.0 } else { 0.9 });
+    });
+    assert_eq!(fair.outcomes(), [MappingCode::Slower]);
+    let homes: Vec<NodeId> = fair.world.tasks.iter().map(|task| task.home).collect();
+    assert_eq!((homes, fair.places()), (fair.origins.clone(), fair.homes.clone()));
+    assert!(fair.followed.is_empty());
+}
+
+#[test]
+fn nothing_is_measured_while_pages_are_under_way() {
+    let mut fair = Fair::new(streamers());
+    fair.moves_pages = true;
+    // Whoever waits for pages stands still, and is not said to be slower.
+    let under_way = std::cell::Cell::new(false);
+    for _ in 0..100 {
+        under_way.set(fair.under_way > 0);
+        fair.run(1, |_, task| {
+            if under_way.get() {
+                task.instructions = Some(1e-3);
+            }
+        });
+    }
+    assert_eq!(fair.outcomes(), [MappingCode::Kept]);
+    assert!(fair.comparisons[0].1.processes.iter().all(|one| one.gain < 1.0));
 }
 
 #[test]
@@ -225,6 +316,45 @@ fn a_pause_ends_early_for_a_process_that_begins() {
         "{:?}",
         fair.moves
     );
+}
+
+#[test]
+fn a_pause_ends_early_when_the_unpinned_machine_has_become_slower() {
+    let mut fair = Fair::new(streamers());
+    // At 20 s the operating system places one process badly, wherever it is not the mapper that does.
+    let worse = |at: usize, task: &mut TaskRates| {
+        if at >= 200 && task.id.process == 103 {
+            task.instructions = task.instructions.map(|one| 0.8 * one);
+        }
+    };
+    fair.run(600, worse);
+    let (at, comparison) = &fair.comparisons[0];
+    assert!(*at < 100 && comparison.pause > Some(40.0), "{at}: {comparison}");
+    let again = fair.moves.iter().map(|(at, _)| *at).find(|moved| *moved >= 200);
+    assert!(again.is_some_and(|again| again < 220), "{again:?}");
+}
+
+#[test]
+fn without_moves_tasks_are_where_the_operating_system_last_had_them() {
+    let mut fair = Fair::new(sharers());
+    // In a turn without moves the operating system takes a task that nobody has pinned to another PU.
+    let (task, elsewhere) = (3, PuId(35));
+    for _ in 0..5000 {
+        let unpinned = fair.pinned.is_empty() && !fair.moves.is_empty();
+        if unpinned && fair.world.tasks[task].pu == fair.homes[task] {
+            fair.world.tasks[task].pu = elsewhere;
+        }
+        fair.run(1, as_it_is);
+    }
+    let back: Vec<PuId> = fair
+        .moves
+        .iter()
+        .filter(|(_, made)| made.task.serial == task as u64 && made.reason == Reason::Comparison)
+        .map(|(_, made)| made.to)
+        .filter(|to| [fair.homes[task], elsewhere].contains(to))
+        .collect();
+    assert!(back.len() > 1 && back[0] == fair.homes[task], "{back:?}");
+    assert!(back[1..].iter().all(|&to| to == elsewhere), "{back:?}");
 }
 
 #[test]

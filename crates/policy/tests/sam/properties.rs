@@ -21,6 +21,7 @@ fn options() -> impl Strategy<Value = MapperOptions> {
         faint_sharers: on[3],
         learn_homes: on[4],
         comparison: false,
+        pages: false,
     })
 }
 

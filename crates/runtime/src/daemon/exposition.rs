@@ -72,6 +72,7 @@ pub fn text(state: &State) -> String {
         }),
     );
     comparisons(&mut text, state);
+    pages(&mut text, state);
     by_package(&mut text, state);
     by_container(&mut text, state);
     intervals(&mut text, state);
@@ -118,6 +119,31 @@ fn comparisons(text: &mut Text, state: &State) {
         "pinfold_withdrawn",
         "Whether the moves are withdrawn, for a turn of a comparison or because they did not help.",
         f64::from(state.withdrawn),
+    );
+}
+
+/// Pages that were moved, and whose.
+fn pages(text: &mut Text, state: &State) {
+    let pages = &state.totals.pages;
+    text.counter(
+        "pinfold_pages_moved_bytes_total",
+        "Bytes of pages that were moved to the nodes of their tasks, or went back.",
+        pages.bytes as f64,
+    );
+    text.counter(
+        "pinfold_pages_moving_seconds_total",
+        "The time for which pages were moved.",
+        pages.seconds,
+    );
+    text.counter(
+        "pinfold_pages_refused_total",
+        "How often the pages of a process were to move and stayed.",
+        pages.refused as f64,
+    );
+    text.gauge(
+        "pinfold_processes_followed",
+        "Processes whose pages are on the nodes of their tasks, or on the way there.",
+        state.followed.len() as f64,
     );
 }
 

@@ -1,10 +1,10 @@
 //! The moves and intervals of the daemon so far, and what the state contains of them.
 
-use super::state::{self, Comparisons, Intervals, LastMove, Moves, Present, State, Task};
+use super::state::{self, Comparisons, Intervals, LastMove, Moves, PageTotals, Present, State, Task};
 use super::{Outcome, Tick};
 use crate::TimedComparison;
 use pinfold_core::container::Container;
-use pinfold_core::{HostSample, MappingCode, MappingComparison, MoveReason, OutcomeCode, TaskId};
+use pinfold_core::{HostSample, MappingCode, MappingComparison, MoveReason, OutcomeCode, ProcessPages, TaskId};
 use pinfold_policy::sam::{Activity, Move, TaskRates};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -16,6 +16,7 @@ pub struct History {
     moves: BTreeMap<(MoveReason, OutcomeCode), u64>,
     comparisons: BTreeMap<MappingCode, u64>,
     last_comparison: Option<TimedComparison>,
+    pages: PageTotals,
     /// Moves that were made, by the id of the task's container.
     moves_by_container: HashMap<String, u64>,
     /// Moves that were decided, not made, and reported already: the task and the outcome.
@@ -60,6 +61,19 @@ impl History {
         self.last_comparison = Some(TimedComparison { at, comparison });
     }
 
+    /// Adds pages of a process that were moved, or not.
+    pub fn pages(&mut self, pages: &ProcessPages) {
+        match &pages.result {
+            Ok(moves) => {
+                self.pages.moves += 1;
+                self.pages.pages += moves.moved.pages;
+                self.pages.bytes += moves.moved.bytes;
+                self.pages.seconds += moves.lasted.as_secs_f64();
+            }
+            Err(_) => self.pages.refused += 1,
+        }
+    }
+
     /// Adds a reading, and forgets tasks that do not work any more.
     pub fn tick(&mut self, tick: &Tick<'_>) {
         self.ticks += 1;
@@ -94,6 +108,8 @@ impl History {
         state.tasks = self.tasks(tick);
         state.withdrawn = tick.withdrawn;
         state.comparison.clone_from(&self.last_comparison);
+        state.followed = tick.followed.iter().copied().collect();
+        state.totals.pages.clone_from(&self.pages);
         for one in &mut state.containers {
             one.moves = self.moves_by_container.get(&one.container.id).copied().unwrap_or(0);
         }
@@ -160,7 +176,8 @@ mod tests {
     use super::*;
     use crate::daemon::state::ContainerTotals;
     use pinfold_core::container::Membership;
-    use pinfold_core::{LeftAlone, PuId, Reason, Sample, StayCode, TaskSample, TaskStatus};
+    use pinfold_core::memory::{PageCount, PageMoves};
+    use pinfold_core::{LeftAlone, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus};
     use std::sync::Arc;
 
     fn a_move(task: TaskId) -> Move {
@@ -230,11 +247,22 @@ mod tests {
             }],
             watched: 9,
         };
+        let moved = |result| ProcessPages { process: 7, result };
+        history.pages(&moved(Ok(PageMoves {
+            moved: PageCount {
+                pages: 3,
+                bytes: 3 << 12,
+            },
+            lasted: Duration::from_millis(500),
+            ..PageMoves::default()
+        })));
+        history.pages(&moved(Err(Reason::new(RefusalCode::PagesTooLong, "too long"))));
         let tick = Tick {
             sample: &sample,
             rates: &[],
             skipped: true,
             withdrawn: false,
+            followed: &[7].into_iter().collect(),
             took: Duration::from_millis(5),
         };
         history.tick(&tick);
@@ -254,6 +282,14 @@ mod tests {
         );
         let intervals = &state.totals.intervals;
         assert_eq!((intervals.intervals, intervals.intervals_skipped), (1, 1));
+        let pages = PageTotals {
+            moves: 1,
+            refused: 1,
+            pages: 3,
+            bytes: 3 << 12,
+            seconds: 0.5,
+        };
+        assert_eq!((state.followed.as_slice(), &state.totals.pages), (&[7][..], &pages));
         assert_eq!(state.totals.present.left_alone[&LeftAlone::OwnMask], 1);
         let last = state.tasks[0].last_move.as_ref().unwrap();
         assert_eq!(

@@ -6,6 +6,7 @@
 //! 3. `Rates` makes rates of two samples, and the mapper makes moves of rates.
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
+//! 6. The pages of the processes that it names follow their tasks. Nothing is measured while they are under way.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
 //! of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same data, such as
@@ -23,10 +24,11 @@ pub use sharing::Sharing;
 
 use pinfold_core::container::Container;
 use pinfold_core::{
-    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, Placed, Reason, StayCode, TaskId, TaskStatus,
-    Topology, Wake,
+    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, Placed, ProcessPages, Reason, StayCode, TaskId,
+    TaskStatus, Topology, Wake,
 };
 use pinfold_policy::sam::{FairMapper, Move, TaskRates};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A source of the rates of tasks.
@@ -52,6 +54,9 @@ pub trait Report<H> {
     /// The moves were compared with the unpinned machine.
     fn compared(&mut self, at: Duration, comparison: MappingComparison);
 
+    /// Pages of a process were moved, or not.
+    fn pages(&mut self, at: Duration, pages: &ProcessPages);
+
     /// A tick is over.
     fn tick(&mut self, host: &H, tick: &Tick<'_>);
 }
@@ -67,6 +72,8 @@ pub struct Tick<'a> {
     pub skipped: bool,
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     pub withdrawn: bool,
+    /// The processes whose pages are to be on the nodes of their tasks.
+    pub followed: &'a BTreeSet<i32>,
     /// What the tick took, from the begin of the reading to the end of the last move.
     pub took: Duration,
 }
@@ -139,6 +146,9 @@ pub fn watch<H: Host>(
         let known = usual.map_or_else(Vec::new, |before| {
             rates.rates(host.topology(), host.metrics(), before, &sample)
         });
+        if host.are_pages_under_way() {
+            mapper.note_pages_under_way();
+        }
         // Without rates the mapper forgets nothing and moves nothing.
         let moves = if usual.is_some() {
             mapper.decide(&known).to_vec()
@@ -152,6 +162,15 @@ pub fn watch<H: Host>(
             }
         }
         make(host, report, &sample, &moves, pace.dry_run);
+        if !pace.dry_run {
+            host.follow(mapper.followed());
+        }
+        for pages in host.take_page_moves() {
+            if pages.result.is_err() {
+                mapper.note_pages_stay(pages.process);
+            }
+            report.pages(sample.sample.at, &pages);
+        }
         if let Some(comparison) = mapper.take_comparison() {
             report.compared(sample.sample.at, comparison);
         }
@@ -163,6 +182,7 @@ pub fn watch<H: Host>(
             rates: &known,
             skipped,
             withdrawn: mapper.is_unpinned(),
+            followed: mapper.followed(),
             took: host.now().saturating_sub(begin),
         };
         report.tick(host, &tick);

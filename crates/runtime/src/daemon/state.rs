@@ -29,6 +29,9 @@ pub struct State {
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     #[serde(default)]
     pub withdrawn: bool,
+    /// The processes whose pages are on the nodes of their tasks, or on the way there; no key where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<i32>,
     /// The last comparison of the moves with the unpinned machine; no key before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<TimedComparison>,
@@ -271,6 +274,9 @@ pub struct Totals {
     /// Comparisons of the moves with the unpinned machine, by outcome.
     #[serde(default)]
     pub comparisons: Vec<Comparisons>,
+    /// Pages that were moved.
+    #[serde(default)]
+    pub pages: PageTotals,
     /// Intervals.
     #[serde(flatten)]
     pub intervals: Intervals,
@@ -354,6 +360,21 @@ pub struct Comparisons {
     pub outcome: MappingCode,
     /// How many.
     pub count: u64,
+}
+
+/// Pages that were moved, and went back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PageTotals {
+    /// How often pages of a process were moved or went back.
+    pub moves: u64,
+    /// How often they were to move and stayed.
+    pub refused: u64,
+    /// Pages.
+    pub pages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The time that it took.
+    pub seconds: f64,
 }
 
 impl Machine {

@@ -41,7 +41,7 @@ use pinfold_core::{NodeId, PuId, PuSet};
 use progress::Progress;
 use regions::places;
 use scheduler::{Assignment, Scheduler};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +49,9 @@ use windows::{Rates, Setting, Windows};
 
 /// A task that runs for less than this share of the time is asleep whenever the scheduler runs. Assumed.
 const SLEEPING_SHARE: f64 = 0.01;
+
+/// How long it takes to sample which tasks access which pages, in seconds: as long as the daemon does it.
+const SAMPLING: f64 = 1.0;
 
 /// Where a policy wants tasks and pages, and which prefetchers it wants on.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ pub(crate) struct Requested {
     pub(crate) prefetchers: Prefetchers,
     /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
     pub(crate) following_within: Option<f64>,
+    /// By program: whether its pages follow. Those of others go back to where they were first. `None`: all follow.
+    pub(crate) followed: Option<Vec<bool>>,
     /// The most seconds that all pages may take to move to another mapping; if it takes longer they stay.
     pub(crate) mapping_within: Option<f64>,
     /// The regions that differ.
@@ -72,6 +77,8 @@ pub(crate) enum Mapped {
     InPlace,
     /// Pages moved, and the programs stood still for that time.
     Moved(Moved),
+    /// The same of the pages of chosen programs, which followed threads.
+    Followed(Moved),
     /// It would have taken longer than was allowed.
     TooLong(Moved),
 }
@@ -83,6 +90,8 @@ struct Placed {
     assignment: Assignment,
     /// What determines the pages' nodes. There are no nodes before the programs have begun.
     homes: Homes,
+    /// By task: its first home.
+    origins: Vec<u8>,
     prefetchers: Prefetchers,
     regions: BTreeMap<u64, RegionRequest>,
 }
@@ -107,6 +116,17 @@ pub(crate) struct Timeline {
     energy: [f64; Energy::NUMBER],
     /// The bytes on each node, and the homes for which they were counted.
     by_node: Option<(Homes, BTreeMap<NodeId, u64>)>,
+    /// The programs whose accesses were sampled.
+    sampled: BTreeSet<usize>,
+    /// Pages that move when accesses have been sampled.
+    coming: Option<Coming>,
+}
+
+/// Pages that will be at these homes.
+struct Coming {
+    at: f64,
+    homes: Homes,
+    moved: Vec<Moved>,
 }
 
 impl Timeline {
@@ -127,6 +147,7 @@ impl Timeline {
                     mapping: PageMapping::FirstTouch,
                     nodes: vec![],
                 },
+                origins: vec![],
                 prefetchers: Prefetchers::ALL,
                 regions: BTreeMap::new(),
             },
@@ -139,6 +160,8 @@ impl Timeline {
                 .collect(),
             energy: [0.0; Energy::NUMBER],
             by_node: None,
+            sampled: BTreeSet::new(),
+            coming: None,
             model,
             mix,
         }
@@ -263,8 +286,13 @@ impl Timeline {
         self.make_cold(&moved);
         let (mapping, within) = (requested.mapping, requested.following_within);
         if mapping == self.placed.homes.mapping {
-            self.follow(within);
-            return Mapped::InPlace;
+            let moved = self.follow(within, requested.followed.as_deref());
+            let tells = requested.followed.is_some() && moved.pages > 0;
+            return if tells {
+                Mapped::Followed(moved)
+            } else {
+                Mapped::InPlace
+            };
         }
         self.map_pages(mapping, within, requested.mapping_within)
     }
@@ -307,9 +335,38 @@ impl Timeline {
         Homes { mapping, nodes }
     }
 
-    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it.
-    fn follow(&mut self, within: Option<f64>) {
+    /// The accesses of chosen programs whose tasks are on several nodes are sampled once, while they run. Returns how long
+    /// that takes.
+    fn sample(&mut self, followed: Option<&[bool]>) -> f64 {
+        let mut takes = 0.0;
+        for (program, _) in followed
+            .unwrap_or_default()
+            .iter()
+            .enumerate()
+            .filter(|(_, follows)| **follows)
+        {
+            let places = &self.placed.assignment[self.mix.threads()[program].clone()];
+            let nodes: BTreeSet<u8> = places.iter().flatten().map(|&pu| node(&self.model, pu)).collect();
+            if nodes.len() > 1 && self.sampled.insert(program) {
+                takes = SAMPLING;
+            }
+        }
+        takes
+    }
+
+    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it. Where programs are chosen, the
+    /// pages of all others return to the first homes.
+    fn follow(&mut self, within: Option<f64>, followed: Option<&[bool]>) -> Moved {
         let mut homes = self.homes(self.placed.homes.mapping);
+        for (tasks, _) in self
+            .mix
+            .threads()
+            .iter()
+            .zip(followed.unwrap_or_default())
+            .filter(|(_, follows)| !**follows)
+        {
+            homes.nodes[tasks.clone()].copy_from_slice(&self.placed.origins[tasks.clone()]);
+        }
         let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
         for (program, moved) in moved.iter_mut().enumerate() {
             if within.is_some_and(|within| moved.seconds > within) {
@@ -318,19 +375,30 @@ impl Timeline {
                 *moved = Moved::default();
             }
         }
-        self.put(homes, &moved);
+        let takes = self.sample(followed);
+        let mut all = Moved::of_all(&moved);
+        all.seconds += takes;
+        if takes > 0.0 {
+            self.coming = Some(Coming {
+                at: self.clock + takes,
+                homes,
+                moved,
+            });
+        } else {
+            self.coming = None;
+            self.put(homes, &moved);
+        }
+        all
     }
 
     /// All pages move to another mapping, if that takes at most `mapping_within`. Otherwise they follow.
     fn map_pages(&mut self, mapping: PageMapping, within: Option<f64>, mapping_within: Option<f64>) -> Mapped {
         let homes = self.homes(mapping);
         let moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
-        let all = Moved {
-            pages: moved.iter().map(|moved| moved.pages).sum(),
-            seconds: moved.iter().map(|moved| moved.seconds).fold(0.0, f64::max),
-        };
+        let all = Moved::of_all(&moved);
+        self.coming = None;
         if mapping_within.is_some_and(|within| all.seconds > within) {
-            self.follow(within);
+            self.follow(within, None);
             return Mapped::TooLong(all);
         }
         self.put(homes, &moved);
@@ -360,6 +428,7 @@ impl Timeline {
         }
         let places: Vec<PuId> = self.placed.assignment.iter().copied().flatten().collect();
         self.placed.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
+        self.placed.origins.clone_from(&self.placed.homes.nodes);
     }
 
     /// The order in which tasks are created. Programs that begin at the same time create their tasks in parallel: each
@@ -397,6 +466,10 @@ impl Timeline {
                 return Ok(true);
             }
             let mut limit = until;
+            if let Some(coming) = self.coming.take_if(|coming| coming.at <= self.clock) {
+                self.put(coming.homes, &coming.moved);
+            }
+            limit = limit.min(self.coming.as_ref().map_or(until, |coming| coming.at));
             if scheduled {
                 if self.next_balance <= self.clock {
                     self.balance();

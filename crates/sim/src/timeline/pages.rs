@@ -35,6 +35,16 @@ pub(crate) struct Moved {
     pub(crate) seconds: f64,
 }
 
+impl Moved {
+    /// Those of all programs, which move at the same time.
+    pub(crate) fn of_all(programs: &[Self]) -> Self {
+        Self {
+            pages: programs.iter().map(|moved| moved.pages).sum(),
+            seconds: programs.iter().map(|moved| moved.seconds).fold(0.0, f64::max),
+        }
+    }
+}
+
 /// The pages of a program by their owners.
 pub(crate) struct Pages {
     owners: Vec<(u64, u32)>,

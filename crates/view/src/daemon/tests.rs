@@ -95,6 +95,7 @@ fn the_last_comparison_is_shown_and_until_when_moves_are_withdrawn() {
     let comparison = MappingComparison {
         outcome: MappingCode::Kept,
         turns: 2,
+        followed: vec![],
         processes: [(7, 0.25), (8, -0.004)]
             .map(|(process, gain)| ProcessGain {
                 process,
@@ -111,6 +112,14 @@ fn the_last_comparison_is_shown_and_until_when_moves_are_withdrawn() {
     one.withdrawn = true;
     let text = plain(&one, &View::default(), 130, height(&one, 130));
     assert!(text.contains("withdrawn until 90 s: least gain -0.4 %"), "{text}");
+}
+
+#[test]
+fn the_pages_that_were_moved_are_shown() {
+    let mut one = state(vec![task(41, 0, 0.5)]);
+    one.totals.pages.bytes = 64 << 20;
+    let text = plain(&one, &View::default(), 130, height(&one, 130));
+    assert!(text.contains("3 moves (3 coherence), 64 MiB of pages"), "{text}");
 }
 
 #[test]

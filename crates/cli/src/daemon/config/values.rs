@@ -2,6 +2,7 @@
 //! command line.
 
 use crate::activities;
+use crate::page_mapping::parse_rate;
 use crate::run::duration;
 use pinfold_core::digits;
 use pinfold_linux::service::Users;
@@ -53,6 +54,10 @@ pub(in crate::daemon) struct ProcessNumber(pub(in crate::daemon) i32);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::daemon) struct Rate(pub(in crate::daemon) f64);
 
+/// A rate of copying above zero, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::daemon) struct CopyRate(pub(in crate::daemon) f64);
+
 /// Permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::daemon) struct Mode(pub(in crate::daemon) u32);
@@ -72,6 +77,14 @@ impl FromStr for Time {
 
     fn from_str(text: &str) -> Result<Self, String> {
         duration::parse_probe(text).map(Self)
+    }
+}
+
+impl FromStr for CopyRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_rate(text).map(Self)
     }
 }
 
@@ -193,7 +206,7 @@ macro_rules! deserialized_from_text {
         }
     )*};
 }
-deserialized_from_text!(Time, MetricName, Cgroup, Except, Mode, Loopback);
+deserialized_from_text!(Time, CopyRate, MetricName, Cgroup, Except, Mode, Loopback);
 
 impl<'de> Deserialize<'de> for UserName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

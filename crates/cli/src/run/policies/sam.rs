@@ -161,6 +161,7 @@ impl Flags {
             faint_sharers: self.with(Ability::FaintSharers),
             learn_homes: self.with(Ability::LearnHomes),
             comparison: self.compared,
+            pages: self.with(Ability::PagesFollow),
         }
     }
 }

@@ -1,0 +1,407 @@
+//! Brings the pages of processes to the nodes of their tasks, and back, in a thread of its own.
+//!
+//! 1. If all working tasks of a process are on one node, all its pages belong there. Otherwise a page belongs on the node
+//!    whose tasks access it most. Accesses are sampled once, by the processor's memory events alone: the other way to see
+//!    them would stop the program.
+//! 2. If copying would take longer than `PageLimits::within`, all pages stay.
+//! 3. Each page that moves has its former node noted. When the process is not followed any more, its pages go back.
+//! 4. The process is held by a pidfd, so that another one with its number is never changed.
+//!
+//! When the daemon ends, pages stay: a page's node binds nobody, and the tasks still run beside it.
+
+use crate::held::Held;
+use crate::memory::{
+    Accesses, Areas, Calls, Limits, SampleBy, SampledMachine, Sampling, StopReason, System, Target, move_pages,
+    move_pages_patiently, page_size,
+};
+use pinfold_core::memory::{
+    ASSUMED_COPY_RATE, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, Selection, Spread, check_cost,
+};
+use pinfold_core::{NodeId, NodeSet, ProcessPages, Reason, RefusalCode, size_text};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long accesses are sampled. Assumed: at the default period these are some ten thousand samples.
+const SAMPLED: Duration = Duration::from_secs(1);
+
+/// The longest sleep between two looks whether to stop.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How many pages may move.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageLimits {
+    /// The largest average rate of copying, in bytes per second.
+    pub rate: f64,
+    /// The longest time for the pages of a process.
+    pub within: Duration,
+}
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self {
+            rate: ASSUMED_COPY_RATE,
+            within: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Where the tasks of a process are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    /// Those that are pinned, by the kernel's numbers.
+    pub(super) pinned: BTreeMap<i32, NodeId>,
+    /// All nodes on which tasks work, pinned or not.
+    pub(super) nodes: NodeSet,
+}
+
+/// The processes whose pages follow, and the thread that moves them.
+pub(super) struct FollowedPages {
+    limits: PageLimits,
+    /// The nodes that have memory.
+    memory: NodeSet,
+    /// The pinned tasks of each followed process when its pages were sent for.
+    sent: BTreeMap<i32, BTreeMap<i32, NodeId>>,
+    under_way: usize,
+    /// Started with the first job.
+    worker: Option<Worker>,
+}
+
+struct Worker {
+    /// `None` when no more will come.
+    jobs: Option<Sender<Job>>,
+    results: Receiver<ProcessPages>,
+    stops: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Job {
+    Bring { process: i32, held: Held, places: Places },
+    TakeBack { process: i32 },
+}
+
+impl FollowedPages {
+    pub(super) fn new(limits: PageLimits, memory: NodeSet) -> Self {
+        Self {
+            limits,
+            memory,
+            sent: BTreeMap::new(),
+            under_way: 0,
+            worker: None,
+        }
+    }
+
+    /// Whether the pages of a process were sent for since its tasks were pinned there.
+    pub(super) fn are_sent(&self, process: i32, places: &Places) -> bool {
+        self.sent.get(&process) == Some(&places.pinned)
+    }
+
+    /// Sends for the pages of a process.
+    pub(super) fn bring(&mut self, process: i32, held: Held, places: Places) {
+        self.sent.insert(process, places.pinned.clone());
+        self.send(Job::Bring { process, held, places });
+    }
+
+    /// Sends the pages back of all processes but these.
+    pub(super) fn take_back_others(&mut self, followed: &BTreeSet<i32>) {
+        let dropped: Vec<i32> = self
+            .sent
+            .keys()
+            .copied()
+            .filter(|process| !followed.contains(process))
+            .collect();
+        for process in dropped {
+            self.sent.remove(&process);
+            self.send(Job::TakeBack { process });
+        }
+    }
+
+    pub(super) fn are_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+
+    /// What has become of pages since the last call.
+    pub(super) fn take(&mut self) -> Vec<ProcessPages> {
+        let Some(worker) = &self.worker else { return vec![] };
+        let done: Vec<ProcessPages> = worker.results.try_iter().collect();
+        self.under_way -= done.len();
+        done
+    }
+
+    fn send(&mut self, job: Job) {
+        let (limits, memory) = (self.limits, self.memory);
+        let worker = self.worker.get_or_insert_with(|| Worker::start(limits, memory));
+        if worker.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok()) {
+            self.under_way += 1;
+        }
+    }
+}
+
+impl Worker {
+    fn start(limits: PageLimits, memory: NodeSet) -> Self {
+        let (jobs, received) = channel();
+        let (done, results) = channel();
+        let stops = Arc::new(AtomicBool::new(false));
+        let mut mover = Mover {
+            system: System::default(),
+            page_size: page_size(),
+            limits,
+            memory,
+            stops: Arc::clone(&stops),
+            processes: BTreeMap::new(),
+        };
+        let thread = thread::spawn(move || {
+            for job in received {
+                if done.send(mover.work(job)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            jobs: Some(jobs),
+            results,
+            stops,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Relaxed);
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was already reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where pages belong.
+enum Goal {
+    Node(Spread),
+    Accesses(PagePlaces),
+}
+
+impl PageGoal for Goal {
+    fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId {
+        match self {
+            Self::Node(spread) => spread.wanted(address, bytes, now),
+            Self::Accesses(places) => places.wanted(address, bytes, now),
+        }
+    }
+}
+
+/// A process whose pages were moved, or are to be.
+struct Process {
+    held: Held,
+    /// Where its pages were.
+    origins: Origins,
+    /// Where they were put.
+    goal: Option<Goal>,
+    accesses: Option<Accesses>,
+}
+
+/// The worker's side.
+struct Mover {
+    system: System,
+    page_size: u64,
+    limits: PageLimits,
+    memory: NodeSet,
+    stops: Arc<AtomicBool>,
+    processes: BTreeMap<i32, Process>,
+}
+
+impl Mover {
+    fn work(&mut self, job: Job) -> ProcessPages {
+        self.processes.retain(|_, process| process.held.lives());
+        match job {
+            Job::Bring { process, held, places } => {
+                let mut followed = self.processes.remove(&process).unwrap_or_else(|| Process {
+                    held,
+                    origins: Origins::default(),
+                    goal: None,
+                    accesses: None,
+                });
+                let result = self.bring(process, &mut followed, &places);
+                self.processes.insert(process, followed);
+                ProcessPages { process, result }
+            }
+            Job::TakeBack { process } => {
+                let followed = self.processes.remove(&process);
+                let result = followed.map_or_else(|| Ok(PageMoves::towards(BACK)), |one| self.take_back(process, &one));
+                ProcessPages { process, result }
+            }
+        }
+    }
+
+    fn bring(&self, number: i32, process: &mut Process, places: &Places) -> Result<PageMoves, Reason<RefusalCode>> {
+        let target = HeldProcess {
+            number,
+            held: &process.held,
+            stops: &self.stops,
+        };
+        let areas = self.areas(&target)?;
+        if !MemoryArea::are_touched_first(&areas) {
+            return Err(stay("it has chosen its own memory policy"));
+        }
+        let policy = MemoryArea::process_policy(&areas);
+        let movable = areas.iter().filter(|area| Selection::default().is_all(area, policy));
+        let (goal, bytes) = match places.nodes.only() {
+            Some(node) if self.memory.contains(node) => {
+                let elsewhere = |area: &MemoryArea| area.resident_bytes() - area.resident.get(&node).unwrap_or(&0);
+                (Goal::Node(Spread::On(node)), movable.map(elsewhere).sum())
+            }
+            Some(node) => return Err(stay(format!("NUMA node {node}, on which its tasks are, has no memory"))),
+            None => {
+                if process.accesses.is_none() {
+                    process.accesses = Some(sampled(&target, &areas)?);
+                }
+                let accesses = process.accesses.as_ref();
+                let places = accesses.map(|accesses| {
+                    accesses
+                        .profile
+                        .by_locality(&self.memory, |thread| places.pinned.get(&thread.cast_signed()).copied())
+                });
+                let places = places.ok_or_else(|| stay("no access to memory was seen"))?;
+                (Goal::Accesses(places), movable.map(MemoryArea::resident_bytes).sum())
+            }
+        };
+        let rate = self.limits.rate.min(ASSUMED_COPY_RATE);
+        if let Err(too_long) = check_cost(bytes, rate, Some(self.limits.within)) {
+            return Err(Reason::new(
+                RefusalCode::PagesTooLong,
+                format!(
+                    "its pages stay where they are: copying {} would take about {:.1} s",
+                    size_text(bytes),
+                    too_long.takes.as_secs_f64()
+                ),
+            ));
+        }
+        let mut moves = PageMoves::towards("after their threads");
+        let goal = process.goal.insert(goal);
+        move_pages(
+            &mut Calls::new(&target, self.system.procfs(), self.page_size),
+            &areas,
+            &mut process.origins.noting(goal),
+            self.move_limits(),
+            &mut moves,
+            &mut |_, _| {},
+        );
+        Ok(moves)
+    }
+
+    fn take_back(&self, number: i32, process: &Process) -> Result<PageMoves, Reason<RefusalCode>> {
+        let mut moves = PageMoves::towards(BACK);
+        let Some(goal) = process.goal.as_ref().filter(|_| !process.origins.is_empty()) else {
+            return Ok(moves);
+        };
+        let target = HeldProcess {
+            number,
+            held: &process.held,
+            stops: &self.stops,
+        };
+        let areas = self.areas(&target)?;
+        move_pages_patiently(
+            &mut Calls::new(&target, self.system.procfs(), self.page_size),
+            &areas,
+            &mut process.origins.back(goal),
+            self.move_limits(),
+            &mut moves,
+            &mut |_, _| {},
+        );
+        Ok(moves)
+    }
+
+    fn move_limits(&self) -> Limits {
+        Limits {
+            selection: Selection::default(),
+            rate: Some(self.limits.rate),
+            page_size: self.page_size,
+        }
+    }
+
+    fn areas(&self, target: &HeldProcess<'_>) -> Result<Vec<MemoryArea>, Reason<RefusalCode>> {
+        let mut read = None;
+        let held = target.held(&mut |process| read = Some(Areas::read(self.system.procfs(), process, self.page_size)));
+        held.map_err(stay)?;
+        match read {
+            Some(Ok(areas)) => Ok(areas.into()),
+            Some(Err(error)) => Err(stay(error)),
+            None => Err(stay("they were not read")),
+        }
+    }
+}
+
+const BACK: &str = "back to where they were";
+
+/// Samples who accesses which pages.
+fn sampled(target: &HeldProcess<'_>, areas: &[MemoryArea]) -> Result<Accesses, Reason<RefusalCode>> {
+    let sampling = Sampling {
+        by: SampleBy::MemoryEvents,
+        lasts: SAMPLED,
+        ..Sampling::default()
+    };
+    let sampled = SampledMachine::here().sample(&[(target, areas)], sampling);
+    let mut sampled = sampled.map_err(|error| {
+        stay(format!(
+            "its tasks are on several NUMA nodes, and which of them uses a page is not known: {error}"
+        ))
+    })?;
+    match sampled.pop() {
+        Some(Ok(accesses)) => Ok(accesses),
+        Some(Err(error)) => Err(stay(error)),
+        None => Err(stay("its accesses were not sampled")),
+    }
+}
+
+/// Why pages stay.
+fn stay(why: impl std::fmt::Display) -> Reason<RefusalCode> {
+    Reason::new(RefusalCode::Pages, format!("its pages stay where they are: {why}"))
+}
+
+/// A process that is held, until the worker is to stop.
+struct HeldProcess<'a> {
+    number: i32,
+    held: &'a Held,
+    stops: &'a AtomicBool,
+}
+
+impl HeldProcess<'_> {
+    fn look(&self) -> Result<(), StopReason> {
+        if self.stops.load(Ordering::Relaxed) {
+            Err(StopReason::Interrupted)
+        } else if self.held.lives() {
+            Ok(())
+        } else {
+            Err(StopReason::Ended)
+        }
+    }
+}
+
+impl Target for HeldProcess<'_> {
+    fn process(&self) -> i32 {
+        self.number
+    }
+
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason> {
+        self.look()?;
+        act(self.number);
+        Ok(())
+    }
+
+    fn pause(&self, duration: Duration) -> Result<(), StopReason> {
+        let until = Instant::now() + duration;
+        loop {
+            self.look()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(GLANCE));
+        }
+    }
+}
