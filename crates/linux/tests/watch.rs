@@ -3,12 +3,16 @@
 mod common;
 
 use common::{Workshop, allowed, eventually, send, this_machine, two_pus};
-use pinfold_core::{Host, HostNoteCode, HostSample, LeftAlone, Placed, PuId, PuSet, StayCode, TaskId};
+use pinfold_core::{
+    Host, HostNoteCode, HostSample, LeftAlone, NodeId, NumaNode, Placed, ProcessPages, PuId, PuSet, RefusalCode,
+    StayCode, TaskId, TopologyBuilder,
+};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, Found};
 use pinfold_linux::service::Signals;
 use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -506,4 +510,95 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
     }
     eventually("all are struck out", || watcher.observe().watched == 0);
     assert_eq!(watcher.statistics().ended, watcher.statistics().found);
+}
+
+/// What becomes of the pages of a process, as soon as it is known.
+fn page_moves(watcher: &mut Watcher) -> ProcessPages {
+    let mut moves = vec![];
+    eventually("pages have moved", || {
+        moves = watcher.take_page_moves();
+        !moves.is_empty()
+    });
+    assert!(!watcher.are_pages_under_way());
+    assert_eq!(moves.len(), 1);
+    moves.remove(0)
+}
+
+/// A program with one working thread and its watcher, on a machine whose PUs are all those of one node.
+fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) {
+    let mut builder = TopologyBuilder::new("one node");
+    let root = builder.root();
+    for pu in allowed().iter() {
+        builder.pu(root, pu);
+    }
+    builder.node(NumaNode {
+        id: NodeId(node),
+        attached_to: root,
+        pus: allowed(),
+        memory: Some(1 << 30),
+        subtype: None,
+    });
+    let program = Program::start(1);
+    let watching = Watching {
+        topology: builder.build_all().unwrap(),
+        selection: Selection {
+            processes: vec![program.process()],
+            ..Selection::default()
+        },
+        plan: None,
+        release_after: Duration::from_secs(10),
+        pages,
+    };
+    let directory = Directory::new(journals).unwrap();
+    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    until_it_works(&mut watcher, program.numbers(2)[1]);
+    (program, watcher)
+}
+
+#[test]
+fn pages_follow_a_process_and_go_back() {
+    let journals = tempfile::tempdir().unwrap();
+    let (program, mut watcher) = on_node(0, PageLimits::default(), journals.path());
+    let followed = BTreeSet::from([program.process()]);
+    watcher.follow(&followed);
+    assert!(watcher.are_pages_under_way());
+    let brought = page_moves(&mut watcher);
+    let moves = brought.result.unwrap();
+    assert_eq!(
+        (brought.process, moves.goal.as_str()),
+        (program.process(), "after their threads")
+    );
+    assert!(moves.in_place.pages > 0, "{moves}");
+    // Nothing was pinned since.
+    watcher.follow(&followed);
+    assert!(!watcher.are_pages_under_way());
+    watcher.follow(&BTreeSet::new());
+    assert_eq!(page_moves(&mut watcher).result.unwrap().goal, "back to where they were");
+}
+
+#[test]
+fn a_process_that_has_ended_has_no_pages() {
+    let journals = tempfile::tempdir().unwrap();
+    let (program, mut watcher) = on_node(0, PageLimits::default(), journals.path());
+    watcher.follow(&BTreeSet::from([program.process()]));
+    page_moves(&mut watcher).result.unwrap();
+    drop(program);
+    watcher.follow(&BTreeSet::new());
+    let moves = page_moves(&mut watcher).result.unwrap();
+    assert_eq!((moves.moved.pages, moves.in_place.pages), (0, 0), "{moves}");
+}
+
+#[test]
+fn pages_that_take_too_long_stay() {
+    let journals = tempfile::tempdir().unwrap();
+    let limits = PageLimits {
+        within: Duration::ZERO,
+        ..PageLimits::default()
+    };
+    // All pages are on another node, wherever they are.
+    let (program, mut watcher) = on_node(63, limits, journals.path());
+    watcher.follow(&BTreeSet::from([program.process()]));
+    let refused = page_moves(&mut watcher).result.unwrap_err();
+    assert_eq!(refused.code, RefusalCode::PagesTooLong);
+    assert!(refused.why.contains("would take about"), "{}", refused.why);
 }

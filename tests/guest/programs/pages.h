@@ -11,17 +11,14 @@ enum { PAGE = 4096, NODES = 8, LOOKED_AT = 16 };
 static char *memory;
 static long pages;
 
-/* Maps and touches small pages, all on the node on which the thread runs at the begin: it may be moved meanwhile. */
-static inline void map_pages(long mebibytes)
+/* Maps and touches small pages, all on one node. */
+static inline void map_pages_on(long mebibytes, unsigned node)
 {
     pages = (mebibytes << 20) / PAGE;
     memory = mmap(NULL, (size_t)pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         exit(1);
     madvise(memory, (size_t)pages * PAGE, MADV_NOHUGEPAGE);
-    unsigned node;
-    if (syscall(SYS_getcpu, NULL, &node, NULL) != 0)
-        exit(1);
     unsigned long nodes = 1UL << node;
     if (syscall(SYS_set_mempolicy, MPOL_BIND, &nodes, 8 * sizeof nodes) != 0)
         exit(1);
@@ -29,6 +26,15 @@ static inline void map_pages(long mebibytes)
         memory[page * PAGE] = 1;
     if (syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0) != 0)
         exit(1);
+}
+
+/* The same on the node on which the thread runs at the begin: it may be moved meanwhile. */
+static inline void map_pages(long mebibytes)
+{
+    unsigned node;
+    if (syscall(SYS_getcpu, NULL, &node, NULL) != 0)
+        exit(1);
+    map_pages_on(mebibytes, node);
 }
 
 /* Counts `number` pages, evenly distributed over the memory, by their nodes. */

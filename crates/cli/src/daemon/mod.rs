@@ -215,6 +215,7 @@ impl Daemon {
             // A new mapper takes the present places of tasks for those of the operating system, so none may be pinned.
             self.mapper = mapper(&self.topology, &thresholds, &config);
         }
+        watcher.limit_pages(config.page_limits());
         self.report.reconfigure(config.clone(), thresholds);
         self.config = config;
         Ok(())

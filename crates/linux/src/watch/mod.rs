@@ -235,6 +235,11 @@ impl Watcher {
         rolled_back
     }
 
+    /// Changes how many pages may move.
+    pub fn limit_pages(&mut self, limits: PageLimits) {
+        self.pages.limit(limits);
+    }
+
     /// Restores all masks; returns what was done, and what failed.
     pub fn end(&mut self) -> RolledBack {
         let rolled_back = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());

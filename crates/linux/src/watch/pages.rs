@@ -79,8 +79,16 @@ struct Worker {
 }
 
 enum Job {
-    Bring { process: i32, held: Held, places: Places },
-    TakeBack { process: i32 },
+    Bring {
+        process: i32,
+        held: Held,
+        places: Places,
+        limits: PageLimits,
+    },
+    TakeBack {
+        process: i32,
+        limits: PageLimits,
+    },
 }
 
 impl FollowedPages {
@@ -94,6 +102,11 @@ impl FollowedPages {
         }
     }
 
+    /// From now on these limits hold.
+    pub(super) fn limit(&mut self, limits: PageLimits) {
+        self.limits = limits;
+    }
+
     /// Whether the pages of a process were sent for since its tasks were pinned there.
     pub(super) fn are_sent(&self, process: i32, places: &Places) -> bool {
         self.sent.get(&process) == Some(&places.pinned)
@@ -102,7 +115,13 @@ impl FollowedPages {
     /// Sends for the pages of a process.
     pub(super) fn bring(&mut self, process: i32, held: Held, places: Places) {
         self.sent.insert(process, places.pinned.clone());
-        self.send(Job::Bring { process, held, places });
+        let limits = self.limits;
+        self.send(Job::Bring {
+            process,
+            held,
+            places,
+            limits,
+        });
     }
 
     /// Sends the pages back of all processes but these.
@@ -115,7 +134,8 @@ impl FollowedPages {
             .collect();
         for process in dropped {
             self.sent.remove(&process);
-            self.send(Job::TakeBack { process });
+            let limits = self.limits;
+            self.send(Job::TakeBack { process, limits });
         }
     }
 
@@ -132,8 +152,8 @@ impl FollowedPages {
     }
 
     fn send(&mut self, job: Job) {
-        let (limits, memory) = (self.limits, self.memory);
-        let worker = self.worker.get_or_insert_with(|| Worker::start(limits, memory));
+        let memory = self.memory;
+        let worker = self.worker.get_or_insert_with(|| Worker::start(memory));
         if worker.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok()) {
             self.under_way += 1;
         }
@@ -141,14 +161,13 @@ impl FollowedPages {
 }
 
 impl Worker {
-    fn start(limits: PageLimits, memory: NodeSet) -> Self {
+    fn start(memory: NodeSet) -> Self {
         let (jobs, received) = channel();
         let (done, results) = channel();
         let stops = Arc::new(AtomicBool::new(false));
         let mut mover = Mover {
             system: System::default(),
             page_size: page_size(),
-            limits,
             memory,
             stops: Arc::clone(&stops),
             processes: BTreeMap::new(),
@@ -209,7 +228,6 @@ struct Process {
 struct Mover {
     system: System,
     page_size: u64,
-    limits: PageLimits,
     memory: NodeSet,
     stops: Arc<AtomicBool>,
     processes: BTreeMap<i32, Process>,
@@ -219,26 +237,39 @@ impl Mover {
     fn work(&mut self, job: Job) -> ProcessPages {
         self.processes.retain(|_, process| process.held.lives());
         match job {
-            Job::Bring { process, held, places } => {
+            Job::Bring {
+                process,
+                held,
+                places,
+                limits,
+            } => {
                 let mut followed = self.processes.remove(&process).unwrap_or_else(|| Process {
                     held,
                     origins: Origins::default(),
                     goal: None,
                     accesses: None,
                 });
-                let result = self.bring(process, &mut followed, &places);
+                let result = self.bring(process, &mut followed, &places, limits);
                 self.processes.insert(process, followed);
                 ProcessPages { process, result }
             }
-            Job::TakeBack { process } => {
-                let followed = self.processes.remove(&process);
-                let result = followed.map_or_else(|| Ok(PageMoves::towards(BACK)), |one| self.take_back(process, &one));
+            Job::TakeBack { process, limits } => {
+                let result = match self.processes.remove(&process) {
+                    Some(followed) => self.take_back(process, &followed, limits),
+                    None => Ok(PageMoves::towards(BACK)),
+                };
                 ProcessPages { process, result }
             }
         }
     }
 
-    fn bring(&self, number: i32, process: &mut Process, places: &Places) -> Result<PageMoves, Reason<RefusalCode>> {
+    fn bring(
+        &self,
+        number: i32,
+        process: &mut Process,
+        places: &Places,
+        limits: PageLimits,
+    ) -> Result<PageMoves, Reason<RefusalCode>> {
         let target = HeldProcess {
             number,
             held: &process.held,
@@ -256,6 +287,7 @@ impl Mover {
                 (Goal::Node(Spread::On(node)), movable.map(elsewhere).sum())
             }
             Some(node) => return Err(stay(format!("NUMA node {node}, on which its tasks are, has no memory"))),
+            None if places.nodes.is_empty() => return Err(stay("on which NUMA node its tasks are is not known")),
             None => {
                 if process.accesses.is_none() {
                     process.accesses = Some(sampled(&target, &areas)?);
@@ -270,8 +302,8 @@ impl Mover {
                 (Goal::Accesses(places), movable.map(MemoryArea::resident_bytes).sum())
             }
         };
-        let rate = self.limits.rate.min(ASSUMED_COPY_RATE);
-        if let Err(too_long) = check_cost(bytes, rate, Some(self.limits.within)) {
+        let rate = limits.rate.min(ASSUMED_COPY_RATE);
+        if let Err(too_long) = check_cost(bytes, rate, Some(limits.within)) {
             return Err(Reason::new(
                 RefusalCode::PagesTooLong,
                 format!(
@@ -287,14 +319,14 @@ impl Mover {
             &mut Calls::new(&target, self.system.procfs(), self.page_size),
             &areas,
             &mut process.origins.noting(goal),
-            self.move_limits(),
+            self.move_limits(limits),
             &mut moves,
             &mut |_, _| {},
         );
         Ok(moves)
     }
 
-    fn take_back(&self, number: i32, process: &Process) -> Result<PageMoves, Reason<RefusalCode>> {
+    fn take_back(&self, number: i32, process: &Process, limits: PageLimits) -> Result<PageMoves, Reason<RefusalCode>> {
         let mut moves = PageMoves::towards(BACK);
         let Some(goal) = process.goal.as_ref().filter(|_| !process.origins.is_empty()) else {
             return Ok(moves);
@@ -309,17 +341,17 @@ impl Mover {
             &mut Calls::new(&target, self.system.procfs(), self.page_size),
             &areas,
             &mut process.origins.back(goal),
-            self.move_limits(),
+            self.move_limits(limits),
             &mut moves,
             &mut |_, _| {},
         );
         Ok(moves)
     }
 
-    fn move_limits(&self) -> Limits {
+    fn move_limits(&self, limits: PageLimits) -> Limits {
         Limits {
             selection: Selection::default(),
-            rate: Some(self.limits.rate),
+            rate: Some(limits.rate),
             page_size: self.page_size,
         }
     }

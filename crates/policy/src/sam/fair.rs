@@ -223,9 +223,10 @@ impl FairMapper {
             self.let_go();
             return &self.moves;
         }
-        self.quiet += 1;
         let mut complete = false;
         let sums = sums(tasks);
+        // The first interval of all has no rates yet. A window that began with it would measure nothing.
+        self.quiet += u64::from(sums.values().any(|(progress, _)| progress.is_some()));
         let measured = self.quiet.saturating_sub(self.step * SETTLE);
         if measured > 0 {
             self.processes.observe(self.now, &sums);

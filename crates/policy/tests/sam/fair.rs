@@ -142,7 +142,12 @@ fn nothing_is_moved_before_its_progress_was_measured() {
     fair.run(2, as_it_is);
     assert_eq!(fair.moves, []);
     fair.run(8, as_it_is);
-    assert!(!fair.moves.is_empty());
+    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(2));
+    // Before there are rates, no time is lost.
+    let mut fair = Fair::new(sharers());
+    assert_eq!(fair.mapper.decide(&[]), []);
+    fair.run(8, as_it_is);
+    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(2));
     let alone = MapperOptions {
         comparison: false,
         ..MapperOptions::default()
