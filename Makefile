@@ -50,6 +50,9 @@ test-guest-rest: build setup
 test-kills: build setup ## children of pinned tasks and kills at scale: 500 children, 200 kills of the daemon and of run each
 	CHILDREN=500 KILLS=200 $(PYTHON) -m pytest tests/guest -k "children or kills"
 
+test-pages: build setup ## pages that the daemon moves after tasks, in the emulated machine, which hangs in one of ten runs
+	PAGES=1 $(PYTHON) -m pytest tests/guest/test_daemon_pages.py
+
 test-cluster: build setup ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
 	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
 
@@ -165,4 +168,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads modules test test-rust test-python test-guest test-guest-safety test-guest-rest test-kills test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary workloads modules test test-rust test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

@@ -2,9 +2,13 @@
 
 No event of the guest's kernel tells who is slowed down by remote memory, so the program `away` pretends it: it makes
 progress as its threads and its pages are placed, and page faults count it.
+
+The emulated machine hangs in one of ten runs while events of tasks are counted there. So these tests run only with
+`PAGES=1`, which `make test-pages` sets.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +16,11 @@ import pytest
 from conftest import eventually
 from guest_machine import CPUS, Guest
 from test_safety import masks, until
+
+pytestmark = pytest.mark.skipif(
+    "PAGES" not in os.environ,
+    reason="the emulated machine hangs now and then with counted tasks; `make test-pages` runs it",
+)
 
 #: MiB of the program's memory, and the node where it is. Its threads begin on CPUs of two others, and the second stays.
 MEBIBYTES, NODE, CPU, OTHER = 16, 1, 4, 0

@@ -21,7 +21,7 @@ use pinfold_core::{NodeId, NodeSet, ProcessPages, Reason, RefusalCode, size_text
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -146,9 +146,21 @@ impl FollowedPages {
     /// What has become of pages since the last call.
     pub(super) fn take(&mut self) -> Vec<ProcessPages> {
         let Some(worker) = &self.worker else { return vec![] };
-        let done: Vec<ProcessPages> = worker.results.try_iter().collect();
-        self.under_way -= done.len();
-        done
+        let mut done = vec![];
+        loop {
+            match worker.results.try_recv() {
+                Ok(pages) => {
+                    self.under_way = self.under_way.saturating_sub(1);
+                    done.push(pages);
+                }
+                Err(TryRecvError::Empty) => return done,
+                Err(TryRecvError::Disconnected) => {
+                    // The thread has panicked, which was reported. Nothing is under way any more.
+                    self.under_way = 0;
+                    return done;
+                }
+            }
+        }
     }
 
     fn send(&mut self, job: Job) {
@@ -254,10 +266,15 @@ impl Mover {
                 ProcessPages { process, result }
             }
             Job::TakeBack { process, limits } => {
-                let result = match self.processes.remove(&process) {
-                    Some(followed) => self.take_back(process, &followed, limits),
+                let result = match self.processes.get(&process) {
+                    Some(followed) => self.take_back(process, followed, limits),
                     None => Ok(PageMoves::towards(BACK)),
                 };
+                if let Some(followed) = self.processes.get_mut(&process) {
+                    // Its accesses stay known: they belong to threads, wherever these run.
+                    followed.origins = Origins::default();
+                    followed.goal = None;
+                }
                 ProcessPages { process, result }
             }
         }
