@@ -197,5 +197,11 @@ mod tests {
             comparison.to_string(),
             "progress with the moves over that without, in 2 turns: process 1 1.500 ± 0.002; they stay"
         );
+        for (followed, pages) in [(vec![1], "process 1"), (vec![1, 3], "2 processes")] {
+            comparison.followed = followed;
+            let text = comparison.to_string();
+            let begin = format!("progress with the moves and the pages of {pages} over that without, in");
+            assert!(text.starts_with(&begin), "{text}");
+        }
     }
 }

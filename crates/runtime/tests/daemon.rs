@@ -344,9 +344,9 @@ fn full(last: usize) -> Fake {
 }
 
 /// The rates of a machine without counters, changed.
-struct Changed(fn(&mut [TaskRates]));
+struct Changed<F = fn(&mut [TaskRates])>(F);
 
-impl Rates for Changed {
+impl<F: FnMut(&mut [TaskRates])> Rates for Changed<F> {
     fn rates(
         &mut self,
         topology: &Topology,
@@ -466,34 +466,24 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
 }
 
 /// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes more.
-struct AwayFromPages(Rc<RefCell<BTreeSet<i32>>>);
-
-impl Rates for AwayFromPages {
-    fn rates(
-        &mut self,
-        topology: &Topology,
-        metrics: &[Metric],
-        before: &HostSample,
-        now: &HostSample,
-    ) -> Vec<TaskRates> {
-        let mut rates = Sharing::default().rates(topology, metrics, before, now);
+fn away_from_pages(followed: Rc<RefCell<BTreeSet<i32>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
+    Changed(move |rates: &mut [TaskRates]| {
         let together = rates.iter().all(|task| task.inter == Some(0.0));
-        let progress = match (together, self.0.borrow().contains(&1)) {
+        let progress = match (together, followed.borrow().contains(&1)) {
             (false, _) => 1.0,
             (true, false) => 0.8,
             (true, true) => 1.2,
         };
-        for task in &mut rates {
+        for task in rates {
             task.instructions = Some(progress);
         }
-        rates
-    }
+    })
 }
 
 #[test]
 fn pages_follow_tasks_that_were_moved_away_from_them() {
     let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
-    let mut rates = AwayFromPages(Rc::clone(&fake.followed));
+    let mut rates = away_from_pages(Rc::clone(&fake.followed));
     let heard = go_by(&mut fake, &mut rates, false);
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Kept]);
@@ -510,7 +500,7 @@ fn pages_that_cannot_be_moved_are_asked_for_once() {
     let mut fake = Fake::new(&[(1, 0), (1, 4)], 2000);
     fake.keeps_pages = true;
     // Nothing follows, whatever is asked for.
-    let heard = go_by(&mut fake, &mut AwayFromPages(Rc::default()), false);
+    let heard = go_by(&mut fake, &mut away_from_pages(Rc::default()), false);
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Slower]);
     let asked = fake.calls.iter().filter(|call| *call == "pages of 1 follow").count();
@@ -520,7 +510,7 @@ fn pages_that_cannot_be_moved_are_asked_for_once() {
 #[test]
 fn in_a_dry_run_no_page_follows() {
     let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
-    let mut rates = AwayFromPages(Rc::default());
+    let mut rates = away_from_pages(Rc::default());
     go_by(&mut fake, &mut rates, true);
     assert_eq!(fake.calls, Vec::<String>::new());
 }

@@ -177,7 +177,7 @@ fn memory(machine: &mut SimulatedMachine) -> [u64; 2] {
 
 #[test]
 fn pages_follow_chosen_programs_alone_and_go_back() {
-    let programs = [("a", streaming(1, 16)), ("b", streaming(1, 32))];
+    let programs = [("a", streaming(1, 2)), ("b", streaming(1, 4))];
     let mut machine = machine(&programs, forever(), 0);
     let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
     let wanted = |pus: [u32; 2], followed: &[i32]| Configuration {
@@ -187,20 +187,20 @@ fn pages_follow_chosen_programs_alone_and_go_back() {
     };
     machine.apply(&wanted([0, 1], &[]));
     machine.wait(Duration::from_secs(1)).unwrap();
-    assert_eq!(memory(&mut machine), [48, 0]);
+    assert_eq!(memory(&mut machine), [6, 0]);
     let applied = machine.apply(&wanted([10, 11], &[tasks[0].process]));
     let moves = applied.pages.unwrap();
-    assert_eq!((moves.moved.bytes >> 20, memory(&mut machine)), (16, [32, 16]));
-    assert!(moves.lasted > Duration::from_millis(16), "{moves}");
+    assert_eq!((moves.moved.bytes >> 20, memory(&mut machine)), (2, [4, 2]));
+    assert!(moves.lasted > Duration::from_millis(2), "{moves}");
     machine.wait(Duration::from_secs(1)).unwrap();
     let applied = machine.apply(&wanted([10, 11], &[]));
-    assert_eq!(applied.pages.unwrap().moved.bytes >> 20, 16);
-    assert_eq!(memory(&mut machine), [48, 0]);
+    assert_eq!(applied.pages.unwrap().moved.bytes >> 20, 2);
+    assert_eq!(memory(&mut machine), [6, 0]);
 }
 
 #[test]
 fn pages_of_a_program_on_several_nodes_follow_when_its_accesses_were_sampled() {
-    let programs = [("a", streaming(2, 16))];
+    let programs = [("a", streaming(2, 2))];
     let mut machine = machine(&programs, forever(), 0);
     let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
     let wanted = |pus: [u32; 2], follows: bool| Configuration {
@@ -213,12 +213,12 @@ fn pages_of_a_program_on_several_nodes_follow_when_its_accesses_were_sampled() {
     let applied = machine.apply(&wanted([0, 10], true));
     assert!(applied.pages.unwrap().lasted > Duration::from_secs(1));
     machine.wait(Duration::from_millis(900)).unwrap();
-    assert_eq!(memory(&mut machine), [32, 0]);
+    assert_eq!(memory(&mut machine), [4, 0]);
     machine.wait(Duration::from_millis(200)).unwrap();
-    assert_eq!(memory(&mut machine), [16, 16]);
+    assert_eq!(memory(&mut machine), [2, 2]);
     // The next time they are known.
     machine.apply(&wanted([0, 1], false));
-    assert_eq!(memory(&mut machine), [32, 0]);
+    assert_eq!(memory(&mut machine), [4, 0]);
     machine.apply(&wanted([10, 0], true));
-    assert_eq!(memory(&mut machine), [16, 16]);
+    assert_eq!(memory(&mut machine), [2, 2]);
 }
