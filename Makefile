@@ -32,15 +32,17 @@ test: build check setup ## every check and every test, in both languages
 test-rust: setup
 	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace -- --skip $(alone)
 
-# A pinfold that a test of the binary runs beside it can take its process for an orphan of its own: on the same PU, in the
-# same control groups, and without a parent (crates/linux/src/journal/orphans.rs).
+# Processes of these tests have no parent, and are on one PU. A pinfold of another test beside them, in the same control
+# groups, can take them for orphans of its own (crates/linux/src/journal/orphans.rs).
 alone := an_orphan_that_was_pinned_by_a_person_before
+alone_python := tests/test_reset.py
 
-test-alone: setup
+test-alone: build setup
 	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace --test orphans $(alone)
+	$(PYTHON) -m pytest $(alone_python)
 
 test-python: build setup
-	$(PYTHON) -m pytest tests --ignore tests/guest
+	$(PYTHON) -m pytest tests --ignore tests/guest --ignore $(alone_python)
 	$(PYTHON) -m pytest --doctest-modules python/pinfold
 
 test-guest: build setup ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
