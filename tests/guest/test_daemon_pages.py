@@ -7,14 +7,13 @@ The emulated machine hangs in one of ten runs while events of tasks are counted 
 `PAGES=1`, which `make test-pages` sets.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from conftest import eventually
 from guest_machine import CPUS, Guest
+from test_daemon_moves import events, state
 from test_safety import masks, until
 
 pytestmark = pytest.mark.skipif(
@@ -68,11 +67,6 @@ def begin(guest: Guest) -> Callable[..., int]:
     return start
 
 
-def events(guest: Guest, name: str) -> list[dict[str, Any]]:
-    lines = guest.check("cat /tmp/daemon.log").splitlines()
-    return [one for one in map(json.loads, lines) if one["event"] == name]
-
-
 def outcomes(guest: Guest) -> list[str]:
     return [one["outcome"] for one in events(guest, "compared")]
 
@@ -90,16 +84,16 @@ def test_pages_follow_and_stay_with_the_tasks(guest: Guest, begin: Callable[...,
     (compared,) = events(guest, "compared")
     assert "and the pages of process" in compared["text"]
     assert compared["gain"] > 0.2
-    state = json.loads(guest.check("pinfold top --json"))
+    now = state(guest)
     node = OTHER // 2
-    assert {task["pu"] // 2 for task in state["tasks"]} == {node}
-    assert state["followed"] == [process]
+    assert {task["pu"] // 2 for task in now["tasks"]} == {node}
+    assert now["followed"] == [process]
     eventually(lambda: set(memory(guest, process)) == {node}, "the pages are on the node of the tasks")
     moved = events(guest, "pages")
     assert all("code" not in one for one in moved), moved
     # In turns: to the tasks, and back.
     assert {one["goal"] for one in moved} == {"after their threads", "back to where they were"}
-    assert state["totals"]["pages"]["bytes"] >= sum(one["bytes"] for one in moved[:3]) >= 3 * MEBIBYTES << 20
+    assert now["totals"]["pages"]["bytes"] >= sum(one["bytes"] for one in moved[:3]) >= 3 * MEBIBYTES << 20
     guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
     assert sorted(masks(guest, "away")) == FREE
     assert set(memory(guest, process)) == {node}, "pages stay with the tasks"
@@ -111,7 +105,7 @@ def test_pages_go_back_when_they_do_not_help(guest: Guest, begin: Callable[..., 
     assert "and the pages of process" in events(guest, "compared")[0]["text"]
     eventually(lambda: set(memory(guest, process)) == {NODE}, "the pages are where they were")
     assert sorted(masks(guest, "away")) == FREE
-    assert "followed" not in json.loads(guest.check("pinfold top --json"))
+    assert "followed" not in state(guest)
 
 
 def test_pages_that_would_take_too_long_stay(guest: Guest, begin: Callable[..., int]) -> None:

@@ -39,7 +39,10 @@ pub enum ActivityError {
         name: String,
     },
     /// There is no activity.
-    #[error("--metric `{0}` names no activity, such as memory_bandwidth=page-faults; activities are {known}", known = known_activities())]
+    #[error(
+        "--metric `{0}` names no activity, such as memory_bandwidth=page-faults; activities are {known}",
+        known = known_activities()
+    )]
     NoActivity(String),
     /// An activity has two events.
     #[error("--metric `{text}` names {name} twice; give one event for it")]

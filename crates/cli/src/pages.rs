@@ -158,11 +158,8 @@ fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) ->
 }
 
 fn areas(process: &OtherProcess, system: &System) -> Result<Vec<MemoryArea>> {
-    let mut areas = None;
-    process
-        .held(&mut |process| areas = Some(Areas::read(system.procfs(), process, page_size())))
-        .with_context(|| format!("process {}", process.process()))?;
-    Ok(areas.context("the process was not looked at")??.into())
+    let areas = Areas::of(process, system.procfs(), page_size());
+    Ok(areas.with_context(|| format!("process {}", process.process()))??.into())
 }
 
 /// The bytes on each node.

@@ -4,12 +4,11 @@
 
 mod common;
 
-use common::{allowed, eventually, send, this_machine, two_pus};
+use common::{allowed, eventually, send, two_pus, watch, watching};
 use pinfold_core::{Host, Placed, PuId, PuSet, TaskId};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::journal::{Directory, Found, Roots};
-use pinfold_linux::service::Signals;
-use pinfold_linux::watch::{ForkEvents, PageLimits, Selection, Watcher, Watching};
+use pinfold_linux::watch::{ForkEvents, Selection, Watcher};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -79,18 +78,11 @@ impl Drop for Orphans {
 
 /// Watches processes of these names, and meets the shell.
 fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId) {
-    let watching = Watching {
-        topology: this_machine(),
-        selection: Selection {
-            names: names.iter().map(|&name| name.to_owned()).collect(),
-            ..Selection::default()
-        },
-        plan: None,
-        release_after: Duration::from_secs(10),
-        pages: PageLimits::default(),
+    let named = Selection {
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        ..Selection::default()
     };
-    let directory = Directory::new(journals).unwrap();
-    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    let mut watcher = watch(journals, watching(named));
     eventually("the shell is met", || {
         watcher.observe();
         watcher.task_of(shell).is_some()

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Workshop, allowed, eventually, send, this_machine, two_pus};
+use common::{Workshop, allowed, eventually, send, two_pus, watch, watching, watching_process};
 use pinfold_core::{
     Host, HostNoteCode, HostSample, LeftAlone, NodeId, NumaNode, Placed, ProcessPages, PuId, PuSet, RefusalCode,
     StayCode, TaskId, TopologyBuilder,
@@ -10,7 +10,6 @@ use pinfold_core::{
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, Found};
-use pinfold_linux::service::Signals;
 use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
 use std::collections::BTreeSet;
 use std::fs;
@@ -59,26 +58,6 @@ impl Drop for Program {
     }
 }
 
-/// Watches one process, with its journal in this directory.
-fn watch(journals: &Path, process: i32) -> Watcher {
-    watch_with(journals, process, None, Duration::from_secs(10))
-}
-
-fn watch_with(journals: &Path, process: i32, plan: Option<Plan>, release_after: Duration) -> Watcher {
-    let watching = Watching {
-        topology: this_machine(),
-        selection: Selection {
-            processes: vec![process],
-            ..Selection::default()
-        },
-        plan,
-        release_after,
-        pages: PageLimits::default(),
-    };
-    let directory = Directory::new(journals).unwrap();
-    Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap()
-}
-
 /// Observes until the thread works; its id and the sample.
 fn until_it_works(watcher: &mut Watcher, thread: i32) -> (TaskId, HostSample) {
     let mut found = None;
@@ -106,7 +85,7 @@ impl Watched {
         let program = Program::start(1);
         let thread = program.numbers(2)[1];
         let journals = tempfile::tempdir().unwrap();
-        let mut watcher = watch(journals.path(), program.process());
+        let mut watcher = watch(journals.path(), watching_process(program.process()));
         let (task, _) = until_it_works(&mut watcher, thread);
         Self {
             watcher,
@@ -166,7 +145,7 @@ fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
     let Some([first, _]) = two_pus() else { return };
     let program = Program::start(0);
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
     let main = TaskId {
         serial: 0,
@@ -191,7 +170,7 @@ fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
     let Some([first, second]) = two_pus() else { return };
     let program = Program::start(0);
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
     let main = TaskId {
         serial: 0,
@@ -218,19 +197,12 @@ fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
         .spawn()
         .unwrap();
     let journals = tempfile::tempdir().unwrap();
-    let watching = Watching {
-        topology: this_machine(),
-        selection: Selection {
-            names: vec!["sh".to_owned()],
-            except: vec!["sleep".to_owned()],
-            ..Selection::default()
-        },
-        plan: None,
-        release_after: Duration::from_secs(10),
-        pages: PageLimits::default(),
+    let shells = Selection {
+        names: vec!["sh".to_owned()],
+        except: vec!["sleep".to_owned()],
+        ..Selection::default()
     };
-    let directory = Directory::new(journals.path()).unwrap();
-    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    let mut watcher = watch(journals.path(), watching(shells));
     let process = shell.id().cast_signed();
     eventually("the shell is met", || {
         watcher.observe();
@@ -257,7 +229,7 @@ fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
     let Some([first, _]) = two_pus() else { return };
     let program = Program::start(0);
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
     let main = TaskId {
         serial: 0,
@@ -320,7 +292,7 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
     let thread = program.numbers(2)[1];
     CpuMask::single(first).give_to(thread).unwrap();
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, sample) = until_it_works(&mut watcher, thread);
     assert_eq!(status(&sample, task).left_alone, Some(LeftAlone::OwnMask));
     assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
@@ -332,7 +304,7 @@ fn a_task_with_real_time_priority_is_never_moved() {
     let program = Program::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, _) = until_it_works(&mut watcher, thread);
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the parameters.
@@ -356,7 +328,7 @@ fn a_task_with_real_time_priority_is_never_moved() {
     // One that is met with it.
     drop(watcher);
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, sample) = until_it_works(&mut watcher, thread);
     assert_eq!(status(&sample, task).left_alone, Some(LeftAlone::RealTime));
 }
@@ -393,7 +365,7 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
     let program = Program::start(2);
     let threads = program.numbers(3);
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     let tasks = [threads[1], threads[2]].map(|thread| until_it_works(&mut watcher, thread).0);
     // In a thread of its own, so that the other tests stay root.
     std::thread::scope(|scope| {
@@ -421,7 +393,11 @@ fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
     let program = Program::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch_with(journals.path(), program.process(), None, Duration::from_millis(1));
+    let soon = Watching {
+        release_after: Duration::from_millis(1),
+        ..watching_process(program.process())
+    };
+    let mut watcher = watch(journals.path(), soon);
     let (task, _) = until_it_works(&mut watcher, thread);
     watcher.place(task, first);
     send(program.process(), libc::SIGSTOP);
@@ -440,7 +416,11 @@ fn software_events_are_counted_for_tasks_that_work() {
     let program = Program::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch_with(journals.path(), program.process(), Some(plan), Duration::from_secs(10));
+    let counted = Watching {
+        plan: Some(plan),
+        ..watching_process(program.process())
+    };
+    let mut watcher = watch(journals.path(), counted);
     eventually("the event is counted", || {
         let (task, sample) = until_it_works(&mut watcher, thread);
         let count = sample.sample.task(task).unwrap().counts[0];
@@ -455,7 +435,7 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let directory = Directory::new(journals.path()).unwrap();
-    let mut watcher = watch(journals.path(), program.process());
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, _) = until_it_works(&mut watcher, thread);
     watcher.place(task, first);
     // The file as a kill at this moment would leave it.
@@ -487,18 +467,15 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
         })
         .collect();
     let journals = tempfile::tempdir().unwrap();
-    let watching = Watching {
-        topology: this_machine(),
-        selection: Selection {
-            processes: children.iter().map(|child| child.id().cast_signed()).collect(),
-            ..Selection::default()
-        },
-        plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
-        release_after: Duration::from_secs(10),
-        pages: PageLimits::default(),
+    let all = Selection {
+        processes: children.iter().map(|child| child.id().cast_signed()).collect(),
+        ..Selection::default()
     };
-    let directory = Directory::new(journals.path()).unwrap();
-    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    let counted = Watching {
+        plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
+        ..watching(all)
+    };
+    let mut watcher = watch(journals.path(), counted);
     eventually("all are met", || watcher.observe().watched == 2004);
     // Sleepers have no counters, and some may have to be read without an open file; none is lost.
     assert!(watcher.observe().sample.tasks.len() < 2004);
@@ -539,18 +516,12 @@ fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) 
         subtype: None,
     });
     let program = Program::start(1);
-    let watching = Watching {
+    let on_node = Watching {
         topology: builder.build_all().unwrap(),
-        selection: Selection {
-            processes: vec![program.process()],
-            ..Selection::default()
-        },
-        plan: None,
-        release_after: Duration::from_secs(10),
         pages,
+        ..watching_process(program.process())
     };
-    let directory = Directory::new(journals).unwrap();
-    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    let mut watcher = watch(journals, on_node);
     until_it_works(&mut watcher, program.numbers(2)[1]);
     (program, watcher)
 }

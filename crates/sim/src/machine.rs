@@ -312,13 +312,8 @@ impl SimulatedMachine {
 
     /// By program: whether it is one of these processes.
     fn programs_of(&self, processes: &BTreeSet<i32>) -> Vec<bool> {
-        let process = |program| {
-            self.tasks[self.timeline.tasks(program)]
-                .first()
-                .map(|task| task.process)
-        };
         (0..self.programs.len())
-            .map(|program| process(program).is_some_and(|process| processes.contains(&process)))
+            .map(|program| processes.contains(&number(self.timeline.tasks(program).start)))
             .collect()
     }
 
@@ -554,7 +549,7 @@ impl Machine for SimulatedMachine {
         match mapped {
             Mapped::InPlace => {}
             Mapped::Moved(moved) => applied.pages = Some(self.page_moves(&mapping.to_string(), moved)),
-            Mapped::Followed(moved) => applied.pages = Some(self.page_moves("after their threads", moved)),
+            Mapped::Followed(moved) => applied.pages = Some(self.page_moves(PageMoves::AFTER_THREADS, moved)),
             Mapped::TooLong(moved) => applied.refused.push(Refusal::of_machine(
                 RefusalCode::PagesTooLong,
                 format!(

@@ -175,6 +175,12 @@ pub struct PageMoves {
 }
 
 impl PageMoves {
+    /// The goal of pages that follow threads.
+    pub const AFTER_THREADS: &str = "after their threads";
+
+    /// The goal of pages that something has moved.
+    pub const BACK: &str = "back to where they were";
+
     /// No pages so far, for `goal`.
     pub fn towards(goal: impl Into<String>) -> Self {
         Self {

@@ -19,12 +19,12 @@ use super::accesses::ProgramAccesses;
 use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{
-    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages,
+    Areas, Calls, Goal, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages,
     move_pages_patiently, page_size,
 };
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile,
-    Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
+    ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PinnedTask, RecordedProfile, Selection,
+    check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{
     Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, Reason, Refusal, RefusalCode, Topology,
@@ -65,22 +65,6 @@ pub struct PageOptions {
     pub profile: Option<Arc<RecordedProfile>>,
     /// How long after the program's begin accesses become representative: its initialisation.
     pub sampled_from: Duration,
-}
-
-/// The places of a page mapping.
-#[derive(Clone, Debug, PartialEq)]
-enum Goal {
-    ByAddress(Spread),
-    ByAccesses(PagePlaces),
-}
-
-impl PageGoal for Goal {
-    fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId {
-        match self {
-            Self::ByAddress(spread) => spread.wanted(address, bytes, now),
-            Self::ByAccesses(places) => places.wanted(address, bytes, now),
-        }
-    }
 }
 
 /// The pages of the program.
@@ -453,12 +437,8 @@ impl ProgramPages {
 
     /// The areas of a process; a refusal where they cannot be read, and none where the process has ended.
     fn areas(&self, shared: &Shared, process: i32, applied: &mut Applied) -> Option<Vec<MemoryArea>> {
-        let mut read = None;
         let target = FollowedProcess { shared, process };
-        target
-            .held(&mut |process| read = Some(Areas::read(self.options.system.procfs(), process, self.page_size)))
-            .ok()?;
-        match read? {
+        match Areas::of(&target, self.options.system.procfs(), self.page_size).ok()? {
             Ok(areas) => Some(areas.into()),
             Err(error) => {
                 let refusal = refusal(&error);
@@ -499,8 +479,8 @@ impl Way {
     fn towards(self) -> String {
         match self {
             Self::Mapped(mapping) => mapping.to_string(),
-            Self::Following => "after their threads".to_owned(),
-            Self::Back => "back to where they were".to_owned(),
+            Self::Following => PageMoves::AFTER_THREADS.to_owned(),
+            Self::Back => PageMoves::BACK.to_owned(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Both files are read one after the other while the process runs. An area is listed if both files have it; what was
 //! mapped or unmapped in between is not.
 
+use super::calls::{StopReason, Target};
 use pinfold_core::memory::{AreaKind, MemoryArea};
 use pinfold_core::{NodeId, digits};
 use std::collections::{BTreeMap, HashMap};
@@ -69,6 +70,13 @@ impl Areas {
             read => read?,
         };
         Ok(Self::parse(&maps, &numa_maps, page_size))
+    }
+
+    /// Reads those of a held process; not at all where it has ended or is not to be worked on any more.
+    pub fn of(target: &dyn Target, procfs: &Path, page_size: u64) -> Result<Result<Self, MapsError>, StopReason> {
+        let mut read = Err(MapsError::NoProcess(target.process()));
+        target.held(&mut |process| read = Self::read(procfs, process, page_size))?;
+        Ok(read)
     }
 
     /// Joins the two files by the areas' first bytes. Unknown lines are ignored.

@@ -1,8 +1,9 @@
 //! Memory on NUMA nodes, by the kernel's calls: the memory policy with which a program begins (`policy`), the memory of
 //! a running process (`maps`, `page_map`, `mapped`), its accesses (`sampling`), the nodes of its threads (`threads`), and
-//! moving its pages (`mover`, `calls`). `pinfold_core::memory` decides where each page belongs.
+//! moving its pages (`mover`, `calls`, to a `goal`). `pinfold_core::memory` decides where each page belongs.
 
 mod calls;
+mod goal;
 mod mapped;
 mod maps;
 mod mover;
@@ -15,6 +16,7 @@ mod system;
 mod threads;
 
 pub use calls::{Calls, MoveCalls, StopReason, Target, may_move_shared, page_size};
+pub(crate) use goal::Goal;
 pub use mapped::{ProfileError, on_process};
 pub use maps::{Areas, MapsError, by_node};
 pub use mover::{Limits, Progress, move_pages, move_pages_patiently};

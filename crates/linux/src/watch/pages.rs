@@ -11,11 +11,11 @@
 
 use crate::held::Held;
 use crate::memory::{
-    Accesses, Areas, Calls, Limits, SampleBy, SampledMachine, Sampling, StopReason, System, Target, move_pages,
+    Accesses, Areas, Calls, Goal, Limits, SampleBy, SampledMachine, Sampling, StopReason, System, Target, move_pages,
     move_pages_patiently, page_size,
 };
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, Selection, Spread, check_cost,
+    ASSUMED_COPY_RATE, MemoryArea, Origins, PageMoves, SAMPLED_BEFORE, Selection, Spread, check_cost,
 };
 use pinfold_core::{NodeId, NodeSet, ProcessPages, Reason, RefusalCode, size_text};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// How long accesses are sampled. Assumed: at the default period these are some ten thousand samples.
-const SAMPLED: Duration = Duration::from_secs(1);
 
 /// The longest sleep between two looks whether to stop.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -211,21 +208,6 @@ impl Drop for Worker {
     }
 }
 
-/// Where pages belong.
-enum Goal {
-    Node(Spread),
-    Accesses(PagePlaces),
-}
-
-impl PageGoal for Goal {
-    fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId {
-        match self {
-            Self::Node(spread) => spread.wanted(address, bytes, now),
-            Self::Accesses(places) => places.wanted(address, bytes, now),
-        }
-    }
-}
-
 /// A process whose pages were moved, or are to be.
 struct Process {
     held: Held,
@@ -268,7 +250,7 @@ impl Mover {
             Job::TakeBack { process, limits } => {
                 let result = match self.processes.get(&process) {
                     Some(followed) => self.take_back(process, followed, limits),
-                    None => Ok(PageMoves::towards(BACK)),
+                    None => Ok(PageMoves::towards(PageMoves::BACK)),
                 };
                 if let Some(followed) = self.processes.get_mut(&process) {
                     // Its accesses stay known: they belong to threads, wherever these run.
@@ -301,22 +283,18 @@ impl Mover {
         let (goal, bytes) = match places.nodes.only() {
             Some(node) if self.memory.contains(node) => {
                 let elsewhere = |area: &MemoryArea| area.resident_bytes() - area.resident.get(&node).unwrap_or(&0);
-                (Goal::Node(Spread::On(node)), movable.map(elsewhere).sum())
+                (Goal::ByAddress(Spread::On(node)), movable.map(elsewhere).sum())
             }
             Some(node) => return Err(stay(format!("NUMA node {node}, on which its tasks are, has no memory"))),
             None if places.nodes.is_empty() => return Err(stay("on which NUMA node its tasks are is not known")),
             None => {
-                if process.accesses.is_none() {
-                    process.accesses = Some(sampled(&target, &areas)?);
-                }
-                let accesses = process.accesses.as_ref();
-                let places = accesses.map(|accesses| {
-                    accesses
-                        .profile
-                        .by_locality(&self.memory, |thread| places.pinned.get(&thread.cast_signed()).copied())
-                });
-                let places = places.ok_or_else(|| stay("no access to memory was seen"))?;
-                (Goal::Accesses(places), movable.map(MemoryArea::resident_bytes).sum())
+                let accesses = match &mut process.accesses {
+                    Some(known) => known,
+                    unknown => unknown.insert(sampled(&target, &areas)?),
+                };
+                let node_of = |thread: u32| places.pinned.get(&thread.cast_signed()).copied();
+                let places = accesses.profile.by_locality(&self.memory, node_of);
+                (Goal::ByAccesses(places), movable.map(MemoryArea::resident_bytes).sum())
             }
         };
         let rate = limits.rate.min(ASSUMED_COPY_RATE);
@@ -330,13 +308,14 @@ impl Mover {
                 ),
             ));
         }
-        let mut moves = PageMoves::towards("after their threads");
-        let goal = process.goal.insert(goal);
+        let goal = &mut process.origins.noting(process.goal.insert(goal));
+        let mut moves = PageMoves::towards(PageMoves::AFTER_THREADS);
+        let limits = self.move_limits(limits);
         move_pages(
-            &mut Calls::new(&target, self.system.procfs(), self.page_size),
+            &mut self.calls(&target),
             &areas,
-            &mut process.origins.noting(goal),
-            self.move_limits(limits),
+            goal,
+            limits,
             &mut moves,
             &mut |_, _| {},
         );
@@ -344,7 +323,7 @@ impl Mover {
     }
 
     fn take_back(&self, number: i32, process: &Process, limits: PageLimits) -> Result<PageMoves, Reason<RefusalCode>> {
-        let mut moves = PageMoves::towards(BACK);
+        let mut moves = PageMoves::towards(PageMoves::BACK);
         let Some(goal) = process.goal.as_ref().filter(|_| !process.origins.is_empty()) else {
             return Ok(moves);
         };
@@ -354,15 +333,21 @@ impl Mover {
             stops: &self.stops,
         };
         let areas = self.areas(&target)?;
+        let goal = &mut process.origins.back(goal);
+        let limits = self.move_limits(limits);
         move_pages_patiently(
-            &mut Calls::new(&target, self.system.procfs(), self.page_size),
+            &mut self.calls(&target),
             &areas,
-            &mut process.origins.back(goal),
-            self.move_limits(limits),
+            goal,
+            limits,
             &mut moves,
             &mut |_, _| {},
         );
         Ok(moves)
+    }
+
+    fn calls<'a>(&self, target: &'a HeldProcess<'_>) -> Calls<'a> {
+        Calls::new(target, self.system.procfs(), self.page_size)
     }
 
     fn move_limits(&self, limits: PageLimits) -> Limits {
@@ -374,24 +359,16 @@ impl Mover {
     }
 
     fn areas(&self, target: &HeldProcess<'_>) -> Result<Vec<MemoryArea>, Reason<RefusalCode>> {
-        let mut read = None;
-        let held = target.held(&mut |process| read = Some(Areas::read(self.system.procfs(), process, self.page_size)));
-        held.map_err(stay)?;
-        match read {
-            Some(Ok(areas)) => Ok(areas.into()),
-            Some(Err(error)) => Err(stay(error)),
-            None => Err(stay("they were not read")),
-        }
+        let areas = Areas::of(target, self.system.procfs(), self.page_size).map_err(stay)?;
+        areas.map(Into::into).map_err(stay)
     }
 }
-
-const BACK: &str = "back to where they were";
 
 /// Samples who accesses which pages.
 fn sampled(target: &HeldProcess<'_>, areas: &[MemoryArea]) -> Result<Accesses, Reason<RefusalCode>> {
     let sampling = Sampling {
         by: SampleBy::MemoryEvents,
-        lasts: SAMPLED,
+        lasts: SAMPLED_BEFORE,
         ..Sampling::default()
     };
     let sampled = SampledMachine::here().sample(&[(target, areas)], sampling);

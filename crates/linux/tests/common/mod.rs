@@ -4,8 +4,11 @@
 
 use pinfold_core::{Machine, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait};
 use pinfold_linux::affinity::CpuMask;
+use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
+use pinfold_linux::service::Signals;
+use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,6 +100,31 @@ pub(crate) fn this_machine() -> Topology {
         builder.pu(root, pu);
     }
     builder.build_all().unwrap()
+}
+
+/// What a daemon watches that counts nothing, on this machine.
+pub(crate) fn watching(selection: Selection) -> Watching {
+    Watching {
+        topology: this_machine(),
+        selection,
+        plan: None,
+        release_after: Duration::from_secs(10),
+        pages: PageLimits::default(),
+    }
+}
+
+/// The same for one process.
+pub(crate) fn watching_process(process: i32) -> Watching {
+    watching(Selection {
+        processes: vec![process],
+        ..Selection::default()
+    })
+}
+
+/// Begins to watch, with the journal in this directory.
+pub(crate) fn watch(journals: &Path, watching: Watching) -> Watcher {
+    let directory = Directory::new(journals).unwrap();
+    Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap()
 }
 
 /// A plain launch of a command.

@@ -9,17 +9,19 @@
 //!    make less progress, the comparison in turns begins at once, otherwise when it is cheap enough. If a process makes
 //!    much less in two intervals, that is not waited for.
 //! 3. **In turns.** With moves, without, without, with, … Without means that each task goes back to the PU on which it ran
-//!    before the first move, and that the operating system then places it. That holds for tasks that were never moved,
-//!    too: the operating system may have placed them around those that are pinned, and would leave them there. The
-//!    mapper waits meanwhile.
+//!    before the first move, or when the last turn without moves ended, and that the operating system then places it. That
+//!    holds for tasks that were never moved, too: the operating system may have placed them around those that are pinned,
+//!    and would leave them there. The mapper waits meanwhile.
 //! 4. **Pages.** If processes make less progress whose tasks have left the node on which they were, their pages are brought
 //!    along, and the comparison begins again. Without the moves, pages are back where they were. Nothing is measured while
 //!    pages are under way.
 //! 5. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks stay unpinned. After a
-//!    pause the mapper begins again; the pause grows each time, and is shorter when another process begins to work. A
-//!    process that was moved and made less progress is not moved again. Otherwise the moves stay.
+//!    pause the mapper begins again; the pause grows each time, and is shorter when another process begins to work, or one
+//!    makes clearly less progress than when the moves were given up. A process that was moved and made less progress is
+//!    not moved again. Otherwise the moves stay.
 //! 6. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
-//!    harm, and the time in which pages are copied, is at most `LOSS` of the time. The first comparison of moves that seem to do harm does not wait for that.
+//!    harm, and the time in which pages are copied, is at most `LOSS` of the time. The first comparison of moves that seem
+//!    to do harm does not wait for that.
 //!
 //! Without a count of instructions there is no progress to compare, and the mapper moves as the paper's does.
 //!
@@ -473,7 +475,6 @@ impl FairMapper {
         turn.pinned = !turn.pinned;
         self.stage = Stage::Turns(turn);
         if turn.pinned {
-            self.homes.extend(arrangement(tasks));
             self.pin(tasks);
         } else {
             self.put_back(tasks);
@@ -542,7 +543,6 @@ impl FairMapper {
             self.next = self.now + self.now.max(self.step * PAUSE);
             self.stage = Stage::Mapping;
             if !turn.pinned {
-                self.homes.extend(arrangement(tasks));
                 self.pin(tasks);
             }
             None
@@ -597,6 +597,7 @@ impl FairMapper {
     /// Tasks go to where they were with the mapper's moves. What the mapper has placed stays pinned there, unless it is not
     /// there to be moved.
     fn pin(&mut self, tasks: &[TaskRates]) {
+        self.homes.extend(arrangement(tasks));
         let listed: BTreeMap<TaskId, &TaskRates> = tasks.iter().map(|task| (task.id, task)).collect();
         self.places.retain(|id, placement| {
             let to = placement.made.to;

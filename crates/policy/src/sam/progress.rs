@@ -18,7 +18,7 @@ const TOLERATED: f64 = 0.01;
 /// A loss in a single window is noise, up to this where the noise of the process is not known yet. Assumed.
 const UNKNOWN_NOISE: f64 = 0.03;
 
-/// The counts of a window: so many instructions that their rounding is negligible.
+/// The counts of a window: with this many instructions, rounding is negligible.
 const MANY: f64 = 1e9;
 
 /// The fewest and the most pairs of windows before a verdict.

@@ -20,7 +20,7 @@ struct Fair {
     moves_pages: bool,
     origins: Vec<NodeId>,
     followed: BTreeSet<i32>,
-    /// For so many intervals pages are under way.
+    /// The number of intervals until pages have arrived.
     under_way: usize,
     comparisons: Vec<(usize, MappingComparison)>,
     moves: Vec<(usize, Move)>,

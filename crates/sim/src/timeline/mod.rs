@@ -37,6 +37,7 @@ use crate::window::{PageMapping, Prefetchers, WindowError};
 use mix::Mix;
 pub(crate) use pages::Moved;
 use pages::{Homes, Pages};
+use pinfold_core::memory::SAMPLED_BEFORE;
 use pinfold_core::{NodeId, PuId, PuSet};
 use progress::Progress;
 use regions::places;
@@ -49,9 +50,6 @@ use windows::{Rates, Setting, Windows};
 
 /// A task that runs for less than this share of the time is asleep whenever the scheduler runs. Assumed.
 const SLEEPING_SHARE: f64 = 0.01;
-
-/// How long it takes to sample which tasks access which pages, in seconds: as long as the daemon does it.
-const SAMPLING: f64 = 1.0;
 
 /// Where a policy wants tasks and pages, and which prefetchers it wants on.
 #[derive(Clone, Debug)]
@@ -339,16 +337,12 @@ impl Timeline {
     /// that takes.
     fn sample(&mut self, followed: Option<&[bool]>) -> f64 {
         let mut takes = 0.0;
-        for (program, _) in followed
-            .unwrap_or_default()
-            .iter()
-            .enumerate()
-            .filter(|(_, follows)| **follows)
-        {
-            let places = &self.placed.assignment[self.mix.threads()[program].clone()];
-            let nodes: BTreeSet<u8> = places.iter().flatten().map(|&pu| node(&self.model, pu)).collect();
-            if nodes.len() > 1 && self.sampled.insert(program) {
-                takes = SAMPLING;
+        for (program, tasks) in self.mix.threads().iter().enumerate() {
+            let places = self.placed.assignment[tasks.clone()].iter().flatten();
+            let nodes: BTreeSet<u8> = places.map(|&pu| node(&self.model, pu)).collect();
+            let follows = followed.is_some_and(|followed| followed[program]);
+            if follows && nodes.len() > 1 && self.sampled.insert(program) {
+                takes = SAMPLED_BEFORE.as_secs_f64();
             }
         }
         takes
@@ -358,14 +352,10 @@ impl Timeline {
     /// pages of all others return to the first homes.
     fn follow(&mut self, within: Option<f64>, followed: Option<&[bool]>) -> Moved {
         let mut homes = self.homes(self.placed.homes.mapping);
-        for (tasks, _) in self
-            .mix
-            .threads()
-            .iter()
-            .zip(followed.unwrap_or_default())
-            .filter(|(_, follows)| !**follows)
-        {
-            homes.nodes[tasks.clone()].copy_from_slice(&self.placed.origins[tasks.clone()]);
+        for (program, tasks) in self.mix.threads().iter().enumerate() {
+            if followed.is_some_and(|followed| !followed[program]) {
+                homes.nodes[tasks.clone()].copy_from_slice(&self.placed.origins[tasks.clone()]);
+            }
         }
         let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
         for (program, moved) in moved.iter_mut().enumerate() {

@@ -1,0 +1,20 @@
+//! Where the pages of a process belong, as far as it is known before they move.
+
+use pinfold_core::NodeId;
+use pinfold_core::memory::{PageGoal, PagePlaces, Spread};
+
+/// The places of pages.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Goal {
+    ByAddress(Spread),
+    ByAccesses(PagePlaces),
+}
+
+impl PageGoal for Goal {
+    fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId {
+        match self {
+            Self::ByAddress(spread) => spread.wanted(address, bytes, now),
+            Self::ByAccesses(places) => places.wanted(address, bytes, now),
+        }
+    }
+}
