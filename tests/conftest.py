@@ -382,6 +382,16 @@ def guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterato
     machine.give_up()
 
 
+@pytest.fixture
+def small_pages(guest: Guest) -> Iterator[None]:
+    """Let the kernel make no huge pages, in which pages of several threads or nodes would lie together."""
+    setting = "/sys/kernel/mm/transparent_hugepage/enabled"
+    before = guest.check(f"cat {setting}").partition("[")[2].partition("]")[0]
+    guest.check(f"echo never > {setting}")
+    yield
+    guest.check(f"echo {before} > {setting}")
+
+
 @pytest.fixture(scope="session")
 def python() -> str:
     """Return the Python that runs the tests."""

@@ -189,16 +189,6 @@ def memory(guest: Guest, program: str) -> tuple[set[str], int]:
     return {line[1] for line in lines}, sum(map(int, on_last))
 
 
-@pytest.fixture
-def small_pages(guest: Guest) -> Iterator[None]:
-    """Let the kernel make no huge pages: it would gather pages that were spread on one node."""
-    setting = "/sys/kernel/mm/transparent_hugepage/enabled"
-    before = guest.check(f"cat {setting}").partition("[")[2].partition("]")[0]
-    guest.check(f"echo never > {setting}")
-    yield
-    guest.check(f"echo {before} > {setting}")
-
-
 @pytest.mark.usefixtures("small_pages")
 def test_a_running_openmp_program_is_attached_to_and_let_go_as_it_was(guest: Guest) -> None:
     guest.check(
