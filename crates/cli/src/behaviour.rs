@@ -27,6 +27,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Whether the user has named the file.
+    pub(crate) fn is_named(&self) -> bool {
+        self.db.is_some()
+    }
+
     /// The file.
     pub(crate) fn path(&self) -> Result<PathBuf> {
         match &self.db {

@@ -458,6 +458,8 @@ codes! {
         NotCounted = "not_counted",
         /// Children of pinned tasks get their mask when they are found, and not before they run.
         ChildrenWhenMet = "children_when_met",
+        /// The behaviour database cannot be read, so that no program is known from earlier runs.
+        NothingKnown = "nothing_known",
     }
 
     /// When a child of a pinned task gets the mask that its creator had.

@@ -52,7 +52,7 @@ pub use pu_set::{ParsePuSetError, PuSet};
 pub use region::{CacheCounts, RegionConfiguration, RegionCounts, RegionId, RegionSample};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
-pub use task_move::{Activity, MappingCode, MappingComparison, MoveReason, ProcessGain, TaskMove};
+pub use task_move::{Activity, Excess, MappingCode, MappingComparison, MoveReason, ProcessGain, TaskMove};
 pub use thread_map::{ThreadMap, map_over_nodes, map_threads};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,

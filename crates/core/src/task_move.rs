@@ -33,6 +33,8 @@ codes! {
         Keep = "keep",
         /// The mapper's moves are compared with the unpinned machine: it goes back to where it was, or there again.
         Comparison = "comparison",
+        /// An earlier run of its program was fastest so, and these PUs were idle.
+        Known = "known",
     }
 
     /// What became of the moves of SAM's mapper when they were compared with the unpinned machine.
@@ -71,6 +73,16 @@ pub struct TaskMove {
     pub makes_room: bool,
     /// Whether it is a reluctant move of the paper: a memory-intensive task leaves the node that has its memory.
     pub reluctant: bool,
+    /// The rate that caused it; `None`, and no keys, where none did (`Known`).
+    #[serde(flatten)]
+    pub excess: Option<Excess>,
+    /// The task that comes to `from`.
+    pub swapped_with: Option<TaskId>,
+}
+
+/// A rate above its threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Excess {
     /// What was too much.
     pub activity: Activity,
     /// How much it was, per unhalted cycle: of the task (of `swapped_with`, for one that makes room), or of its node
@@ -78,8 +90,20 @@ pub struct TaskMove {
     pub value: f64,
     /// What it was compared with.
     pub threshold: f64,
-    /// The task that comes to `from`.
-    pub swapped_with: Option<TaskId>,
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, value, threshold) = (self.activity.name(), self.value, self.threshold);
+        write!(f, "{name} {value:.2e} a cycle (threshold {threshold:.2e})")
+    }
+}
+
+impl TaskMove {
+    /// Whether the task stays where it runs, and is pinned there.
+    pub fn stays(&self) -> bool {
+        self.from == self.to
+    }
 }
 
 /// The moves of SAM's mapper were compared with the unpinned machine, in turns.
@@ -163,6 +187,7 @@ impl fmt::Display for MoveReason {
             Self::RollBack => "rolled back",
             Self::Keep => "kept",
             Self::Comparison => "comparison",
+            Self::Known => "known program",
         })
     }
 }

@@ -201,6 +201,7 @@ fn reason(one: &Move) -> &str {
         "undo" => "an earlier move did not help",
         "keep" => "others were brought to it",
         "comparison" => "the machine was compared with and without the moves",
+        "known" => "an earlier run of its program was fastest so",
         other => other,
     }
 }

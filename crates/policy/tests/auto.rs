@@ -8,8 +8,9 @@ use pinfold_core::{
     Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RefusalCode, RegionId, RegionSample, Sample,
     Scope, TaskId, TaskSample, sources,
 };
+use pinfold_policy::KnownPlacement;
 use pinfold_policy::Policy;
-use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement};
+use pinfold_policy::auto::{Auto, AutoOptions};
 use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Log, pinning, run_policy};
 use pinfold_core::{ChoiceCode, ComparedCode, Finding, NoteCode, ProposerCode};
-use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement, Near};
+use pinfold_policy::KnownPlacement;
+use pinfold_policy::auto::{Auto, AutoOptions, Near};
 use pinfold_runtime::Record;
 use std::collections::BTreeMap;
 

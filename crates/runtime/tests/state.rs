@@ -1,6 +1,6 @@
 //! The daemon's state: read back by the types that wrote it, or refused.
 
-use pinfold_core::{Activity, Children, LeftAlone, MoveReason, OutcomeCode, Reason, StayCode};
+use pinfold_core::{Activity, Children, Excess, LeftAlone, MoveReason, OutcomeCode, Reason, StayCode};
 use pinfold_runtime::daemon::state::{
     DaemonTotals, Intervals, LastMove, Moves, Present, Settings, State, Task, Thresholds, Totals,
 };
@@ -23,9 +23,11 @@ fn task() -> Task {
             to: 2,
             reason: MoveReason::Bandwidth,
             makes_room: false,
-            activity: Activity::MemoryBandwidth,
-            value: 1.0,
-            threshold: 0.25,
+            excess: Some(Excess {
+                activity: Activity::MemoryBandwidth,
+                value: 1.0,
+                threshold: 0.25,
+            }),
             outcome: OutcomeCode::Refused,
             refused: Some(Reason::new(StayCode::RealTime, "it has real-time priority")),
         }),

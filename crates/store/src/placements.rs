@@ -6,7 +6,7 @@ use crate::program::ProgramKey;
 use crate::schema::StoreError;
 use crate::store::{SampleRow, Store, find, find_or_add};
 use pinfold_core::{ChoiceCode, Finding, Pinning, PuSet};
-use pinfold_policy::auto::KnownPlacement;
+use pinfold_policy::KnownPlacement;
 use pinfold_runtime::{Record, Recorder};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use serde::Serialize;

@@ -420,12 +420,15 @@ fn move_text(last: &LastMove, now: f64) -> String {
     let cause = if last.makes_room {
         "made room".to_owned()
     } else {
-        format!(
-            "{} {} > {}",
-            last.reason.name().replace('_', " "),
-            figure(Some(last.value)),
-            figure(Some(last.threshold))
-        )
+        let reason = last.reason.name().replace('_', " ");
+        match last.excess {
+            Some(excess) => format!(
+                "{reason} {} > {}",
+                figure(Some(excess.value)),
+                figure(Some(excess.threshold))
+            ),
+            None => reason,
+        }
     };
     let outcome = match last.outcome {
         OutcomeCode::Made => "",

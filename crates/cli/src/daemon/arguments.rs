@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten, next_help_heading = "Files")]
     pub(super) journals: crate::journals::Arguments,
+
+    #[command(flatten)]
+    behaviour: crate::behaviour::Arguments,
 }
 
 /// Which tasks are watched.
@@ -150,6 +153,14 @@ impl Arguments {
             || !self.tasks.user.is_empty()
             || !self.tasks.processes.is_empty()
             || !self.tasks.name.is_empty()
+    }
+
+    /// The behaviour database; `None` where none is named and the user has no place for one.
+    pub(super) fn database(&self, config: &Config) -> Option<PathBuf> {
+        match (&config.db, self.behaviour.is_named()) {
+            (Some(file), false) => Some(file.clone()),
+            _ => self.behaviour.path().ok(),
+        }
     }
 
     /// The configuration of the file, in which the options of the command line replace keys.

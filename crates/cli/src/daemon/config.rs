@@ -32,6 +32,8 @@ pub(super) struct Config {
     pub(super) dry_run: bool,
     /// The source of the rates at which tasks share data.
     pub(super) metric: MetricName,
+    /// The behaviour database.
+    pub(super) db: Option<PathBuf>,
     pub(super) tasks: Tasks,
     pub(super) thresholds: ThresholdsTable,
     pub(super) mapper: MapperOptions,
@@ -47,6 +49,7 @@ impl Default for Config {
             release_after: Time(Duration::from_secs(10)),
             dry_run: false,
             metric: MetricName::Counters,
+            db: None,
             tasks: Tasks::default(),
             thresholds: ThresholdsTable::default(),
             mapper: MapperOptions::default(),

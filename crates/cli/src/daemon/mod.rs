@@ -6,6 +6,7 @@
 
 mod arguments;
 mod config;
+mod known;
 mod log;
 mod report;
 mod server;
@@ -15,6 +16,7 @@ use crate::console;
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 use config::{Config, Export};
+use known::Database;
 use log::Log;
 use pinfold_core::{Children, HostNoteCode, Topology, Wake};
 use pinfold_linux::counters::Plan;
@@ -25,7 +27,7 @@ use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::Machine;
-use pinfold_runtime::daemon::{Pace, Rates, watch};
+use pinfold_runtime::daemon::{Knowledge, NothingKnown, Pace, Rates, watch};
 use report::Reporter;
 use serde_json::{Value, json};
 use server::Pages;
@@ -94,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         rates: sources.rates,
         mapper: mapper(&topology, &thresholds, &config),
         report: Reporter::new(log, states, machine, config.clone(), thresholds),
+        knowledge: knowledge(arguments, &config, &topology),
         config,
         topology,
     };
@@ -124,6 +127,13 @@ fn watcher(
     Ok(Watcher::new(watching, directory, signals)?)
 }
 
+fn knowledge(arguments: &Arguments, config: &Config, topology: &Topology) -> Box<dyn Knowledge> {
+    match arguments.database(config) {
+        Some(file) => Box::new(Database::new(file, pinfold_store::Machine::new(topology, None))),
+        None => Box::new(NothingKnown),
+    }
+}
+
 fn mapper(topology: &Topology, thresholds: &Thresholds, config: &Config) -> FairMapper {
     FairMapper::new(topology, thresholds.clone(), config.mapper_options(), config.interval.0)
 }
@@ -152,6 +162,7 @@ struct Daemon {
     topology: Topology,
     rates: Box<dyn Rates>,
     mapper: FairMapper,
+    knowledge: Box<dyn Knowledge>,
     report: Reporter,
 }
 
@@ -163,7 +174,14 @@ impl Daemon {
                 interval: self.config.interval.0,
                 dry_run: self.config.dry_run,
             };
-            let wake = watch(watcher, self.rates.as_mut(), &mut self.mapper, &mut self.report, pace);
+            let wake = watch(
+                watcher,
+                self.rates.as_mut(),
+                &mut self.mapper,
+                self.knowledge.as_mut(),
+                &mut self.report,
+                pace,
+            );
             match wake {
                 Wake::Stop(signal) => return signal,
                 Wake::Reload => self.reload(arguments, watcher),
@@ -195,6 +213,9 @@ impl Daemon {
         let config = arguments.config()?;
         if config.export != self.config.export {
             bail!("[export] can only be changed by a new start of the daemon");
+        }
+        if config.db != self.config.db {
+            bail!("`db` can only be changed by a new start of the daemon");
         }
         let thresholds = config.thresholds()?;
         let sources = Sources::of(&config)?;

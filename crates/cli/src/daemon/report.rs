@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::log::Log;
 use pinfold_core::container::Container;
-use pinfold_core::{HostNote, MappingComparison, ProcessPages};
+use pinfold_core::{HostNote, MappingComparison, Pinning, ProcessPages};
 use pinfold_linux::own;
 use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::{WatchedContainer, Watcher};
@@ -11,7 +11,7 @@ use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{
     self, ContainerTotals, DaemonTotals, Machine, Settings, State, TaskTotals, Totals,
 };
-use pinfold_runtime::daemon::{History, Outcome, Report, Tick};
+use pinfold_runtime::daemon::{History, KnownProcess, Outcome, Report, Tick};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,11 +161,13 @@ impl Report<Watcher> for Reporter {
             ("from", one.from.0.into()),
             ("to", one.to.0.into()),
             ("reason", one.reason.name().into()),
-            ("activity", one.activity.name().into()),
-            ("value", one.value.into()),
-            ("threshold", one.threshold.into()),
-            ("outcome", outcome.code().name().into()),
         ];
+        if let Some(excess) = one.excess {
+            fields.push(("activity", excess.activity.name().into()));
+            fields.push(("value", excess.value.into()));
+            fields.push(("threshold", excess.threshold.into()));
+        }
+        fields.push(("outcome", outcome.code().name().into()));
         if let Some(container) = container {
             fields.push(("container", container.text().into()));
         }
@@ -200,6 +202,22 @@ impl Report<Watcher> for Reporter {
         fields.push(("text", comparison.to_string().into()));
         self.log.event("compared", &fields);
         self.history.compared(at, comparison);
+    }
+
+    fn known(&mut self, at: Duration, known: &KnownProcess) {
+        for (threads, one) in &known.placements {
+            let place = Pinning::text_of_place(one.pinning.as_ref(), None, one.pages, 0);
+            let fields = [
+                ("at", at.as_secs_f64().into()),
+                ("process", known.process.into()),
+                ("program", known.program.as_str().into()),
+                ("threads", (*threads).into()),
+                ("placement", place.into()),
+                ("gain", one.gain.into()),
+                ("other_build", one.other_build.into()),
+            ];
+            self.log.event("known", &fields);
+        }
     }
 
     fn pages(&mut self, at: Duration, pages: &ProcessPages) {

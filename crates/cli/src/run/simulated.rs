@@ -173,10 +173,12 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         Err(status) => return Ok(super::status(i32::from(status))),
     };
     let command = command(arguments, &parts);
+    let part = |part: &Part| Some((part.kept.clone()?, part.recorded.recording.header().command.clone()));
+    let several: Vec<(PathBuf, Vec<String>)> = parts.iter().filter_map(part).collect();
     let program = match (parts.as_slice(), arguments.simulated.recordings.as_slice()) {
         ([_], []) => Program::Command(&arguments.command),
         ([_], [file, ..]) => Program::File(file, &command),
-        _ => Program::Several(parts.len()),
+        _ => Program::Several(&several),
     };
     let built = plan.build(arguments, &program)?;
     let repetitions = arguments.simulated.repeat.unwrap_or_default();

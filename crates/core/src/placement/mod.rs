@@ -11,7 +11,8 @@
 //! 2. `count` counts placements by arithmetic on one polynomial per class.
 //! 3. `enumerate` enumerates one representative of each placement, with one of them in memory at a time.
 //! 4. `levels` and `distance` measure the difference of two pinnings, again up to symmetry.
-//! 5. `named` are the placements whose names users know from elsewhere.
+//! 5. `elsewhere` finds the same placement on other PUs.
+//! 6. `named` are the placements whose names users know from elsewhere.
 //!
 //! Known limits: the distances between NUMA nodes are ignored, so on a machine whose packages form a ring two
 //! neighbours and two opposites are the same placement. Exact memory sizes are ignored, too, since the kernel takes a
@@ -20,6 +21,7 @@
 
 mod count;
 mod distance;
+mod elsewhere;
 mod enumerate;
 mod levels;
 mod named;
@@ -27,6 +29,7 @@ mod symmetry;
 mod tool_form;
 
 pub use distance::{Profile, distance};
+pub use elsewhere::elsewhere;
 pub use enumerate::Iter;
 pub use levels::Levels;
 pub use named::NamedPlacement;

@@ -1,9 +1,9 @@
 //! A program that the behaviour database knows.
 
-use super::options::KnownPlacement;
 use super::policy::{Auto, Purpose, UNPINNED};
 use super::trial::Place;
 use crate::findings::chosen;
+use crate::known::KnownPlacement;
 use crate::turns::{Gain, Window};
 use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
 

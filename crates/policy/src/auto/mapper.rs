@@ -67,17 +67,11 @@ fn moved(topology: &Topology, thresholds: &Thresholds, rates: &[TaskRates], rank
 }
 
 fn why(cause: &TaskMove, moves: &[TaskMove], threads: usize) -> String {
-    let number = moves.iter().filter(|made| made.from != made.to).count();
-    let TaskMove {
-        activity,
-        value,
-        threshold,
-        reason,
-        ..
-    } = cause;
+    let number = moves.iter().filter(|made| !made.stays()).count();
+    let excess = cause.excess.map_or_else(String::new, |excess| format!(", {excess}"));
     format!(
-        "SAM's mapper moves {number} of {threads} threads: {reason}, {} {value:.2e} a cycle (threshold {threshold:.2e})",
-        activity.name()
+        "SAM's mapper moves {number} of {threads} threads: {}{excess}",
+        cause.reason
     )
 }
 

@@ -38,5 +38,5 @@ mod search;
 mod trial;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, KnownPlacement, Near, Source};
+pub use options::{AutoOptions, AutoTimes, Near, Source};
 pub use policy::Auto;

@@ -2,31 +2,15 @@
 
 use super::trial::Place;
 use crate::classify::{MachinePeaks, PlacementModel};
+use crate::known::KnownPlacement;
 use crate::metric_choice::MetricRequest;
 use crate::rules::Rules;
 use crate::sam::{MapperEvents, Thresholds};
 use crate::times::Times;
 use crate::working_tasks::Skip;
-use pinfold_core::{PageMapping, Pinning, PuSet};
+use pinfold_core::{PageMapping, PuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// The best placement of an earlier run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KnownPlacement {
-    /// The PUs of the ranks; `None` where nothing was faster than the unpinned program.
-    pub pinning: Option<Pinning>,
-    /// Where its pages were moved to; `None` where they were left.
-    pub pages: Option<PageMapping>,
-    /// The metric that was compared.
-    pub metric: String,
-    /// Its rate in that placement.
-    pub rate: f64,
-    /// That rate over the unpinned program's, minus one.
-    pub gain: f64,
-    /// Whether it was another build of the program. Its placement is a proposal then, like any other.
-    pub other_build: bool,
-}
 
 impl KnownPlacement {
     /// Where threads and pages are.

@@ -2,13 +2,14 @@
 
 use super::budget::{Budget, Record};
 use super::change::ChangePoint;
-use super::options::{AutoOptions, KnownPlacement, Near};
+use super::options::{AutoOptions, Near};
 use super::phases::Phases;
 use super::proposals::Proposal;
 use super::regions::RegionTimes;
 use super::trial::{Candidate, Place, Trial};
 use crate::Policy;
 use crate::findings::probed;
+use crate::known::KnownPlacement;
 use crate::meter::{Measurement, Meter};
 use crate::opening::{Opened, Opening};
 use crate::requested::RequestedConfiguration;

@@ -8,7 +8,7 @@
 
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
-use super::{Activity, Reason};
+use super::{Activity, Excess, Reason};
 
 /// The step.
 pub(super) fn balance(round: &mut Round<'_>) {
@@ -31,9 +31,11 @@ fn send(round: &mut Round<'_>, task: usize, from: usize, to: usize) -> bool {
     let cells = &shape.memories[to].cells;
     let cause = Cause {
         reason: Reason::Bandwidth,
-        activity: Activity::MemoryBandwidth,
-        value: round.sets.demand[from],
-        threshold: round.bandwidth(from),
+        excess: Excess {
+            activity: Activity::MemoryBandwidth,
+            value: round.sets.demand[from],
+            threshold: round.bandwidth(from),
+        },
     };
     if round.move_to_idle(task, cells, cause) {
         return true;

@@ -28,7 +28,7 @@
 use super::groups::{self, Groups, Method};
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
-use super::{Activity, Reason};
+use super::{Activity, Excess, Reason};
 
 /// Tasks that were moved for one group; validation observes them.
 #[derive(Debug)]
@@ -260,8 +260,10 @@ fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gatheri
 fn cause(round: &Round<'_>, task: usize) -> Cause {
     Cause {
         reason: Reason::Coherence,
-        activity: Activity::InterPackageCoherence,
-        value: round.sets.states[task].inter,
-        threshold: round.thresholds.coherence,
+        excess: Excess {
+            activity: Activity::InterPackageCoherence,
+            value: round.sets.states[task].inter,
+            threshold: round.thresholds.coherence,
+        },
     }
 }

@@ -28,11 +28,13 @@
 //! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is not
 //! judged. One decision holds for the whole machine: what some gain is given up if another one loses.
 
+use super::acquaintances::Acquaintances;
 use super::mapper::Mapper;
 use super::options::{MapperOptions, Thresholds};
-use super::progress::{Processes, Sums, WORKS, sums};
+use super::progress::{FORGOTTEN, Processes, Sums, WORKS, sums};
 use super::rates::TaskRates;
 use super::{Move, Reason};
+use crate::known::KnownPlacement;
 use pinfold_core::memory::node_of_pu;
 use pinfold_core::{MappingCode, MappingComparison, NodeId, PuId, PuSet, TaskId, Topology};
 use std::borrow::Cow;
@@ -160,6 +162,8 @@ pub struct FairMapper {
     immovable: BTreeSet<i32>,
     /// Whether pages were under way in the present interval.
     under_way: bool,
+    /// Where processes go that are known; `None` without `MapperOptions::known`.
+    acquaintances: Option<Acquaintances>,
     comparison: Option<MappingComparison>,
     moves: Vec<Move>,
     released: Vec<TaskId>,
@@ -198,6 +202,7 @@ impl FairMapper {
             followed: BTreeSet::new(),
             immovable: BTreeSet::new(),
             under_way: false,
+            acquaintances: options.known.then(|| Acquaintances::new(topology, step)),
             comparison: None,
             moves: vec![],
             released: vec![],
@@ -221,6 +226,9 @@ impl FairMapper {
         self.now += 1;
         let under_way = std::mem::take(&mut self.under_way);
         self.see(tasks);
+        if let Some(acquaintances) = &mut self.acquaintances {
+            acquaintances.see(self.now, tasks);
+        }
         if !self.leaving.is_empty() {
             self.let_go();
             return &self.moves;
@@ -251,7 +259,8 @@ impl FairMapper {
                 self.stage = Stage::Mapping;
                 let turns = (!under_way && self.is_alarmed(tasks, &sums)) || (complete && self.begins_turns(tasks));
                 if !turns {
-                    self.map(tasks);
+                    let arrival = complete.then(|| self.arrival(tasks)).flatten();
+                    self.map(tasks, arrival);
                 }
             }
         }
@@ -293,6 +302,20 @@ impl FairMapper {
     pub fn note_pages_stay(&mut self, process: i32) {
         self.followed.remove(&process);
         self.immovable.insert(process);
+    }
+
+    /// The processes that have begun to work since the last call, so that it can be said what is known of them
+    /// (`note_known`). None without `MapperOptions::known`.
+    pub fn take_newcomers(&mut self) -> Vec<i32> {
+        let acquaintances = self.acquaintances.as_mut();
+        acquaintances.map(Acquaintances::take_newcomers).unwrap_or_default()
+    }
+
+    /// What is known of the program of a process, by number of threads.
+    pub fn note_known(&mut self, process: i32, placements: &BTreeMap<usize, KnownPlacement>) {
+        if let Some(acquaintances) = &mut self.acquaintances {
+            acquaintances.note(self.now, process, placements);
+        }
     }
 
     /// Whether the mapper's moves are withdrawn at present: for a turn of a comparison, or until a pause is over.
@@ -345,10 +368,29 @@ impl FairMapper {
         self.processes.restart();
     }
 
-    /// The mapper's decision. It may not move tasks of processes whose progress was never measured, or that are barred.
-    fn map(&mut self, tasks: &[TaskRates]) {
+    /// A known process that can go where it was fastest, if nothing else is on trial: its tasks, with the PU of each.
+    fn arrival(&mut self, tasks: &[TaskRates]) -> Option<Vec<(TaskId, PuId)>> {
+        if self.moved.is_some() || !self.mapper.is_calm() {
+            return None;
+        }
+        let placed: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
         let (processes, barred) = (&self.processes, &self.barred);
-        let is_free = |task: &TaskRates| processes.is_known(task.id.process) && !barred.contains(&task.id.process);
+        let may = |process| processes.is_known(process) && !barred.contains(&process) && !placed.contains(&process);
+        self.acquaintances.as_mut()?.arrival(self.now, tasks, may)
+    }
+
+    /// The mapper's decision, or the arrival of a known process. It may not move tasks of processes whose progress was never
+    /// measured, or that are barred, or awaited elsewhere.
+    fn map(&mut self, tasks: &[TaskRates], arrival: Option<Vec<(TaskId, PuId)>>) {
+        let (processes, barred, now) = (&self.processes, &self.barred, self.now);
+        let acquaintances = self.acquaintances.as_ref();
+        let is_free = |task: &TaskRates| {
+            let process = task.id.process;
+            arrival.is_none()
+                && processes.is_known(process)
+                && !barred.contains(&process)
+                && !acquaintances.is_some_and(|one| one.is_awaited(now, process))
+        };
         let tasks: Cow<'_, [TaskRates]> = if tasks.iter().all(is_free) || !counts_progress(tasks) {
             Cow::Borrowed(tasks)
         } else {
@@ -367,10 +409,16 @@ impl FairMapper {
         for task in self.mapper.released() {
             self.places.remove(task);
         }
-        if unpinned && !self.mapper.moves().is_empty() {
+        if unpinned && (arrival.is_some() || !self.mapper.moves().is_empty()) {
             self.homes = arrangement(&tasks);
         }
-        for made in self.mapper.moves() {
+        self.moves.extend_from_slice(self.mapper.moves());
+        let arrives = arrival.is_some();
+        let arriving = arrival.unwrap_or_default();
+        let arriving: Vec<Move> = arriving.into_iter().filter_map(|place| known(&tasks, place)).collect();
+        self.mapper.note_moves(&arriving);
+        self.moves.extend(arriving);
+        for made in &self.moves {
             self.homes.entry(made.task).or_insert(made.from);
             let placement = Placement {
                 made: *made,
@@ -378,9 +426,8 @@ impl FairMapper {
             };
             self.places.insert(made.task, placement);
         }
-        self.moves.extend_from_slice(self.mapper.moves());
         self.released.extend_from_slice(self.mapper.released());
-        if self.released.is_empty() && self.moves.iter().all(|made| made.from == made.to) {
+        if !arrives && self.released.is_empty() && self.moves.iter().all(Move::stays) {
             return;
         }
         let now = self.now;
@@ -553,6 +600,9 @@ impl FairMapper {
             let least = ((self.step * PAUSE) << self.refusals) as f64;
             let pause = affordable.max(least);
             self.bar();
+            if let Some(acquaintances) = &mut self.acquaintances {
+                acquaintances.restart(&self.barred);
+            }
             self.refusals = (self.refusals + 1).min(MOST_PAUSES);
             self.next = 0;
             self.stage = Stage::Unpinned([now + least, now + pause]);
@@ -577,6 +627,9 @@ impl FairMapper {
         let processes = &self.processes;
         self.barred.retain(|&process| processes.is_known(process));
         self.immovable.retain(|&process| processes.is_known(process));
+        if let Some(acquaintances) = &mut self.acquaintances {
+            acquaintances.forget(self.now, self.step * FORGOTTEN);
+        }
     }
 
     /// Bars the processes that were moved and are slower by it. If others pay, it is not known whose moves did harm.
@@ -662,6 +715,21 @@ fn lost(gain: f64) -> f64 {
 
 fn counts_progress(tasks: &[TaskRates]) -> bool {
     tasks.iter().any(|task| task.instructions.is_some())
+}
+
+/// The move of a task to its known place.
+fn known(tasks: &[TaskRates], (id, to): (TaskId, PuId)) -> Option<Move> {
+    let task = tasks.iter().find(|task| task.id == id)?;
+    Some(Move {
+        task: id,
+        from: task.pu,
+        to,
+        reason: Reason::Known,
+        makes_room: false,
+        reluctant: false,
+        excess: None,
+        swapped_with: None,
+    })
 }
 
 /// A move for a comparison. Its cause is that of the mapper's move.

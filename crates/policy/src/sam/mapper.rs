@@ -155,6 +155,20 @@ impl Mapper {
         }
     }
 
+    /// These tasks go elsewhere, and not by a decision of this mapper. They stay there as if it had been.
+    pub(super) fn note_moves(&mut self, moves: &[Move]) {
+        for made in moves {
+            let place = |pu| self.shape.position(pu).map(|position| self.shape.places[position]);
+            if let (Some(task), Some(to)) = (self.memory.index_of(made.task), place(made.to)) {
+                let from = place(made.from).unwrap_or(to);
+                let remembered = self.memory.task_mut(task);
+                remembered.note_move(self.now, [from.domain, to.domain], false, self.options.hysteresis);
+                remembered.home = Some(to.memory);
+                self.moved = self.now;
+            }
+        }
+    }
+
     /// Finds the tasks that no step may move: those that were moved recently, and those of trials. A trial that ends
     /// moves its own tasks.
     fn hold(&mut self) {

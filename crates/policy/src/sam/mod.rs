@@ -27,6 +27,7 @@
 //! most. If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial
 //! of one group only.
 
+mod acquaintances;
 mod bandwidth;
 mod coherence;
 mod faint;
@@ -52,4 +53,4 @@ pub use options::{MapperOptions, Thresholds, ThresholdsError};
 pub use policy::{Sam, SamOptions};
 pub use rates::{Reads, TaskRates};
 
-pub use pinfold_core::{Activity, MoveReason as Reason, TaskMove as Move};
+pub use pinfold_core::{Activity, Excess, MoveReason as Reason, TaskMove as Move};

@@ -102,6 +102,9 @@ pub struct MapperOptions {
     /// The pages of processes that make less progress because their tasks were moved to another node move there, too,
     /// before the moves are given up. Needs `comparison`.
     pub pages: bool,
+    /// A process whose program is known from earlier runs goes where it was fastest, if no other process works on these
+    /// cores. Needs `comparison`.
+    pub known: bool,
 }
 
 impl MapperOptions {
@@ -114,6 +117,7 @@ impl MapperOptions {
         learn_homes: false,
         comparison: false,
         pages: false,
+        known: false,
     };
 }
 
@@ -134,6 +138,7 @@ impl Default for MapperOptions {
             learn_homes: true,
             comparison: true,
             pages: true,
+            known: true,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::observe::{MapperEvents, Observer};
 use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
 use crate::Policy;
+use crate::known::KnownPlacement;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
@@ -39,6 +40,8 @@ pub struct SamOptions {
     pub thresholds: Thresholds,
     /// What the mapper does beyond the paper.
     pub mapper: MapperOptions,
+    /// What is known of each program, in the order of their processes, by number of threads.
+    pub known: Vec<BTreeMap<usize, KnownPlacement>>,
     /// Beyond the paper: the pages of a task that is moved to another node follow, if that does not take long. In the
     /// paper they stay, so that a task that leaves a saturated memory still uses it remotely.
     pub pages_follow: bool,
@@ -69,6 +72,8 @@ pub struct Sam {
     followed: BTreeSet<i32>,
     under_way: Duration,
     told_missing: bool,
+    /// The processes so far, in the order in which they began.
+    processes: Vec<i32>,
     opening: Opening,
     working_tasks: WorkingTasks,
     /// The meter, and when the present rate line began.
@@ -89,6 +94,7 @@ impl Sam {
             followed: BTreeSet::new(),
             under_way: Duration::ZERO,
             told_missing: false,
+            processes: vec![],
             line: None,
             options,
         }
@@ -123,7 +129,18 @@ impl Sam {
         if sample.at < self.under_way {
             mapper.note_pages_under_way();
         }
+        for task in &sample.tasks {
+            if !self.processes.contains(&task.id.process) {
+                self.processes.push(task.id.process);
+            }
+        }
         mapper.decide(&rates);
+        for process in mapper.take_newcomers() {
+            let program = self.processes.iter().position(|&one| one == process);
+            if let Some(known) = program.and_then(|program| self.options.known.get(program)) {
+                mapper.note_known(process, known);
+            }
+        }
         findings.extend(mapper.take_comparison().map(Finding::MappingCompared));
         for task in mapper.released() {
             self.places.remove(task);

@@ -35,7 +35,7 @@ const ALARMS: usize = 2;
 const LOWER: usize = 3;
 
 /// A process that is not listed for this number of steps is forgotten. Assumed: a minute of the paper's 100 ms.
-const FORGOTTEN: u64 = 600;
+pub(super) const FORGOTTEN: u64 = 600;
 
 #[derive(Debug, Default)]
 struct Process {

@@ -14,7 +14,7 @@
 
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
-use super::{Activity, Reason};
+use super::{Activity, Excess, Reason};
 
 /// The step.
 pub(super) fn bring_home(round: &mut Round<'_>) {
@@ -67,9 +67,11 @@ fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, hom
     };
     let cause = Cause {
         reason: Reason::RemoteMemory,
-        activity: Activity::RemoteDram,
-        value: round.sets.states[task].remote,
-        threshold: round.thresholds.remote,
+        excess: Excess {
+            activity: Activity::RemoteDram,
+            value: round.sets.states[task].remote,
+            threshold: round.thresholds.remote,
+        },
     };
     let shape = round.shape;
     let cells = &shape.memories[home].cells;

@@ -5,7 +5,7 @@ use super::options::{FAINT, MapperOptions, Thresholds};
 use super::placement_sets::PlacementSets;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
-use super::{Activity, Move, Reason};
+use super::{Excess, Move, Reason};
 
 /// The data of a step. Tasks are numbered in the order of their ids.
 pub(super) struct Round<'a> {
@@ -24,9 +24,7 @@ pub(super) struct Round<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cause {
     pub(super) reason: Reason,
-    pub(super) activity: Activity,
-    pub(super) value: f64,
-    pub(super) threshold: f64,
+    pub(super) excess: Excess,
 }
 
 impl Round<'_> {
@@ -111,9 +109,7 @@ impl Round<'_> {
             reason: cause.reason,
             makes_room: swap.is_some_and(|(_, makes_room)| makes_room),
             reluctant,
-            activity: cause.activity,
-            value: cause.value,
-            threshold: cause.threshold,
+            excess: Some(cause.excess),
             swapped_with: swap.map(|(other, _)| id(other)),
         });
         let remembered = self.memory.task_mut(task);

@@ -22,7 +22,7 @@ use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
-use super::{Activity, Move, Reason};
+use super::{Activity, Excess, Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
 /// The share by which mean progress may fall before the moves are rolled back: readings of 100 ms scatter. Assumed, as
@@ -221,9 +221,11 @@ impl Trial {
             if with_movers && there && !round.memory.tasks()[task].is_placed() {
                 let cause = Cause {
                     reason: Reason::Keep,
-                    activity: Activity::InterPackageCoherence,
-                    value: one.inter_before,
-                    threshold: round.thresholds.coherence,
+                    excess: Excess {
+                        activity: Activity::InterPackageCoherence,
+                        value: one.inter_before,
+                        threshold: round.thresholds.coherence,
+                    },
                 };
                 round.keep(task, cause);
             }
@@ -307,9 +309,11 @@ impl Trial {
         }
         let cause = Cause {
             reason: Reason::RollBack,
-            activity: made.activity,
-            value: one.inter.value().unwrap_or(0.0),
-            threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
+            excess: Excess {
+                activity: Activity::InterPackageCoherence,
+                value: one.inter.value().unwrap_or(0.0),
+                threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
+            },
         };
         if round.sets.tasks_on(back) == 0 {
             return round.move_to(task, back, cause);

@@ -1,7 +1,8 @@
 //! The comparison of the mapper's moves with the unpinned machine. Here the operating system leaves each task where it is.
 
 use crate::world::{Builder, World, paper_machine};
-use pinfold_core::{MappingCode, MappingComparison, NodeId, PuId, TaskId};
+use pinfold_core::{MappingCode, MappingComparison, NodeId, Pinning, PuId, TaskId};
+use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, Reason, TaskRates};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,8 @@ const HUBENCH: f64 = 1.3e-3;
 
 /// A world under the fair mapper.
 struct Fair {
+    /// What is known of processes: the PUs of the ranks.
+    known: BTreeMap<i32, Vec<u32>>,
     world: World,
     mapper: FairMapper,
     pinned: BTreeSet<TaskId>,
@@ -43,6 +46,7 @@ impl Fair {
         Self {
             mapper: FairMapper::new(&world.topology, world.thresholds.clone(), options, interval),
             homes: world.tasks.iter().map(|task| task.pu).collect(),
+            known: BTreeMap::new(),
             moves_pages: false,
             origins: world.tasks.iter().map(|task| task.home).collect(),
             followed: BTreeSet::new(),
@@ -68,6 +72,10 @@ impl Fair {
                 self.mapper.note_pages_under_way();
             }
             let moves = self.mapper.decide(&rates).to_vec();
+            for process in self.mapper.take_newcomers() {
+                let known = self.known.get(&process).map(|pus| (pus.len(), known(pus)));
+                self.mapper.note_known(process, &known.into_iter().collect());
+            }
             for task in self.mapper.released() {
                 assert!(self.pinned.remove(task), "{task:?} was not pinned");
             }
@@ -115,6 +123,18 @@ impl Fair {
 
     fn places(&self) -> Vec<PuId> {
         self.world.tasks.iter().map(|task| task.pu).collect()
+    }
+}
+
+/// A placement of an earlier run.
+fn known(pus: &[u32]) -> KnownPlacement {
+    KnownPlacement {
+        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
+        pages: None,
+        metric: "instructions".to_owned(),
+        rate: 1.0,
+        gain: 0.5,
+        other_build: false,
     }
 }
 
@@ -516,4 +536,125 @@ proptest! {
             }
         }
     }
+}
+
+fn pus(numbers: &[u32]) -> Vec<PuId> {
+    numbers.iter().copied().map(PuId).collect()
+}
+
+/// Processes of two tasks each, on these PUs, which compute and share nothing.
+fn computing(places: &[[u32; 2]]) -> Builder {
+    let tasks = places.iter().zip((100..).step_by(100));
+    let tasks = tasks.flat_map(|(pair, process)| pair.iter().map(move |&pu| (process, pu)));
+    tasks.fold(Builder::new(paper_machine()), |builder, (process, pu)| {
+        builder.computer(process, pu)
+    })
+}
+
+#[test]
+fn a_known_process_goes_where_it_was_fastest_and_stays_if_that_helps() {
+    let mut fair = Fair::new(sharers());
+    fair.known.insert(100, vec![3, 2, 1, 0]);
+    fair.run(10, as_it_is);
+    let (at, first) = fair.moves[0];
+    assert_eq!((at, first.reason, first.excess), (2, Reason::Known, None));
+    // Two tasks are there, and the cores of the other process are taken.
+    assert_eq!(fair.places()[..4], pus(&[5, 4, 1, 0]));
+    fair.run(2000, as_it_is);
+    assert!(!fair.comparisons.is_empty());
+    assert!(fair.outcomes().iter().all(|&outcome| outcome == MappingCode::Kept));
+    assert_eq!(fair.places()[..4], pus(&[5, 4, 1, 0]));
+    // The mapper gathers the other one, of which nothing is known.
+    assert!(fair.world.spread(4..8).contains(&4));
+}
+
+#[test]
+fn a_known_process_that_makes_no_more_progress_there_is_let_go() {
+    let mut fair = Fair::new(computing(&[[0, 1]]));
+    fair.known.insert(100, vec![0, 10]);
+    fair.run(5000, as_it_is);
+    assert_eq!(fair.moves[0].1.reason, Reason::Known);
+    assert_eq!(fair.outcomes()[0], MappingCode::NoGain);
+    assert_eq!(fair.places(), pus(&[0, 1]));
+    assert!(fair.pinned.is_empty());
+    assert!(fair.unpinned > 4900, "{} of 5000 intervals", fair.unpinned);
+}
+
+#[test]
+fn a_known_process_goes_to_the_same_placement_where_nobody_else_works() {
+    // Its packed placement was on the first package, where the other process has a task on each core but two.
+    let others = (0..4).map(|pair| [2 * pair, 2 * pair + 1]);
+    let places: Vec<[u32; 2]> = [[8, 19]].into_iter().chain(others).collect();
+    let mut fair = Fair::new(computing(&places));
+    fair.known.insert(100, vec![0, 1]);
+    fair.run(4, as_it_is);
+    assert_eq!(fair.places()[..2], pus(&[8, 9]), "beside the task that is there");
+
+    // On the sibling of a busy core it is not the same.
+    let mut fair = Fair::new(computing(&places[..1]).computer(200, 29));
+    fair.known.insert(100, vec![0, 1]);
+    fair.run(4, as_it_is);
+    assert_eq!(fair.places()[..2], pus(&[8, 0]));
+}
+
+#[test]
+fn a_known_process_without_room_stays_until_there_is_some() {
+    let everywhere: Vec<[u32; 2]> = (0..10).map(|core| [core, core + 10]).collect();
+    let mut fair = Fair::new(computing(&everywhere));
+    fair.known.insert(100, vec![0, 1]);
+    fair.run(50, as_it_is);
+    assert_eq!(fair.moves, []);
+    let ended = |_: usize, task: &mut TaskRates| {
+        if task.id.process == 200 {
+            task.busy = 0.0;
+        }
+    };
+    fair.run(5, ended);
+    assert_eq!(fair.places()[..2], pus(&[0, 1]));
+}
+
+#[test]
+fn while_fewer_tasks_work_than_are_known_they_stay_for_three_seconds() {
+    let mut fair = Fair::new(sharers());
+    fair.known.insert(100, vec![0, 1]);
+    let moved = |fair: &Fair, process: i32| fair.moves.iter().any(|(_, made)| made.task.process == process);
+    fair.run(28, as_it_is);
+    assert!(moved(&fair, 200) && !moved(&fair, 100));
+    fair.run(60, as_it_is);
+    assert!(moved(&fair, 100), "then the mapper moves them");
+    assert!(fair.moves.iter().all(|(_, made)| made.reason != Reason::Known));
+}
+
+#[test]
+fn a_known_process_that_is_slower_there_does_not_go_again() {
+    let mut fair = Fair::new(sharers());
+    // Two tasks on a core: each makes half of its progress, which the world does not know.
+    fair.known.insert(100, vec![0, 20, 1, 21]);
+    let mut seen = 0;
+    for _ in 0..3000 {
+        let places = fair.places();
+        let on_siblings = [20, 21].iter().any(|&pu| places.contains(&PuId(pu)));
+        seen += usize::from(on_siblings);
+        fair.run(1, |_, task| {
+            if on_siblings && task.id.process == 100 {
+                task.instructions = task.instructions.map(|all| all / 2.0);
+            }
+        });
+    }
+    assert!((1..100).contains(&seen), "{seen} intervals");
+    assert_eq!(fair.outcomes()[0], MappingCode::Slower);
+    let known = fair.moves.iter().filter(|(_, made)| made.reason == Reason::Known);
+    assert_eq!(known.count(), 4);
+}
+
+#[test]
+fn nobody_is_asked_about_without_the_option() {
+    let without = MapperOptions {
+        known: false,
+        ..MapperOptions::default()
+    };
+    let mut fair = Fair::with(sharers(), without);
+    fair.known.insert(100, vec![3, 2, 1, 0]);
+    fair.run(100, as_it_is);
+    assert!(fair.moves.iter().all(|(_, made)| made.reason != Reason::Known));
 }

@@ -22,6 +22,7 @@ fn options() -> impl Strategy<Value = MapperOptions> {
         learn_homes: on[4],
         comparison: false,
         pages: false,
+        known: false,
     })
 }
 

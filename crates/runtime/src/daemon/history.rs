@@ -40,9 +40,7 @@ impl History {
             to: one.to.0,
             reason: one.reason,
             makes_room: one.makes_room,
-            activity: one.activity,
-            value: one.value,
-            threshold: one.threshold,
+            excess: one.excess,
             outcome: code,
             refused: outcome.refused().cloned(),
         };
@@ -188,9 +186,11 @@ mod tests {
             reason: MoveReason::Coherence,
             makes_room: false,
             reluctant: false,
-            activity: Activity::InterPackageCoherence,
-            value: 2.0,
-            threshold: 1.0,
+            excess: Some(Excess {
+                activity: Activity::InterPackageCoherence,
+                value: 2.0,
+                threshold: 1.0,
+            }),
             swapped_with: None,
         }
     }

@@ -6,7 +6,8 @@
 //! 3. `Rates` makes rates of two samples, and the mapper makes moves of rates.
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
-//! 6. The pages of the processes that it names follow their tasks. Nothing is measured while they are under way.
+//! 6. The mapper is told what is known of programs that begin to work (`Knowledge`).
+//! 7. The pages of the processes that it names follow their tasks. Nothing is measured while they are under way.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
 //! of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same data, such as
@@ -27,8 +28,9 @@ use pinfold_core::{
     Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, Placed, ProcessPages, Reason, StayCode, TaskId,
     TaskStatus, Topology, Wake,
 };
+use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, Move, TaskRates};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A source of the rates of tasks.
@@ -43,6 +45,45 @@ pub trait Rates {
     ) -> Vec<TaskRates>;
 }
 
+/// Knows the programs of processes from earlier runs.
+pub trait Knowledge {
+    /// Asks for the program of a process. The answer comes later, since files have to be read for it.
+    fn ask(&mut self, process: i32);
+
+    /// The processes whose programs turned out to be known since the last call.
+    fn take(&mut self) -> Vec<KnownProcess>;
+
+    /// Notes for an administrator; each note is returned once.
+    fn take_notes(&mut self) -> Vec<HostNote>;
+}
+
+/// A process whose program is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownProcess {
+    /// Its number.
+    pub process: i32,
+    /// The name of the program.
+    pub program: String,
+    /// Where it was fastest, by number of threads.
+    pub placements: BTreeMap<usize, KnownPlacement>,
+}
+
+/// No program is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NothingKnown;
+
+impl Knowledge for NothingKnown {
+    fn ask(&mut self, _: i32) {}
+
+    fn take(&mut self) -> Vec<KnownProcess> {
+        vec![]
+    }
+
+    fn take_notes(&mut self) -> Vec<HostNote> {
+        vec![]
+    }
+}
+
 /// Receives what the daemon does.
 pub trait Report<H> {
     /// A note for the administrator.
@@ -53,6 +94,9 @@ pub trait Report<H> {
 
     /// The moves were compared with the unpinned machine.
     fn compared(&mut self, at: Duration, comparison: MappingComparison);
+
+    /// The program of a process is known.
+    fn known(&mut self, at: Duration, known: &KnownProcess);
 
     /// Pages of a process were moved, or not.
     fn pages(&mut self, at: Duration, pages: &ProcessPages);
@@ -131,6 +175,7 @@ pub fn watch<H: Host>(
     host: &mut H,
     rates: &mut dyn Rates,
     mapper: &mut FairMapper,
+    knowledge: &mut dyn Knowledge,
     report: &mut impl Report<H>,
     pace: Pace,
 ) -> Wake {
@@ -149,6 +194,10 @@ pub fn watch<H: Host>(
         if host.are_pages_under_way() {
             mapper.note_pages_under_way();
         }
+        for known in knowledge.take() {
+            mapper.note_known(known.process, &known.placements);
+            report.known(sample.sample.at, &known);
+        }
         // Without rates the mapper forgets nothing and moves nothing.
         let moves = if usual.is_some() {
             mapper.decide(&known).to_vec()
@@ -162,6 +211,9 @@ pub fn watch<H: Host>(
             }
         }
         make(host, report, &sample, &moves, pace.dry_run);
+        for process in mapper.take_newcomers() {
+            knowledge.ask(process);
+        }
         if !pace.dry_run {
             host.follow(mapper.followed());
         }
@@ -174,7 +226,7 @@ pub fn watch<H: Host>(
         if let Some(comparison) = mapper.take_comparison() {
             report.compared(sample.sample.at, comparison);
         }
-        for note in host.take_notes() {
+        for note in host.take_notes().into_iter().chain(knowledge.take_notes()) {
             report.note(&note);
         }
         let tick = Tick {

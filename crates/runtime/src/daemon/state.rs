@@ -3,7 +3,7 @@
 use crate::TimedComparison;
 use pinfold_core::container::{self, Qos, Runtime};
 use pinfold_core::{
-    Activity, Children, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology,
+    Activity, Children, Excess, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -251,12 +251,9 @@ pub struct LastMove {
     pub reason: MoveReason,
     /// Whether it only made room for another task.
     pub makes_room: bool,
-    /// The activity whose rate was above the threshold.
-    pub activity: Activity,
-    /// Its rate.
-    pub value: f64,
-    /// The threshold.
-    pub threshold: f64,
+    /// The rate that caused it; `None`, and no keys, where none did.
+    #[serde(flatten)]
+    pub excess: Option<Excess>,
     /// What became of the move.
     pub outcome: OutcomeCode,
     /// Why the task stays; `None` unless the move was refused.

@@ -140,9 +140,11 @@ fn the_last_move_and_its_reason_are_shown() {
         to: 2,
         reason: MoveReason::Coherence,
         makes_room: false,
-        activity: Activity::InterPackageCoherence,
-        value: 1.0,
-        threshold: 0.25,
+        excess: Some(Excess {
+            activity: Activity::InterPackageCoherence,
+            value: 1.0,
+            threshold: 0.25,
+        }),
         outcome: OutcomeCode::Made,
         refused: None,
     });

@@ -5,8 +5,8 @@ use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Prog
 use super::{classify, react};
 use crate::behaviour;
 use crate::console;
+use crate::run::executable;
 use crate::run::place::Where;
-use crate::run::{executable, words};
 use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -182,13 +182,12 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
     let database = &setting.arguments.behaviour;
     let machine = Machine::new(setting.topology, setting.simulated);
     let key = match setting.program {
-        Program::File(file, command) => Some(behaviour::program_key(file, command, machine)?),
+        // A program that may be executed and not read has no key, and is not remembered.
         Program::Command(command) => {
-            let file = executable(&command[0])?;
-            // A program that may be executed and not read has no key, and is not remembered.
-            behaviour::program_key(&file, &words(command), machine).ok()
+            executable(&command[0])?;
+            setting.program.key(machine).ok().flatten()
         }
-        Program::Several(_) => None,
+        _ => setting.program.key(machine)?,
     };
     let mut notes = vec![];
     let mut listener: Box<dyn Listener> = Box::new(Outcome { learner: None });

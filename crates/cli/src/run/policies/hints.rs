@@ -1,7 +1,7 @@
 //! `--policy hints`: a learned rule, or what the behaviour database knows of the program, names an affinity hint.
 
-use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
-use crate::run::{executable, number, words};
+use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Setting};
+use crate::run::number;
 use crate::{behaviour, rebuild};
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches};
@@ -93,12 +93,8 @@ impl PolicyEntry for Hints {
 fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
     let database = &setting.arguments.behaviour;
     let machine = Machine::new(setting.topology, setting.simulated);
-    let key = match setting.program {
-        Program::File(file, command) => behaviour::program_key(file, command, machine)?,
-        Program::Command(command) => behaviour::program_key(&executable(&command[0])?, &words(command), machine)?,
-        Program::Several(number) => {
-            bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy")
-        }
+    let Some(key) = setting.program.key(machine)? else {
+        bail!("--policy hints is about one program, and there are several; give one recording, or another policy");
     };
     let rules = behaviour::read_rules(flags.rules.as_deref(), &database.rules_path()?)?;
     let (mut store, note) = database.open()?;

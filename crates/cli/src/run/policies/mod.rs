@@ -24,6 +24,8 @@ mod sam;
 mod toy;
 
 use super::place::Where;
+use super::{executable, words};
+use crate::behaviour;
 use anyhow::{Result, bail};
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
@@ -34,10 +36,11 @@ use pinfold_linux::counters::Request;
 use pinfold_policy::auto::Near;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
+use pinfold_store::{Machine, ProgramKey};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The policies, in the order of the help text. The first is the default.
@@ -202,8 +205,21 @@ pub(super) enum Program<'a> {
     Command(&'a [OsString]),
     /// A file that stands for the program, such as a recording, and the command.
     File(&'a Path, &'a [String]),
-    /// This many programs, side by side.
-    Several(usize),
+    /// The files that stand for programs side by side, with their commands.
+    Several(&'a [(PathBuf, Vec<String>)]),
+}
+
+impl Program<'_> {
+    /// The identity of the program on this machine; `None` for several.
+    fn key(&self, machine: Machine) -> Result<Option<ProgramKey>> {
+        match self {
+            Self::File(file, command) => behaviour::program_key(file, command, machine).map(Some),
+            Self::Command(command) => {
+                behaviour::program_key(&executable(&command[0])?, &words(command), machine).map(Some)
+            }
+            Self::Several(_) => Ok(None),
+        }
+    }
 }
 
 /// A policy before the run, with its listener and notes.

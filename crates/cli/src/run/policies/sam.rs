@@ -1,16 +1,18 @@
 //! `--policy sam`: the events, the thresholds, the extensions that are turned off, and the report of moves.
 
-use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
-use crate::activities;
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
 use crate::run::place::Where;
+use crate::{activities, behaviour};
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::{of_set, set_of_machine, thresholds_of_model};
 use pinfold_calibrate::thresholds::Clock;
 use pinfold_core::{Finding, MoveReason, TaskMove};
 use pinfold_linux::counters::Request;
+use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{MapperEvents, MapperOptions, SamOptions, Thresholds};
 use pinfold_runtime::Record;
+use pinfold_store::{Machine, ProgramKey};
 use pinfold_view::findings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,6 +38,11 @@ struct Flags {
     /// makes less. The daemon always does this.
     #[arg(long)]
     compared: bool,
+
+    /// A program that the behaviour database knows goes where an earlier run was fastest, if no other program works on these
+    /// cores, and that is compared with unpinned threads. The daemon always does this.
+    #[arg(long, requires = "compared")]
+    known: bool,
 }
 
 /// The extensions of the mapper beyond the paper.
@@ -100,6 +107,7 @@ impl PolicyEntry for Sam {
                     interval: setting.arguments.times.interval,
                     thresholds: counted.thresholds.clone(),
                     mapper: flags.mapper(),
+                    known: if flags.known { known(setting)? } else { vec![] },
                     pages_follow: flags.with(Ability::PagesFollow),
                     events: counted.events.clone(),
                     times: common.times,
@@ -162,8 +170,24 @@ impl Flags {
             learn_homes: self.with(Ability::LearnHomes),
             comparison: self.compared,
             pages: self.with(Ability::PagesFollow),
+            known: self.known,
         }
     }
+}
+
+/// What is known of each program, by number of threads.
+fn known(setting: &Setting<'_>) -> Result<Vec<BTreeMap<usize, KnownPlacement>>> {
+    let machine = Machine::new(setting.topology, setting.simulated);
+    let keys: Vec<ProgramKey> = match setting.program {
+        Program::Several(programs) => {
+            let key = |(file, command): &(PathBuf, Vec<String>)| behaviour::program_key(file, command, machine.clone());
+            programs.iter().map(key).collect::<Result<_>>()?
+        }
+        one => one.key(machine)?.into_iter().collect(),
+    };
+    let (mut store, _) = setting.arguments.behaviour.open()?;
+    let known = keys.iter().map(|key| Ok(store.known_placements(key)?));
+    known.collect()
 }
 
 /// Reports moves of threads, and their number by cause.
@@ -191,7 +215,7 @@ impl Listener for Moves {
 /// One move of a task, as a line.
 fn line(at: Duration, moved: &TaskMove) -> String {
     let (at, thread) = (findings::duration(at), moved.task.thread);
-    let mut text = if moved.reason == MoveReason::Keep {
+    let mut text = if moved.stays() {
         format!("at {at}: thread {thread} stays on CPU {}", moved.to)
     } else {
         format!("at {at}: thread {thread} from CPU {} to CPU {}", moved.from, moved.to)
@@ -202,12 +226,8 @@ fn line(at: Duration, moved: &TaskMove) -> String {
             let swapped = other.map_or_else(String::new, |other| {
                 format!(", in the place of thread {}", other.thread)
             });
-            let (activity, value, threshold) = (moved.activity.name(), moved.value, moved.threshold);
-            write!(
-                text,
-                "{swapped}: {}, {activity} {value:.2e} a cycle (threshold {threshold:.2e})",
-                moved.reason
-            )
+            let excess = moved.excess.map_or_else(String::new, |excess| format!(", {excess}"));
+            write!(text, "{swapped}: {}{excess}", moved.reason)
         }
     };
     text

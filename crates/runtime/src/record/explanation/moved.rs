@@ -53,12 +53,13 @@ impl TimedMove {
             MoveReason::RollBack => "moves that did not help",
             MoveReason::Keep => "threads that were brought to them",
             MoveReason::Comparison => "the comparison with unpinned threads",
+            MoveReason::Known => "a placement that is known from an earlier run",
         }
     }
 
     fn explain(&self, text: &mut String) {
         let (at, thread, to) = (number(self.at), self.moved.task.thread, self.moved.to);
-        let _ = if self.moved.reason == MoveReason::Keep {
+        let _ = if self.moved.stays() {
             write!(
                 text,
                 "  At {at} s thread {thread} was pinned to CPU {to}, where it ran,"
@@ -71,12 +72,13 @@ impl TimedMove {
             )
         };
         let with = self.moved.swapped_with.as_ref().map(|task| task.thread);
-        let comparison = format!(
-            "{} was {:.2e} per cycle, the threshold {:.2e}",
-            self.moved.activity.name(),
-            self.moved.value,
-            self.moved.threshold
-        );
+        let comparison = self.moved.excess.map_or_else(String::new, |excess| {
+            let name = excess.activity.name();
+            format!(
+                ": {name} was {:.2e} per cycle, the threshold {:.2e}",
+                excess.value, excess.threshold
+            )
+        });
         let _ = match (self.moved.makes_room, with) {
             (true, Some(other)) => {
                 let reluctantly = if self.moved.reluctant {
@@ -88,10 +90,10 @@ impl TimedMove {
             }
             (_, Some(other)) => writeln!(
                 text,
-                " in exchange with thread {other}, for {}: {comparison}.",
+                " in exchange with thread {other}, for {}{comparison}.",
                 self.cause()
             ),
-            (_, None) => writeln!(text, " for {}: {comparison}.", self.cause()),
+            (_, None) => writeln!(text, " for {}{comparison}.", self.cause()),
         };
     }
 }
