@@ -10,18 +10,26 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, ROOT, Terminal, alive, environment, eventually
+from conftest import CPUS, PATIENCE, ROOT, Terminal, alive, environment, eventually
 
 #: A metric that needs no counters.
 SHARING = ("--metric", "sharing")
+
+#: A configuration that counts progress without hardware counters.
+WITH_PROGRESS = """
+metric = "memory_bandwidth=page-faults,progress=task-clock"
+[thresholds]
+memory = 1.0
+"""
 
 #: The shortest interval, for fast tests.
 FAST = ("--interval", "10ms")
@@ -487,3 +495,73 @@ def test_a_killed_daemon_leaves_no_process(daemon: Callable[..., Daemon]) -> Non
     one.process.kill()
     one.process.wait()
     eventually(lambda: not any(alive(int(child)) for child in children), "the guard has ended")
+
+
+def test_a_process_whose_program_is_known_goes_where_that_was_fastest(
+    daemon: Callable[..., Daemon],
+    busy: Callable[[int], int],
+    tmp_path: Path,
+    binary: Path,
+    compiled: Callable[..., Path],
+) -> None:
+    if len(CPUS) < 2:
+        pytest.skip("only one CPU is allowed here")
+    database = tmp_path / "behaviour.db"
+    # A run adds this machine and the program. Where it was fastest is made up.
+    fast = (
+        "--policy",
+        "hints",
+        "--metric",
+        "event:page-faults",
+        "--initialise",
+        "200ms",
+        "--warm-up",
+        "50ms",
+        "--probe",
+        "200ms",
+        "--interval",
+        "50ms",
+    )
+    result = run(binary, "run", "--db", database, *fast, "--", compiled("spin"), "2", "1")
+    assert result.returncode == 0, result.stderr
+    pus = ",".join(map(str, CPUS[1::-1]))
+    with closing(sqlite3.connect(database)) as connection, connection:
+        assert connection.execute("UPDATE program SET shape = '2 512'").rowcount == 1
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS placement (program INTEGER, threads INTEGER, pus TEXT, pages TEXT, metric TEXT,"
+            " rate REAL, gain REAL, at INTEGER, PRIMARY KEY (program, threads)) STRICT"
+        )
+        connection.execute(f"INSERT INTO placement SELECT id, 2, '{pus}', '', 'event:x', 1.0, 0.5, 1 FROM program")
+    configuration = tmp_path / "daemon.toml"
+    configuration.write_text(WITH_PROGRESS)
+    process = busy(2)
+    one = daemon("--config", configuration, "--db", database, "--process", str(process), *FAST)
+
+    def moves() -> list[dict[str, Any]]:
+        return [move for move in one.log("move") if move["reason"] == "known"]
+
+    eventually(lambda: len(moves()) == 2, "both threads are moved")
+    (known,) = one.log("known")
+    assert (known["process"], known["threads"], known["placement"], known["gain"]) == (process, 2, pus, 0.5)
+    assert known["program"] == compiled("spin").name
+    assert not known["other_build"]
+    assert all("activity" not in move for move in moves())
+    assert one.end() == 0
+    masks = [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")]
+    assert masks == [set(CPUS)] * 2
+
+
+def test_a_database_that_cannot_be_read_is_told_and_the_daemon_goes_on(
+    daemon: Callable[..., Daemon], busy: Callable[[int], int], tmp_path: Path
+) -> None:
+    database = tmp_path / "behaviour.db"
+    database.write_text("no database")
+    process = busy(1)
+    configuration = tmp_path / "daemon.toml"
+    configuration.write_text(WITH_PROGRESS)
+    one = daemon("--config", configuration, "--db", database, "--process", str(process), *FAST)
+    eventually(lambda: bool(one.log("note")), "a note")
+    (note,) = [note for note in one.log("note") if note["code"] == "nothing_known"]
+    assert str(database) in note["text"]
+    assert one.state()["totals"]["intervals"] > 0
+    assert database.read_text() == "no database"

@@ -3,12 +3,15 @@
 use pinfold_core::container::Container;
 use pinfold_core::memory::PageMoves;
 use pinfold_core::{
-    Host, HostNote, HostSample, MappingCode, MappingComparison, Metric, NodeId, NumaNode, ObjectKind, Placed,
-    ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample, TaskStatus, Topology,
-    TopologyBuilder, Wake,
+    Host, HostNote, HostNoteCode, HostSample, MappingCode, MappingComparison, Metric, NodeId, NumaNode, ObjectKind,
+    Pinning, Placed, ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample, TaskStatus,
+    Topology, TopologyBuilder, Wake,
 };
+use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, TaskRates, Thresholds};
-use pinfold_runtime::daemon::{Outcome, Pace, Rates, Report, Sharing, Tick, watch};
+use pinfold_runtime::daemon::{
+    Knowledge, KnownProcess, NothingKnown, Outcome, Pace, Rates, Report, Sharing, Tick, watch,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -233,10 +236,14 @@ struct Heard {
     withdrawn: Vec<bool>,
     pages: Vec<ProcessPages>,
     followed: Vec<Vec<i32>>,
+    known: Vec<KnownProcess>,
+    notes: Vec<HostNote>,
 }
 
 impl Report<Fake> for Heard {
-    fn note(&mut self, _: &HostNote) {}
+    fn note(&mut self, note: &HostNote) {
+        self.notes.push(note.clone());
+    }
 
     fn moved(&mut self, _: Duration, one: &Move, outcome: &Outcome, _: Option<&Container>) {
         self.outcomes.push((one.task.serial, outcome.clone()));
@@ -244,6 +251,10 @@ impl Report<Fake> for Heard {
 
     fn compared(&mut self, _: Duration, comparison: MappingComparison) {
         self.comparisons.push(comparison);
+    }
+
+    fn known(&mut self, _: Duration, known: &KnownProcess) {
+        self.known.push(known.clone());
     }
 
     fn pages(&mut self, _: Duration, pages: &ProcessPages) {
@@ -269,13 +280,18 @@ fn go(fake: &mut Fake, dry_run: bool) -> Heard {
 }
 
 fn go_by(fake: &mut Fake, rates: &mut dyn Rates, dry_run: bool) -> Heard {
+    go_knowing(fake, rates, &mut NothingKnown, dry_run)
+}
+
+fn go_knowing(fake: &mut Fake, rates: &mut dyn Rates, knowledge: &mut dyn Knowledge, dry_run: bool) -> Heard {
     let mut mapper = FairMapper::new(&fake.topology.clone(), thresholds(), MapperOptions::default(), INTERVAL);
     let mut heard = Heard::default();
     let pace = Pace {
         interval: INTERVAL,
         dry_run,
     };
-    assert_eq!(watch(fake, rates, &mut mapper, &mut heard, pace), Wake::Stop(15));
+    let wake = watch(fake, rates, &mut mapper, knowledge, &mut heard, pace);
+    assert_eq!(wake, Wake::Stop(15));
     heard
 }
 
@@ -485,6 +501,7 @@ fn pages_follow_tasks_that_were_moved_away_from_them() {
     let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
     let mut rates = away_from_pages(Rc::clone(&fake.followed));
     let heard = go_by(&mut fake, &mut rates, false);
+
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Kept]);
     assert_eq!(*fake.followed.borrow(), BTreeSet::from([1]));
@@ -501,6 +518,7 @@ fn pages_that_cannot_be_moved_are_asked_for_once() {
     fake.keeps_pages = true;
     // Nothing follows, whatever is asked for.
     let heard = go_by(&mut fake, &mut away_from_pages(Rc::default()), false);
+
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Slower]);
     let asked = fake.calls.iter().filter(|call| *call == "pages of 1 follow").count();
@@ -513,4 +531,102 @@ fn in_a_dry_run_no_page_follows() {
     let mut rates = away_from_pages(Rc::default());
     go_by(&mut fake, &mut rates, true);
     assert_eq!(fake.calls, Vec::<String>::new());
+}
+
+/// Knows that the program of one process was fastest on two packages, and takes two intervals to find out.
+#[derive(Default)]
+struct Slow {
+    process: i32,
+    asked: Vec<i32>,
+    waits: usize,
+}
+
+impl Knowledge for Slow {
+    fn ask(&mut self, process: i32) {
+        self.asked.push(process);
+        self.waits = 2;
+    }
+
+    fn take(&mut self) -> Vec<KnownProcess> {
+        if !self.asked.contains(&self.process) || self.waits == 0 {
+            return vec![];
+        }
+        self.waits -= 1;
+        if self.waits > 0 {
+            return vec![];
+        }
+        let placement = KnownPlacement {
+            pinning: Pinning::new(vec![PuId(7), PuId(3)]),
+            pages: None,
+            metric: "instructions".to_owned(),
+            rate: 1.0,
+            gain: 0.5,
+            other_build: true,
+        };
+        vec![KnownProcess {
+            process: self.process,
+            program: "solver".to_owned(),
+            placements: BTreeMap::from([(2, placement)]),
+        }]
+    }
+
+    fn take_notes(&mut self) -> Vec<HostNote> {
+        vec![HostNote {
+            code: HostNoteCode::NothingKnown,
+            text: "It is read.".to_owned(),
+        }]
+    }
+}
+
+/// Rates of processes that share nothing and make progress, and of which the first makes more on two packages.
+fn faster_apart(rates: &mut [TaskRates]) {
+    let of_first = rates.iter().filter(|task| task.id.process == 1);
+    let packages: BTreeSet<u32> = of_first.map(|task| task.pu.0 / 4).collect();
+    for task in rates {
+        let is_there = task.id.process == 1 && packages.len() == 2;
+        (task.inter, task.intra) = (Some(0.0), Some(0.0));
+        (task.memory, task.remote) = (Some(0.0), Some(0.0));
+        task.instructions = Some(if is_there { 1.5 } else { 1.0 });
+    }
+}
+
+#[test]
+fn a_process_whose_program_is_known_goes_where_that_was_fastest_and_stays() {
+    let mut fake = Fake::new(&[(1, 0), (1, 1), (2, 4)], 3000);
+    let mut knowledge = Slow {
+        process: 1,
+        ..Slow::default()
+    };
+    let heard = go_knowing(&mut fake, &mut Changed(faster_apart), &mut knowledge, false);
+    assert_eq!(knowledge.asked, [1, 2], "each is asked about once");
+    assert_eq!(heard.known.len(), 1);
+    assert_eq!(heard.notes.len(), 3000);
+
+    let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
+    assert!(!outcomes.is_empty() && outcomes.iter().all(|&outcome| outcome == MappingCode::Kept));
+    assert_eq!(packages(&fake), BTreeMap::from([(1, vec![1, 0]), (2, vec![1])]));
+}
+
+#[test]
+fn in_a_dry_run_nobody_is_asked_about() {
+    let mut fake = Fake::new(&[(1, 0), (1, 1)], 20);
+    let mut knowledge = Slow {
+        process: 1,
+        ..Slow::default()
+    };
+    let mut mapper = FairMapper::new(&fake.topology.clone(), thresholds(), MapperOptions::PAPER, INTERVAL);
+    let pace = Pace {
+        interval: INTERVAL,
+        dry_run: true,
+    };
+    let mut heard = Heard::default();
+    watch(
+        &mut fake,
+        &mut Changed(faster_apart),
+        &mut mapper,
+        &mut knowledge,
+        &mut heard,
+        pace,
+    );
+    assert_eq!((knowledge.asked.len(), fake.calls.len()), (0, 0));
 }

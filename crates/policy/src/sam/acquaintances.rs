@@ -4,7 +4,8 @@
 //! 2. While a known process has not as many working tasks as in a known placement, its tasks stay where they are, for at
 //!    most `PATIENCE`. After that they are moved like any others, until it has as many.
 //! 3. It goes to the known placement, or to the same one elsewhere on the machine (`placement::elsewhere`), if no other
-//!    process works on these cores. Otherwise that is tried again as long as none of its tasks were moved.
+//!    process works on these cores. Several go at once and make room for each other, the one with the largest gain first.
+//!    Who finds no room is tried again as long as none of its tasks were moved.
 //! 4. What it is worth beside the other processes of the machine is found by the comparison of all moves (`fair`).
 //!
 //! Limits: a placement for which pages have to be spread is not followed. Who works in the same package is not asked about.
@@ -26,8 +27,8 @@ const STEADY: u64 = 3;
 /// A process that works, or has.
 #[derive(Clone, Debug, Default)]
 struct Acquaintance {
-    /// By number of threads: where it was fastest. Empty where nothing is known.
-    placements: BTreeMap<usize, Pinning>,
+    /// By number of threads: where it was fastest, and the gain. Empty where nothing is known.
+    placements: BTreeMap<usize, (Pinning, f64)>,
     /// Until when its tasks stay.
     until: u64,
     /// The tasks that work, by id, and since when it is these.
@@ -100,7 +101,7 @@ impl Acquaintances {
                 None | Some(PageMapping::FirstTouch | PageMapping::Local)
             );
             let pinning = placement.pinning.as_ref().filter(|_| stays && placement.gain > 0.0)?;
-            (pinning.pus().len() == threads).then(|| (threads, pinning.clone()))
+            (pinning.pus().len() == threads).then(|| (threads, (pinning.clone(), placement.gain)))
         });
         known.placements = usable.collect();
         known.until = now + PATIENCE * self.step;
@@ -112,24 +113,42 @@ impl Acquaintances {
         known.is_some_and(|known| !known.is_placed && !known.placements.is_empty() && now < known.until)
     }
 
-    /// The tasks of a known process, and the PU to which each goes now; `None` where no process can. `may`: whether the
-    /// tasks of a process may be moved.
-    pub(super) fn arrival(
-        &mut self,
-        now: u64,
-        tasks: &[TaskRates],
-        may: impl Fn(i32) -> bool,
-    ) -> Option<Vec<(TaskId, PuId)>> {
+    /// The tasks of known processes that can go where these were fastest, and the PU to which each goes; empty where none
+    /// can. `may`: whether the tasks of a process may be moved.
+    pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Vec<(TaskId, PuId)> {
         let steady = STEADY * self.step;
-        let mut ready = self.all.iter().filter(|(process, known)| {
-            !known.is_placed && known.worked == now && now + 1 >= known.since + steady && may(**process)
+        let ready = self.all.iter().filter_map(|(&process, known)| {
+            let (pinning, gain) = known.placements.get(&known.crew.len())?;
+            let is_ready = !known.is_placed && known.worked == now && now + 1 >= known.since + steady && may(process);
+            is_ready.then_some((process, &known.crew, pinning, *gain))
         });
-        let (process, places) = ready.find_map(|(&process, known)| {
-            let pinning = known.placements.get(&known.crew.len())?;
-            Some((process, self.arrangement(tasks, process, &known.crew, pinning)?))
-        })?;
-        self.all.get_mut(&process)?.is_placed = true;
-        Some(places)
+        let mut arriving: Vec<_> = ready.collect();
+        arriving.sort_by(|(.., one), (.., other)| other.total_cmp(one));
+        // Who finds no room stays, and is then in the way of the others.
+        let places = loop {
+            let leaving: BTreeSet<i32> = arriving.iter().map(|&(process, ..)| process).collect();
+            let mut taken = self.taken(tasks, &leaving);
+            let mut places = vec![];
+            let without_room = arriving.iter().position(|(_, crew, pinning, _)| {
+                let there = self.arrangement(tasks, crew, pinning, &taken).unwrap_or_default();
+                for (_, pu) in &there {
+                    taken.extend(self.core_of(*pu).iter());
+                }
+                places.extend_from_slice(&there);
+                there.is_empty()
+            });
+            match without_room {
+                Some(position) => arriving.remove(position),
+                None => break places,
+            };
+        };
+        let arrived: Vec<i32> = arriving.into_iter().map(|(process, ..)| process).collect();
+        for process in arrived {
+            if let Some(known) = self.all.get_mut(&process) {
+                known.is_placed = true;
+            }
+        }
+        places
     }
 
     /// All tasks stay unpinned: the processes may go there once more, except these.
@@ -144,27 +163,35 @@ impl Acquaintances {
         self.all.retain(|_, known| now < known.worked + gone);
     }
 
-    /// Where the tasks of a process go: to this placement, or to the same one elsewhere.
+    /// The cores on which other processes than these work.
+    fn taken(&self, tasks: &[TaskRates], leaving: &BTreeSet<i32>) -> PuSet {
+        let others = tasks
+            .iter()
+            .filter(|task| task.busy >= WORKS && !leaving.contains(&task.id.process));
+        others
+            .flat_map(|task| self.core_of(task.pu).iter().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// The PUs of the core of this one.
+    fn core_of(&self, pu: PuId) -> PuSet {
+        let core = self.cores.iter().find(|core| core.contains(pu));
+        core.cloned().unwrap_or_else(|| [pu].into_iter().collect())
+    }
+
+    /// Where these tasks of a process go: to this placement, or to the same one elsewhere. Not on cores that are `taken`.
     fn arrangement(
         &self,
         tasks: &[TaskRates],
-        process: i32,
         crew: &[TaskId],
         pinning: &Pinning,
+        taken: &PuSet,
     ) -> Option<Vec<(TaskId, PuId)>> {
         let rates = |id: &TaskId| tasks.iter().find(|task| task.id == *id);
         let crew: Vec<&TaskRates> = crew.iter().map(rates).collect::<Option<_>>()?;
-        let mut free = self.topology.allowed_pus().clone();
+        let mut free = self.topology.allowed_pus().difference(taken);
         for task in &crew {
             free = free.intersection(&task.allowed);
-        }
-        let others = tasks
-            .iter()
-            .filter(|task| task.id.process != process && task.busy >= WORKS);
-        for other in others {
-            let core = self.cores.iter().find(|core| core.contains(other.pu));
-            let taken = core.cloned().unwrap_or_else(|| [other.pu].into_iter().collect());
-            free = free.difference(&taken);
         }
         let now: Vec<PuId> = crew.iter().map(|task| task.pu).collect();
         let there = elsewhere(&self.topology, pinning, &free, &now)?;

@@ -259,8 +259,8 @@ impl FairMapper {
                 self.stage = Stage::Mapping;
                 let turns = (!under_way && self.is_alarmed(tasks, &sums)) || (complete && self.begins_turns(tasks));
                 if !turns {
-                    let arrival = complete.then(|| self.arrival(tasks)).flatten();
-                    self.map(tasks, arrival);
+                    let arrivals = if complete { self.arrivals(tasks) } else { vec![] };
+                    self.map(tasks, arrivals);
                 }
             }
         }
@@ -368,25 +368,28 @@ impl FairMapper {
         self.processes.restart();
     }
 
-    /// A known process that can go where it was fastest, if nothing else is on trial: its tasks, with the PU of each.
-    fn arrival(&mut self, tasks: &[TaskRates]) -> Option<Vec<(TaskId, PuId)>> {
+    /// The tasks of known processes that can go where these were fastest, if nothing else is on trial, with the PU of each.
+    fn arrivals(&mut self, tasks: &[TaskRates]) -> Vec<(TaskId, PuId)> {
+        let Some(acquaintances) = &mut self.acquaintances else {
+            return vec![];
+        };
         if self.moved.is_some() || !self.mapper.is_calm() {
-            return None;
+            return vec![];
         }
         let placed: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
         let (processes, barred) = (&self.processes, &self.barred);
         let may = |process| processes.is_known(process) && !barred.contains(&process) && !placed.contains(&process);
-        self.acquaintances.as_mut()?.arrival(self.now, tasks, may)
+        acquaintances.arrivals(self.now, tasks, may)
     }
 
-    /// The mapper's decision, or the arrival of a known process. It may not move tasks of processes whose progress was never
+    /// The mapper's decision, or the arrival of known processes. It may not move tasks of processes whose progress was never
     /// measured, or that are barred, or awaited elsewhere.
-    fn map(&mut self, tasks: &[TaskRates], arrival: Option<Vec<(TaskId, PuId)>>) {
+    fn map(&mut self, tasks: &[TaskRates], arrivals: Vec<(TaskId, PuId)>) {
         let (processes, barred, now) = (&self.processes, &self.barred, self.now);
         let acquaintances = self.acquaintances.as_ref();
         let is_free = |task: &TaskRates| {
             let process = task.id.process;
-            arrival.is_none()
+            arrivals.is_empty()
                 && processes.is_known(process)
                 && !barred.contains(&process)
                 && !acquaintances.is_some_and(|one| one.is_awaited(now, process))
@@ -409,15 +412,13 @@ impl FairMapper {
         for task in self.mapper.released() {
             self.places.remove(task);
         }
-        if unpinned && (arrival.is_some() || !self.mapper.moves().is_empty()) {
+        if unpinned && (!arrivals.is_empty() || !self.mapper.moves().is_empty()) {
             self.homes = arrangement(&tasks);
         }
         self.moves.extend_from_slice(self.mapper.moves());
-        let arrives = arrival.is_some();
-        let arriving = arrival.unwrap_or_default();
-        let arriving: Vec<Move> = arriving.into_iter().filter_map(|place| known(&tasks, place)).collect();
-        self.mapper.note_moves(&arriving);
-        self.moves.extend(arriving);
+        let arrivals: Vec<Move> = arrivals.into_iter().filter_map(|place| known(&tasks, place)).collect();
+        self.mapper.note_moves(&arrivals);
+        self.moves.extend_from_slice(&arrivals);
         for made in &self.moves {
             self.homes.entry(made.task).or_insert(made.from);
             let placement = Placement {
@@ -427,7 +428,7 @@ impl FairMapper {
             self.places.insert(made.task, placement);
         }
         self.released.extend_from_slice(self.mapper.released());
-        if !arrives && self.released.is_empty() && self.moves.iter().all(Move::stays) {
+        if arrivals.is_empty() && self.released.is_empty() && self.moves.iter().all(Move::stays) {
             return;
         }
         let now = self.now;

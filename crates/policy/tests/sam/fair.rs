@@ -614,6 +614,21 @@ fn a_known_process_without_room_stays_until_there_is_some() {
 }
 
 #[test]
+fn known_processes_make_room_for_each_other() {
+    let everywhere: Vec<[u32; 2]> = (0..10).map(|core| [core, core + 10]).collect();
+    let mut fair = Fair::new(computing(&everywhere));
+    fair.known.extend([(100, vec![0, 1]), (200, vec![0, 1])]);
+    fair.run(4, as_it_is);
+    assert_eq!(fair.places()[..4], pus(&[0, 1, 10, 11]));
+
+    // If one finds no room, it stays, and the other one has none either.
+    let mut fair = Fair::new(computing(&everywhere).computer(5000, 31));
+    fair.known.extend([(100, vec![0, 1]), (200, vec![0, 1])]);
+    fair.run(50, as_it_is);
+    assert_eq!(fair.moves, []);
+}
+
+#[test]
 fn while_fewer_tasks_work_than_are_known_they_stay_for_three_seconds() {
     let mut fair = Fair::new(sharers());
     fair.known.insert(100, vec![0, 1]);

@@ -175,7 +175,7 @@ mod tests {
     use crate::daemon::state::ContainerTotals;
     use pinfold_core::container::Membership;
     use pinfold_core::memory::{PageCount, PageMoves};
-    use pinfold_core::{LeftAlone, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus};
+    use pinfold_core::{Excess, LeftAlone, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus};
     use std::sync::Arc;
 
     fn a_move(task: TaskId) -> Move {

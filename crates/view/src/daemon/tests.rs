@@ -1,5 +1,5 @@
 use super::*;
-use pinfold_core::{MappingCode, MappingComparison, MoveReason, ProcessGain};
+use pinfold_core::{Excess, MappingCode, MappingComparison, MoveReason, ProcessGain};
 use pinfold_runtime::TimedComparison;
 use pinfold_runtime::daemon::state::{Container, Machine, Moves, Present, Settings, Totals};
 use std::collections::BTreeMap;
