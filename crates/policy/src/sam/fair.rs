@@ -19,7 +19,9 @@
 //!    pause the mapper begins again; the pause grows each time, and is shorter when another process begins to work, or one
 //!    makes clearly less progress than when the moves were given up. A process that was moved and made less progress is
 //!    not moved again. Otherwise the moves stay.
-//! 6. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
+//! 6. **Known processes** go where an earlier run of their program was fastest (`acquaintances`). That is compared like the
+//!    mapper's moves.
+//! 7. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
 //!    harm, and the time in which pages are copied, is at most `LOSS` of the time. The first comparison of moves that seem
 //!    to do harm does not wait for that.
 //!

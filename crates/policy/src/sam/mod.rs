@@ -14,7 +14,7 @@
 //!
 //! Each file says how the figure is read where it is open or has misprints. `shape` defines the domains on a machine
 //! that differs from the paper's two packages, `placement_sets` has the sets of figure 3, `groups` the tasks that share
-//! data as far as that is known. `faint` tries tasks that share less than the threshold, `memory` is the state of a task
+//! data as far as that is known, and `acquaintances` the processes whose programs are known from earlier runs. `faint` tries tasks that share less than the threshold, `memory` is the state of a task
 //! between decisions. `trial` validates moves, `options` has the thresholds and the switches for what the paper does not
 //! have.
 //!
