@@ -94,7 +94,8 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
     let database = &setting.arguments.behaviour;
     let machine = Machine::new(setting.topology, setting.simulated);
     let Some(key) = setting.program.key(machine)? else {
-        bail!("--policy hints is about one program, and there are several; give one recording, or another policy");
+        let number = setting.program.number();
+        bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy");
     };
     let rules = behaviour::read_rules(flags.rules.as_deref(), &database.rules_path()?)?;
     let (mut store, note) = database.open()?;

@@ -210,6 +210,14 @@ pub(super) enum Program<'a> {
 }
 
 impl Program<'_> {
+    /// How many there are.
+    fn number(&self) -> usize {
+        match self {
+            Self::Command(_) | Self::File(..) => 1,
+            Self::Several(programs) => programs.len(),
+        }
+    }
+
     /// The identity of the program on this machine; `None` for several.
     fn key(&self, machine: Machine) -> Result<Option<ProgramKey>> {
         match self {
