@@ -3,7 +3,7 @@
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
-use pinfold_core::placement::{distance, elsewhere};
+use pinfold_core::placement::{Symmetries, distance};
 use pinfold_core::{Pinning, PuId, PuSet};
 use proptest::prelude::*;
 use synthetic::synthetic;
@@ -15,7 +15,7 @@ fn pus(numbers: &[u32]) -> Vec<PuId> {
 fn found(machine: &str, pinning: &[u32], free: &[u32], now: &[u32]) -> Option<Vec<PuId>> {
     let pinning = Pinning::new(pus(pinning)).unwrap();
     let free: PuSet = pus(free).into_iter().collect();
-    let found = elsewhere(&synthetic(machine), &pinning, &free, &pus(now))?;
+    let found = Symmetries::new(&synthetic(machine)).elsewhere(&pinning, &free, &pus(now))?;
     Some(found.pus().to_vec())
 }
 
@@ -55,7 +55,7 @@ proptest! {
         let topology = synthetic("package:2 l3:2 core:2 pu:2");
         let pinning = Pinning::new(pus(&ranks)).unwrap();
         let set: PuSet = pus(&free).into_iter().collect();
-        if let Some(found) = elsewhere(&topology, &pinning, &set, &pus(&now)) {
+        if let Some(found) = Symmetries::new(&topology).elsewhere(&pinning, &set, &pus(&now)) {
             prop_assert!(found.pus().iter().all(|&pu| set.contains(pu)));
             prop_assert_eq!(distance(&topology, &pinning, &found), 0);
         } else {

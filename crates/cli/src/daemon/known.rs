@@ -63,9 +63,14 @@ impl Knowledge for Database {
     }
 
     fn take(&mut self) -> Vec<KnownProcess> {
-        let (known, notes): (Vec<_>, Vec<_>) = self.answers.try_iter().partition(Result::is_ok);
-        self.notes.extend(notes.into_iter().filter_map(Result::err));
-        known.into_iter().filter_map(Result::ok).collect()
+        let mut known = vec![];
+        for answer in self.answers.try_iter() {
+            match answer {
+                Ok(one) => known.push(one),
+                Err(note) => self.notes.push(note),
+            }
+        }
+        known
     }
 
     fn take_notes(&mut self) -> Vec<HostNote> {

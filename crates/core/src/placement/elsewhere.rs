@@ -5,27 +5,37 @@ use crate::{Pinning, PuId, PuSet, Topology};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// A pinning to which a symmetry of the machine maps this one, and whose PUs are all `free`; `None` where none was found.
-/// Of those that fit, one that leaves many ranks near where they run `now`.
-///
-/// Of interchangeable objects the one with most ranks is placed first, where most of its ranks are already. So a pinning
-/// that fits into scattered free PUs in one way only may not be found.
-pub fn elsewhere(topology: &Topology, pinning: &Pinning, free: &PuSet, now: &[PuId]) -> Option<Pinning> {
-    let tree = Tree::new(topology);
-    let leaf = |pu: PuId| tree.pus.iter().position(|&other| other == pu);
-    let ranks: Option<Vec<usize>> = pinning.pus().iter().map(|&pu| leaf(pu)).collect();
-    let ranks = ranks?;
-    let search = Search {
-        free: tree.pus.iter().map(|&pu| free.contains(pu)).collect(),
-        now: (0..ranks.len()).map(|rank| leaf(*now.get(rank)?)).collect(),
-        ranks,
-    };
-    let fit = search.fit(&tree.root, &tree.root)?;
-    let pu = |from: &usize| {
-        let (_, to) = fit.leaves.iter().find(|(leaf, _)| leaf == from)?;
-        Some(tree.pus[*to])
-    };
-    Pinning::new(search.ranks.iter().map(pu).collect::<Option<_>>()?)
+/// The symmetries of a machine, for pinnings that are sought again and again.
+#[derive(Debug)]
+pub struct Symmetries(Tree);
+
+impl Symmetries {
+    /// Those of the PUs that may be used.
+    pub fn new(topology: &Topology) -> Self {
+        Self(Tree::new(topology))
+    }
+
+    /// A pinning to which a symmetry of the machine maps this one, and whose PUs are all `free`; `None` where none was
+    /// found. Of those that fit, one that leaves many ranks near where they run `now`.
+    ///
+    /// Of interchangeable objects the one with most ranks is placed first, where most of its ranks are already. So a
+    /// pinning that fits into scattered free PUs in one way only may not be found.
+    pub fn elsewhere(&self, pinning: &Pinning, free: &PuSet, now: &[PuId]) -> Option<Pinning> {
+        let tree = &self.0;
+        let leaf = |pu: PuId| tree.pus.iter().position(|&other| other == pu);
+        let ranks: Vec<usize> = pinning.pus().iter().map(|&pu| leaf(pu)).collect::<Option<_>>()?;
+        let search = Search {
+            free: tree.pus.iter().map(|&pu| free.contains(pu)).collect(),
+            now: (0..ranks.len()).map(|rank| leaf(*now.get(rank)?)).collect(),
+            ranks,
+        };
+        let fit = search.fit(&tree.root, &tree.root)?;
+        let pu = |from: &usize| {
+            let (_, to) = fit.leaves.iter().find(|(leaf, _)| leaf == from)?;
+            Some(tree.pus[*to])
+        };
+        Pinning::new(search.ranks.iter().map(pu).collect::<Option<_>>()?)
+    }
 }
 
 struct Search {

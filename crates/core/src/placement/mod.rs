@@ -29,7 +29,7 @@ mod symmetry;
 mod tool_form;
 
 pub use distance::{Profile, distance};
-pub use elsewhere::elsewhere;
+pub use elsewhere::Symmetries;
 pub use enumerate::Iter;
 pub use levels::Levels;
 pub use named::NamedPlacement;

@@ -3,7 +3,7 @@
 //! 1. A process that begins to work is a newcomer once. Whoever has the behaviour database says what is known of it.
 //! 2. While a known process has not as many working tasks as in a known placement, its tasks stay where they are, for at
 //!    most `PATIENCE`. After that they are moved like any others, until it has as many.
-//! 3. It goes to the known placement, or to the same one elsewhere on the machine (`placement::elsewhere`), if no other
+//! 3. It goes to the known placement, or to the same one elsewhere on the machine (`Symmetries`), if no other
 //!    process works on these cores. Several go at once and make room for each other, the one with the largest gain first.
 //!    Who finds no room is tried again as long as none of its tasks were moved.
 //! 4. What it is worth beside the other processes of the machine is found by the comparison of all moves (`fair`).
@@ -12,8 +12,9 @@
 
 use super::progress::WORKS;
 use super::rates::TaskRates;
+use super::{Move, Reason};
 use crate::known::KnownPlacement;
-use pinfold_core::placement::elsewhere;
+use pinfold_core::placement::Symmetries;
 use pinfold_core::{ObjectKind, PageMapping, Pinning, PuId, PuSet, TaskId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,9 +44,11 @@ struct Acquaintance {
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Acquaintances {
-    topology: Topology,
-    /// The PUs of each core that may be used.
-    cores: Vec<PuSet>,
+    symmetries: Symmetries,
+    /// The PUs that may be used.
+    allowed: PuSet,
+    /// By PU: those of its core. A PU outside any core is a core of its own.
+    cores: BTreeMap<PuId, PuSet>,
     /// The intervals of a step.
     step: u64,
     all: BTreeMap<i32, Acquaintance>,
@@ -54,10 +57,13 @@ pub(super) struct Acquaintances {
 
 impl Acquaintances {
     pub(super) fn new(topology: &Topology, step: u64) -> Self {
-        let cores = topology.objects_of(ObjectKind::Core).map(|(_, core)| core.pus.clone());
+        let cores = topology.objects_of(ObjectKind::Core).map(|(_, core)| &core.pus);
         Self {
-            topology: topology.clone(),
-            cores: cores.collect(),
+            symmetries: Symmetries::new(topology),
+            allowed: topology.allowed_pus().clone(),
+            cores: cores
+                .flat_map(|core| core.iter().map(|pu| (pu, core.clone())))
+                .collect(),
             step,
             all: BTreeMap::new(),
             newcomers: vec![],
@@ -113,33 +119,32 @@ impl Acquaintances {
         known.is_some_and(|known| !known.is_placed && !known.placements.is_empty() && now < known.until)
     }
 
-    /// The tasks of known processes that can go where these were fastest, and the PU to which each goes; empty where none
-    /// can. `may`: whether the tasks of a process may be moved.
-    pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Vec<(TaskId, PuId)> {
+    /// The moves of the known processes that can go where they were fastest; empty where none can. `may`: whether the tasks
+    /// of a process may be moved.
+    pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Vec<Move> {
         let steady = STEADY * self.step;
         let ready = self.all.iter().filter_map(|(&process, known)| {
             let (pinning, gain) = known.placements.get(&known.crew.len())?;
             let is_ready = !known.is_placed && known.worked == now && now + 1 >= known.since + steady && may(process);
             is_ready.then_some((process, &known.crew, pinning, *gain))
         });
+        let listed: BTreeMap<TaskId, &TaskRates> = tasks.iter().map(|task| (task.id, task)).collect();
         let mut arriving: Vec<_> = ready.collect();
         arriving.sort_by(|(.., one), (.., other)| other.total_cmp(one));
         // Who finds no room stays, and is then in the way of the others.
-        let places = loop {
+        let moves = loop {
             let leaving: BTreeSet<i32> = arriving.iter().map(|&(process, ..)| process).collect();
             let mut taken = self.taken(tasks, &leaving);
-            let mut places = vec![];
+            let mut moves = vec![];
             let without_room = arriving.iter().position(|(_, crew, pinning, _)| {
-                let there = self.arrangement(tasks, crew, pinning, &taken).unwrap_or_default();
-                for (_, pu) in &there {
-                    taken.extend(self.core_of(*pu).iter());
-                }
-                places.extend_from_slice(&there);
+                let there = self.moves_to(pinning, crew, &listed, &taken).unwrap_or_default();
+                taken.extend(there.iter().flat_map(|made| self.core_of(made.to)));
+                moves.extend_from_slice(&there);
                 there.is_empty()
             });
             match without_room {
                 Some(position) => arriving.remove(position),
-                None => break places,
+                None => break moves,
             };
         };
         let arrived: Vec<i32> = arriving.into_iter().map(|(process, ..)| process).collect();
@@ -148,7 +153,7 @@ impl Acquaintances {
                 known.is_placed = true;
             }
         }
-        places
+        moves
     }
 
     /// All tasks stay unpinned: the processes may go there once more, except these.
@@ -168,34 +173,46 @@ impl Acquaintances {
         let others = tasks
             .iter()
             .filter(|task| task.busy >= WORKS && !leaving.contains(&task.id.process));
-        others
-            .flat_map(|task| self.core_of(task.pu).iter().collect::<Vec<_>>())
-            .collect()
+        others.flat_map(|task| self.core_of(task.pu)).collect()
     }
 
-    /// The PUs of the core of this one.
-    fn core_of(&self, pu: PuId) -> PuSet {
-        let core = self.cores.iter().find(|core| core.contains(pu));
-        core.cloned().unwrap_or_else(|| [pu].into_iter().collect())
+    /// This PU, and the others of its core.
+    fn core_of(&self, pu: PuId) -> impl Iterator<Item = PuId> {
+        let others = self.cores.get(&pu).into_iter().flat_map(PuSet::iter);
+        others.chain([pu])
     }
 
-    /// Where these tasks of a process go: to this placement, or to the same one elsewhere. Not on cores that are `taken`.
-    fn arrangement(
+    /// The moves of these tasks of a process to this placement, or to the same one elsewhere, but not to cores that are
+    /// `taken`.
+    fn moves_to(
         &self,
-        tasks: &[TaskRates],
-        crew: &[TaskId],
         pinning: &Pinning,
+        crew: &[TaskId],
+        listed: &BTreeMap<TaskId, &TaskRates>,
         taken: &PuSet,
-    ) -> Option<Vec<(TaskId, PuId)>> {
-        let rates = |id: &TaskId| tasks.iter().find(|task| task.id == *id);
-        let crew: Vec<&TaskRates> = crew.iter().map(rates).collect::<Option<_>>()?;
-        let mut free = self.topology.allowed_pus().difference(taken);
+    ) -> Option<Vec<Move>> {
+        let crew: Vec<&TaskRates> = crew.iter().map(|id| listed.get(id).copied()).collect::<Option<_>>()?;
+        let mut free = self.allowed.difference(taken);
         for task in &crew {
             free = free.intersection(&task.allowed);
         }
         let now: Vec<PuId> = crew.iter().map(|task| task.pu).collect();
-        let there = elsewhere(&self.topology, pinning, &free, &now)?;
-        let ids = crew.iter().map(|task| task.id);
-        Some(ids.zip(there.pus().iter().copied()).collect())
+        let there = self.symmetries.elsewhere(pinning, &free, &now)?;
+        let places = crew.iter().zip(there.pus());
+        Some(places.map(|(task, &to)| arrival(task, to)).collect())
+    }
+}
+
+/// The move of a task to its known place.
+fn arrival(task: &TaskRates, to: PuId) -> Move {
+    Move {
+        task: task.id,
+        from: task.pu,
+        to,
+        reason: Reason::Known,
+        makes_room: false,
+        reluctant: false,
+        excess: None,
+        swapped_with: None,
     }
 }

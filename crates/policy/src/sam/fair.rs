@@ -262,7 +262,7 @@ impl FairMapper {
                 let turns = (!under_way && self.is_alarmed(tasks, &sums)) || (complete && self.begins_turns(tasks));
                 if !turns {
                     let arrivals = if complete { self.arrivals(tasks) } else { vec![] };
-                    self.map(tasks, arrivals);
+                    self.map(tasks, &arrivals);
                 }
             }
         }
@@ -370,8 +370,8 @@ impl FairMapper {
         self.processes.restart();
     }
 
-    /// The tasks of known processes that can go where these were fastest, if nothing else is on trial, with the PU of each.
-    fn arrivals(&mut self, tasks: &[TaskRates]) -> Vec<(TaskId, PuId)> {
+    /// The moves of the known processes that can go where they were fastest, if nothing else is on trial.
+    fn arrivals(&mut self, tasks: &[TaskRates]) -> Vec<Move> {
         let Some(acquaintances) = &mut self.acquaintances else {
             return vec![];
         };
@@ -386,7 +386,7 @@ impl FairMapper {
 
     /// The mapper's decision, or the arrival of known processes. It may not move tasks of processes whose progress was never
     /// measured, or that are barred, or awaited elsewhere.
-    fn map(&mut self, tasks: &[TaskRates], arrivals: Vec<(TaskId, PuId)>) {
+    fn map(&mut self, tasks: &[TaskRates], arrivals: &[Move]) {
         let (processes, barred, now) = (&self.processes, &self.barred, self.now);
         let acquaintances = self.acquaintances.as_ref();
         let is_free = |task: &TaskRates| {
@@ -418,9 +418,8 @@ impl FairMapper {
             self.homes = arrangement(&tasks);
         }
         self.moves.extend_from_slice(self.mapper.moves());
-        let arrivals: Vec<Move> = arrivals.into_iter().filter_map(|place| known(&tasks, place)).collect();
-        self.mapper.note_moves(&arrivals);
-        self.moves.extend_from_slice(&arrivals);
+        self.mapper.note_moves(arrivals);
+        self.moves.extend_from_slice(arrivals);
         for made in &self.moves {
             self.homes.entry(made.task).or_insert(made.from);
             let placement = Placement {
@@ -718,21 +717,6 @@ fn lost(gain: f64) -> f64 {
 
 fn counts_progress(tasks: &[TaskRates]) -> bool {
     tasks.iter().any(|task| task.instructions.is_some())
-}
-
-/// The move of a task to its known place.
-fn known(tasks: &[TaskRates], (id, to): (TaskId, PuId)) -> Option<Move> {
-    let task = tasks.iter().find(|task| task.id == id)?;
-    Some(Move {
-        task: id,
-        from: task.pu,
-        to,
-        reason: Reason::Known,
-        makes_room: false,
-        reluctant: false,
-        excess: None,
-        swapped_with: None,
-    })
 }
 
 /// A move for a comparison. Its cause is that of the mapper's move.

@@ -14,9 +14,10 @@
 //!
 //! Each file says how the figure is read where it is open or has misprints. `shape` defines the domains on a machine
 //! that differs from the paper's two packages, `placement_sets` has the sets of figure 3, `groups` the tasks that share
-//! data as far as that is known, and `acquaintances` the processes whose programs are known from earlier runs. `faint` tries tasks that share less than the threshold, `memory` is the state of a task
-//! between decisions. `trial` validates moves, `options` has the thresholds and the switches for what the paper does not
-//! have.
+//! data as far as that is known. `faint` tries tasks that share less than the threshold, `memory` is the state of a task
+//! between decisions. `trial` validates moves, `fair` compares them with the unpinned machine, and `acquaintances` has the
+//! processes whose programs are known from earlier runs. `options` has the thresholds and the switches for what the paper
+//! does not have.
 //!
 //! The source of each constant stands beside it: a section of the paper, a definition, or "assumed", where nothing is
 //! published. The assumed ones are times in intervals and shares; the evaluation shows what a threshold that is wrong by

@@ -129,9 +129,11 @@ impl Sam {
         if sample.at < self.under_way {
             mapper.note_pages_under_way();
         }
-        for task in &sample.tasks {
-            if !self.processes.contains(&task.id.process) {
-                self.processes.push(task.id.process);
+        if !self.options.known.is_empty() {
+            for task in &sample.tasks {
+                if !self.processes.contains(&task.id.process) {
+                    self.processes.push(task.id.process);
+                }
             }
         }
         mapper.decide(&rates);

@@ -6,7 +6,7 @@
 //! 3. `Rates` makes rates of two samples, and the mapper makes moves of rates.
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
-//! 6. The mapper is told what is known of programs that begin to work (`Knowledge`).
+//! 6. When a process begins to work, `Knowledge` is asked for placements of its program, which the mapper gets.
 //! 7. The pages of the processes that it names follow their tasks. Nothing is measured while they are under way.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
