@@ -4,6 +4,7 @@
 #[path = "../../core/tests/support/synthetic.rs"]
 mod synthetic;
 
+use pinfold_core::memory::PageMoves;
 use pinfold_core::{
     Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RefusalCode, RegionId, RegionSample, Sample,
     Scope, TaskId, TaskSample, sources,
@@ -174,5 +175,73 @@ proptest! {
             }
         }
         policy.end();
+    }
+}
+
+/// Where threads begin.
+const BEGAN: [u32; 4] = [5, 2, 7, 0];
+
+/// How long pages of a program followed its threads in its first 10 s, where its placement makes no difference. All of
+/// its pages follow in `all`.
+fn time_of_pages_that_follow(all: Duration) -> Duration {
+    let topology = synthetic("package:2 numa:1 l3:1 core:4 pu:1");
+    let mut policy = Auto::new(AutoOptions::default());
+    policy.start(&topology, &metrics());
+    let (mut at, mut lasted) = (Duration::ZERO, Duration::ZERO);
+    // The pages that are away from where the threads began, as the time that they took to follow.
+    let mut away = Duration::ZERO;
+    let mut applied = Applied::default();
+    while at < Duration::from_secs(10) {
+        let task = |(serial, pu)| TaskSample {
+            id: TaskId {
+                serial,
+                process: 1,
+                thread: 1,
+            },
+            name: "worker".to_owned(),
+            alive: true,
+            cpu_time: Some(at),
+            last_pu: Some(PuId(pu)),
+            counts: vec![None; 4],
+        };
+        let regions = Count::exact(u64::try_from(at.as_millis()).unwrap());
+        let sample = Sample {
+            at,
+            tasks: (0..).zip(BEGAN).map(task).collect(),
+            program: vec![None, None, None, Some(regions)],
+            ..Sample::default()
+        };
+        let decision = policy.decide(&topology, &sample, &applied);
+        applied = Applied::default();
+        at += decision.wait;
+        let Some(configuration) = decision.configuration else {
+            continue;
+        };
+        let within = configuration.following_within.unwrap();
+        let began = Pinning::new(BEGAN.map(PuId).to_vec());
+        let are_away = configuration.pinning.is_some() && configuration.pinning != began;
+        let follow = if are_away { all.saturating_sub(away) } else { away }.min(within);
+        away = if are_away {
+            away + follow
+        } else {
+            away.saturating_sub(follow)
+        };
+        lasted += follow;
+        at += follow;
+        applied.pages = Some(PageMoves {
+            lasted: follow,
+            ..PageMoves::towards(PageMoves::AFTER_THREADS)
+        });
+    }
+    policy.end();
+    lasted
+}
+
+#[test]
+fn pages_follow_threads_in_trials_no_longer_than_a_program_may_lose() {
+    for milliseconds in [20, 100, 2000] {
+        let lasted = time_of_pages_that_follow(Duration::from_millis(milliseconds));
+        assert!(lasted > Duration::ZERO, "nothing was tried");
+        assert!(lasted <= Duration::from_secs(10).mul_f64(0.03), "{lasted:?} of 10 s");
     }
 }

@@ -38,15 +38,16 @@ impl Budget {
         (EARLY * at).min(FIXED + LATE * at)
     }
 
-    /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one.
-    pub(super) fn affords(self, at: Duration, length: Duration, ratio: f64) -> bool {
-        self.affords_beside(at, Duration::ZERO, length, ratio)
+    /// Whether a trial of this length may begin at `at`. `moving` is lost in any case, because pages move there and back;
+    /// `ratio` is the expected rate of the rest over the best one.
+    pub(super) fn affords(self, at: Duration, moving: Duration, length: Duration, ratio: f64) -> bool {
+        moving.as_secs_f64() + loss(length, ratio) <= self.left(at).as_secs_f64()
     }
 
-    /// The same for a trial that loses this time in any case, besides its length.
-    pub(super) fn affords_beside(self, at: Duration, lost: Duration, length: Duration, ratio: f64) -> bool {
-        let expected = lost.as_secs_f64() + loss(length, ratio);
-        self.lost + expected <= Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED)
+    /// What may be lost at `at`, besides what was lost.
+    pub(super) fn left(self, at: Duration) -> Duration {
+        let may = Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED);
+        Duration::from_secs_f64((may - self.lost).max(0.0))
     }
 
     /// The program has run for so long at this rate over that of the unpinned program.
@@ -118,17 +119,32 @@ mod tests {
     #[test]
     fn a_bad_placement_is_tried_again_only_when_the_program_has_run_for_longer() {
         let mut budget = Budget::default();
-        assert!(budget.affords(seconds(4.0), seconds(0.3), UNKNOWN));
+        assert!(budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), UNKNOWN));
         budget.spend(seconds(0.3), 0.5);
-        assert!(!budget.affords(seconds(4.0), seconds(0.3), 0.5));
-        assert!(budget.affords(seconds(30.0), seconds(0.3), 0.5));
+        assert!(!budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), 0.5));
+        assert!(budget.affords(seconds(30.0), Duration::ZERO, seconds(0.3), 0.5));
+    }
+
+    #[test]
+    fn moving_there_and_back_is_lost_however_fast_the_placement_is() {
+        let budget = Budget::default();
+        assert_eq!(budget.left(seconds(4.0)), seconds(0.1));
+        assert!(budget.affords(seconds(4.0), seconds(0.1), seconds(0.3), 1.2));
+        assert!(!budget.affords(seconds(4.0), seconds(0.11), seconds(0.3), 1.2));
+    }
+
+    #[test]
+    fn nothing_is_left_where_more_was_lost_than_may_be() {
+        let mut budget = Budget::default();
+        budget.spend(seconds(10.0), 0.5);
+        assert_eq!(budget.left(seconds(4.0)), Duration::ZERO);
     }
 
     #[test]
     fn a_placement_as_fast_as_the_best_costs_nothing() {
         let mut budget = Budget::default();
         budget.spend(seconds(100.0), 1.2);
-        assert!(budget.affords(seconds(1.0), seconds(100.0), 1.0));
+        assert!(budget.affords(seconds(1.0), Duration::ZERO, seconds(100.0), 1.0));
     }
 
     #[test]
@@ -148,13 +164,13 @@ mod tests {
     fn a_share_of_what_was_saved_may_be_lost() {
         let mut budget = Budget::default();
         budget.spend(seconds(1.0), 0.0);
-        assert!(!budget.affords(seconds(60.0), seconds(2.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));
         budget.save(seconds(20.0), 2.0);
-        assert!(budget.affords(seconds(60.0), seconds(2.0), UNKNOWN));
+        assert!(budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));
         budget.save(seconds(1e6), 2.0);
-        assert!(!budget.affords(seconds(60.0), seconds(20.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), UNKNOWN));
         budget.save(seconds(1e6), 0.5);
-        assert!(!budget.affords(seconds(60.0), seconds(20.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), UNKNOWN));
     }
 
     proptest! {
@@ -166,7 +182,7 @@ mod tests {
             let mut at = Duration::ZERO;
             for (pause, length, ratio) in trials {
                 at += seconds(pause);
-                if budget.affords(at, seconds(length), ratio) {
+                if budget.affords(at, Duration::ZERO, seconds(length), ratio) {
                     at += seconds(length);
                     budget.spend(seconds(length), ratio);
                 }

@@ -45,24 +45,40 @@ impl Auto {
         self.moved_in.unwrap_or_else(may)
     }
 
+    /// The longest time that pages may take to follow threads: as long as these settle, and on the way to a trial at most
+    /// half of what may be lost, because the pages have to go back.
+    pub(super) fn following_within(&self, at: Duration) -> Duration {
+        let settles = self.settles(at);
+        if self.present == self.search.best {
+            settles
+        } else {
+            settles.min(self.budget.left(at) / 2)
+        }
+    }
+
     /// Whether a window of a candidate that is not the best one, after it has settled, may be lost.
     pub(super) fn affords(&self, candidate: usize, at: Duration, length: Duration, expected: f64) -> bool {
-        let moves = self.search.candidates[candidate].place.pages != self.place().pages;
-        if !moves {
-            // Going back before the trial is over would cost more than to finish it.
-            let is_in_block = candidate == self.present && self.search.trial.as_ref().is_some_and(Trial::is_in_block);
-            return is_in_block || self.is_sure_of_regions(candidate) || self.budget.affords(at, length, expected);
+        let are_mapped = self.search.candidates[candidate].place.pages != self.place().pages;
+        if are_mapped {
+            let takes = self.moving_takes(candidate, at);
+            // To the unpinned program and back: the time is known, and is lost. That of a proposal is limited by what it
+            // may gain.
+            let moving = if candidate == UNPINNED {
+                takes * 2
+            } else {
+                Duration::ZERO
+            };
+            return self.budget.affords(at, moving, length.saturating_sub(takes), expected);
         }
-        let moving = self.moving_takes(candidate, at);
-        // To the unpinned program and back: the time is known, and is lost. That of a proposal is limited by what it may
-        // gain.
-        let lost = if candidate == UNPINNED {
-            moving * 2
-        } else {
+        // Going back before the trial is over would cost more than to finish it.
+        let is_in_block = candidate == self.present && self.search.trial.as_ref().is_some_and(Trial::is_in_block);
+        // Pages that follow threads to the candidate go back with them.
+        let moving = if candidate == self.present {
             Duration::ZERO
+        } else {
+            self.followed_in * 2
         };
-        self.budget
-            .affords_beside(at, lost, length.saturating_sub(moving), expected)
+        is_in_block || self.is_sure_of_regions(candidate) || self.budget.affords(at, moving, length, expected)
     }
 
     /// The machine has moved pages, or refused to.
@@ -80,6 +96,8 @@ impl Auto {
             if are_mapped {
                 self.has_moved_pages = true;
                 self.moved_in = Some(moves.lasted);
+            } else {
+                self.followed_in = moves.lasted;
             }
             match &mut self.search.trial {
                 Some(trial) if are_mapped => trial.moving += moves.lasted,

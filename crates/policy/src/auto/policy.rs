@@ -165,6 +165,8 @@ pub struct Auto {
     pub(super) has_moved_pages: bool,
     /// How long they took the last time.
     pub(super) moved_in: Option<Duration>,
+    /// How long pages took to follow threads the last time.
+    pub(super) followed_in: Duration,
     pub(super) now: Duration,
 }
 
@@ -208,6 +210,7 @@ impl Auto {
             affirmed: Duration::ZERO,
             has_moved_pages: false,
             moved_in: None,
+            followed_in: Duration::ZERO,
             now: Duration::ZERO,
             options,
         }
@@ -448,7 +451,7 @@ impl Auto {
     }
 
     /// How long threads and caches settle after they are pinned.
-    fn settles(&self, at: Duration) -> Duration {
+    pub(super) fn settles(&self, at: Duration) -> Duration {
         self.options.times.settle.max(at.mul_f64(SETTLE))
     }
 
@@ -505,7 +508,7 @@ impl Auto {
         let place = self.place().clone();
         let back = self.has_moved_pages.then_some(PageMapping::FirstTouch);
         let within = place.pages.and_then(|_| self.moving_within(self.present, now));
-        let following_within = Some(self.settles(now));
+        let following_within = Some(self.following_within(now));
         // Before threads are let go they return to where they ran: the operating system would leave them where they are.
         let pins = place.pinning.is_some() || !place.regions.is_empty();
         let was_pinned = std::mem::replace(&mut self.is_pinned, pins);
