@@ -445,9 +445,12 @@ fn pages_stay_where_following_their_threads_would_take_too_long() {
         machine.wait(Duration::from_secs(1)).unwrap();
         configuration.pinning.clone_from(&far);
         configuration.following_within = Some(within);
-        machine.apply(&configuration);
+        let applied = machine.apply(&configuration);
         machine.wait(Duration::from_secs(1)).unwrap();
-        assert_eq!(machine.programs()[0].paused > Duration::ZERO, follow, "{within:?}");
+        let paused = machine.programs()[0].paused;
+        assert_eq!(paused > Duration::ZERO, follow, "{within:?}");
+        // What is reported is what the program has paid.
+        assert_eq!(applied.pages.map(|moves| moves.lasted), follow.then_some(paused));
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) enum Mapped {
     InPlace,
     /// Pages moved, and the programs stood still for that time.
     Moved(Moved),
-    /// The same of the pages of chosen programs, which followed threads.
+    /// The same, of pages that followed threads.
     Followed(Moved),
     /// It would have taken longer than was allowed.
     TooLong(Moved),
@@ -285,8 +285,7 @@ impl Timeline {
         let (mapping, within) = (requested.mapping, requested.following_within);
         if mapping == self.placed.homes.mapping {
             let moved = self.follow(within, requested.followed.as_deref());
-            let tells = requested.followed.is_some() && moved.pages > 0;
-            return if tells {
+            return if moved.pages > 0 {
                 Mapped::Followed(moved)
             } else {
                 Mapped::InPlace
