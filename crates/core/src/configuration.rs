@@ -81,6 +81,25 @@ impl fmt::Display for Pinning {
     }
 }
 
+/// Where the pages of one process among others are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagesGoal {
+    /// On the nodes of its tasks.
+    Tasks,
+    /// On all nodes in turn, by address.
+    Interleave,
+}
+
+/// As the goal of `PageMoves`.
+impl fmt::Display for PagesGoal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tasks => f.write_str(PageMoves::AFTER_THREADS),
+            Self::Interleave => PageMapping::Interleave.fmt(f),
+        }
+    }
+}
+
 /// All that a policy sets for a program at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
@@ -102,12 +121,12 @@ pub struct Configuration {
     pub prefetchers: Option<Prefetchers>,
     /// What differs while a parallel region runs. All that is said above holds for other regions, and between regions.
     pub regions: BTreeMap<RegionId, RegionConfiguration>,
-    /// The longest time for moving pages after threads that changed their node; if it would take longer, pages stay.
-    /// `None` for no limit.
+    /// The longest time for moving pages after threads that changed their node, or to the goal of their process; if it would
+    /// take longer, pages stay. `None` for no limit.
     pub following_within: Option<Duration>,
-    /// The processes whose pages move after threads. The pages of all others go back to where they were before pages
-    /// followed. `None`: those of all processes follow.
-    pub followed: Option<BTreeSet<i32>>,
+    /// The processes whose pages move, and where to. The pages of all others go back to where they were before. `None`:
+    /// those of all processes follow threads.
+    pub followed: Option<BTreeMap<i32, PagesGoal>>,
     /// The longest time for moving pages to where `pages` wants them, where they are not there yet; if it would take
     /// longer, they stay, and that is reported as `RefusalCode::PagesTooLong`. `None` for no limit.
     pub mapping_within: Option<Duration>,

@@ -7,8 +7,8 @@
 use crate::code::codes;
 use crate::container::Container;
 use crate::memory::PageMoves;
-use crate::{HostNoteCode, Metric, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
-use std::collections::BTreeSet;
+use crate::{HostNoteCode, Metric, PagesGoal, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub trait Host {
     /// Restores the mask that a task had before it was placed.
     fn release(&mut self, task: TaskId) -> Placed;
 
-    /// From now on the pages of these processes belong on the nodes of their tasks, and those of all others where they were
-    /// before. They move while the daemon goes on.
-    fn follow(&mut self, processes: &BTreeSet<i32>);
+    /// From now on the pages of these processes belong where it says, and those of all others where they were before. They
+    /// move while the daemon goes on.
+    fn follow(&mut self, processes: &BTreeMap<i32, PagesGoal>);
 
     /// Whether pages are still under way.
     fn are_pages_under_way(&self) -> bool;

@@ -4,8 +4,8 @@ use pinfold_core::container::Container;
 use pinfold_core::memory::PageMoves;
 use pinfold_core::{
     Host, HostNote, HostNoteCode, HostSample, MappingCode, MappingComparison, Metric, NodeId, NumaNode, ObjectKind,
-    Pinning, Placed, ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample, TaskStatus,
-    Topology, TopologyBuilder, Wake,
+    PagesGoal, Pinning, Placed, ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample,
+    TaskStatus, Topology, TopologyBuilder, Wake,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, TaskRates, Thresholds};
@@ -63,7 +63,7 @@ struct Fake {
     /// What happened, in words.
     calls: Vec<String>,
     /// The processes whose pages follow, as last told, and for how many readings they are under way.
-    followed: Rc<RefCell<BTreeSet<i32>>>,
+    followed: Rc<RefCell<BTreeMap<i32, PagesGoal>>>,
     under_way: usize,
     /// What became of pages.
     page_moves: Vec<ProcessPages>,
@@ -170,19 +170,15 @@ impl Host for Fake {
         })
     }
 
-    fn follow(&mut self, processes: &BTreeSet<i32>) {
-        let changed: Vec<i32> = self
-            .followed
-            .borrow()
-            .symmetric_difference(processes)
-            .copied()
-            .collect();
-        for process in changed {
-            let whereto = if processes.contains(&process) {
-                "follow"
-            } else {
-                "go back"
-            };
+    fn follow(&mut self, processes: &BTreeMap<i32, PagesGoal>) {
+        let before = self.followed.borrow().clone();
+        let concerned: BTreeSet<i32> = before.keys().chain(processes.keys()).copied().collect();
+        for process in concerned {
+            let goal = processes.get(&process);
+            if before.get(&process) == goal {
+                continue;
+            }
+            let whereto = goal.map_or_else(|| PageMoves::BACK.to_owned(), PagesGoal::to_string);
             self.calls.push(format!("pages of {process} {whereto}"));
             self.under_way = 3;
             self.page_moves.push(ProcessPages {
@@ -264,7 +260,7 @@ impl Report<Fake> for Heard {
     fn tick(&mut self, _: &Fake, tick: &Tick<'_>) {
         self.skipped.push(tick.skipped);
         self.withdrawn.push(tick.withdrawn);
-        self.followed.push(tick.followed.iter().copied().collect());
+        self.followed.push(tick.followed.keys().copied().collect());
     }
 }
 
@@ -482,10 +478,10 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
 }
 
 /// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes more.
-fn away_from_pages(followed: Rc<RefCell<BTreeSet<i32>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
+fn away_from_pages(followed: Rc<RefCell<BTreeMap<i32, PagesGoal>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
     Changed(move |rates: &mut [TaskRates]| {
         let together = rates.iter().all(|task| task.inter == Some(0.0));
-        let progress = match (together, followed.borrow().contains(&1)) {
+        let progress = match (together, followed.borrow().contains_key(&1)) {
             (false, _) => 1.0,
             (true, false) => 0.8,
             (true, true) => 1.2,
@@ -504,7 +500,7 @@ fn pages_follow_tasks_that_were_moved_away_from_them() {
 
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Kept]);
-    assert_eq!(*fake.followed.borrow(), BTreeSet::from([1]));
+    assert_eq!(*fake.followed.borrow(), BTreeMap::from([(1, PagesGoal::Tasks)]));
     assert_eq!(heard.followed.last(), Some(&vec![1]));
     let moves = fake.calls.iter().filter(|call| call.starts_with("pages")).count();
     assert_eq!(heard.pages.len(), moves, "each is reported");
@@ -521,7 +517,11 @@ fn pages_that_cannot_be_moved_are_asked_for_once() {
 
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Slower]);
-    let asked = fake.calls.iter().filter(|call| *call == "pages of 1 follow").count();
+    let asked = fake
+        .calls
+        .iter()
+        .filter(|call| *call == "pages of 1 after their threads")
+        .count();
     assert_eq!((asked, fake.places()), (1, vec![0, 4]));
 }
 

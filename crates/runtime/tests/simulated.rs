@@ -1,6 +1,8 @@
 //! Policies on simulated machines, with programs that are made up.
 
-use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, RefusalCode, Wait};
+use pinfold_core::{
+    Configuration, Machine, NodeId, PageMapping, PagesGoal, Pinning, Prefetchers, PuId, PuSet, RefusalCode, Wait,
+};
 use pinfold_policy::auto::{Auto, AutoOptions};
 use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, Policy, Search, Skip, Times};
 use pinfold_runtime::{Record, RecordBuilder, Recorder};
@@ -452,6 +454,34 @@ fn pages_stay_where_following_their_threads_would_take_too_long() {
         // What is reported is what the program has paid.
         assert_eq!(applied.pages.map(|moves| moves.lasted), follow.then_some(paused));
     }
+}
+
+#[test]
+fn pages_of_one_process_are_interleaved_and_go_back() {
+    let (mut machine, mut configuration) = streaming_machine();
+    machine.apply(&configuration);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let before = machine.memory_by_node();
+    let process = machine.observe().tasks[0].id.process;
+
+    configuration.following_within = Some(Duration::from_secs(10));
+    configuration.followed = Some(BTreeMap::from([(process, PagesGoal::Interleave)]));
+    let applied = machine.apply(&configuration);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let moves = applied.pages.unwrap();
+    assert_eq!(
+        (moves.goal.as_str(), moves.lasted),
+        ("interleave", machine.programs()[0].paused)
+    );
+    let sizes: Vec<u64> = machine.memory_by_node().unwrap().into_values().collect();
+    let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+    assert!(sizes.len() > 1 && most - least <= 4096, "{sizes:?}");
+
+    configuration.followed = Some(BTreeMap::new());
+    let applied = machine.apply(&configuration);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    assert_eq!(applied.pages.unwrap().goal, "back to where they were");
+    assert_eq!(machine.memory_by_node(), before);
 }
 
 #[test]

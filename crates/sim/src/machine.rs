@@ -8,11 +8,11 @@ use crate::timeline::{Energy, KeptWindows, Mapped, Moved, Program, RegionRequest
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
-    PageMapping, Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample, Scope,
-    TaskId, TaskSample, Topology, Wait, sources,
+    PageMapping, PagesGoal, Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample,
+    Scope, TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -310,10 +310,10 @@ impl SimulatedMachine {
         moves
     }
 
-    /// By program: whether it is one of these processes.
-    fn programs_of(&self, processes: &BTreeSet<i32>) -> Vec<bool> {
+    /// By program: where its pages are to be.
+    fn goals_of(&self, processes: &BTreeMap<i32, PagesGoal>) -> Vec<Option<PagesGoal>> {
         (0..self.programs.len())
-            .map(|program| processes.contains(&number(self.timeline.tasks(program).start)))
+            .map(|program| processes.get(&number(self.timeline.tasks(program).start)).copied())
             .collect()
     }
 
@@ -435,6 +435,21 @@ impl SimulatedMachine {
     }
 }
 
+/// Where pages of processes have moved to.
+fn text_of_goals(goals: Option<&BTreeMap<i32, PagesGoal>>) -> String {
+    let Some(goals) = goals else {
+        return PageMoves::AFTER_THREADS.to_owned();
+    };
+    let mut texts: Vec<String> = goals.values().map(PagesGoal::to_string).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    if texts.is_empty() {
+        PageMoves::BACK.to_owned()
+    } else {
+        texts.join(", ")
+    }
+}
+
 /// A count as a whole number, as a counter shows it.
 fn whole(count: f64) -> u64 {
     #[expect(
@@ -540,16 +555,16 @@ impl Machine for SimulatedMachine {
             mapping,
             prefetchers: configuration.prefetchers.unwrap_or(self.timeline.prefetchers()),
             following_within: configuration.following_within.map(|within| within.as_secs_f64()),
-            followed: configuration
-                .followed
-                .as_ref()
-                .map(|followed| self.programs_of(followed)),
+            followed: configuration.followed.as_ref().map(|followed| self.goals_of(followed)),
             mapping_within: configuration.mapping_within.map(|within| within.as_secs_f64()),
         });
         match mapped {
             Mapped::InPlace => {}
             Mapped::Moved(moved) => applied.pages = Some(self.page_moves(&mapping.to_string(), moved)),
-            Mapped::Followed(moved) => applied.pages = Some(self.page_moves(PageMoves::AFTER_THREADS, moved)),
+            Mapped::Followed(moved) => {
+                let goals = configuration.followed.as_ref();
+                applied.pages = Some(self.page_moves(&text_of_goals(goals), moved));
+            }
             Mapped::TooLong(moved) => applied.refused.push(Refusal::of_machine(
                 RefusalCode::PagesTooLong,
                 format!(

@@ -27,7 +27,8 @@ use pinfold_core::memory::{
     check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{
-    Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, Reason, Refusal, RefusalCode, Topology,
+    Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, PagesGoal, Reason, Refusal, RefusalCode,
+    Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -72,8 +73,8 @@ pub(crate) struct ProgramPages {
     options: PageOptions,
     page_size: u64,
     following: Following,
-    /// The processes whose pages followed by the last configuration that chose some.
-    followed: BTreeSet<i32>,
+    /// The processes whose pages were to move by the last configuration that chose some.
+    followed: BTreeMap<i32, PagesGoal>,
     /// The last goal of each process's pages.
     applied: BTreeMap<i32, (PageMapping, Goal)>,
     /// Where the pages of each process were before its first goal.
@@ -97,7 +98,7 @@ impl ProgramPages {
             options,
             page_size: page_size(),
             following: Following::default(),
-            followed: BTreeSet::new(),
+            followed: BTreeMap::new(),
             applied: BTreeMap::new(),
             origins: BTreeMap::new(),
             accesses: ProgramAccesses::default(),
@@ -150,11 +151,15 @@ impl ProgramPages {
                 Err(refusal) => applied.refused.push(refusal),
             }
         }
-        self.move_to(shared, goals, configuration.mapping_within, applied);
+        let within = match configuration.pages {
+            Some(_) => configuration.mapping_within,
+            None => configuration.following_within,
+        };
+        self.move_to(shared, goals, within, applied);
         if let Some(followed) = &configuration.followed {
             let before = std::mem::replace(&mut self.followed, followed.clone());
             // The threads of a process that is not followed any more are back where they were, for a moment at least.
-            following.retain(|process| followed.contains(process) || before.contains(process));
+            following.retain(|process| followed.contains_key(process) || before.contains_key(process));
         }
         let tasks = ranked.map(|ranked| pinned_tasks(topology, ranked));
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
@@ -256,7 +261,15 @@ impl ProgramPages {
         configuration: &Configuration,
         ranked: &[Ranked],
     ) -> Result<Option<(PageMapping, Goal)>, Refusal> {
-        let Some(mapping) = configuration.pages else {
+        let own = configuration
+            .followed
+            .as_ref()
+            .and_then(|followed| followed.get(&process));
+        let mapping = match own {
+            Some(PagesGoal::Interleave) => Some(PageMapping::Interleave),
+            Some(PagesGoal::Tasks) | None => configuration.pages,
+        };
+        let Some(mapping) = mapping else {
             return Ok(None);
         };
         if mapping.needs_accesses() {

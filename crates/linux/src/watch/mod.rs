@@ -51,7 +51,8 @@ use new_tasks::NewTaskSearch;
 use pages::{FollowedPages, Places};
 use pinfold_core::memory::{memory_nodes, node_of_pu};
 use pinfold_core::{
-    Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, ProcessPages, PuId, TaskId, Topology, Wake,
+    Children, Host, HostNote, HostNoteCode, HostSample, Metric, PagesGoal, Placed, ProcessPages, PuId, TaskId,
+    Topology, Wake,
 };
 use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -318,19 +319,19 @@ impl Host for Watcher {
         self.unpin(task)
     }
 
-    fn follow(&mut self, processes: &BTreeSet<i32>) {
+    fn follow(&mut self, processes: &BTreeMap<i32, PagesGoal>) {
         self.pages.take_back_others(processes);
-        for &process in processes {
+        for (&process, &goal) in processes {
             let places = self.places_of(process);
             let Some(id) = self.table.tasks_of(process).map(|task| task.id).next() else {
                 continue;
             };
-            if self.pages.are_sent(process, &places) {
+            if self.pages.are_sent(process, goal, &places) {
                 continue;
             }
             // It is held, and then the number is still that of the watched process if it has the watched task.
             if let Some(held) = Held::new(process).filter(|_| self.held(id).is_some()) {
-                self.pages.bring(process, held, places);
+                self.pages.bring(process, held, goal, places);
             }
         }
     }

@@ -1,8 +1,10 @@
-//! Brings the pages of processes to the nodes of their tasks, and back, in a thread of its own.
+//! Brings the pages of processes to the nodes of their tasks, or interleaves them, and takes them back, in a thread of its
+//! own.
 //!
-//! 1. If all working tasks of a process are on one node, all its pages belong there. Otherwise a page belongs on the node
+//! 1. Beside their tasks: if all working tasks of a process are on one node, all its pages belong there. Otherwise a page belongs on the node
 //!    whose tasks access it most. Accesses are sampled once, by the processor's memory events alone: the other way to see
 //!    them would stop the program.
+//!    Interleaved: on all nodes with memory in turn.
 //! 2. If copying would take longer than `PageLimits::within`, all pages stay.
 //! 3. Each page that moves has its former node noted. When the process is not followed any more, its pages go back.
 //! 4. The process is held by a pidfd, so that another one with its number is never changed.
@@ -15,10 +17,10 @@ use crate::memory::{
     move_pages_patiently, page_size,
 };
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, MemoryArea, Origins, PageMoves, SAMPLED_BEFORE, Selection, Spread, check_cost,
+    ASSUMED_COPY_RATE, MemoryArea, Origins, PageMoves, SAMPLED_BEFORE, Selection, Spread, Turns, check_cost,
 };
-use pinfold_core::{NodeId, NodeSet, ProcessPages, Reason, RefusalCode, size_text};
-use std::collections::{BTreeMap, BTreeSet};
+use pinfold_core::{NodeId, NodeSet, PagesGoal, ProcessPages, Reason, RefusalCode, size_text};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -60,8 +62,8 @@ pub(super) struct FollowedPages {
     limits: PageLimits,
     /// The nodes that have memory.
     memory: NodeSet,
-    /// The pinned tasks of each followed process when its pages were sent for.
-    sent: BTreeMap<i32, BTreeMap<i32, NodeId>>,
+    /// Of each process whose pages were sent for: where to, and its pinned tasks then.
+    sent: BTreeMap<i32, (PagesGoal, BTreeMap<i32, NodeId>)>,
     under_way: usize,
     /// Started with the first job.
     worker: Option<Worker>,
@@ -79,6 +81,7 @@ enum Job {
     Bring {
         process: i32,
         held: Held,
+        goal: PagesGoal,
         places: Places,
         limits: PageLimits,
     },
@@ -104,30 +107,33 @@ impl FollowedPages {
         self.limits = limits;
     }
 
-    /// Whether the pages of a process were sent for since its tasks were pinned there.
-    pub(super) fn are_sent(&self, process: i32, places: &Places) -> bool {
-        self.sent.get(&process) == Some(&places.pinned)
+    /// Whether the pages of a process were sent there since its tasks were pinned, if it matters where these are.
+    pub(super) fn are_sent(&self, process: i32, goal: PagesGoal, places: &Places) -> bool {
+        self.sent
+            .get(&process)
+            .is_some_and(|(sent, pinned)| *sent == goal && (goal == PagesGoal::Interleave || *pinned == places.pinned))
     }
 
-    /// Sends for the pages of a process.
-    pub(super) fn bring(&mut self, process: i32, held: Held, places: Places) {
-        self.sent.insert(process, places.pinned.clone());
+    /// Sends the pages of a process there.
+    pub(super) fn bring(&mut self, process: i32, held: Held, goal: PagesGoal, places: Places) {
+        self.sent.insert(process, (goal, places.pinned.clone()));
         let limits = self.limits;
         self.send(Job::Bring {
             process,
             held,
+            goal,
             places,
             limits,
         });
     }
 
     /// Sends the pages back of all processes but these.
-    pub(super) fn take_back_others(&mut self, followed: &BTreeSet<i32>) {
+    pub(super) fn take_back_others(&mut self, followed: &BTreeMap<i32, PagesGoal>) {
         let dropped: Vec<i32> = self
             .sent
             .keys()
             .copied()
-            .filter(|process| !followed.contains(process))
+            .filter(|process| !followed.contains_key(process))
             .collect();
         for process in dropped {
             self.sent.remove(&process);
@@ -234,6 +240,7 @@ impl Mover {
             Job::Bring {
                 process,
                 held,
+                goal,
                 places,
                 limits,
             } => {
@@ -243,7 +250,7 @@ impl Mover {
                     goal: None,
                     accesses: None,
                 });
-                let result = self.bring(process, &mut followed, &places, limits);
+                let result = self.bring(process, &mut followed, goal, &places, limits);
                 self.processes.insert(process, followed);
                 ProcessPages { process, result }
             }
@@ -266,6 +273,7 @@ impl Mover {
         &self,
         number: i32,
         process: &mut Process,
+        towards: PagesGoal,
         places: &Places,
         limits: PageLimits,
     ) -> Result<PageMoves, Reason<RefusalCode>> {
@@ -281,6 +289,7 @@ impl Mover {
         let policy = MemoryArea::process_policy(&areas);
         let movable = areas.iter().filter(|area| Selection::default().is_all(area, policy));
         let (goal, bytes) = match places.nodes.only() {
+            _ if towards == PagesGoal::Interleave => self.interleaved(movable.map(MemoryArea::resident_bytes).sum())?,
             Some(node) if self.memory.contains(node) => {
                 let elsewhere = |area: &MemoryArea| area.resident_bytes() - area.resident.get(&node).unwrap_or(&0);
                 (Goal::ByAddress(Spread::On(node)), movable.map(elsewhere).sum())
@@ -309,7 +318,7 @@ impl Mover {
             ));
         }
         let goal = &mut process.origins.noting(process.goal.insert(goal));
-        let mut moves = PageMoves::towards(PageMoves::AFTER_THREADS);
+        let mut moves = PageMoves::towards(towards.to_string());
         let limits = self.move_limits(limits);
         move_pages(
             &mut self.calls(&target),
@@ -320,6 +329,14 @@ impl Mover {
             &mut |_, _| {},
         );
         Ok(moves)
+    }
+
+    /// The goal of pages on all nodes in turn, and how many of these bytes are elsewhere: wherever they are, one node's share
+    /// is there already.
+    fn interleaved(&self, bytes: u64) -> Result<(Goal, u64), Reason<RefusalCode>> {
+        let turns = Turns::even(&self.memory).ok_or_else(|| stay("no NUMA node has memory"))?;
+        let elsewhere = bytes - bytes / self.memory.len() as u64;
+        Ok((Goal::ByAddress(Spread::InTurn(turns)), elsewhere))
     }
 
     fn take_back(&self, number: i32, process: &Process, limits: PageLimits) -> Result<PageMoves, Reason<RefusalCode>> {

@@ -7,15 +7,16 @@
 //!    process works on these cores. Several go at once and make room for each other, the one with the largest gain first.
 //!    Who finds no room is tried again as long as none of its tasks were moved.
 //! 4. What it is worth beside the other processes of the machine is found by the comparison of all moves (`fair`).
+//! 5. If its pages were interleaved there, they are interleaved again, where the daemon may move pages.
 //!
-//! Limits: a placement for which pages have to be spread is not followed. Who works in the same package is not asked about.
+//! Limits: a placement with another page mapping is not followed. Who works in the same package is not asked about.
 
 use super::progress::WORKS;
 use super::rates::TaskRates;
 use super::{Move, Reason};
 use crate::known::KnownPlacement;
 use pinfold_core::placement::Symmetries;
-use pinfold_core::{ObjectKind, PageMapping, Pinning, PuId, PuSet, TaskId, Topology};
+use pinfold_core::{ObjectKind, PageMapping, PagesGoal, Pinning, PuId, PuSet, TaskId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For this number of steps the tasks of a known process stay, until as many work as are known. Assumed: the first three
@@ -25,11 +26,20 @@ const PATIENCE: u64 = 30;
 /// For this number of steps the same tasks must have worked.
 const STEADY: u64 = 3;
 
+/// Where a program was fastest.
+#[derive(Clone, Debug)]
+struct Known {
+    pinning: Pinning,
+    /// `None` where its pages stay where they are.
+    pages: Option<PagesGoal>,
+    gain: f64,
+}
+
 /// A process that works, or has.
 #[derive(Clone, Debug, Default)]
 struct Acquaintance {
-    /// By number of threads: where it was fastest, and the gain. Empty where nothing is known.
-    placements: BTreeMap<usize, (Pinning, f64)>,
+    /// By number of threads: where it was fastest. Empty where nothing is known.
+    placements: BTreeMap<usize, Known>,
     /// Until when its tasks stay.
     until: u64,
     /// The tasks that work, by id, and since when it is these.
@@ -37,6 +47,8 @@ struct Acquaintance {
     since: u64,
     /// Whether it went to a known placement.
     is_placed: bool,
+    /// Where its pages are to be there.
+    pages: Option<PagesGoal>,
     /// The last interval in which it worked.
     worked: u64,
 }
@@ -51,12 +63,14 @@ pub(super) struct Acquaintances {
     cores: BTreeMap<PuId, PuSet>,
     /// The intervals of a step.
     step: u64,
+    /// Whether pages may be moved.
+    moves_pages: bool,
     all: BTreeMap<i32, Acquaintance>,
     newcomers: Vec<i32>,
 }
 
 impl Acquaintances {
-    pub(super) fn new(topology: &Topology, step: u64) -> Self {
+    pub(super) fn new(topology: &Topology, step: u64, moves_pages: bool) -> Self {
         let cores = topology.objects_of(ObjectKind::Core).map(|(_, core)| &core.pus);
         Self {
             symmetries: Symmetries::new(topology),
@@ -65,6 +79,7 @@ impl Acquaintances {
                 .flat_map(|core| core.iter().map(|pu| (pu, core.clone())))
                 .collect(),
             step,
+            moves_pages,
             all: BTreeMap::new(),
             newcomers: vec![],
         }
@@ -102,12 +117,15 @@ impl Acquaintances {
             return;
         };
         let usable = placements.iter().filter_map(|(&threads, placement)| {
-            let stays = matches!(
-                placement.pages,
-                None | Some(PageMapping::FirstTouch | PageMapping::Local)
-            );
-            let pinning = placement.pinning.as_ref().filter(|_| stays && placement.gain > 0.0)?;
-            (pinning.pus().len() == threads).then(|| (threads, (pinning.clone(), placement.gain)))
+            let pages = match placement.pages {
+                None | Some(PageMapping::FirstTouch | PageMapping::Local) => None,
+                Some(PageMapping::Interleave) if self.moves_pages => Some(PagesGoal::Interleave),
+                Some(_) => return None,
+            };
+            let pinning = placement.pinning.clone().filter(|_| placement.gain > 0.0)?;
+            let is_whole = pinning.pus().len() == threads;
+            let gain = placement.gain;
+            is_whole.then_some((threads, Known { pinning, pages, gain }))
         });
         known.placements = usable.collect();
         known.until = now + PATIENCE * self.step;
@@ -124,20 +142,22 @@ impl Acquaintances {
     pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Vec<Move> {
         let steady = STEADY * self.step;
         let ready = self.all.iter().filter_map(|(&process, known)| {
-            let (pinning, gain) = known.placements.get(&known.crew.len())?;
+            let placement = known.placements.get(&known.crew.len())?;
             let is_ready = !known.is_placed && known.worked == now && now + 1 >= known.since + steady && may(process);
-            is_ready.then_some((process, &known.crew, pinning, *gain))
+            is_ready.then_some((process, &known.crew, placement))
         });
         let listed: BTreeMap<TaskId, &TaskRates> = tasks.iter().map(|task| (task.id, task)).collect();
         let mut arriving: Vec<_> = ready.collect();
-        arriving.sort_by(|(.., one), (.., other)| other.total_cmp(one));
+        arriving.sort_by(|(.., one), (.., other)| other.gain.total_cmp(&one.gain));
         // Who finds no room stays, and is then in the way of the others.
         let moves = loop {
             let leaving: BTreeSet<i32> = arriving.iter().map(|&(process, ..)| process).collect();
             let mut taken = self.taken(tasks, &leaving);
             let mut moves = vec![];
-            let without_room = arriving.iter().position(|(_, crew, pinning, _)| {
-                let there = self.moves_to(pinning, crew, &listed, &taken).unwrap_or_default();
+            let without_room = arriving.iter().position(|(_, crew, placement)| {
+                let there = self
+                    .moves_to(&placement.pinning, crew, &listed, &taken)
+                    .unwrap_or_default();
                 taken.extend(there.iter().flat_map(|made| self.core_of(made.to)));
                 moves.extend_from_slice(&there);
                 there.is_empty()
@@ -147,13 +167,22 @@ impl Acquaintances {
                 None => break moves,
             };
         };
-        let arrived: Vec<i32> = arriving.into_iter().map(|(process, ..)| process).collect();
-        for process in arrived {
+        let arrived: Vec<_> = arriving
+            .into_iter()
+            .map(|(process, _, placement)| (process, placement.pages))
+            .collect();
+        for (process, pages) in arrived {
             if let Some(known) = self.all.get_mut(&process) {
                 known.is_placed = true;
+                known.pages = pages;
             }
         }
         moves
+    }
+
+    /// Where the pages of a process are to be that went to a known placement; `None` where they stay.
+    pub(super) fn pages_of(&self, process: i32) -> Option<PagesGoal> {
+        self.all.get(&process).filter(|known| known.is_placed)?.pages
     }
 
     /// All tasks stay unpinned: the processes may go there once more, except these.

@@ -19,8 +19,8 @@
 //!    pause the mapper begins again; the pause grows each time, and is shorter when another process begins to work, or one
 //!    makes clearly less progress than when the moves were given up. A process that was moved and made less progress is
 //!    not moved again. Otherwise the moves stay.
-//! 6. **Known processes** go where an earlier run of their program was fastest (`acquaintances`). That is compared like the
-//!    mapper's moves.
+//! 6. **Known processes** go where an earlier run of their program was fastest (`acquaintances`), with their pages. That is
+//!    compared like the mapper's moves.
 //! 7. **Budget.** What comparisons cost, in the mean of the processes where moves help and in the slowest one where they
 //!    harm, and the time in which pages are copied, is at most `LOSS` of the time. The first comparison of moves that seem
 //!    to do harm does not wait for that.
@@ -38,7 +38,7 @@ use super::rates::TaskRates;
 use super::{Move, Reason};
 use crate::known::KnownPlacement;
 use pinfold_core::memory::node_of_pu;
-use pinfold_core::{MappingCode, MappingComparison, NodeId, PuId, PuSet, TaskId, Topology};
+use pinfold_core::{MappingCode, MappingComparison, NodeId, PagesGoal, PuId, PuSet, TaskId, Topology};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -158,8 +158,8 @@ pub struct FairMapper {
     nodes: BTreeMap<PuId, NodeId>,
     /// Whether pages may be moved.
     moves_pages: bool,
-    /// The processes whose pages are moved where the mapper has put their tasks.
-    followed: BTreeSet<i32>,
+    /// The processes whose pages are moved, and where to.
+    followed: BTreeMap<i32, PagesGoal>,
     /// The processes whose pages cannot be moved.
     immovable: BTreeSet<i32>,
     /// Whether pages were under way in the present interval.
@@ -201,10 +201,10 @@ impl FairMapper {
             barred: BTreeSet::new(),
             nodes: nodes(topology),
             moves_pages: options.pages,
-            followed: BTreeSet::new(),
+            followed: BTreeMap::new(),
             immovable: BTreeSet::new(),
             under_way: false,
-            acquaintances: options.known.then(|| Acquaintances::new(topology, step)),
+            acquaintances: options.known.then(|| Acquaintances::new(topology, step, options.pages)),
             comparison: None,
             moves: vec![],
             released: vec![],
@@ -284,10 +284,10 @@ impl FairMapper {
         self.comparison.take()
     }
 
-    /// The processes whose pages are to be on the nodes of their tasks, as of the last decision. Those of all others are to
-    /// be where they were.
-    pub fn followed(&self) -> &BTreeSet<i32> {
-        const NONE: &BTreeSet<i32> = &BTreeSet::new();
+    /// The processes whose pages are to be elsewhere, and where, as of the last decision. Those of all others are to be where
+    /// they were.
+    pub fn followed(&self) -> &BTreeMap<i32, PagesGoal> {
+        const NONE: &BTreeMap<i32, PagesGoal> = &BTreeMap::new();
         if self.is_unpinned() { NONE } else { &self.followed }
     }
 
@@ -428,6 +428,12 @@ impl FairMapper {
             };
             self.places.insert(made.task, placement);
         }
+        for process in arrivals.iter().map(|made| made.task.process) {
+            let pages = acquaintances.and_then(|one| one.pages_of(process));
+            if let Some(goal) = pages.filter(|_| !self.immovable.contains(&process)) {
+                self.followed.insert(process, goal);
+            }
+        }
         self.released.extend_from_slice(self.mapper.released());
         if arrivals.is_empty() && self.released.is_empty() && self.moves.iter().all(Move::stays) {
             return;
@@ -545,7 +551,7 @@ impl FairMapper {
                 .is_some_and(|(&home, mapped)| node(home) != node(mapped))
         };
         let slower = self.processes.slower();
-        let asked = |process: &i32| self.followed.contains(process) || self.immovable.contains(process);
+        let asked = |process: &i32| self.followed.contains_key(process) || self.immovable.contains(process);
         let brought: BTreeSet<i32> = tasks
             .iter()
             .filter(|task| slower.contains(&task.id.process) && away(task))
@@ -555,6 +561,7 @@ impl FairMapper {
         if !self.moves_pages || brought.is_empty() {
             return false;
         }
+        let brought = brought.into_iter().map(|process| (process, PagesGoal::Tasks));
         self.followed.extend(brought);
         self.processes.begin_turns(false);
         self.stage = Stage::Turns(Turn {
@@ -572,7 +579,7 @@ impl FairMapper {
 
     fn conclude(&mut self, tasks: &[TaskRates], turn: Turn, outcome: MappingCode) {
         let (mean, least) = self.processes.gains().unwrap_or_default();
-        let followed = self.followed.iter().copied().collect();
+        let followed = self.followed.keys().copied().collect();
         let [unpinned, mut pinned] = turn.spent;
         let keeps = outcome == MappingCode::Kept;
         if !keeps {

@@ -21,7 +21,7 @@ use crate::opening::{Opened, Opening};
 use crate::times::Times;
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
-    Applied, Configuration, Decision, Finding, Metric, NoteCode, PuId, PuSet, Sample, TaskId, Topology,
+    Applied, Configuration, Decision, Finding, Metric, NoteCode, PagesGoal, PuId, PuSet, Sample, TaskId, Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,8 +68,8 @@ pub struct Sam {
     places: BTreeMap<TaskId, PuId>,
     /// The tasks that could not be moved, which are not moved again.
     refused: BTreeSet<TaskId>,
-    /// With a comparison of moves: the processes whose pages follow, and until when pages are under way.
-    followed: BTreeSet<i32>,
+    /// With a comparison of moves: the processes whose pages move, where to, and until when pages are under way.
+    followed: BTreeMap<i32, PagesGoal>,
     under_way: Duration,
     told_missing: bool,
     /// The processes so far, in the order in which they began.
@@ -91,7 +91,7 @@ impl Sam {
             last: Sample::default(),
             places: BTreeMap::new(),
             refused: BTreeSet::new(),
-            followed: BTreeSet::new(),
+            followed: BTreeMap::new(),
             under_way: Duration::ZERO,
             told_missing: false,
             processes: vec![],

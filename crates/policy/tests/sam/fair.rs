@@ -1,7 +1,7 @@
 //! The comparison of the mapper's moves with the unpinned machine. Here the operating system leaves each task where it is.
 
 use crate::world::{Builder, World, paper_machine};
-use pinfold_core::{MappingCode, MappingComparison, NodeId, Pinning, PuId, TaskId};
+use pinfold_core::{MappingCode, MappingComparison, NodeId, PageMapping, PagesGoal, Pinning, PuId, TaskId};
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, Reason, TaskRates};
 use proptest::prelude::*;
@@ -15,14 +15,16 @@ const HUBENCH: f64 = 1.3e-3;
 struct Fair {
     /// What is known of processes: the PUs of the ranks.
     known: BTreeMap<i32, Vec<u32>>,
+    /// The page mapping with which they were fastest there.
+    known_pages: Option<PageMapping>,
     world: World,
     mapper: FairMapper,
     pinned: BTreeSet<TaskId>,
     homes: Vec<PuId>,
-    /// Whether pages can be moved, where they were, and whose follow.
+    /// Whether pages can be moved, where they were, and whose are elsewhere.
     moves_pages: bool,
     origins: Vec<NodeId>,
-    followed: BTreeSet<i32>,
+    followed: BTreeMap<i32, PagesGoal>,
     /// The number of intervals until pages have arrived.
     under_way: usize,
     comparisons: Vec<(usize, MappingComparison)>,
@@ -47,9 +49,10 @@ impl Fair {
             mapper: FairMapper::new(&world.topology, world.thresholds.clone(), options, interval),
             homes: world.tasks.iter().map(|task| task.pu).collect(),
             known: BTreeMap::new(),
+            known_pages: None,
             moves_pages: false,
             origins: world.tasks.iter().map(|task| task.home).collect(),
-            followed: BTreeSet::new(),
+            followed: BTreeMap::new(),
             under_way: 0,
             world,
             pinned: BTreeSet::new(),
@@ -73,7 +76,11 @@ impl Fair {
             }
             let moves = self.mapper.decide(&rates).to_vec();
             for process in self.mapper.take_newcomers() {
-                let known = self.known.get(&process).map(|pus| (pus.len(), known(pus)));
+                let placement = |pus: &Vec<u32>| KnownPlacement {
+                    pages: self.known_pages,
+                    ..known(pus)
+                };
+                let known = self.known.get(&process).map(|pus| (pus.len(), placement(pus)));
                 self.mapper.note_known(process, &known.into_iter().collect());
             }
             for task in self.mapper.released() {
@@ -98,7 +105,7 @@ impl Fair {
     /// Pages are where their tasks are, or where they were.
     fn follow(&mut self) {
         if !self.moves_pages {
-            for process in self.mapper.followed().clone() {
+            for process in self.mapper.followed().clone().into_keys() {
                 self.mapper.note_pages_stay(process);
             }
             return;
@@ -109,7 +116,7 @@ impl Fair {
         }
         for (index, origin) in self.origins.iter().enumerate() {
             let task = &self.world.tasks[index];
-            self.world.tasks[index].home = if self.followed.contains(&task.process) {
+            self.world.tasks[index].home = if self.followed.get(&task.process) == Some(&PagesGoal::Tasks) {
                 self.world.node(task.pu)
             } else {
                 *origin
@@ -239,7 +246,8 @@ fn pages_follow_tasks_that_lose_by_being_away_from_them() {
     assert!(!away.is_empty());
     let followed: BTreeSet<i32> = fair.comparisons[0].1.followed.iter().copied().collect();
     assert_eq!(followed, away);
-    assert_eq!(fair.followed, away, "pages of those that stayed do not move");
+    let followed: BTreeSet<i32> = fair.followed.keys().copied().collect();
+    assert_eq!(followed, away, "pages of those that stayed do not move");
 }
 
 #[test]
@@ -611,6 +619,47 @@ fn a_known_process_without_room_stays_until_there_is_some() {
     };
     fair.run(5, ended);
     assert_eq!(fair.places()[..2], pus(&[0, 1]));
+}
+
+/// A process that is known with interleaved pages runs for so long. It makes `progress` with them.
+fn interleaved_before(options: MapperOptions, progress: f64, intervals: usize) -> Fair {
+    let mut fair = Fair::with(computing(&[[0, 1]]), options);
+    fair.moves_pages = true;
+    fair.known.insert(100, vec![0, 10]);
+    fair.known_pages = Some(PageMapping::Interleave);
+    for _ in 0..intervals {
+        let are_interleaved = fair.followed.contains_key(&100) && fair.under_way == 0;
+        fair.run(1, |_, task| {
+            if are_interleaved {
+                task.instructions = Some(progress);
+            }
+        });
+    }
+    fair
+}
+
+#[test]
+fn pages_of_a_known_process_are_interleaved_if_they_were_where_it_was_fastest() {
+    let fair = interleaved_before(MapperOptions::default(), 1.5, 2000);
+    assert_eq!(fair.moves[0].1.reason, Reason::Known);
+    assert_eq!(fair.outcomes()[0], MappingCode::Kept);
+    assert_eq!(fair.comparisons[0].1.followed, [100]);
+    assert_eq!(fair.places(), pus(&[0, 10]));
+    assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
+
+    let fair = interleaved_before(MapperOptions::default(), 0.8, 200);
+    assert_eq!(fair.outcomes()[0], MappingCode::Slower);
+    assert_eq!((fair.places(), fair.followed), (pus(&[0, 1]), BTreeMap::new()));
+}
+
+#[test]
+fn a_placement_with_interleaved_pages_is_left_out_where_pages_may_not_be_moved() {
+    let options = MapperOptions {
+        pages: false,
+        ..MapperOptions::default()
+    };
+    let fair = interleaved_before(options, 1.5, 200);
+    assert_eq!((fair.moves, fair.followed), (vec![], BTreeMap::new()));
 }
 
 #[test]

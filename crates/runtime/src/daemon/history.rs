@@ -106,7 +106,7 @@ impl History {
         state.tasks = self.tasks(tick);
         state.withdrawn = tick.withdrawn;
         state.comparison.clone_from(&self.last_comparison);
-        state.followed = tick.followed.iter().copied().collect();
+        state.followed = tick.followed.keys().copied().collect();
         state.totals.pages.clone_from(&self.pages);
         for one in &mut state.containers {
             one.moves = self.moves_by_container.get(&one.container.id).copied().unwrap_or(0);
@@ -175,7 +175,9 @@ mod tests {
     use crate::daemon::state::ContainerTotals;
     use pinfold_core::container::Membership;
     use pinfold_core::memory::{PageCount, PageMoves};
-    use pinfold_core::{Excess, LeftAlone, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus};
+    use pinfold_core::{
+        Excess, LeftAlone, PagesGoal, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus,
+    };
     use std::sync::Arc;
 
     fn a_move(task: TaskId) -> Move {
@@ -262,7 +264,7 @@ mod tests {
             rates: &[],
             skipped: true,
             withdrawn: false,
-            followed: &[7].into_iter().collect(),
+            followed: &BTreeMap::from([(7, PagesGoal::Tasks)]),
             took: Duration::from_millis(5),
         };
         history.tick(&tick);

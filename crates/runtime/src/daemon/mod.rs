@@ -7,7 +7,7 @@
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
 //! 6. When a process begins to work, `Knowledge` is asked for placements of its program, which the mapper gets.
-//! 7. The pages of the processes that it names follow their tasks. Nothing is measured while they are under way.
+//! 7. The pages of the processes that it names go where it says. Nothing is measured while they are under way.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
 //! of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same data, such as
@@ -25,12 +25,12 @@ pub use sharing::Sharing;
 
 use pinfold_core::container::Container;
 use pinfold_core::{
-    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, Placed, ProcessPages, Reason, StayCode, TaskId,
-    TaskStatus, Topology, Wake,
+    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, PagesGoal, Placed, ProcessPages, Reason,
+    StayCode, TaskId, TaskStatus, Topology, Wake,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, Move, TaskRates};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A source of the rates of tasks.
@@ -116,8 +116,8 @@ pub struct Tick<'a> {
     pub skipped: bool,
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     pub withdrawn: bool,
-    /// The processes whose pages are to be on the nodes of their tasks.
-    pub followed: &'a BTreeSet<i32>,
+    /// The processes whose pages are to be elsewhere, and where.
+    pub followed: &'a BTreeMap<i32, PagesGoal>,
     /// What the tick took, from the begin of the reading to the end of the last move.
     pub took: Duration,
 }

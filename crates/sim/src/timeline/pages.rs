@@ -12,7 +12,7 @@ use crate::model::{Model, PAGE_BYTES, Routes};
 use crate::window::{Mapping, PageMapping, PageProfile};
 use pinfold_core::NodeId;
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The cost of moving a page besides the copying, in seconds. Assumed: the fault, the page table and the remote
 /// invalidation of the translation take some microseconds. Goglin and Furmento ("Memory Migration on Next-touch", Linux
@@ -24,6 +24,8 @@ const PAGE_OVERHEAD: f64 = 4e-6;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Homes {
     pub(crate) mapping: PageMapping,
+    /// The programs whose pages are interleaved, whatever the mapping is.
+    pub(crate) interleaved: BTreeSet<usize>,
     /// By thread: its home.
     pub(crate) nodes: Vec<u8>,
 }
@@ -70,7 +72,14 @@ impl Pages {
         let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance)
             .then(|| self.profile.get_or_init(|| mix.page_profile()));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
-        Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes)
+        let mut placed = Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes);
+        if !homes.interleaved.is_empty() {
+            let is_interleaved = |owner: u32| homes.interleaved.contains(&mix.program_of(owner as usize));
+            let owners = self.owners.iter().copied();
+            let owners: Vec<(u64, u32)> = owners.filter(|&(_, owner)| is_interleaved(owner)).collect();
+            placed.extend(Mapping::new(model, PageMapping::Interleave, None, &nodes).of_owners(&owners, &nodes));
+        }
+        placed
     }
 
     /// The bytes on each node.
