@@ -36,7 +36,7 @@ impl Auto {
             says = Some((hint, proposal.why.clone()));
             proposed.push(proposal);
         }
-        self.search.load = value("busiest_memory_load");
+        self.search.load = value("busiest_read_load");
         if self.options.asks(Source::Counts) && self.may_interleave(topology) {
             proposed.extend(proposals::of_imbalance(value));
         }

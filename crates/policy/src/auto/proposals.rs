@@ -34,8 +34,12 @@ const POOL: usize = 48;
 const UNEVEN: f64 = 1.25;
 
 /// The pages of a program belong elsewhere only if it uses memory: the busiest node carries more than this share of what it
-/// can. Prefetches are not in it. Assumed.
+/// can. Assumed.
 const USED: f64 = 0.03;
+
+/// Where only misses are counted, and not what prefetchers read, this share is sufficient: of a program that goes through
+/// its memory misses show a tenth.
+const USED_BY_MISSES: f64 = 0.003;
 
 /// A placement, and who expects what of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,11 +70,15 @@ pub(super) fn of_rules(
 }
 
 /// What the memory of the nodes carries suggests: where one of them carries more than the others, all may share it. The
-/// gain is what the program would have where its busiest memory alone decides, as far as that is busy.
+/// gain is what the program would have where its busiest memory alone decides, as far as that is busy. Where it is not known
+/// what prefetchers read, misses show a part of the load.
 pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
-    let (load, over_mean) = value("busiest_memory_load").zip(value("memory_imbalance"))?;
+    let read = value("busiest_read_load").zip(value("read_imbalance"));
+    let missed = || value("busiest_memory_load").zip(value("memory_imbalance"));
+    let used = if read.is_some() { USED } else { USED_BY_MISSES };
+    let (load, over_mean) = read.or_else(missed)?;
     let gain = load.min(1.0) * (over_mean - 1.0);
-    (load > USED && over_mean > UNEVEN).then(|| Proposal {
+    (load > used && over_mean > UNEVEN).then(|| Proposal {
         place: Place {
             pages: Some(PageMapping::Interleave),
             ..Place::default()
@@ -143,12 +151,18 @@ mod tests {
         assert_eq!(proposal.place.pages, Some(PageMapping::Interleave));
         assert!((proposal.gain.unwrap() - 0.9).abs() < 1e-12);
         for calm in [
-            [("busiest_memory_load", 0.02), ("memory_imbalance", 2.0)],
+            [("busiest_memory_load", 0.002), ("memory_imbalance", 2.0)],
             [("busiest_memory_load", 0.9), ("memory_imbalance", 1.1)],
         ] {
             assert_eq!(of_imbalance(values(&calm)), None);
         }
         assert_eq!(of_imbalance(values(&uneven[..1])), None);
+        // What prefetchers read counts, too, where it is known.
+        let read = [("busiest_read_load", 0.5), ("read_imbalance", 1.5)];
+        let proposal = of_imbalance(values(&[uneven, read].concat())).unwrap();
+        assert!((proposal.gain.unwrap() - 0.25).abs() < 1e-12);
+        let calm = [("busiest_read_load", 0.02), ("read_imbalance", 2.0)];
+        assert_eq!(of_imbalance(values(&calm)), None);
     }
 
     #[test]
