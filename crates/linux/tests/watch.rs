@@ -4,14 +4,14 @@ mod common;
 
 use common::{Workshop, allowed, eventually, send, two_pus, watch, watching, watching_process};
 use pinfold_core::{
-    Host, HostNoteCode, HostSample, LeftAlone, NodeId, NumaNode, Placed, ProcessPages, PuId, PuSet, RefusalCode,
-    StayCode, TaskId, TopologyBuilder,
+    Host, HostNoteCode, HostSample, LeftAlone, NodeId, NumaNode, PagesGoal, Placed, ProcessPages, PuId, PuSet,
+    RefusalCode, StayCode, TaskId, TopologyBuilder,
 };
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, Found};
 use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -530,20 +530,22 @@ fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) 
 fn pages_follow_a_process_and_go_back() {
     let journals = tempfile::tempdir().unwrap();
     let (program, mut watcher) = on_node(0, PageLimits::default(), journals.path());
-    let followed = BTreeSet::from([program.process()]);
-    watcher.follow(&followed);
-    assert!(watcher.are_pages_under_way());
-    let brought = page_moves(&mut watcher);
-    let moves = brought.result.unwrap();
-    assert_eq!(
-        (brought.process, moves.goal.as_str()),
-        (program.process(), "after their threads")
-    );
-    assert!(moves.in_place.pages > 0, "{moves}");
-    // Nothing was pinned since.
-    watcher.follow(&followed);
-    assert!(!watcher.are_pages_under_way());
-    watcher.follow(&BTreeSet::new());
+    for (goal, text) in [
+        (PagesGoal::Tasks, "after their threads"),
+        (PagesGoal::Interleave, "interleave"),
+    ] {
+        let followed = BTreeMap::from([(program.process(), goal)]);
+        watcher.follow(&followed);
+        assert!(watcher.are_pages_under_way());
+        let brought = page_moves(&mut watcher);
+        let moves = brought.result.unwrap();
+        assert_eq!((brought.process, moves.goal.as_str()), (program.process(), text));
+        assert!(moves.in_place.pages > 0, "{moves}");
+        // Nothing was pinned since.
+        watcher.follow(&followed);
+        assert!(!watcher.are_pages_under_way());
+    }
+    watcher.follow(&BTreeMap::new());
     assert_eq!(page_moves(&mut watcher).result.unwrap().goal, "back to where they were");
 }
 
@@ -551,10 +553,10 @@ fn pages_follow_a_process_and_go_back() {
 fn a_process_that_has_ended_has_no_pages() {
     let journals = tempfile::tempdir().unwrap();
     let (program, mut watcher) = on_node(0, PageLimits::default(), journals.path());
-    watcher.follow(&BTreeSet::from([program.process()]));
+    watcher.follow(&BTreeMap::from([(program.process(), PagesGoal::Tasks)]));
     page_moves(&mut watcher).result.unwrap();
     drop(program);
-    watcher.follow(&BTreeSet::new());
+    watcher.follow(&BTreeMap::new());
     let moves = page_moves(&mut watcher).result.unwrap();
     assert_eq!((moves.moved.pages, moves.in_place.pages), (0, 0), "{moves}");
 }
@@ -568,7 +570,7 @@ fn pages_that_take_too_long_stay() {
     };
     // All pages are on another node, wherever they are.
     let (program, mut watcher) = on_node(63, limits, journals.path());
-    watcher.follow(&BTreeSet::from([program.process()]));
+    watcher.follow(&BTreeMap::from([(program.process(), PagesGoal::Tasks)]));
     let refused = page_moves(&mut watcher).result.unwrap_err();
     assert_eq!(refused.code, RefusalCode::PagesTooLong);
     assert!(refused.why.contains("would take about"), "{}", refused.why);

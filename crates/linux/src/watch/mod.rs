@@ -9,7 +9,8 @@
 //! 3. **Placing** (`placing`): a task is held (pidfd and start time), its mask is compared with the known one, and the
 //!    change is written to the journal and then made. A mask that the task or another program has set is never
 //!    overwritten.
-//! 4. **Pages** (`pages`): those of chosen processes are moved to the nodes of their tasks, in a thread of its own.
+//! 4. **Pages** (`pages`): those of chosen processes are moved to the nodes of their tasks or interleaved, in a thread
+//!    of its own.
 //! 5. **The end**: the changes of the journal are rolled back, as by its guard or `pinfold reset` (`journal`).
 //!
 //! The container of a process is in its control group (`containers`), in which a runtime puts it soon after it began.

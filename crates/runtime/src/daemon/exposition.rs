@@ -127,7 +127,7 @@ fn pages(text: &mut Text, state: &State) {
     let pages = &state.totals.pages;
     text.counter(
         "pinfold_pages_moved_bytes_total",
-        "Bytes of pages that were moved to the nodes of their tasks, or went back.",
+        "Bytes of pages that were moved to the nodes of their tasks, or interleaved, or went back.",
         pages.bytes as f64,
     );
     text.counter(
@@ -142,7 +142,7 @@ fn pages(text: &mut Text, state: &State) {
     );
     text.gauge(
         "pinfold_processes_followed",
-        "Processes whose pages are on the nodes of their tasks, or on the way there.",
+        "Processes whose pages are on the nodes of their tasks, or interleaved, or on the way there.",
         state.followed.len() as f64,
     );
 }

@@ -29,7 +29,8 @@ pub struct State {
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     #[serde(default)]
     pub withdrawn: bool,
-    /// The processes whose pages are on the nodes of their tasks, or on the way there; no key where there are none.
+    /// The processes whose pages are on the nodes of their tasks, or interleaved, or on the way there; no key where there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<i32>,
     /// The last comparison of the moves with the unpinned machine; no key before the first one.
