@@ -7,7 +7,8 @@
 //!    process works on these cores. Several go at once and make room for each other, the one with the largest gain first.
 //!    Who finds no room is tried again as long as none of its tasks were moved.
 //! 4. What it is worth beside the other processes of the machine is found by the comparison of all moves (`fair`).
-//! 5. If its pages were interleaved there, they are interleaved again, where the daemon may move pages.
+//! 5. If its pages were interleaved there, they are interleaved again, where the daemon may move pages; also
+//!    where its tasks were unpinned. These then stay where they are.
 //!
 //! Limits: a placement with another page mapping is not followed. Who works in the same package is not asked about.
 
@@ -29,7 +30,8 @@ const STEADY: u64 = 3;
 /// Where a program was fastest.
 #[derive(Clone, Debug)]
 struct Known {
-    pinning: Pinning,
+    /// `None` where only its pages are elsewhere, and the operating system places its tasks.
+    pinning: Option<Pinning>,
     /// `None` where its pages stay where they are.
     pages: Option<PagesGoal>,
     gain: f64,
@@ -47,10 +49,24 @@ struct Acquaintance {
     since: u64,
     /// Whether it went to a known placement.
     is_placed: bool,
-    /// Where its pages are to be there.
-    pages: Option<PagesGoal>,
     /// The last interval in which it worked.
     worked: u64,
+}
+
+/// What becomes of known processes that go where they were fastest.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// The moves of their tasks.
+    pub(super) moves: Vec<Move>,
+    /// Where their pages are to be, of those whose pages do not stay.
+    pub(super) pages: BTreeMap<i32, PagesGoal>,
+}
+
+impl Arrivals {
+    /// Whether none goes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.moves.is_empty() && self.pages.is_empty()
+    }
 }
 
 /// All of them.
@@ -122,10 +138,12 @@ impl Acquaintances {
                 Some(PageMapping::Interleave) if self.moves_pages => Some(PagesGoal::Interleave),
                 Some(_) => return None,
             };
-            let pinning = placement.pinning.clone().filter(|_| placement.gain > 0.0)?;
-            let is_whole = pinning.pus().len() == threads;
-            let gain = placement.gain;
-            is_whole.then_some((threads, Known { pinning, pages, gain }))
+            let (pinning, gain) = (placement.pinning.clone(), placement.gain);
+            let is_whole = match &pinning {
+                Some(pinning) => pinning.pus().len() == threads,
+                None => pages.is_some(),
+            };
+            (is_whole && gain > 0.0).then_some((threads, Known { pinning, pages, gain }))
         });
         known.placements = usable.collect();
         known.until = now + PATIENCE * self.step;
@@ -137,9 +155,8 @@ impl Acquaintances {
         known.is_some_and(|known| !known.is_placed && !known.placements.is_empty() && now < known.until)
     }
 
-    /// The moves of the known processes that can go where they were fastest; empty where none can. `may`: whether the tasks
-    /// of a process may be moved.
-    pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Vec<Move> {
+    /// The known processes that can go where they were fastest. `may`: whether the tasks of a process may be moved.
+    pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Arrivals {
         let steady = STEADY * self.step;
         let ready = self.all.iter().filter_map(|(&process, known)| {
             let placement = known.placements.get(&known.crew.len())?;
@@ -151,13 +168,15 @@ impl Acquaintances {
         arriving.sort_by(|(.., one), (.., other)| other.gain.total_cmp(&one.gain));
         // Who finds no room stays, and is then in the way of the others.
         let moves = loop {
-            let leaving: BTreeSet<i32> = arriving.iter().map(|&(process, ..)| process).collect();
+            let moving = arriving.iter().filter(|(.., placement)| placement.pinning.is_some());
+            let leaving: BTreeSet<i32> = moving.map(|&(process, ..)| process).collect();
             let mut taken = self.taken(tasks, &leaving);
             let mut moves = vec![];
             let without_room = arriving.iter().position(|(_, crew, placement)| {
-                let there = self
-                    .moves_to(&placement.pinning, crew, &listed, &taken)
-                    .unwrap_or_default();
+                let Some(pinning) = &placement.pinning else {
+                    return false;
+                };
+                let there = self.moves_to(pinning, crew, &listed, &taken).unwrap_or_default();
                 taken.extend(there.iter().flat_map(|made| self.core_of(made.to)));
                 moves.extend_from_slice(&there);
                 there.is_empty()
@@ -167,22 +186,17 @@ impl Acquaintances {
                 None => break moves,
             };
         };
-        let arrived: Vec<_> = arriving
-            .into_iter()
-            .map(|(process, _, placement)| (process, placement.pages))
-            .collect();
-        for (process, pages) in arrived {
+        let arrived: Vec<i32> = arriving.iter().map(|&(process, ..)| process).collect();
+        let pages = arriving
+            .iter()
+            .filter_map(|(process, _, placement)| Some((*process, placement.pages?)));
+        let pages = pages.collect();
+        for process in arrived {
             if let Some(known) = self.all.get_mut(&process) {
                 known.is_placed = true;
-                known.pages = pages;
             }
         }
-        moves
-    }
-
-    /// Where the pages of a process are to be that went to a known placement; `None` where they stay.
-    pub(super) fn pages_of(&self, process: i32) -> Option<PagesGoal> {
-        self.all.get(&process).filter(|known| known.is_placed)?.pages
+        Arrivals { moves, pages }
     }
 
     /// All tasks stay unpinned: the processes may go there once more, except these.

@@ -30,7 +30,7 @@
 //! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is not
 //! judged. One decision holds for the whole machine: what some gain is given up if another one loses.
 
-use super::acquaintances::Acquaintances;
+use super::acquaintances::{Acquaintances, Arrivals};
 use super::mapper::Mapper;
 use super::options::{MapperOptions, Thresholds};
 use super::progress::{FORGOTTEN, Processes, Sums, WORKS, sums};
@@ -261,7 +261,11 @@ impl FairMapper {
                 self.stage = Stage::Mapping;
                 let turns = (!under_way && self.is_alarmed(tasks, &sums)) || (complete && self.begins_turns(tasks));
                 if !turns {
-                    let arrivals = if complete { self.arrivals(tasks) } else { vec![] };
+                    let arrivals = if complete {
+                        self.arrivals(tasks)
+                    } else {
+                        Arrivals::default()
+                    };
                     self.map(tasks, &arrivals);
                 }
             }
@@ -370,23 +374,36 @@ impl FairMapper {
         self.processes.restart();
     }
 
-    /// The moves of the known processes that can go where they were fastest, if nothing else is on trial.
-    fn arrivals(&mut self, tasks: &[TaskRates]) -> Vec<Move> {
+    /// The known processes that can go where they were fastest, if nothing else is on trial.
+    fn arrivals(&mut self, tasks: &[TaskRates]) -> Arrivals {
+        let changed = self.changed_processes();
         let Some(acquaintances) = &mut self.acquaintances else {
-            return vec![];
+            return Arrivals::default();
         };
         if self.moved.is_some() || !self.mapper.is_calm() {
-            return vec![];
+            return Arrivals::default();
         }
-        let placed: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
         let (processes, barred) = (&self.processes, &self.barred);
-        let may = |process| processes.is_known(process) && !barred.contains(&process) && !placed.contains(&process);
-        acquaintances.arrivals(self.now, tasks, may)
+        let may = |process| processes.is_known(process) && !barred.contains(&process) && !changed.contains(&process);
+        let mut arrivals = acquaintances.arrivals(self.now, tasks, may);
+        arrivals.pages.retain(|process, _| !self.immovable.contains(process));
+        arrivals
+    }
+
+    /// The processes whose tasks or pages were moved.
+    fn changed_processes(&self) -> BTreeSet<i32> {
+        let placed = self.places.keys().map(|task| task.process);
+        placed.chain(self.followed.keys().copied()).collect()
+    }
+
+    /// Whether everything is as it would be without the mapper, at least as far as it decides that.
+    fn has_changed_nothing(&self) -> bool {
+        self.places.is_empty() && self.followed.is_empty()
     }
 
     /// The mapper's decision, or the arrival of known processes. It may not move tasks of processes whose progress was never
     /// measured, or that are barred, or awaited elsewhere.
-    fn map(&mut self, tasks: &[TaskRates], arrivals: &[Move]) {
+    fn map(&mut self, tasks: &[TaskRates], arrivals: &Arrivals) {
         let (processes, barred, now) = (&self.processes, &self.barred, self.now);
         let acquaintances = self.acquaintances.as_ref();
         let is_free = |task: &TaskRates| {
@@ -410,7 +427,7 @@ impl FairMapper {
             tasks.iter().map(bound).collect()
         };
         self.mapper.decide(&tasks);
-        let unpinned = self.places.is_empty();
+        let unpinned = self.has_changed_nothing();
         for task in self.mapper.released() {
             self.places.remove(task);
         }
@@ -418,8 +435,8 @@ impl FairMapper {
             self.homes = arrangement(&tasks);
         }
         self.moves.extend_from_slice(self.mapper.moves());
-        self.mapper.note_moves(arrivals);
-        self.moves.extend_from_slice(arrivals);
+        self.mapper.note_moves(&arrivals.moves);
+        self.moves.extend_from_slice(&arrivals.moves);
         for made in &self.moves {
             self.homes.entry(made.task).or_insert(made.from);
             let placement = Placement {
@@ -428,12 +445,7 @@ impl FairMapper {
             };
             self.places.insert(made.task, placement);
         }
-        for process in arrivals.iter().map(|made| made.task.process) {
-            let pages = acquaintances.and_then(|one| one.pages_of(process));
-            if let Some(goal) = pages.filter(|_| !self.immovable.contains(&process)) {
-                self.followed.insert(process, goal);
-            }
-        }
+        self.followed.extend(&arrivals.pages);
         self.released.extend_from_slice(self.mapper.released());
         if arrivals.is_empty() && self.released.is_empty() && self.moves.iter().all(Move::stays) {
             return;
@@ -467,7 +479,7 @@ impl FairMapper {
 
     /// After a complete window: whether the comparison in turns begins now.
     fn begins_turns(&mut self, tasks: &[TaskRates]) -> bool {
-        if self.places.is_empty() {
+        if self.has_changed_nothing() {
             self.moved = None;
             return false;
         }
@@ -617,7 +629,8 @@ impl FairMapper {
             self.stage = Stage::Unpinned([now + least, now + pause]);
             if turn.pinned {
                 self.put_back(tasks);
-            } else {
+            }
+            if self.leaving.is_empty() {
                 self.forget_places();
             }
             Some(self.interval.as_secs_f64() * pause)
@@ -643,7 +656,7 @@ impl FairMapper {
 
     /// Bars the processes that were moved and are slower by it. If others pay, it is not known whose moves did harm.
     fn bar(&mut self) {
-        let moved: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
+        let moved = self.changed_processes();
         let slower = self.processes.slower();
         if slower.is_empty() {
             return;
@@ -687,6 +700,7 @@ impl FairMapper {
     /// Tasks go to these PUs, and the next decision lets them go.
     fn send(&mut self, tasks: &[TaskRates], to: &BTreeMap<TaskId, PuId>) {
         // All moves of a comparison have the cause of one of the moves that are compared.
+        self.changed();
         let Some(cause) = self.places.values().next().map(|placement| placement.made) else {
             return;
         };
@@ -700,7 +714,6 @@ impl FairMapper {
                 self.leaving.insert(task.id);
             }
         }
-        self.changed();
     }
 }
 

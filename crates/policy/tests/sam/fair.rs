@@ -17,6 +17,8 @@ struct Fair {
     known: BTreeMap<i32, Vec<u32>>,
     /// The page mapping with which they were fastest there.
     known_pages: Option<PageMapping>,
+    /// Whether they were fastest unpinned.
+    known_unpinned: bool,
     world: World,
     mapper: FairMapper,
     pinned: BTreeSet<TaskId>,
@@ -50,6 +52,7 @@ impl Fair {
             homes: world.tasks.iter().map(|task| task.pu).collect(),
             known: BTreeMap::new(),
             known_pages: None,
+            known_unpinned: false,
             moves_pages: false,
             origins: world.tasks.iter().map(|task| task.home).collect(),
             followed: BTreeMap::new(),
@@ -76,9 +79,13 @@ impl Fair {
             }
             let moves = self.mapper.decide(&rates).to_vec();
             for process in self.mapper.take_newcomers() {
-                let placement = |pus: &Vec<u32>| KnownPlacement {
-                    pages: self.known_pages,
-                    ..known(pus)
+                let placement = |pus: &Vec<u32>| {
+                    let known = known(pus);
+                    KnownPlacement {
+                        pages: self.known_pages,
+                        pinning: known.pinning.filter(|_| !self.known_unpinned),
+                        ..known
+                    }
                 };
                 let known = self.known.get(&process).map(|pus| (pus.len(), placement(pus)));
                 self.mapper.note_known(process, &known.into_iter().collect());
@@ -621,10 +628,11 @@ fn a_known_process_without_room_stays_until_there_is_some() {
     assert_eq!(fair.places()[..2], pus(&[0, 1]));
 }
 
-/// A process that is known with interleaved pages runs for so long. It makes `progress` with them.
-fn interleaved_before(options: MapperOptions, progress: f64, intervals: usize) -> Fair {
+/// A process that is known with interleaved pages, perhaps unpinned, runs for so long. It makes `progress` with them.
+fn interleaved_before(options: MapperOptions, unpinned: bool, progress: f64, intervals: usize) -> Fair {
     let mut fair = Fair::with(computing(&[[0, 1]]), options);
     fair.moves_pages = true;
+    fair.known_unpinned = unpinned;
     fair.known.insert(100, vec![0, 10]);
     fair.known_pages = Some(PageMapping::Interleave);
     for _ in 0..intervals {
@@ -640,16 +648,33 @@ fn interleaved_before(options: MapperOptions, progress: f64, intervals: usize) -
 
 #[test]
 fn pages_of_a_known_process_are_interleaved_if_they_were_where_it_was_fastest() {
-    let fair = interleaved_before(MapperOptions::default(), 1.5, 2000);
+    let fair = interleaved_before(MapperOptions::default(), false, 1.5, 2000);
     assert_eq!(fair.moves[0].1.reason, Reason::Known);
     assert_eq!(fair.outcomes()[0], MappingCode::Kept);
     assert_eq!(fair.comparisons[0].1.followed, [100]);
     assert_eq!(fair.places(), pus(&[0, 10]));
     assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
 
-    let fair = interleaved_before(MapperOptions::default(), 0.8, 200);
+    let fair = interleaved_before(MapperOptions::default(), false, 0.8, 200);
     assert_eq!(fair.outcomes()[0], MappingCode::Slower);
     assert_eq!((fair.places(), fair.followed), (pus(&[0, 1]), BTreeMap::new()));
+}
+
+#[test]
+fn pages_alone_are_interleaved_where_the_program_was_fastest_unpinned() {
+    let fair = interleaved_before(MapperOptions::default(), true, 1.5, 2000);
+    assert_eq!((fair.moves, fair.unpinned), (vec![], 2000));
+    assert!(!fair.comparisons.is_empty());
+    assert!(fair.comparisons.iter().all(|(_, one)| one.outcome == MappingCode::Kept));
+    let gain = fair.comparisons[0].1.processes[0].gain;
+    assert!((gain - 0.5).abs() < 0.01, "{gain}");
+    assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
+
+    for progress in [1.0, 0.8] {
+        let fair = interleaved_before(MapperOptions::default(), true, progress, 2000);
+        assert_ne!(fair.outcomes()[0], MappingCode::Kept);
+        assert_eq!((fair.moves, fair.followed), (vec![], BTreeMap::new()));
+    }
 }
 
 #[test]
@@ -658,7 +683,7 @@ fn a_placement_with_interleaved_pages_is_left_out_where_pages_may_not_be_moved()
         pages: false,
         ..MapperOptions::default()
     };
-    let fair = interleaved_before(options, 1.5, 200);
+    let fair = interleaved_before(options, false, 1.5, 200);
     assert_eq!((fair.moves, fair.followed), (vec![], BTreeMap::new()));
 }
 
