@@ -1,9 +1,9 @@
 //! Brings the pages of processes to the nodes of their tasks, or interleaves them, and takes them back, in a thread of its
 //! own.
 //!
-//! 1. Beside their tasks: if all working tasks of a process are on one node, all its pages belong there. Otherwise a page belongs on the node
-//!    whose tasks access it most. Accesses are sampled once, by the processor's memory events alone: the other way to see
-//!    them would stop the program.
+//! 1. Beside their tasks: if all working tasks of a process are on one node, all its pages belong there. Otherwise a page
+//!    belongs on the node whose tasks access it most. Accesses are sampled once, by the processor's memory events alone:
+//!    the other way to see them would stop the program.
 //!    Interleaved: on all nodes with memory in turn.
 //! 2. If copying would take longer than `PageLimits::within`, all pages stay.
 //! 3. Each page that moves has its former node noted. When the process is not followed any more, its pages go back.

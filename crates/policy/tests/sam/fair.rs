@@ -678,6 +678,21 @@ fn pages_alone_are_interleaved_where_the_program_was_fastest_unpinned() {
 }
 
 #[test]
+fn pages_of_a_process_that_has_ended_are_not_asked_for() {
+    let mut fair = Fair::new(computing(&[[0, 1], [2, 3]]));
+    fair.moves_pages = true;
+    fair.known.insert(100, vec![0, 10]);
+    fair.known_pages = Some(PageMapping::Interleave);
+    fair.known_unpinned = true;
+    fair.run(10, as_it_is);
+    assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
+    fair.world.tasks.drain(..2);
+    fair.origins.drain(..2);
+    fair.run(610, as_it_is);
+    assert_eq!(fair.followed, BTreeMap::new());
+}
+
+#[test]
 fn a_placement_with_interleaved_pages_is_left_out_where_pages_may_not_be_moved() {
     let options = MapperOptions {
         pages: false,
