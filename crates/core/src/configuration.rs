@@ -83,7 +83,7 @@ impl fmt::Display for Pinning {
 
 /// Where the pages of one process among others are to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PagesGoal {
+pub enum ProcessGoal {
     /// On the nodes of its tasks.
     Tasks,
     /// On all nodes in turn, by address.
@@ -91,7 +91,7 @@ pub enum PagesGoal {
 }
 
 /// As the goal of `PageMoves`.
-impl fmt::Display for PagesGoal {
+impl fmt::Display for ProcessGoal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tasks => f.write_str(PageMoves::AFTER_THREADS),
@@ -126,7 +126,7 @@ pub struct Configuration {
     pub following_within: Option<Duration>,
     /// The processes whose pages move, and where to. The pages of all others go back to where they were before. `None`:
     /// those of all processes follow threads.
-    pub followed: Option<BTreeMap<i32, PagesGoal>>,
+    pub followed: Option<BTreeMap<i32, ProcessGoal>>,
     /// The longest time for moving pages to where `pages` wants them, where they are not there yet; if it would take
     /// longer, they stay, and that is reported as `RefusalCode::PagesTooLong`. `None` for no limit.
     pub mapping_within: Option<Duration>,

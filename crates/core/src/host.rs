@@ -7,7 +7,7 @@
 use crate::code::codes;
 use crate::container::Container;
 use crate::memory::PageMoves;
-use crate::{HostNoteCode, Metric, PagesGoal, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
+use crate::{HostNoteCode, Metric, ProcessGoal, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub trait Host {
 
     /// From now on the pages of these processes belong where it says, and those of all others where they were before. They
     /// move while the daemon goes on.
-    fn follow(&mut self, processes: &BTreeMap<i32, PagesGoal>);
+    fn follow(&mut self, processes: &BTreeMap<i32, ProcessGoal>);
 
     /// Whether pages are still under way.
     fn are_pages_under_way(&self) -> bool;

@@ -36,7 +36,7 @@ pub use code::{
     HostNoteCode, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode, SampleCode,
     StayCode,
 };
-pub use configuration::{Applied, Configuration, PagesGoal, Pinning, Refusal};
+pub use configuration::{Applied, Configuration, Pinning, ProcessGoal, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed, RegionChoice, StrategyForecast};
 pub use device::{Device, DeviceKind, DeviceName, NoDeviceName, NoPciAddress, PciAddress};

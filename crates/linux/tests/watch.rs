@@ -4,7 +4,7 @@ mod common;
 
 use common::{Workshop, allowed, eventually, send, two_pus, watch, watching, watching_process};
 use pinfold_core::{
-    Host, HostNoteCode, HostSample, LeftAlone, NodeId, NumaNode, PagesGoal, Placed, ProcessPages, PuId, PuSet,
+    Host, HostNoteCode, HostSample, LeftAlone, NodeId, NumaNode, Placed, ProcessGoal, ProcessPages, PuId, PuSet,
     RefusalCode, StayCode, TaskId, TopologyBuilder,
 };
 use pinfold_linux::affinity::CpuMask;
@@ -531,8 +531,8 @@ fn pages_follow_a_process_and_go_back() {
     let journals = tempfile::tempdir().unwrap();
     let (program, mut watcher) = on_node(0, PageLimits::default(), journals.path());
     for (goal, text) in [
-        (PagesGoal::Tasks, "after their threads"),
-        (PagesGoal::Interleave, "interleave"),
+        (ProcessGoal::Tasks, "after their threads"),
+        (ProcessGoal::Interleave, "interleave"),
     ] {
         let followed = BTreeMap::from([(program.process(), goal)]);
         watcher.follow(&followed);
@@ -553,7 +553,7 @@ fn pages_follow_a_process_and_go_back() {
 fn a_process_that_has_ended_has_no_pages() {
     let journals = tempfile::tempdir().unwrap();
     let (program, mut watcher) = on_node(0, PageLimits::default(), journals.path());
-    watcher.follow(&BTreeMap::from([(program.process(), PagesGoal::Tasks)]));
+    watcher.follow(&BTreeMap::from([(program.process(), ProcessGoal::Tasks)]));
     page_moves(&mut watcher).result.unwrap();
     drop(program);
     watcher.follow(&BTreeMap::new());
@@ -570,7 +570,7 @@ fn pages_that_take_too_long_stay() {
     };
     // All pages are on another node, wherever they are.
     let (program, mut watcher) = on_node(63, limits, journals.path());
-    watcher.follow(&BTreeMap::from([(program.process(), PagesGoal::Tasks)]));
+    watcher.follow(&BTreeMap::from([(program.process(), ProcessGoal::Tasks)]));
     let refused = page_moves(&mut watcher).result.unwrap_err();
     assert_eq!(refused.code, RefusalCode::PagesTooLong);
     assert!(refused.why.contains("would take about"), "{}", refused.why);

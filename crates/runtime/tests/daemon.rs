@@ -4,7 +4,7 @@ use pinfold_core::container::Container;
 use pinfold_core::memory::PageMoves;
 use pinfold_core::{
     Host, HostNote, HostNoteCode, HostSample, MappingCode, MappingComparison, Metric, NodeId, NumaNode, ObjectKind,
-    PagesGoal, Pinning, Placed, ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample,
+    Pinning, Placed, ProcessGoal, ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample,
     TaskStatus, Topology, TopologyBuilder, Wake,
 };
 use pinfold_policy::KnownPlacement;
@@ -63,7 +63,7 @@ struct Fake {
     /// What happened, in words.
     calls: Vec<String>,
     /// The processes whose pages follow, as last told, and for how many readings they are under way.
-    followed: Rc<RefCell<BTreeMap<i32, PagesGoal>>>,
+    followed: Rc<RefCell<BTreeMap<i32, ProcessGoal>>>,
     under_way: usize,
     /// What became of pages.
     page_moves: Vec<ProcessPages>,
@@ -170,7 +170,7 @@ impl Host for Fake {
         })
     }
 
-    fn follow(&mut self, processes: &BTreeMap<i32, PagesGoal>) {
+    fn follow(&mut self, processes: &BTreeMap<i32, ProcessGoal>) {
         let before = self.followed.borrow().clone();
         let concerned: BTreeSet<i32> = before.keys().chain(processes.keys()).copied().collect();
         for process in concerned {
@@ -178,7 +178,7 @@ impl Host for Fake {
             if before.get(&process) == goal {
                 continue;
             }
-            let whereto = goal.map_or_else(|| PageMoves::BACK.to_owned(), PagesGoal::to_string);
+            let whereto = goal.map_or_else(|| PageMoves::BACK.to_owned(), ProcessGoal::to_string);
             self.calls.push(format!("pages of {process} {whereto}"));
             self.under_way = 3;
             self.page_moves.push(ProcessPages {
@@ -478,7 +478,7 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
 }
 
 /// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes more.
-fn away_from_pages(followed: Rc<RefCell<BTreeMap<i32, PagesGoal>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
+fn away_from_pages(followed: Rc<RefCell<BTreeMap<i32, ProcessGoal>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
     Changed(move |rates: &mut [TaskRates]| {
         let together = rates.iter().all(|task| task.inter == Some(0.0));
         let progress = match (together, followed.borrow().contains_key(&1)) {
@@ -500,7 +500,7 @@ fn pages_follow_tasks_that_were_moved_away_from_them() {
 
     let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
     assert_eq!(outcomes, [MappingCode::Kept]);
-    assert_eq!(*fake.followed.borrow(), BTreeMap::from([(1, PagesGoal::Tasks)]));
+    assert_eq!(*fake.followed.borrow(), BTreeMap::from([(1, ProcessGoal::Tasks)]));
     assert_eq!(heard.followed.last(), Some(&vec![1]));
     let moves = fake.calls.iter().filter(|call| call.starts_with("pages")).count();
     assert_eq!(heard.pages.len(), moves, "each is reported");

@@ -1,7 +1,7 @@
 //! Policies on simulated machines, with programs that are made up.
 
 use pinfold_core::{
-    Configuration, Machine, NodeId, PageMapping, PagesGoal, Pinning, Prefetchers, PuId, PuSet, RefusalCode, Wait,
+    Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, ProcessGoal, PuId, PuSet, RefusalCode, Wait,
 };
 use pinfold_policy::auto::{Auto, AutoOptions};
 use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, Policy, Search, Skip, Times};
@@ -465,7 +465,7 @@ fn pages_of_one_process_are_interleaved_and_go_back() {
     let process = machine.observe().tasks[0].id.process;
 
     configuration.following_within = Some(Duration::from_secs(10));
-    configuration.followed = Some(BTreeMap::from([(process, PagesGoal::Interleave)]));
+    configuration.followed = Some(BTreeMap::from([(process, ProcessGoal::Interleave)]));
     let applied = machine.apply(&configuration);
     machine.wait(Duration::from_secs(1)).unwrap();
     let moves = applied.pages.unwrap();

@@ -8,7 +8,7 @@ use crate::timeline::{Energy, KeptWindows, Mapped, Moved, Program, RegionRequest
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
-    PageMapping, PagesGoal, Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample,
+    PageMapping, Pinning, ProcessGoal, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample,
     Scope, TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
@@ -311,7 +311,7 @@ impl SimulatedMachine {
     }
 
     /// By program: where its pages are to be.
-    fn goals_of(&self, processes: &BTreeMap<i32, PagesGoal>) -> Vec<Option<PagesGoal>> {
+    fn goals_of(&self, processes: &BTreeMap<i32, ProcessGoal>) -> Vec<Option<ProcessGoal>> {
         (0..self.programs.len())
             .map(|program| processes.get(&number(self.timeline.tasks(program).start)).copied())
             .collect()
@@ -436,11 +436,11 @@ impl SimulatedMachine {
 }
 
 /// Where pages of processes have moved to.
-fn text_of_goals(goals: Option<&BTreeMap<i32, PagesGoal>>) -> String {
+fn text_of_goals(goals: Option<&BTreeMap<i32, ProcessGoal>>) -> String {
     let Some(goals) = goals else {
         return PageMoves::AFTER_THREADS.to_owned();
     };
-    let mut texts: Vec<String> = goals.values().map(PagesGoal::to_string).collect();
+    let mut texts: Vec<String> = goals.values().map(ProcessGoal::to_string).collect();
     texts.sort_unstable();
     texts.dedup();
     if texts.is_empty() {

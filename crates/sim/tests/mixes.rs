@@ -4,7 +4,7 @@
 mod computing;
 
 use computing::Computing;
-use pinfold_core::{Configuration, Machine, NodeId, PagesGoal, Pinning, PuId, PuSet, TaskId, Wait};
+use pinfold_core::{Configuration, Machine, NodeId, Pinning, ProcessGoal, PuId, PuSet, TaskId, Wait};
 use pinfold_sim::window::{Stream, synthetic};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, ProgramProgress, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
@@ -180,7 +180,7 @@ fn pages_follow_chosen_programs_alone_and_go_back() {
     let programs = [("a", streaming(1, 2)), ("b", streaming(1, 4))];
     let mut machine = machine(&programs, forever(), 0);
     let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
-    let wanted = |pus: [u32; 2], followed: &[(i32, PagesGoal)]| Configuration {
+    let wanted = |pus: [u32; 2], followed: &[(i32, ProcessGoal)]| Configuration {
         tasks: tasks.iter().copied().zip(pus.map(PuId)).collect(),
         followed: Some(followed.iter().copied().collect()),
         ..Configuration::default()
@@ -188,7 +188,7 @@ fn pages_follow_chosen_programs_alone_and_go_back() {
     machine.apply(&wanted([0, 1], &[]));
     machine.wait(Duration::from_secs(1)).unwrap();
     assert_eq!(memory(&mut machine), [6, 0]);
-    let applied = machine.apply(&wanted([10, 11], &[(tasks[0].process, PagesGoal::Tasks)]));
+    let applied = machine.apply(&wanted([10, 11], &[(tasks[0].process, ProcessGoal::Tasks)]));
     let moves = applied.pages.unwrap();
     assert_eq!((moves.moved.bytes >> 20, memory(&mut machine)), (2, [4, 2]));
     assert!(moves.lasted > Duration::from_millis(2), "{moves}");
@@ -197,8 +197,8 @@ fn pages_follow_chosen_programs_alone_and_go_back() {
     assert_eq!(applied.pages.unwrap().moved.bytes >> 20, 2);
     assert_eq!(memory(&mut machine), [6, 0]);
     // Those of one are interleaved, and those of the other follow.
-    let goals = [PagesGoal::Tasks, PagesGoal::Interleave];
-    let both: Vec<(i32, PagesGoal)> = tasks.iter().map(|task| task.process).zip(goals).collect();
+    let goals = [ProcessGoal::Tasks, ProcessGoal::Interleave];
+    let both: Vec<(i32, ProcessGoal)> = tasks.iter().map(|task| task.process).zip(goals).collect();
     let applied = machine.apply(&wanted([10, 11], &both));
     assert_eq!(applied.pages.unwrap().goal, "after their threads, interleave");
     assert_eq!(memory(&mut machine), [2, 4]);
@@ -216,7 +216,7 @@ fn pages_of_a_program_on_several_nodes_follow_when_its_accesses_were_sampled() {
         followed: Some(
             tasks
                 .iter()
-                .map(|task| (task.process, PagesGoal::Tasks))
+                .map(|task| (task.process, ProcessGoal::Tasks))
                 .filter(|_| follows)
                 .collect(),
         ),

@@ -27,7 +27,7 @@ use pinfold_core::memory::{
     check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{
-    Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, PagesGoal, Reason, Refusal, RefusalCode,
+    Applied, BrokenOffCode, Configuration, NodeId, NodeSet, PageMapping, ProcessGoal, Reason, Refusal, RefusalCode,
     Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ pub(crate) struct ProgramPages {
     page_size: u64,
     following: Following,
     /// The processes whose pages were to move by the last configuration that chose some.
-    followed: BTreeMap<i32, PagesGoal>,
+    followed: BTreeMap<i32, ProcessGoal>,
     /// The last goal of each process's pages.
     applied: BTreeMap<i32, (PageMapping, Goal)>,
     /// Where the pages of each process were before its first goal.
@@ -266,8 +266,8 @@ impl ProgramPages {
             .as_ref()
             .and_then(|followed| followed.get(&process));
         let mapping = match own {
-            Some(PagesGoal::Interleave) => Some(PageMapping::Interleave),
-            Some(PagesGoal::Tasks) | None => configuration.pages,
+            Some(ProcessGoal::Interleave) => Some(PageMapping::Interleave),
+            Some(ProcessGoal::Tasks) | None => configuration.pages,
         };
         let Some(mapping) = mapping else {
             return Ok(None);

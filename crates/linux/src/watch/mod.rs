@@ -52,7 +52,7 @@ use new_tasks::NewTaskSearch;
 use pages::{FollowedPages, Places};
 use pinfold_core::memory::{memory_nodes, node_of_pu};
 use pinfold_core::{
-    Children, Host, HostNote, HostNoteCode, HostSample, Metric, PagesGoal, Placed, ProcessPages, PuId, TaskId,
+    Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, ProcessGoal, ProcessPages, PuId, TaskId,
     Topology, Wake,
 };
 use reading::Reading;
@@ -320,7 +320,7 @@ impl Host for Watcher {
         self.unpin(task)
     }
 
-    fn follow(&mut self, processes: &BTreeMap<i32, PagesGoal>) {
+    fn follow(&mut self, processes: &BTreeMap<i32, ProcessGoal>) {
         self.pages.take_back_others(processes);
         for (&process, &goal) in processes {
             let places = self.places_of(process);

@@ -19,7 +19,7 @@ use crate::memory::{
 use pinfold_core::memory::{
     ASSUMED_COPY_RATE, MemoryArea, Origins, PageMoves, SAMPLED_BEFORE, Selection, Spread, Turns, check_cost,
 };
-use pinfold_core::{NodeId, NodeSet, PagesGoal, ProcessPages, Reason, RefusalCode, size_text};
+use pinfold_core::{NodeId, NodeSet, ProcessGoal, ProcessPages, Reason, RefusalCode, size_text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ pub(super) struct FollowedPages {
     /// The nodes that have memory.
     memory: NodeSet,
     /// Of each process whose pages were sent for: where to, and its pinned tasks then.
-    sent: BTreeMap<i32, (PagesGoal, BTreeMap<i32, NodeId>)>,
+    sent: BTreeMap<i32, (ProcessGoal, BTreeMap<i32, NodeId>)>,
     under_way: usize,
     /// Started with the first job.
     worker: Option<Worker>,
@@ -81,7 +81,7 @@ enum Job {
     Bring {
         process: i32,
         held: Held,
-        goal: PagesGoal,
+        goal: ProcessGoal,
         places: Places,
         limits: PageLimits,
     },
@@ -108,14 +108,14 @@ impl FollowedPages {
     }
 
     /// Whether the pages of a process were sent there since its tasks were pinned, if it matters where these are.
-    pub(super) fn are_sent(&self, process: i32, goal: PagesGoal, places: &Places) -> bool {
-        self.sent
-            .get(&process)
-            .is_some_and(|(sent, pinned)| *sent == goal && (goal == PagesGoal::Interleave || *pinned == places.pinned))
+    pub(super) fn are_sent(&self, process: i32, goal: ProcessGoal, places: &Places) -> bool {
+        self.sent.get(&process).is_some_and(|(sent, pinned)| {
+            *sent == goal && (goal == ProcessGoal::Interleave || *pinned == places.pinned)
+        })
     }
 
     /// Sends the pages of a process there.
-    pub(super) fn bring(&mut self, process: i32, held: Held, goal: PagesGoal, places: Places) {
+    pub(super) fn bring(&mut self, process: i32, held: Held, goal: ProcessGoal, places: Places) {
         self.sent.insert(process, (goal, places.pinned.clone()));
         let limits = self.limits;
         self.send(Job::Bring {
@@ -128,7 +128,7 @@ impl FollowedPages {
     }
 
     /// Sends the pages back of all processes but these.
-    pub(super) fn take_back_others(&mut self, followed: &BTreeMap<i32, PagesGoal>) {
+    pub(super) fn take_back_others(&mut self, followed: &BTreeMap<i32, ProcessGoal>) {
         let dropped: Vec<i32> = self
             .sent
             .keys()
@@ -273,7 +273,7 @@ impl Mover {
         &self,
         number: i32,
         process: &mut Process,
-        towards: PagesGoal,
+        towards: ProcessGoal,
         places: &Places,
         limits: PageLimits,
     ) -> Result<PageMoves, Reason<RefusalCode>> {
@@ -288,15 +288,19 @@ impl Mover {
         }
         let policy = MemoryArea::process_policy(&areas);
         let movable = areas.iter().filter(|area| Selection::default().is_all(area, policy));
-        let (goal, bytes) = match places.nodes.only() {
-            _ if towards == PagesGoal::Interleave => self.interleaved(movable.map(MemoryArea::resident_bytes).sum())?,
-            Some(node) if self.memory.contains(node) => {
+        let (goal, bytes) = match (towards, places.nodes.only()) {
+            (ProcessGoal::Interleave, _) => self.interleaved(movable.map(MemoryArea::resident_bytes).sum())?,
+            (ProcessGoal::Tasks, Some(node)) if self.memory.contains(node) => {
                 let elsewhere = |area: &MemoryArea| area.resident_bytes() - area.resident.get(&node).unwrap_or(&0);
                 (Goal::ByAddress(Spread::On(node)), movable.map(elsewhere).sum())
             }
-            Some(node) => return Err(stay(format!("NUMA node {node}, on which its tasks are, has no memory"))),
-            None if places.nodes.is_empty() => return Err(stay("on which NUMA node its tasks are is not known")),
-            None => {
+            (ProcessGoal::Tasks, Some(node)) => {
+                return Err(stay(format!("NUMA node {node}, on which its tasks are, has no memory")));
+            }
+            (ProcessGoal::Tasks, None) if places.nodes.is_empty() => {
+                return Err(stay("on which NUMA node its tasks are is not known"));
+            }
+            (ProcessGoal::Tasks, None) => {
                 let accesses = match &mut process.accesses {
                     Some(known) => known,
                     unknown => unknown.insert(sampled(&target, &areas)?),

@@ -17,7 +17,7 @@ use super::rates::TaskRates;
 use super::{Move, Reason};
 use crate::known::KnownPlacement;
 use pinfold_core::placement::Symmetries;
-use pinfold_core::{ObjectKind, PageMapping, PagesGoal, Pinning, PuId, PuSet, TaskId, Topology};
+use pinfold_core::{ObjectKind, PageMapping, Pinning, ProcessGoal, PuId, PuSet, TaskId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For this number of steps the tasks of a known process stay, until as many work as are known. Assumed: the first three
@@ -33,7 +33,7 @@ struct Known {
     /// `None` where only its pages are elsewhere, and the operating system places its tasks.
     pinning: Option<Pinning>,
     /// `None` where its pages stay where they are.
-    pages: Option<PagesGoal>,
+    pages: Option<ProcessGoal>,
     gain: f64,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Arrivals {
     /// The moves of their tasks.
     pub(super) moves: Vec<Move>,
     /// Where their pages are to be, of those whose pages do not stay.
-    pub(super) pages: BTreeMap<i32, PagesGoal>,
+    pub(super) pages: BTreeMap<i32, ProcessGoal>,
 }
 
 impl Arrivals {
@@ -135,7 +135,7 @@ impl Acquaintances {
         let usable = placements.iter().filter_map(|(&threads, placement)| {
             let pages = match placement.pages {
                 None | Some(PageMapping::FirstTouch | PageMapping::Local) => None,
-                Some(PageMapping::Interleave) if self.moves_pages => Some(PagesGoal::Interleave),
+                Some(PageMapping::Interleave) if self.moves_pages => Some(ProcessGoal::Interleave),
                 Some(_) => return None,
             };
             let (pinning, gain) = (placement.pinning.clone(), placement.gain);
@@ -189,8 +189,8 @@ impl Acquaintances {
         let arrived: Vec<i32> = arriving.iter().map(|&(process, ..)| process).collect();
         let pages = arriving
             .iter()
-            .filter_map(|(process, _, placement)| Some((*process, placement.pages?)));
-        let pages = pages.collect();
+            .filter_map(|(process, _, placement)| Some((*process, placement.pages?)))
+            .collect();
         for process in arrived {
             if let Some(known) = self.all.get_mut(&process) {
                 known.is_placed = true;

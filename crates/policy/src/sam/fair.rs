@@ -38,7 +38,7 @@ use super::rates::TaskRates;
 use super::{Move, Reason};
 use crate::known::KnownPlacement;
 use pinfold_core::memory::node_of_pu;
-use pinfold_core::{MappingCode, MappingComparison, NodeId, PagesGoal, PuId, PuSet, TaskId, Topology};
+use pinfold_core::{MappingCode, MappingComparison, NodeId, ProcessGoal, PuId, PuSet, TaskId, Topology};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -159,7 +159,7 @@ pub struct FairMapper {
     /// Whether pages may be moved.
     moves_pages: bool,
     /// The processes whose pages are moved, and where to.
-    followed: BTreeMap<i32, PagesGoal>,
+    followed: BTreeMap<i32, ProcessGoal>,
     /// The processes whose pages cannot be moved.
     immovable: BTreeSet<i32>,
     /// Whether pages were under way in the present interval.
@@ -290,8 +290,8 @@ impl FairMapper {
 
     /// The processes whose pages are to be elsewhere, and where, as of the last decision. Those of all others are to be where
     /// they were.
-    pub fn followed(&self) -> &BTreeMap<i32, PagesGoal> {
-        const NONE: &BTreeMap<i32, PagesGoal> = &BTreeMap::new();
+    pub fn followed(&self) -> &BTreeMap<i32, ProcessGoal> {
+        const NONE: &BTreeMap<i32, ProcessGoal> = &BTreeMap::new();
         if self.is_unpinned() { NONE } else { &self.followed }
     }
 
@@ -376,27 +376,22 @@ impl FairMapper {
 
     /// The known processes that can go where they were fastest, if nothing else is on trial.
     fn arrivals(&mut self, tasks: &[TaskRates]) -> Arrivals {
-        let changed = self.changed_processes();
         let Some(acquaintances) = &mut self.acquaintances else {
             return Arrivals::default();
         };
         if self.moved.is_some() || !self.mapper.is_calm() {
             return Arrivals::default();
         }
+        let placed: BTreeSet<i32> = self.places.keys().map(|task| task.process).collect();
+        let is_changed = |process| placed.contains(&process) || self.followed.contains_key(&process);
         let (processes, barred) = (&self.processes, &self.barred);
-        let may = |process| processes.is_known(process) && !barred.contains(&process) && !changed.contains(&process);
+        let may = |process| processes.is_known(process) && !barred.contains(&process) && !is_changed(process);
         let mut arrivals = acquaintances.arrivals(self.now, tasks, may);
         arrivals.pages.retain(|process, _| !self.immovable.contains(process));
         arrivals
     }
 
-    /// The processes whose tasks or pages were moved.
-    fn changed_processes(&self) -> BTreeSet<i32> {
-        let placed = self.places.keys().map(|task| task.process);
-        placed.chain(self.followed.keys().copied()).collect()
-    }
-
-    /// Whether everything is as it would be without the mapper, at least as far as it decides that.
+    /// Whether no task is placed, and no pages are moved.
     fn has_changed_nothing(&self) -> bool {
         self.places.is_empty() && self.followed.is_empty()
     }
@@ -573,7 +568,7 @@ impl FairMapper {
         if !self.moves_pages || brought.is_empty() {
             return false;
         }
-        let brought = brought.into_iter().map(|process| (process, PagesGoal::Tasks));
+        let brought = brought.into_iter().map(|process| (process, ProcessGoal::Tasks));
         self.followed.extend(brought);
         self.processes.begin_turns(false);
         self.stage = Stage::Turns(Turn {
@@ -656,7 +651,8 @@ impl FairMapper {
 
     /// Bars the processes that were moved and are slower by it. If others pay, it is not known whose moves did harm.
     fn bar(&mut self) {
-        let moved = self.changed_processes();
+        let placed = self.places.keys().map(|task| task.process);
+        let moved: BTreeSet<i32> = placed.chain(self.followed.keys().copied()).collect();
         let slower = self.processes.slower();
         if slower.is_empty() {
             return;
@@ -699,8 +695,8 @@ impl FairMapper {
 
     /// Tasks go to these PUs, and the next decision lets them go.
     fn send(&mut self, tasks: &[TaskRates], to: &BTreeMap<TaskId, PuId>) {
-        // All moves of a comparison have the cause of one of the moves that are compared.
         self.changed();
+        // All moves of a comparison have the cause of one of the moves that are compared.
         let Some(cause) = self.places.values().next().map(|placement| placement.made) else {
             return;
         };

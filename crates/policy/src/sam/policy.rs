@@ -21,7 +21,7 @@ use crate::opening::{Opened, Opening};
 use crate::times::Times;
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
-    Applied, Configuration, Decision, Finding, Metric, NoteCode, PagesGoal, PuId, PuSet, Sample, TaskId, Topology,
+    Applied, Configuration, Decision, Finding, Metric, NoteCode, ProcessGoal, PuId, PuSet, Sample, TaskId, Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Sam {
     /// The tasks that could not be moved, which are not moved again.
     refused: BTreeSet<TaskId>,
     /// With a comparison of moves: the processes whose pages move, where to, and until when pages are under way.
-    followed: BTreeMap<i32, PagesGoal>,
+    followed: BTreeMap<i32, ProcessGoal>,
     under_way: Duration,
     told_missing: bool,
     /// The processes so far, in the order in which they began.

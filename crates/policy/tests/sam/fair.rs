@@ -1,7 +1,7 @@
 //! The comparison of the mapper's moves with the unpinned machine. Here the operating system leaves each task where it is.
 
 use crate::world::{Builder, World, paper_machine};
-use pinfold_core::{MappingCode, MappingComparison, NodeId, PageMapping, PagesGoal, Pinning, PuId, TaskId};
+use pinfold_core::{MappingCode, MappingComparison, NodeId, PageMapping, Pinning, ProcessGoal, PuId, TaskId};
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, Reason, TaskRates};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ struct Fair {
     /// Whether pages can be moved, where they were, and whose are elsewhere.
     moves_pages: bool,
     origins: Vec<NodeId>,
-    followed: BTreeMap<i32, PagesGoal>,
+    followed: BTreeMap<i32, ProcessGoal>,
     /// The number of intervals until pages have arrived.
     under_way: usize,
     comparisons: Vec<(usize, MappingComparison)>,
@@ -123,7 +123,7 @@ impl Fair {
         }
         for (index, origin) in self.origins.iter().enumerate() {
             let task = &self.world.tasks[index];
-            self.world.tasks[index].home = if self.followed.get(&task.process) == Some(&PagesGoal::Tasks) {
+            self.world.tasks[index].home = if self.followed.get(&task.process) == Some(&ProcessGoal::Tasks) {
                 self.world.node(task.pu)
             } else {
                 *origin
@@ -653,7 +653,7 @@ fn pages_of_a_known_process_are_interleaved_if_they_were_where_it_was_fastest() 
     assert_eq!(fair.outcomes()[0], MappingCode::Kept);
     assert_eq!(fair.comparisons[0].1.followed, [100]);
     assert_eq!(fair.places(), pus(&[0, 10]));
-    assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
+    assert_eq!(fair.followed, BTreeMap::from([(100, ProcessGoal::Interleave)]));
 
     let fair = interleaved_before(MapperOptions::default(), false, 0.8, 200);
     assert_eq!(fair.outcomes()[0], MappingCode::Slower);
@@ -668,7 +668,7 @@ fn pages_alone_are_interleaved_where_the_program_was_fastest_unpinned() {
     assert!(fair.comparisons.iter().all(|(_, one)| one.outcome == MappingCode::Kept));
     let gain = fair.comparisons[0].1.processes[0].gain;
     assert!((gain - 0.5).abs() < 0.01, "{gain}");
-    assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
+    assert_eq!(fair.followed, BTreeMap::from([(100, ProcessGoal::Interleave)]));
 
     for progress in [1.0, 0.8] {
         let fair = interleaved_before(MapperOptions::default(), true, progress, 2000);
@@ -685,7 +685,7 @@ fn pages_of_a_process_that_has_ended_are_not_asked_for() {
     fair.known_pages = Some(PageMapping::Interleave);
     fair.known_unpinned = true;
     fair.run(10, as_it_is);
-    assert_eq!(fair.followed, BTreeMap::from([(100, PagesGoal::Interleave)]));
+    assert_eq!(fair.followed, BTreeMap::from([(100, ProcessGoal::Interleave)]));
     fair.world.tasks.drain(..2);
     fair.origins.drain(..2);
     fair.run(610, as_it_is);

@@ -176,7 +176,7 @@ mod tests {
     use pinfold_core::container::Membership;
     use pinfold_core::memory::{PageCount, PageMoves};
     use pinfold_core::{
-        Excess, LeftAlone, PagesGoal, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus,
+        Excess, LeftAlone, ProcessGoal, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus,
     };
     use std::sync::Arc;
 
@@ -264,7 +264,7 @@ mod tests {
             rates: &[],
             skipped: true,
             withdrawn: false,
-            followed: &BTreeMap::from([(7, PagesGoal::Tasks)]),
+            followed: &BTreeMap::from([(7, ProcessGoal::Tasks)]),
             took: Duration::from_millis(5),
         };
         history.tick(&tick);

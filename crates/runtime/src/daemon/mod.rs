@@ -25,7 +25,7 @@ pub use sharing::Sharing;
 
 use pinfold_core::container::Container;
 use pinfold_core::{
-    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, PagesGoal, Placed, ProcessPages, Reason,
+    Host, HostNote, HostSample, MappingComparison, Metric, OutcomeCode, Placed, ProcessGoal, ProcessPages, Reason,
     StayCode, TaskId, TaskStatus, Topology, Wake,
 };
 use pinfold_policy::KnownPlacement;
@@ -117,7 +117,7 @@ pub struct Tick<'a> {
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     pub withdrawn: bool,
     /// The processes whose pages are to be elsewhere, and where.
-    pub followed: &'a BTreeMap<i32, PagesGoal>,
+    pub followed: &'a BTreeMap<i32, ProcessGoal>,
     /// What the tick took, from the begin of the reading to the end of the last move.
     pub took: Duration,
 }

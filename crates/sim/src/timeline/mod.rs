@@ -38,7 +38,7 @@ use mix::Mix;
 pub(crate) use pages::Moved;
 use pages::{Homes, Pages};
 use pinfold_core::memory::SAMPLED_BEFORE;
-use pinfold_core::{NodeId, PagesGoal, PuId, PuSet};
+use pinfold_core::{NodeId, ProcessGoal, PuId, PuSet};
 use progress::Progress;
 use regions::places;
 use scheduler::{Assignment, Scheduler};
@@ -60,8 +60,8 @@ pub(crate) struct Requested {
     pub(crate) prefetchers: Prefetchers,
     /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
     pub(crate) following_within: Option<f64>,
-    /// By program: whether its pages follow. Those of others go back to where they were first. `None`: all follow.
-    pub(crate) followed: Option<Vec<Option<PagesGoal>>>,
+    /// By program: where its pages are to be. Those without a goal go back to where they were first. `None`: all follow.
+    pub(crate) followed: Option<Vec<Option<ProcessGoal>>>,
     /// The most seconds that all pages may take to move to another mapping; if it takes longer they stay.
     pub(crate) mapping_within: Option<f64>,
     /// The regions that differ.
@@ -143,7 +143,7 @@ impl Timeline {
                 assignment: vec![None; threads],
                 homes: Homes {
                     mapping: PageMapping::FirstTouch,
-                    interleaved: BTreeSet::new(),
+                    interleaved: vec![false; mix.threads().len()],
                     nodes: vec![],
                 },
                 origins: vec![],
@@ -332,19 +332,19 @@ impl Timeline {
         }
         Homes {
             mapping,
-            interleaved: BTreeSet::new(),
+            interleaved: vec![false; self.mix.threads().len()],
             nodes,
         }
     }
 
     /// The accesses of chosen programs whose tasks are on several nodes are sampled once, while they run. Returns how long
     /// that takes.
-    fn sample(&mut self, followed: Option<&[Option<PagesGoal>]>) -> f64 {
+    fn sample(&mut self, followed: Option<&[Option<ProcessGoal>]>) -> f64 {
         let mut takes = 0.0;
         for (program, tasks) in self.mix.threads().iter().enumerate() {
             let places = self.placed.assignment[tasks.clone()].iter().flatten();
             let nodes: BTreeSet<u8> = places.map(|&pu| node(&self.model, pu)).collect();
-            let follows = followed.is_some_and(|followed| followed[program] == Some(PagesGoal::Tasks));
+            let follows = followed.is_some_and(|followed| followed[program] == Some(ProcessGoal::Tasks));
             if follows && nodes.len() > 1 && self.sampled.insert(program) {
                 takes = SAMPLED_BEFORE.as_secs_f64();
             }
@@ -354,15 +354,13 @@ impl Timeline {
 
     /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it. Where programs are chosen, each
     /// has a goal, and the pages of all others return to the first homes.
-    fn follow(&mut self, within: Option<f64>, followed: Option<&[Option<PagesGoal>]>) -> Moved {
+    fn follow(&mut self, within: Option<f64>, followed: Option<&[Option<ProcessGoal>]>) -> Moved {
         let mut homes = self.homes(self.placed.homes.mapping);
-        for (program, tasks) in self.mix.threads().iter().enumerate() {
-            let Some(followed) = followed else { break };
-            if followed[program] == Some(PagesGoal::Interleave) {
-                homes.interleaved.insert(program);
-            }
-            if followed[program] != Some(PagesGoal::Tasks) {
-                homes.nodes[tasks.clone()].copy_from_slice(&self.placed.origins[tasks.clone()]);
+        for (program, goal) in followed.into_iter().flatten().enumerate() {
+            homes.interleaved[program] = *goal == Some(ProcessGoal::Interleave);
+            if *goal != Some(ProcessGoal::Tasks) {
+                let tasks = self.mix.threads()[program].clone();
+                homes.nodes[tasks.clone()].copy_from_slice(&self.placed.origins[tasks]);
             }
         }
         let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
@@ -370,11 +368,7 @@ impl Timeline {
             if within.is_some_and(|within| moved.seconds > within) {
                 let tasks = self.mix.threads()[program].clone();
                 homes.nodes[tasks.clone()].copy_from_slice(&self.placed.homes.nodes[tasks]);
-                if self.placed.homes.interleaved.contains(&program) {
-                    homes.interleaved.insert(program);
-                } else {
-                    homes.interleaved.remove(&program);
-                }
+                homes.interleaved[program] = self.placed.homes.interleaved[program];
                 *moved = Moved::default();
             }
         }

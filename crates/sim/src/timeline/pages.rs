@@ -12,7 +12,7 @@ use crate::model::{Model, PAGE_BYTES, Routes};
 use crate::window::{Mapping, PageMapping, PageProfile};
 use pinfold_core::NodeId;
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// The cost of moving a page besides the copying, in seconds. Assumed: the fault, the page table and the remote
 /// invalidation of the translation take some microseconds. Goglin and Furmento ("Memory Migration on Next-touch", Linux
@@ -24,8 +24,8 @@ const PAGE_OVERHEAD: f64 = 4e-6;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Homes {
     pub(crate) mapping: PageMapping,
-    /// The programs whose pages are interleaved, whatever the mapping is.
-    pub(crate) interleaved: BTreeSet<usize>,
+    /// By program: whether its pages are interleaved, whatever the mapping is.
+    pub(crate) interleaved: Vec<bool>,
     /// By thread: its home.
     pub(crate) nodes: Vec<u8>,
 }
@@ -73,8 +73,8 @@ impl Pages {
             .then(|| self.profile.get_or_init(|| mix.page_profile()));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
         let mut placed = Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes);
-        if !homes.interleaved.is_empty() {
-            let is_interleaved = |owner: u32| homes.interleaved.contains(&mix.program_of(owner as usize));
+        if homes.interleaved.contains(&true) {
+            let is_interleaved = |owner: u32| homes.interleaved[mix.program_of(owner as usize)];
             let owners = self.owners.iter().copied();
             let owners: Vec<(u64, u32)> = owners.filter(|&(_, owner)| is_interleaved(owner)).collect();
             placed.extend(Mapping::new(model, PageMapping::Interleave, None, &nodes).of_owners(&owners, &nodes));
