@@ -7,8 +7,8 @@
 //!    process works on these cores. Several go at once and make room for each other, the one with the largest gain first.
 //!    Who finds no room is tried again as long as none of its tasks were moved.
 //! 4. What it is worth beside the other processes of the machine is found by the comparison of all moves (`fair`).
-//! 5. If its pages were interleaved there, they are interleaved again, where the daemon may move pages; also
-//!    where its tasks were unpinned. These then stay where they are.
+//! 5. Its pages go with it, where the daemon may move pages: they follow its tasks, as in that run, or are interleaved
+//!    again. The latter also where its tasks were unpinned; these then stay where they are.
 //!
 //! Limits: a placement with another page mapping is not followed. Who works in the same package is not asked about.
 
@@ -134,6 +134,8 @@ impl Acquaintances {
         };
         let usable = placements.iter().filter_map(|(&threads, placement)| {
             let pages = match placement.pages {
+                // In that run they followed its threads.
+                None if self.moves_pages && placement.pinning.is_some() => Some(ProcessGoal::Tasks),
                 None | Some(PageMapping::FirstTouch | PageMapping::Local) => None,
                 Some(PageMapping::Interleave) if self.moves_pages => Some(ProcessGoal::Interleave),
                 Some(_) => return None,

@@ -678,6 +678,25 @@ fn pages_alone_are_interleaved_where_the_program_was_fastest_unpinned() {
 }
 
 #[test]
+fn pages_follow_a_known_process_where_they_followed_its_threads() {
+    let mut fair = Fair::new(computing(&[[0, 1]]));
+    fair.moves_pages = true;
+    fair.known.insert(100, vec![0, 10]);
+    fair.run(10, as_it_is);
+    assert_eq!(fair.places(), pus(&[0, 10]));
+    assert_eq!(fair.followed, BTreeMap::from([(100, ProcessGoal::Tasks)]));
+
+    let options = MapperOptions {
+        pages: false,
+        ..MapperOptions::default()
+    };
+    let mut fair = Fair::with(computing(&[[0, 1]]), options);
+    fair.known.insert(100, vec![0, 10]);
+    fair.run(200, as_it_is);
+    assert_eq!((fair.places(), fair.followed), (pus(&[0, 10]), BTreeMap::new()));
+}
+
+#[test]
 fn pages_of_a_process_that_has_ended_are_not_asked_for() {
     let mut fair = Fair::new(computing(&[[0, 1], [2, 3]]));
     fair.moves_pages = true;
