@@ -214,6 +214,9 @@ pub struct Refusal {
     pub code: RefusalCode,
     /// The reason, as a text that a user can act on.
     pub why: String,
+    /// Of pages that stay because moving them takes too long: how long it would take. Not written, `why` says it.
+    #[serde(skip)]
+    pub takes: Option<Duration>,
 }
 
 impl Refusal {
@@ -223,6 +226,7 @@ impl Refusal {
             task: Some(task),
             code: RefusalCode::Task,
             why: why.into(),
+            takes: None,
         }
     }
 
@@ -232,6 +236,15 @@ impl Refusal {
             task: None,
             code,
             why: why.into(),
+            takes: None,
+        }
+    }
+
+    /// Pages stay, because moving them would take so long.
+    pub fn of_pages(takes: Duration, why: impl Into<String>) -> Self {
+        Self {
+            takes: Some(takes),
+            ..Self::of_machine(RefusalCode::PagesTooLong, why)
         }
     }
 }

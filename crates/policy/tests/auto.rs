@@ -6,8 +6,8 @@ mod synthetic;
 
 use pinfold_core::memory::PageMoves;
 use pinfold_core::{
-    Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RefusalCode, RegionId, RegionSample, Sample,
-    Scope, TaskId, TaskSample, sources,
+    Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RegionId, RegionSample, Sample, Scope, TaskId,
+    TaskSample, sources,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::Policy;
@@ -167,11 +167,7 @@ proptest! {
             let within = configuration.mapping_within.unwrap_or_default();
             prop_assert!(within <= at.mul_f64(0.0251), "moving pages may take {within:?} at {at:?}");
             if refuses && configuration.pages.is_some() {
-                applied.refused.push(Refusal {
-                    task: None,
-                    code: RefusalCode::PagesTooLong,
-                    why: "it would take too long".to_owned(),
-                });
+                applied.refused.push(Refusal::of_pages(at, "it would take too long"));
             }
         }
         policy.end();

@@ -565,8 +565,8 @@ impl Machine for SimulatedMachine {
                 let goals = configuration.followed.as_ref();
                 applied.pages = Some(self.page_moves(&text_of_goals(goals), moved));
             }
-            Mapped::TooLong(moved) => applied.refused.push(Refusal::of_machine(
-                RefusalCode::PagesTooLong,
+            Mapped::TooLong(moved) => applied.refused.push(Refusal::of_pages(
+                Duration::from_secs_f64(moved.seconds),
                 format!(
                     "pages stay where they are: moving them to where {mapping} wants them would take {:.2} s",
                     moved.seconds

@@ -330,10 +330,11 @@ impl ProgramPages {
         let areas = goals.iter().filter_map(|(areas, _)| areas.as_ref()).flatten();
         let bytes = areas.map(MemoryArea::resident_bytes).sum();
         if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
-            let takes = too_long.takes.as_secs_f64();
-            applied.refused.push(Refusal::of_machine(
-                RefusalCode::PagesTooLong,
-                format!("pages stay where they are: moving {bytes} bytes would take about {takes:.1} s"),
+            let takes = too_long.takes;
+            let seconds = takes.as_secs_f64();
+            applied.refused.push(Refusal::of_pages(
+                takes,
+                format!("pages stay where they are: moving {bytes} bytes would take about {seconds:.1} s"),
             ));
             return;
         }

@@ -4,11 +4,13 @@
 //! than the policy allows (`Configuration::mapping_within`). What is allowed grows with the time that the program has
 //! run. Where a gain is forecast, it is a share of what that gain would have saved so far, and at most what a program may
 //! lose in its beginning, because a program can end right after its pages have moved. Otherwise it is so little that
-//! moving there and back is lost without harm. What was refused is tried again when the program has run twice as long.
+//! moving there and back is lost without harm. What was refused is tried again when the program has run for so long that
+//! it may take what the machine said, or for twice as long where it said nothing.
 
 use super::policy::{Auto, UNPINNED};
 use super::trial::{Place, State, Trial};
-use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, RefusalCode, Sample, Topology};
+use crate::turns::Gain;
+use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Sample, Topology};
 use std::time::Duration;
 
 /// The share of the program's time that moving pages may take where nobody forecasts a gain.
@@ -19,6 +21,10 @@ const OF_GAIN: f64 = 0.25;
 
 /// The share that it may take at most, whatever is forecast: with the losses of trials it stays within 3 % of 10 s.
 const MOST: f64 = 0.025;
+
+/// What was refused is not tried again before the program has run for so many times as long.
+const LATER: f64 = 1.05;
+const MOST_TIMES: f64 = 1e6;
 
 /// Interleaving is not proposed where the busiest node's memory is known to carry less than this share of what it can, with
 /// what prefetchers read: of a program that goes through its memory misses show a tenth of that.
@@ -55,6 +61,18 @@ impl Auto {
         } else {
             settles.min(self.budget.left(at) / 2)
         }
+    }
+
+    /// When pages are requested again that would have taken this long: when that is a share of the program's time that they
+    /// may take.
+    fn retried(&self, at: Duration, takes: Option<Duration>) -> Duration {
+        let may = self.moving_within(self.present, at).unwrap_or_default();
+        let times = takes.map_or(2.0, |takes| takes.as_secs_f64() / may.as_secs_f64());
+        at.mul_f64(if times.is_finite() {
+            times.clamp(LATER, MOST_TIMES)
+        } else {
+            2.0
+        })
     }
 
     /// Whether a window of a candidate that is not the best one, after it has settled, may be lost.
@@ -108,10 +126,10 @@ impl Auto {
         if !has_pages || self.present == self.search.best {
             return;
         }
-        let refused = |code| applied.refused.iter().any(|refusal| refusal.code == code);
-        let state = if refused(RefusalCode::PagesTooLong) {
-            State::Later(sample.at * 2)
-        } else if refused(RefusalCode::Pages) {
+        let refused = |code| applied.refused.iter().find(|refusal| refusal.code == code);
+        let state = if let Some(refusal) = refused(RefusalCode::PagesTooLong) {
+            State::Later(self.retried(sample.at, refusal.takes))
+        } else if refused(RefusalCode::Pages).is_some() {
             State::Out
         } else {
             return;
@@ -136,6 +154,38 @@ impl Auto {
             };
             self.propose(place, one.by, None, one.why, findings);
         }
+    }
+
+    /// The gain that a candidate promises over the unpinned program, as a logarithm. That of one whose pages stay, where
+    /// those of the best one were moved, is forecast from the same threads with the pages of the best one: without these
+    /// it loses what the best one would. If all of its threads are on one node, where its pages may be, nothing is
+    /// forecast.
+    pub(super) fn promise(&self, topology: &Topology, candidate: usize) -> Option<f64> {
+        let one = &self.search.candidates[candidate];
+        if one.expected.is_some() {
+            return one.expected;
+        }
+        let best = &self.search.candidates[self.search.best];
+        if one.place.pages.is_some() || best.place.pages.is_none() {
+            return None;
+        }
+        let pinning = one.place.pinning.as_ref()?;
+        let is_on_one_node = |pus: &PuSet| pinning.pus().iter().all(|&pu| pus.contains(pu));
+        if topology.nodes().iter().any(|node| is_on_one_node(&node.pus)) {
+            return None;
+        }
+        let gain_of = |pages, place: &Place| {
+            let place = Place { pages, ..place.clone() };
+            let same = self.search.candidates.iter().find(|other| other.place == place)?;
+            let gain = if place == Place::default() {
+                Gain::default()
+            } else {
+                same.gain?
+            };
+            Some(gain.log)
+        };
+        let of_pages = gain_of(best.place.pages, &best.place)? - gain_of(None, &best.place)?;
+        Some(gain_of(best.place.pages, &one.place)? - of_pages)
     }
 
     /// Proposes to interleave the pages of the best one. Returns whether that is new.

@@ -31,7 +31,7 @@ pub(super) const UNPINNED: usize = 0;
 const BASELINE: usize = 6;
 
 /// The counts that a window should have: its rate is then known to one percent.
-const COUNTS: f64 = 40.0;
+pub(super) const COUNTS: f64 = 40.0;
 
 /// Windows that are repeated because threads began or ended in them.
 const REPEATS: u32 = 5;
@@ -249,7 +249,7 @@ impl Policy for Auto {
                 self.repeats += 1;
                 self.measure(purpose, sample);
             }
-            Step::Measuring { purpose, began, lasts } if sample.at >= began + lasts => {
+            Step::Measuring { purpose, began, lasts } if sample.at >= began + lasts || self.is_hopeless(purpose) => {
                 self.repeats = 0;
                 self.measured(topology, sample, purpose, &mut findings);
             }
@@ -321,6 +321,15 @@ impl Auto {
 
     pub(super) fn working_threads(&self) -> usize {
         self.options.threads.unwrap_or(self.working_tasks.number()).max(1)
+    }
+
+    /// Whether the present window may end early, because the candidate of a trial is much slower than the other one.
+    fn is_hopeless(&self, purpose: Purpose) -> bool {
+        let (Purpose::Trial, Some(trial), Some((meter, _))) = (purpose, &self.search.trial, &self.meter) else {
+            return false;
+        };
+        let so_far = Window::new(meter.measurement().rate, meter.grown());
+        so_far.is_some_and(|window| trial.is_hopeless(window))
     }
 
     /// A window has ended.

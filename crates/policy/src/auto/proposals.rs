@@ -37,9 +37,9 @@ const UNEVEN: f64 = 1.25;
 /// can. Assumed.
 const USED: f64 = 0.03;
 
-/// Where only misses are counted, and not what prefetchers read, this share is sufficient: of a program that goes through
-/// its memory misses show a tenth.
-const USED_BY_MISSES: f64 = 0.003;
+/// Where only misses are counted, and not what prefetchers read, the load is taken to be so many times that of the misses:
+/// of a program that goes through its memory they show a tenth. Assumed: of one that reads anywhere they show all.
+const OF_MISSES: f64 = 10.0;
 
 /// A placement, and who expects what of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,14 +71,14 @@ pub(super) fn of_rules(
 
 /// What the memory of the nodes carries suggests: where one of them carries more than the others, all may share it. The
 /// gain is what the program would have where its busiest memory alone decides, as far as that is busy. Where it is not known
-/// what prefetchers read, misses show a part of the load.
+/// what prefetchers read, misses show a part of the load (`OF_MISSES`).
 pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
     let read = value("busiest_read_load").zip(value("read_imbalance"));
-    let missed = || value("busiest_memory_load").zip(value("memory_imbalance"));
-    let used = if read.is_some() { USED } else { USED_BY_MISSES };
+    let missed = || Some((value("busiest_memory_load")? * OF_MISSES, value("memory_imbalance")?));
     let (load, over_mean) = read.or_else(missed)?;
     let gain = load.min(1.0) * (over_mean - 1.0);
-    (load > used && over_mean > UNEVEN).then(|| Proposal {
+    let about = if read.is_some() { "" } else { "about " };
+    (load > USED && over_mean > UNEVEN).then(|| Proposal {
         place: Place {
             pages: Some(PageMapping::Interleave),
             ..Place::default()
@@ -86,7 +86,7 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
         by: ProposerCode::Contention,
         gain: Some(gain),
         why: format!(
-            "the busiest node's memory carries {load:.2} of what it can, and {over_mean:.1} times as much as the mean, so \
+            "the busiest node's memory carries {about}{load:.2} of what it can, and {over_mean:.1} times as much as the mean, so \
              pages belong on all nodes"
         ),
     })
@@ -146,10 +146,11 @@ mod tests {
 
     #[test]
     fn pages_belong_on_all_nodes_where_one_carries_more_than_it_can() {
-        let uneven = [("busiest_memory_load", 0.9), ("memory_imbalance", 2.0)];
+        let uneven = [("busiest_memory_load", 0.09), ("memory_imbalance", 2.0)];
         let proposal = of_imbalance(values(&uneven)).unwrap();
         assert_eq!(proposal.place.pages, Some(PageMapping::Interleave));
         assert!((proposal.gain.unwrap() - 0.9).abs() < 1e-12);
+        assert!(proposal.why.contains("about 0.90"), "{}", proposal.why);
         for calm in [
             [("busiest_memory_load", 0.002), ("memory_imbalance", 2.0)],
             [("busiest_memory_load", 0.9), ("memory_imbalance", 1.1)],

@@ -14,6 +14,9 @@ use std::time::Duration;
 const SCREENED: usize = 4;
 const MOST_PAIRS: usize = 16;
 
+/// A trial whose gain is so many times its standard error is not left open after `SCREENED` pairs, but goes on.
+const PROMISING: f64 = 2.0;
+
 /// How many windows in a row are measured in one placement, where a change of placement moves pages.
 const PAGES_BLOCK: usize = 4;
 
@@ -22,6 +25,9 @@ const VOIDS: u32 = 3;
 
 /// The time after which a candidate is tried again that could not be measured.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// A candidate that is forecast to be slower than the best one by this, as a logarithm, is not tried.
+const SLOWER: f64 = 0.2;
 
 /// The gain that is expected of a placement before anything is known, as a logarithm.
 const HOPE: f64 = 0.01;
@@ -204,11 +210,15 @@ impl Auto {
             _ => false,
         };
         // What promises most comes first; of equal ones what needs no page to move, and then what is trusted most.
+        // What is forecast to be much slower than the best one is not tried.
         let pages = self.search.candidates[best].place.pages;
+        let least = self.search.candidates[best].gain.map_or(0.0, |gain| gain.log) - SLOWER;
+        let promise = |place: usize| self.promise(topology, place);
         let next = (0..self.search.candidates.len())
             .filter(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]))
+            .filter(|&place| promise(place).is_none_or(|promise| promise >= least))
             .max_by(|&one, &other| {
-                let promise = |place: usize| self.search.candidates[place].expected.unwrap_or(0.0);
+                let promise = |place: usize| promise(place).unwrap_or(0.0);
                 let stays = |place: usize| self.search.candidates[place].place.pages == pages;
                 let by = |place: usize| self.search.candidates[place].by;
                 let order = promise(one).total_cmp(&promise(other));
@@ -318,7 +328,8 @@ impl Auto {
         let Some(mut trial) = self.search.trial.take() else {
             return;
         };
-        let spent = self.window + self.settling(self.present, sample.at);
+        let measured = sample.at.saturating_sub(self.first.at);
+        let spent = measured + self.settling(self.present, sample.at);
         if self.is_to_be_forecast(topology) {
             self.forecast(topology, sample, findings);
         }
@@ -333,6 +344,9 @@ impl Auto {
             return;
         };
         trial.voids = 0;
+        if trial.due() == trial.b {
+            trial.measured += measured;
+        }
         if let Some(difference) = trial.add(window) {
             // What the best one would have run anyway is no loss.
             let over_best = if trial.b == self.search.best {
@@ -342,6 +356,16 @@ impl Auto {
             };
             self.budget.spend(spent, over_best.min(0.0).exp());
             let verdict = trial.turns.look(&self.search.noise);
+            let promises = || {
+                trial
+                    .turns
+                    .gain(&self.search.noise)
+                    .is_some_and(|gain| gain.log > PROMISING * gain.error)
+            };
+            if verdict == Verdict::Open && trial.most == SCREENED && promises() {
+                // To come back to it later costs more than to go on.
+                trial.most = MOST_PAIRS;
+            }
             let code = match verdict {
                 Verdict::Faster => Some(ComparedCode::Faster),
                 Verdict::NotFaster => Some(ComparedCode::NotFaster),
@@ -362,7 +386,7 @@ impl Auto {
     pub(super) fn end_trial(&mut self, trial: &Trial, code: ComparedCode, findings: &mut Vec<Finding>) {
         let gain = trial.turns.gain(&self.search.noise);
         let (times, error) = gain.map(Gain::times).unzip();
-        let (rate, windows) = trial.rate();
+        let rate = trial.rate();
         findings.push(Finding::Compared {
             candidate: trial.b,
             with: trial.a,
@@ -370,7 +394,7 @@ impl Auto {
             error,
             turns: trial.turns.number(),
             rate,
-            measured: self.window * u32::try_from(windows).unwrap_or(u32::MAX),
+            measured: trial.measured,
             code,
         });
         if matches!(code, ComparedCode::Faster | ComparedCode::NotFaster)
@@ -416,6 +440,7 @@ impl Auto {
                 }
             }
             ComparedCode::NotKnown if trial.most < MOST_PAIRS => {
+                self.budget.spend(trial.moving, 0.0);
                 candidate.state = State::Open {
                     turns: trial.turns.clone(),
                     against: trial.a,

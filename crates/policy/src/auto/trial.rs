@@ -1,5 +1,6 @@
 //! Candidates, and the trial of one against another.
 
+use super::policy::COUNTS;
 use crate::turns::{Gain, Noise, Turns, Window};
 use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet, RegionConfiguration, RegionId};
 use std::collections::{BTreeMap, VecDeque};
@@ -87,6 +88,9 @@ impl Candidate {
     }
 }
 
+/// The rate of B over that of A in the first pair, below which its second window ends early: far below what noise makes.
+const HOPELESS: f64 = 0.7;
+
 /// B is compared with A in turns.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
@@ -108,6 +112,8 @@ pub(super) struct Trial {
     pub(super) most: usize,
     /// The rates of B.
     rates: Vec<f64>,
+    /// For how long B was measured.
+    pub(super) measured: Duration,
 }
 
 impl Trial {
@@ -124,6 +130,7 @@ impl Trial {
             voids: 0,
             most,
             rates: vec![],
+            measured: Duration::ZERO,
         }
     }
 
@@ -169,6 +176,13 @@ impl Trial {
         }
     }
 
+    /// Whether B is so much slower than A in what was measured of its first window that the rest tells nothing new.
+    pub(super) fn is_hopeless(&self, so_far: Window) -> bool {
+        let is_first = self.turns.number() == 0 && self.is_half;
+        let first = self.firsts.front().filter(|_| is_first && so_far.counts >= COUNTS);
+        first.is_some_and(|first| (so_far.log - first.log).exp() < HOPELESS)
+    }
+
     /// The window of the candidate that was due. Returns the difference of the pair, once it is complete.
     pub(super) fn add(&mut self, window: Window) -> Option<f64> {
         let due = self.due();
@@ -191,11 +205,10 @@ impl Trial {
         Some(b.log - a.log)
     }
 
-    /// The mean rate of B, and in how many windows.
-    pub(super) fn rate(&self) -> (Option<f64>, usize) {
+    /// The mean rate of B.
+    pub(super) fn rate(&self) -> Option<f64> {
         let number = self.rates.len();
-        let mean = (number > 0).then(|| self.rates.iter().sum::<f64>() / number as f64);
-        (mean, number)
+        (number > 0).then(|| self.rates.iter().sum::<f64>() / number as f64)
     }
 
     /// The expected rate of the candidate that is due over that of the faster of both; `None` where nothing is known
@@ -245,6 +258,26 @@ mod tests {
         trial.offer(0, window(1.0));
         assert_eq!(trial.due(), 1);
         assert!((trial.add(window(1.5)).unwrap() - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_first_window_ends_early_where_b_is_far_slower() {
+        let mut trial = Trial::new(0, 1, Turns::default(), 8);
+        assert!(
+            !trial.is_hopeless(window(0.5f64.ln())),
+            "nothing was measured of the other one"
+        );
+        trial.add(window(0.0));
+        assert!(trial.is_hopeless(window(0.5f64.ln())));
+        assert!(!trial.is_hopeless(window(0.8f64.ln())));
+        let few = Window {
+            log: 0.5f64.ln(),
+            counts: 3.0,
+        };
+        assert!(!trial.is_hopeless(few));
+        trial.add(window(0.9f64.ln()));
+        trial.add(window(0.9f64.ln()));
+        assert!(!trial.is_hopeless(window(0.5f64.ln())), "it is A's window");
     }
 
     #[test]
