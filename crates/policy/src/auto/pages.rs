@@ -210,3 +210,90 @@ impl Auto {
         is_sensitive && self.options.moves_pages && topology.allowed_nodes().len() > 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::AutoOptions;
+    use super::super::trial::Candidate;
+    use super::*;
+    use crate::synthetic::synthetic;
+    use pinfold_core::{Pinning, PuId};
+
+    fn seconds(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    fn candidate(pus: &[u32], pages: Option<PageMapping>, gain: Option<f64>) -> Candidate {
+        let place = Place {
+            pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
+            pages,
+            ..Place::default()
+        };
+        Candidate {
+            gain: gain.map(|log| Gain { log, error: 0.01 }),
+            ..Candidate::new(place)
+        }
+    }
+
+    /// A policy with these candidates besides the unpinned program. The last one is the present one.
+    fn policy(candidates: Vec<Candidate>) -> Auto {
+        let mut policy = Auto::new(AutoOptions::default());
+        policy.search.candidates.extend(candidates);
+        policy.present = policy.search.candidates.len() - 1;
+        policy
+    }
+
+    const INTERLEAVED: Option<PageMapping> = Some(PageMapping::Interleave);
+
+    #[test]
+    fn refused_pages_are_asked_for_again_once_they_may_take_so_long() {
+        let mut policy = policy(vec![candidate(&[], INTERLEAVED, None)]);
+        // Nobody forecasts a gain: 0.4 % of the time.
+        assert_eq!(policy.moving_within(1, seconds(5.0)), Some(seconds(0.02)));
+        let again = policy.retried(seconds(5.0), Some(seconds(0.04)));
+        assert_eq!(policy.moving_within(1, again), Some(seconds(0.04)));
+        policy.search.candidates[1].expected = Some(1.0);
+        let again = policy.retried(seconds(4.0), Some(seconds(0.11)));
+        assert!(
+            (again.as_secs_f64() - 4.4).abs() < 1e-9,
+            "2.5 % of it are 0.11 s: {again:?}"
+        );
+        // Never at once, and twice as late where the machine does not say how long it would take.
+        assert!(policy.retried(seconds(4.0), Some(Duration::ZERO)) > seconds(4.1));
+        assert_eq!(policy.retried(seconds(4.0), None), seconds(8.0));
+        policy.retried(seconds(4.0), Some(Duration::MAX));
+    }
+
+    #[test]
+    fn threads_without_the_pages_of_the_best_one_are_forecast_to_lose_what_these_gained() {
+        let topology = synthetic("package:2 numa:1 core:4 pu:1");
+        let mut policy = policy(vec![
+            candidate(&[], INTERLEAVED, Some(0.5)),
+            candidate(&[0, 4], INTERLEAVED, Some(0.6)),
+            candidate(&[0, 4], None, None),
+            candidate(&[1, 5], None, None),
+            candidate(&[0, 1], INTERLEAVED, Some(0.1)),
+            candidate(&[0, 1], None, None),
+        ]);
+        assert_eq!(
+            policy.promise(&topology, 3),
+            None,
+            "the best one has the pages that it began with"
+        );
+        policy.search.best = 1;
+        assert!((policy.promise(&topology, 3).unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(
+            policy.promise(&topology, 4),
+            None,
+            "these threads were not tried with them"
+        );
+        assert_eq!(
+            policy.promise(&topology, 6),
+            None,
+            "all of its pages can be beside its threads"
+        );
+        assert_eq!(policy.promise(&topology, 2), None, "it has the pages of the best one");
+        policy.search.candidates[3].expected = Some(0.3);
+        assert_eq!(policy.promise(&topology, 3), Some(0.3));
+    }
+}

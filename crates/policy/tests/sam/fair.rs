@@ -692,7 +692,7 @@ fn pages_follow_a_known_process_where_they_followed_its_threads() {
     };
     let mut fair = Fair::with(computing(&[[0, 1]]), options);
     fair.known.insert(100, vec![0, 10]);
-    fair.run(200, as_it_is);
+    fair.run(4, as_it_is);
     assert_eq!((fair.places(), fair.followed), (pus(&[0, 10]), BTreeMap::new()));
 }
 
