@@ -6,8 +6,8 @@ mod synthetic;
 
 use pinfold_core::memory::PageMoves;
 use pinfold_core::{
-    Activity, Applied, Count, Finding, Metric, Pinning, PuId, Refusal, RegionId, RegionSample, Sample, Scope, TaskId,
-    TaskSample, sources,
+    Activity, Applied, ComparedCode, Count, Finding, Metric, Pinning, PuId, Refusal, RegionId, RegionSample, Sample,
+    Scope, TaskId, TaskSample, sources,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::Policy;
@@ -177,10 +177,30 @@ proptest! {
 /// Where threads begin.
 const BEGAN: [u32; 4] = [5, 2, 7, 0];
 
-/// How long pages of a program followed its threads in its first 10 s, where its placement makes no difference. All of
-/// its pages follow in `all`.
-fn time_of_pages_that_follow(all: Duration) -> Duration {
+/// How a program goes on.
+struct Program {
+    /// All of its pages follow its threads in this time.
+    follow_in: Duration,
+    /// Its rate where its threads are pinned elsewhere, over that where they began.
+    speed: f64,
+    /// The deviation of its rate from one decision to the next, at most, and the seed of it.
+    noise: f64,
+    seed: u64,
+}
+
+/// How long pages of a program followed its threads in its first 10 s, and what was found.
+fn ten_seconds(program: &Program) -> (Duration, Vec<Finding>) {
     let topology = synthetic("package:2 numa:1 l3:1 core:4 pu:1");
+    let mut random = program.seed;
+    let mut noise = || {
+        // Knuth's multiplicative generator.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        1.0 + program.noise * ((random >> 33) as f64 / f64::from(1_u32 << 30) - 1.0)
+    };
+    let (mut done, mut are_away) = (Duration::ZERO, false);
+    let mut findings = vec![];
     let mut policy = Auto::new(AutoOptions::default());
     policy.start(&topology, &metrics());
     let (mut at, mut lasted) = (Duration::ZERO, Duration::ZERO);
@@ -200,7 +220,7 @@ fn time_of_pages_that_follow(all: Duration) -> Duration {
             last_pu: Some(PuId(pu)),
             counts: vec![None; 4],
         };
-        let regions = Count::exact(u64::try_from(at.as_millis()).unwrap());
+        let regions = Count::exact(u64::try_from(done.as_micros() / 100).unwrap());
         let sample = Sample {
             at,
             tasks: (0..).zip(BEGAN).map(task).collect(),
@@ -209,35 +229,100 @@ fn time_of_pages_that_follow(all: Duration) -> Duration {
         };
         let decision = policy.decide(&topology, &sample, &applied);
         applied = Applied::default();
+        findings.extend(decision.findings);
+        if let Some(configuration) = decision.configuration {
+            let within = configuration.following_within.unwrap();
+            let began = Pinning::new(BEGAN.map(PuId).to_vec());
+            are_away = configuration.pinning.is_some() && configuration.pinning != began;
+            let follow = if are_away {
+                program.follow_in.saturating_sub(away)
+            } else {
+                away
+            }
+            .min(within);
+            away = if are_away {
+                away + follow
+            } else {
+                away.saturating_sub(follow)
+            };
+            lasted += follow;
+            at += follow;
+            applied.pages = Some(PageMoves {
+                lasted: follow,
+                ..PageMoves::towards(PageMoves::AFTER_THREADS)
+            });
+        }
         at += decision.wait;
-        let Some(configuration) = decision.configuration else {
-            continue;
-        };
-        let within = configuration.following_within.unwrap();
-        let began = Pinning::new(BEGAN.map(PuId).to_vec());
-        let are_away = configuration.pinning.is_some() && configuration.pinning != began;
-        let follow = if are_away { all.saturating_sub(away) } else { away }.min(within);
-        away = if are_away {
-            away + follow
-        } else {
-            away.saturating_sub(follow)
-        };
-        lasted += follow;
-        at += follow;
-        applied.pages = Some(PageMoves {
-            lasted: follow,
-            ..PageMoves::towards(PageMoves::AFTER_THREADS)
-        });
+        let speed = if are_away { program.speed } else { 1.0 };
+        done += decision.wait.mul_f64(speed * noise());
     }
-    policy.end();
-    lasted
+    findings.extend(policy.end());
+    (lasted, findings)
 }
+
+/// A program whose placement makes no difference.
+const INSENSITIVE: Program = Program {
+    follow_in: Duration::ZERO,
+    speed: 1.0,
+    noise: 0.0,
+    seed: 0,
+};
 
 #[test]
 fn pages_follow_threads_in_trials_no_longer_than_a_program_may_lose() {
     for milliseconds in [20, 100, 2000] {
-        let lasted = time_of_pages_that_follow(Duration::from_millis(milliseconds));
+        let program = Program {
+            follow_in: Duration::from_millis(milliseconds),
+            ..INSENSITIVE
+        };
+        let (lasted, _) = ten_seconds(&program);
         assert!(lasted > Duration::ZERO, "nothing was tried");
         assert!(lasted <= Duration::from_secs(10).mul_f64(0.03), "{lasted:?} of 10 s");
     }
+}
+
+#[test]
+fn a_placement_that_is_far_slower_is_measured_for_one_reading_only() {
+    let slow = |speed| ten_seconds(&Program { speed, ..INSENSITIVE }).1;
+    let measured = |findings: Vec<Finding>| {
+        let compared = findings.into_iter().find_map(|finding| match finding {
+            Finding::Compared { measured, code, .. } => Some((measured, code)),
+            _ => None,
+        });
+        compared.expect("nothing was tried")
+    };
+    let (reading, window) = (Duration::from_millis(100), Duration::from_millis(200));
+    assert_eq!(measured(slow(0.4)), (reading, ComparedCode::NotFaster));
+    assert_eq!(measured(slow(0.8)), (window, ComparedCode::NotFaster));
+}
+
+#[test]
+fn what_looks_faster_is_not_left_open_before_it_is_known() {
+    let mut went_on = 0;
+    for seed in 0..40 {
+        let (_, findings) = ten_seconds(&Program {
+            speed: 1.06,
+            noise: 0.1,
+            seed,
+            ..INSENSITIVE
+        });
+        for finding in findings {
+            let Finding::Compared {
+                gain,
+                error,
+                turns,
+                code,
+                ..
+            } = finding
+            else {
+                continue;
+            };
+            let (gain, error) = (gain.unwrap(), error.unwrap());
+            if code == ComparedCode::NotKnown && turns < 16 {
+                assert!(gain < 2.2 * error, "{gain} ± {error} after {turns} turns, seed {seed}");
+            }
+            went_on += u32::from(turns > 4 && code == ComparedCode::Faster);
+        }
+    }
+    assert!(went_on > 0, "no trial went on");
 }
