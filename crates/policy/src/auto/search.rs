@@ -14,9 +14,6 @@ use std::time::Duration;
 const SCREENED: usize = 4;
 const MOST_PAIRS: usize = 16;
 
-/// A trial whose gain is so many times its standard error is not left open after `SCREENED` pairs, but goes on.
-const PROMISING: f64 = 2.0;
-
 /// How many windows in a row are measured in one placement, where a change of placement moves pages.
 const PAGES_BLOCK: usize = 4;
 
@@ -356,13 +353,7 @@ impl Auto {
             };
             self.budget.spend(spent, over_best.min(0.0).exp());
             let verdict = trial.turns.look(&self.search.noise);
-            let promises = || {
-                trial
-                    .turns
-                    .gain(&self.search.noise)
-                    .is_some_and(|gain| gain.log > PROMISING * gain.error)
-            };
-            if verdict == Verdict::Open && trial.most == SCREENED && promises() {
+            if verdict == Verdict::Open && trial.most == SCREENED && trial.is_promising(&self.search.noise) {
                 // To come back to it later costs more than to go on.
                 trial.most = MOST_PAIRS;
             }

@@ -91,6 +91,9 @@ impl Candidate {
 /// The rate of B over that of A in the first pair, below which its second window ends early: far below what noise makes.
 const HOPELESS: f64 = 0.7;
 
+/// A trial whose gain is so many times its standard error is not left open, but goes on.
+const PROMISING: f64 = 2.0;
+
 /// B is compared with A in turns.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
@@ -181,6 +184,13 @@ impl Trial {
         let is_first = self.turns.number() == 0 && self.is_half;
         let first = self.firsts.front().filter(|_| is_first && so_far.counts >= COUNTS);
         first.is_some_and(|first| (so_far.log - first.log).exp() < HOPELESS)
+    }
+
+    /// Whether B looks faster than A, though it is not known yet.
+    pub(super) fn is_promising(&self, noise: &Noise) -> bool {
+        self.turns
+            .gain(noise)
+            .is_some_and(|gain| gain.log > PROMISING * gain.error)
     }
 
     /// The window of the candidate that was due. Returns the difference of the pair, once it is complete.
