@@ -220,6 +220,30 @@ fn a_phase_that_comes_back_gets_its_placement_at_once() {
 }
 
 #[test]
+fn in_phases_too_short_for_a_search_the_placement_stays_that_was_best_before() {
+    let rates = |times: f64| [1000.0, 1500.0, 100.0, 100.0].map(|rate| rate * times);
+    for length in [12.0, 15.0, 18.0, 22.0] {
+        let short: String = (0..20u32)
+            .map(|number| {
+                let start = 80.0 + f64::from(number) * length;
+                phase(start, rates(if number % 2 == 0 { 1.5 } else { 0.7 }))
+            })
+            .collect();
+        let (log, _) = run(&format!(
+            "threads = 4\nduration = {:?}\nnoise = 0.01\n{}{short}",
+            80.0 + 20.0 * length,
+            phase(0.0, rates(1.0))
+        ));
+        let notes = log.notes();
+        assert!(notes.iter().any(|note| note.contains("another phase")), "{notes:?}");
+        assert!(
+            !notes.iter().any(|note| note.contains("goes to unpinned")),
+            "{length} s: {notes:?}"
+        );
+    }
+}
+
+#[test]
 fn a_single_dip_begins_no_search() {
     let dip = format!(
         "{}{}",

@@ -32,6 +32,9 @@ const HOPE: f64 = 0.01;
 /// A choice is not confirmed again before the program has run for this long.
 const CONFIRM_AFTER: Duration = Duration::from_secs(60);
 
+/// A change of the rate needs at most so many times the evidence of the first one.
+const MOST_PATIENCE: f64 = 64.0;
+
 /// A search that gained less than this was in vain.
 const IN_VAIN: f64 = 0.01;
 
@@ -423,6 +426,7 @@ impl Auto {
                 self.search.with_pages = false;
                 if self.search.best != trial.b {
                     self.search.chosen = false;
+                    self.patience = 1.0;
                 }
                 self.best_is(trial.b);
                 self.confirm_later();
@@ -460,6 +464,12 @@ impl Auto {
         self.phases.choose(self.search.candidates[candidate].place.clone());
     }
 
+    /// A search was in vain, or may be: from now on a change of the rate needs more evidence, until another placement is
+    /// best.
+    pub(super) fn be_patient(&mut self) {
+        self.patience = (self.patience * 2.0).min(MOST_PATIENCE);
+    }
+
     /// Nothing is left to try at present: the best one stays.
     pub(super) fn conclude(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         let best = self.search.best;
@@ -469,7 +479,9 @@ impl Auto {
             let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);
             self.report_choice(findings);
             let in_vain = gain.is_none_or(|gain| gain.log < IN_VAIN);
-            self.patience = if in_vain { (self.patience * 2.0).min(64.0) } else { 1.0 };
+            if in_vain {
+                self.be_patient();
+            }
             self.confirm_later();
         }
         self.begin_watching(sample);

@@ -74,8 +74,10 @@ impl Auto {
         let signature = self.signature(&self.first, sample);
         if let Some(best) = self.phases.recognise(&place, &signature) {
             let text = if best == place {
+                self.be_patient();
                 "The rate changed, as it did before in a phase in which the same placement was best.".to_owned()
             } else {
+                self.patience = 1.0;
                 format!("The program is in a phase that was seen before: it goes to {best} at once.")
             };
             findings.push(Finding::Note {
@@ -100,7 +102,9 @@ impl Auto {
             text: "The rate changed and stays so: the program is in another phase, and the search begins again."
                 .to_owned(),
         });
-        self.phases.begin(Place::default(), Some((place.clone(), signature)));
+        self.be_patient();
+        // It stays the best one until another is faster.
+        self.phases.begin(place.clone(), Some((place.clone(), signature)));
         let best = (place != Place::default()).then(|| {
             let why = "it was the best one in the phase before".to_owned();
             Incumbent {
