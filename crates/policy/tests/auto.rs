@@ -5,6 +5,7 @@
 mod synthetic;
 
 use pinfold_core::memory::PageMoves;
+use pinfold_core::random::Random;
 use pinfold_core::{
     Activity, Applied, ComparedCode, Count, Finding, Metric, Pinning, PuId, Refusal, RegionId, RegionSample, Sample,
     Scope, TaskId, TaskSample, sources,
@@ -191,14 +192,7 @@ struct Program {
 /// How long pages of a program followed its threads in its first 10 s, and what was found.
 fn ten_seconds(program: &Program) -> (Duration, Vec<Finding>) {
     let topology = synthetic("package:2 numa:1 l3:1 core:4 pu:1");
-    let mut random = program.seed;
-    let mut noise = || {
-        // Knuth's multiplicative generator.
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        1.0 + program.noise * ((random >> 33) as f64 / f64::from(1_u32 << 30) - 1.0)
-    };
+    let mut random = Random::new(program.seed);
     let (mut done, mut are_away) = (Duration::ZERO, false);
     let mut findings = vec![];
     let mut policy = Auto::new(AutoOptions::default());
@@ -254,7 +248,8 @@ fn ten_seconds(program: &Program) -> (Duration, Vec<Finding>) {
         }
         at += decision.wait;
         let speed = if are_away { program.speed } else { 1.0 };
-        done += decision.wait.mul_f64(speed * noise());
+        let noise = program.noise * (2.0 * random.uniform() - 1.0);
+        done += decision.wait.mul_f64(speed * (1.0 + noise));
     }
     findings.extend(policy.end());
     (lasted, findings)

@@ -9,7 +9,6 @@
 
 use super::policy::{Auto, UNPINNED};
 use super::trial::{Place, State, Trial};
-use crate::turns::Gain;
 use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Sample, Topology};
 use std::time::Duration;
 
@@ -22,9 +21,8 @@ const OF_GAIN: f64 = 0.25;
 /// The share that it may take at most, whatever is forecast: with the losses of trials it stays within 3 % of 10 s.
 const MOST: f64 = 0.025;
 
-/// What was refused is not tried again before the program has run for so many times as long.
+/// Refused pages are requested again when the program has run for 1.05 times as long, at the earliest.
 const LATER: f64 = 1.05;
-const MOST_TIMES: f64 = 1e6;
 
 /// Interleaving is not proposed where the busiest node's memory is known to carry less than this share of what it can, with
 /// what prefetchers read: of a program that goes through its memory misses show a tenth of that.
@@ -33,16 +31,15 @@ const IDLE: f64 = 0.05;
 impl Auto {
     /// The longest time that pages may take to move to where a candidate wants them; `None` for no limit.
     pub(super) fn moving_within(&self, candidate: usize, at: Duration) -> Option<Duration> {
-        if candidate == self.search.best {
-            return None;
-        }
-        let one = &self.search.candidates[candidate];
-        let gain = one.gain.map(|gain| gain.log).or(one.expected);
-        let share = match gain {
+        (candidate != self.search.best).then(|| at.mul_f64(self.moving_share(candidate)))
+    }
+
+    /// The share of the program's time that moving pages to where a candidate wants them may take.
+    fn moving_share(&self, candidate: usize) -> f64 {
+        match self.search.candidates[candidate].over_unpinned() {
             Some(gain) if gain > 0.0 => (OF_GAIN * (1.0 - (-gain).exp())).clamp(BLIND, MOST),
             _ => BLIND,
-        };
-        Some(at.mul_f64(share))
+        }
     }
 
     /// How long pages take to move to where a candidate wants them: as long as the last time, or at most as long as they
@@ -63,16 +60,13 @@ impl Auto {
         }
     }
 
-    /// When pages are requested again that would have taken this long: when that is a share of the program's time that they
-    /// may take.
+    /// When refused pages of the present candidate are requested again: once they may take what the machine said, or when
+    /// the program has run for twice as long, if it said nothing.
     fn retried(&self, at: Duration, takes: Option<Duration>) -> Duration {
-        let may = self.moving_within(self.present, at).unwrap_or_default();
-        let times = takes.map_or(2.0, |takes| takes.as_secs_f64() / may.as_secs_f64());
-        at.mul_f64(if times.is_finite() {
-            times.clamp(LATER, MOST_TIMES)
-        } else {
-            2.0
-        })
+        let Some(takes) = takes else { return at * 2 };
+        let after = takes.as_secs_f64() / self.moving_share(self.present);
+        let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
+        after.max(at.mul_f64(LATER))
     }
 
     /// Whether a window of a candidate that is not the best one, after it has settled, may be lost.
@@ -176,13 +170,7 @@ impl Auto {
         }
         let gain_of = |pages, place: &Place| {
             let place = Place { pages, ..place.clone() };
-            let same = self.search.candidates.iter().find(|other| other.place == place)?;
-            let gain = if place == Place::default() {
-                Gain::default()
-            } else {
-                same.gain?
-            };
-            Some(gain.log)
+            Some(self.search.gain_of(self.search.position(&place)?)?.log)
         };
         let of_pages = gain_of(best.place.pages, &best.place)? - gain_of(None, &best.place)?;
         Some(gain_of(best.place.pages, &one.place)? - of_pages)
@@ -217,6 +205,7 @@ mod tests {
     use super::super::trial::Candidate;
     use super::*;
     use crate::synthetic::synthetic;
+    use crate::turns::Gain;
     use pinfold_core::{Pinning, PuId};
 
     fn seconds(seconds: f64) -> Duration {

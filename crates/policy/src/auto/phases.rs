@@ -37,14 +37,14 @@ fn are_alike(one: &Signature, other: &Signature) -> bool {
 }
 
 impl Phases {
-    /// A new phase begins. `seen` is what was seen of it in the placement of the phase before.
-    pub(super) fn begin(&mut self, best: Place, seen: Option<(Place, Signature)>) {
+    /// A new phase begins, in this placement. `seen` is what was seen of it there.
+    pub(super) fn begin(&mut self, best: Place, seen: Option<Signature>) {
         if self.0.len() == MOST {
             self.0.remove(0);
         }
         self.0.push(Phase {
+            seen: seen.into_iter().map(|rates| (best.clone(), rates)).collect(),
             best,
-            seen: seen.into_iter().collect(),
         });
     }
 
@@ -95,7 +95,8 @@ mod tests {
         let mut phases = Phases::default();
         phases.begin(pinned(1), None);
         phases.see(pinned(1), vec![Some(1.0), None]);
-        phases.begin(pinned(2), Some((pinned(1), vec![Some(2.0), None])));
+        phases.begin(pinned(1), Some(vec![Some(2.0), None]));
+        phases.choose(pinned(2));
         phases.see(pinned(2), vec![Some(3.0), None]);
         assert_eq!(phases.recognise(&pinned(1), &vec![Some(2.05), None]), Some(pinned(2)));
         assert_eq!(

@@ -37,8 +37,8 @@ const UNEVEN: f64 = 1.25;
 /// can. Assumed.
 const USED: f64 = 0.03;
 
-/// Where only misses are counted, and not what prefetchers read, the load is taken to be so many times that of the misses:
-/// of a program that goes through its memory they show a tenth. Assumed: of one that reads anywhere they show all.
+/// Where only misses are counted, and not what prefetchers read, the load is taken to be ten times what misses show. Of a
+/// program that goes through its memory they show a tenth. Of one that reads anywhere they show all; then it is too much.
 const OF_MISSES: f64 = 10.0;
 
 /// A placement, and who expects what of it.
@@ -86,8 +86,8 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
         by: ProposerCode::Contention,
         gain: Some(gain),
         why: format!(
-            "the busiest node's memory carries {about}{load:.2} of what it can, and {over_mean:.1} times as much as the mean, so \
-             pages belong on all nodes"
+            "the busiest node's memory carries {about}{load:.2} of what it can, and {over_mean:.1} times as much as the \
+             mean, so pages belong on all nodes"
         ),
     })
 }

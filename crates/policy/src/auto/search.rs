@@ -32,7 +32,7 @@ const HOPE: f64 = 0.01;
 /// A choice is not confirmed again before the program has run for this long.
 const CONFIRM_AFTER: Duration = Duration::from_secs(60);
 
-/// A change of the rate needs at most so many times the evidence of the first one.
+/// The most evidence that a change of the rate needs, as a multiple of what the first one needs.
 const MOST_PATIENCE: f64 = 64.0;
 
 /// A search that gained less than this was in vain.
@@ -45,6 +45,21 @@ pub(super) struct Incumbent {
     /// Its gain over the unpinned program, before the search.
     pub(super) gain: Option<f64>,
     pub(super) why: String,
+}
+
+impl Search {
+    /// The candidate with this placement.
+    pub(super) fn position(&self, place: &Place) -> Option<usize> {
+        self.candidates.iter().position(|one| one.place == *place)
+    }
+
+    /// The gain of a candidate over the unpinned program, as far as it is known; that of this one itself is none.
+    pub(super) fn gain_of(&self, candidate: usize) -> Option<Gain> {
+        match candidate {
+            UNPINNED => Some(Gain::default()),
+            _ => self.candidates[candidate].gain,
+        }
+    }
 }
 
 impl Auto {
@@ -110,8 +125,7 @@ impl Auto {
         why: String,
         findings: &mut Vec<Finding>,
     ) -> usize {
-        let known = self.search.candidates.iter().position(|one| one.place == place);
-        if let Some(known) = known {
+        if let Some(known) = self.search.position(&place) {
             return known;
         }
         findings.push(Finding::Proposed {
@@ -173,11 +187,11 @@ impl Auto {
     /// A trial of B against A begins, which is left open after `most` pairs.
     fn begin_trial(&mut self, a: usize, b: usize, turns: Turns, most: usize) {
         let candidates = &self.search.candidates;
-        let over_unpinned = |one: &Candidate| one.gain.map(|gain| gain.log).or(one.expected);
         let prior = match a {
-            UNPINNED => over_unpinned(&candidates[b]),
-            _ => over_unpinned(&candidates[b])
-                .zip(over_unpinned(&candidates[a]))
+            UNPINNED => candidates[b].over_unpinned(),
+            _ => candidates[b]
+                .over_unpinned()
+                .zip(candidates[a].over_unpinned())
                 .map(|(b, a)| b - a),
         };
         let block = if candidates[a].place.pages == candidates[b].place.pages {
@@ -213,19 +227,18 @@ impl Auto {
         // What is forecast to be much slower than the best one is not tried.
         let pages = self.search.candidates[best].place.pages;
         let least = self.search.candidates[best].gain.map_or(0.0, |gain| gain.log) - SLOWER;
-        let promise = |place: usize| self.promise(topology, place);
         let next = (0..self.search.candidates.len())
             .filter(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]))
-            .filter(|&place| promise(place).is_none_or(|promise| promise >= least))
-            .max_by(|&one, &other| {
-                let promise = |place: usize| promise(place).unwrap_or(0.0);
+            .map(|place| (place, self.promise(topology, place)))
+            .filter(|(_, promise)| promise.is_none_or(|promise| promise >= least))
+            .max_by(|&(one, of_one), &(other, of_other)| {
                 let stays = |place: usize| self.search.candidates[place].place.pages == pages;
                 let by = |place: usize| self.search.candidates[place].by;
-                let order = promise(one).total_cmp(&promise(other));
+                let order = of_one.unwrap_or(0.0).total_cmp(&of_other.unwrap_or(0.0));
                 let order = order.then(stays(one).cmp(&stays(other)));
                 order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
             });
-        if let Some(next) = next {
+        if let Some((next, _)) = next {
             self.screen(best, next);
             return true;
         }
@@ -397,10 +410,7 @@ impl Auto {
             let by = self.search.candidates[trial.b].by;
             self.search.records.entry(by).or_default().add(gain.log.exp());
         }
-        let over_unpinned = match trial.a {
-            UNPINNED => Some(Gain::default()),
-            a => self.search.candidates[a].gain,
-        };
+        let over_unpinned = self.search.gain_of(trial.a);
         if trial.b == UNPINNED {
             // Only where the user wants the program is compared so.
             let requested = &mut self.search.candidates[trial.a];

@@ -86,12 +86,17 @@ impl Candidate {
             rate: None,
         }
     }
+
+    /// The gain over the unpinned program, or else what somebody expects, as a logarithm; `None` where neither is known.
+    pub(super) fn over_unpinned(&self) -> Option<f64> {
+        self.gain.map(|gain| gain.log).or(self.expected)
+    }
 }
 
 /// The rate of B over that of A in the first pair, below which its second window ends early: far below what noise makes.
 const HOPELESS: f64 = 0.7;
 
-/// A trial whose gain is so many times its standard error is not left open, but goes on.
+/// A trial goes on, and is not left open, where its gain is above this multiple of its standard error.
 const PROMISING: f64 = 2.0;
 
 /// B is compared with A in turns.

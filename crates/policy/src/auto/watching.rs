@@ -104,7 +104,7 @@ impl Auto {
         });
         self.be_patient();
         // It stays the best one until another is faster.
-        self.phases.begin(place.clone(), Some((place.clone(), signature)));
+        self.phases.begin(place.clone(), Some(signature));
         let best = (place != Place::default()).then(|| {
             let why = "it was the best one in the phase before".to_owned();
             Incumbent {
