@@ -276,7 +276,7 @@ fn go(fake: &mut Fake, dry_run: bool) -> Heard {
 }
 
 fn go_by(fake: &mut Fake, rates: &mut dyn Rates, dry_run: bool) -> Heard {
-    go_knowing(fake, rates, &mut NothingKnown, dry_run)
+    go_knowing(fake, rates, &mut NothingKnown::default(), dry_run)
 }
 
 fn go_knowing(fake: &mut Fake, rates: &mut dyn Rates, knowledge: &mut dyn Knowledge, dry_run: bool) -> Heard {

@@ -31,8 +31,7 @@ impl Database {
             let mut failed = false;
             for process in processes {
                 let answer = match known(&file, process, &machine) {
-                    Ok(None) => continue,
-                    Ok(Some(known)) => Ok(known),
+                    Ok(known) => Ok(known),
                     Err(_) if failed => continue,
                     Err(error) => {
                         failed = true;
@@ -78,13 +77,10 @@ impl Knowledge for Database {
     }
 }
 
-/// What is known of the program of a process; `None` where nothing is, and where the process has ended.
-fn known(file: &Path, process: i32, machine: &Machine) -> Result<Option<KnownProcess>> {
-    if !file.exists() {
-        return Ok(None);
-    }
-    let Some(command) = command(process) else {
-        return Ok(None);
+/// What is known of the program of a process: nothing where that has ended.
+fn known(file: &Path, process: i32, machine: &Machine) -> Result<KnownProcess> {
+    let Some(command) = command(process).filter(|_| file.exists()) else {
+        return Ok(KnownProcess::nothing(process));
     };
     let Opened { mut store, .. } = Opened::new(file)?;
     let program = Path::new(&command[0]);
@@ -96,18 +92,17 @@ fn known(file: &Path, process: i32, machine: &Machine) -> Result<Option<KnownPro
             .with_context(|| format!("the behaviour database `{}` cannot be read", file.display()))
     };
     // A file is read for the few programs that any build is known of.
-    let (name, mut placements) = find(&[])?;
-    if placements.is_empty() {
-        return Ok(None);
-    }
-    if let Ok(binary) = fs::read(format!("/proc/{process}/exe")) {
+    let (program, mut placements) = find(&[])?;
+    if !placements.is_empty()
+        && let Ok(binary) = fs::read(format!("/proc/{process}/exe"))
+    {
         (_, placements) = find(&binary)?;
     }
-    Ok(Some(KnownProcess {
+    Ok(KnownProcess {
         process,
-        program: name,
+        program,
         placements,
-    }))
+    })
 }
 
 /// The words of a process's command line; `None` where it has ended or has none.
@@ -156,7 +151,9 @@ mod tests {
     fn a_process_is_found_by_its_command_and_its_own_build_comes_first() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("behaviour.db");
-        assert_eq!(known(&file, own(), &machine()).unwrap(), None);
+        let nothing = KnownProcess::nothing(own());
+        assert_eq!(known(&file, own(), &machine()).unwrap(), nothing);
+        assert_eq!(asked(&file, own()), (vec![nothing], vec![]), "it is said at once");
         assert!(!file.exists(), "nothing is made for a question");
 
         let command = command(own()).unwrap();

@@ -130,7 +130,7 @@ fn watcher(
 fn knowledge(arguments: &Arguments, config: &Config, topology: &Topology) -> Box<dyn Knowledge> {
     match arguments.database(config) {
         Some(file) => Box::new(Database::new(file, pinfold_store::Machine::new(topology, None))),
-        None => Box::new(NothingKnown),
+        None => Box::new(NothingKnown::default()),
     }
 }
 

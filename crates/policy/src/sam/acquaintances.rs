@@ -1,6 +1,7 @@
 //! Processes whose programs are known from earlier runs, and when they go where they were fastest.
 //!
-//! 1. A process that begins to work is a newcomer once. Whoever has the behaviour database says what is known of it.
+//! 1. A process that begins to work is a newcomer once. Whoever has the behaviour database says what is known of it. Its
+//!    tasks stay until then. When the daemon begins, all processes are newcomers, and none moves before the known ones.
 //! 2. While a known process has not as many working tasks as in a known placement, its tasks stay where they are, for at
 //!    most `PATIENCE`. After that they are moved like any others, until it has as many.
 //! 3. It goes to the known placement, or to the same one elsewhere on the machine (`Symmetries`), if no other
@@ -40,6 +41,10 @@ struct Known {
 /// A process that works, or has.
 #[derive(Clone, Debug, Default)]
 struct Acquaintance {
+    /// Since when.
+    began: u64,
+    /// Whether it was said what is known of it.
+    is_asked: bool,
     /// By number of threads: where it was fastest. Empty where nothing is known.
     placements: BTreeMap<usize, Known>,
     /// Until when its tasks stay.
@@ -60,6 +65,13 @@ pub(super) struct Arrivals {
     pub(super) moves: Vec<Move>,
     /// Where their pages are to be, of those whose pages do not stay.
     pub(super) pages: BTreeMap<i32, ProcessGoal>,
+}
+
+impl Acquaintance {
+    /// Whether it is not where it was fastest, as far as is known.
+    fn may_arrive(&self) -> bool {
+        !self.is_placed && (!self.is_asked || !self.placements.is_empty())
+    }
 }
 
 impl Arrivals {
@@ -83,6 +95,8 @@ pub(super) struct Acquaintances {
     moves_pages: bool,
     all: BTreeMap<i32, Acquaintance>,
     newcomers: Vec<i32>,
+    /// When the first process worked.
+    began: Option<u64>,
 }
 
 impl Acquaintances {
@@ -98,6 +112,7 @@ impl Acquaintances {
             moves_pages,
             all: BTreeMap::new(),
             newcomers: vec![],
+            began: None,
         }
     }
 
@@ -107,12 +122,18 @@ impl Acquaintances {
         for task in tasks.iter().filter(|task| task.busy >= WORKS) {
             crews.entry(task.id.process).or_default().push(task.id);
         }
+        if !crews.is_empty() {
+            self.began.get_or_insert(now);
+        }
         for (process, mut crew) in crews {
             crew.sort_unstable();
             let newcomers = &mut self.newcomers;
             let known = self.all.entry(process).or_insert_with(|| {
                 newcomers.push(process);
-                Acquaintance::default()
+                Acquaintance {
+                    began: now,
+                    ..Acquaintance::default()
+                }
             });
             known.worked = now;
             if known.crew != crew {
@@ -147,14 +168,26 @@ impl Acquaintances {
             };
             (is_whole && gain > 0.0).then_some((threads, Known { pinning, pages, gain }))
         });
+        known.is_asked = true;
         known.placements = usable.collect();
         known.until = now + PATIENCE * self.step;
     }
 
-    /// Whether the tasks of this process stay, because they may go to a known placement soon.
+    /// Whether the tasks of this process stay, because it may go to a known placement soon.
     pub(super) fn is_awaited(&self, now: u64, process: i32) -> bool {
+        let since_all = self.began.map_or(0, |began| now - began);
+        if since_all < self.step * STEADY && self.all.values().any(Acquaintance::may_arrive) {
+            return true;
+        }
         let known = self.all.get(&process);
-        known.is_some_and(|known| !known.is_placed && !known.placements.is_empty() && now < known.until)
+        known.is_some_and(|known| {
+            let until = if known.is_asked {
+                known.until
+            } else {
+                known.began + self.step * STEADY
+            };
+            known.may_arrive() && now < until
+        })
     }
 
     /// The known processes that can go where they were fastest. `may`: whether the tasks of a process may be moved.

@@ -4,7 +4,7 @@
 //! processes can pay for what others gain. Here both arrangements of the whole machine, with the mapper's moves and
 //! without any, are measured, for each process.
 //!
-//! 1. **Before.** A task is not moved before the progress of its process was measured.
+//! 1. **Before.** A task is not moved before the progress of its process was measured, for a step at least.
 //! 2. **After.** When moves have settled, each process is compared with the last window before them. If one seems to
 //!    make less progress, the comparison in turns begins at once, otherwise when it is cheap enough. If a process makes
 //!    much less in two intervals, that is not waited for.

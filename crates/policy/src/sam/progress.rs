@@ -45,7 +45,7 @@ struct Process {
     intervals: u64,
     /// The last complete window of the present arrangement; `None` where the process did no work.
     window: Option<Window>,
-    /// Whether it ever had a complete window.
+    /// Whether it was ever measured for a step.
     is_known: bool,
     /// The last window before the present moves.
     before: Option<Window>,
@@ -97,6 +97,7 @@ impl Processes {
                 process.progress += progress;
                 process.busy += busy;
                 process.intervals += 1;
+                process.is_known |= process.intervals >= self.step;
             }
         }
         let forgotten = FORGOTTEN * self.step;
@@ -106,12 +107,7 @@ impl Processes {
     /// Ends the present window of each process, and begins the next one.
     pub(super) fn complete(&mut self) {
         for process in self.all.values_mut() {
-            let share = 1.0 / self.window as f64;
-            let works = process.intervals == self.window && process.busy * share >= WORKS;
-            let window = works
-                .then(|| Window::new(Some(process.progress * share), MANY))
-                .flatten();
-            process.is_known |= process.intervals == self.window;
+            let window = process.measured(self.window);
             if let (Some(before), Some(now)) = (process.window, window) {
                 process.noise.learn_alike(&[before, now]);
             }
@@ -132,7 +128,7 @@ impl Processes {
         }
     }
 
-    /// Whether the progress of this process was ever measured.
+    /// Whether the progress of this process was ever measured, for a step at least.
     pub(super) fn is_known(&self, process: i32) -> bool {
         self.all.get(&process).is_some_and(|process| process.is_known)
     }
@@ -143,11 +139,12 @@ impl Processes {
         working.map(|(&id, _)| id)
     }
 
-    /// Moves begin: the last complete windows are those before them.
+    /// Moves begin: the last complete windows are those before them. Of a process without one it is what was measured so
+    /// far, for a step at least: with moves that help, each interval before them is lost.
     pub(super) fn note_moves(&mut self) {
         self.stepped = 0;
         for process in self.all.values_mut() {
-            process.before = process.window;
+            process.before = process.window.or_else(|| process.measured(self.step));
             process.forget_steps();
         }
     }
@@ -342,6 +339,13 @@ impl Process {
     fn lowered(&self) -> f64 {
         let noise = self.noise.deviation().unwrap_or(0.0);
         (1.0 - ALARMING.max(4.0 * noise).min(0.99)).ln()
+    }
+
+    /// The present window, if it has this number of intervals at least; `None` where the process did no work in it.
+    fn measured(&self, least: u64) -> Option<Window> {
+        let share = 1.0 / self.intervals.max(1) as f64;
+        let works = self.intervals >= least && self.busy * share >= WORKS;
+        works.then(|| Window::new(Some(self.progress * share), MANY)).flatten()
     }
 
     fn clear(&mut self) {

@@ -172,16 +172,27 @@ fn streamers() -> Builder {
 
 #[test]
 fn nothing_is_moved_before_its_progress_was_measured() {
+    // In the first interval it is measured, and the database is asked.
     let mut fair = Fair::new(sharers());
-    fair.run(2, as_it_is);
+    fair.run(1, as_it_is);
     assert_eq!(fair.moves, []);
     fair.run(8, as_it_is);
-    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(2));
+    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(1));
     // Before there are rates, no time is lost.
     let mut fair = Fair::new(sharers());
     assert_eq!(fair.mapper.decide(&[]), []);
     fair.run(8, as_it_is);
-    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(2));
+    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(1));
+    // A tenth of a second is ten intervals here.
+    let without_database = MapperOptions {
+        known: false,
+        ..MapperOptions::default()
+    };
+    let mut fair = Fair::every(Duration::from_millis(10), sharers(), without_database);
+    fair.run(9, as_it_is);
+    assert_eq!(fair.moves, []);
+    fair.run(20, as_it_is);
+    assert_eq!(fair.moves.first().map(|(at, _)| *at), Some(9));
     let alone = MapperOptions {
         comparison: false,
         ..MapperOptions::default()
@@ -200,7 +211,7 @@ fn a_process_that_begins_later_is_not_moved_before_its_progress_was_measured() {
             (task.instructions, task.inter, task.intra) = (None, None, None);
         }
     };
-    fair.run(22, late);
+    fair.run(20, late);
     assert!(fair.moves.iter().all(|(_, made)| made.task.process == 100));
     fair.run(20, late);
     assert!(fair.moves.iter().any(|(_, made)| made.task.process == 200));
@@ -325,7 +336,7 @@ fn with_shorter_intervals_everything_takes_as_long() {
     let mut fair = Fair::every(Duration::from_millis(10), streamers(), MapperOptions::default());
     fair.run(600, as_it_is);
     assert_eq!(fair.outcomes(), [MappingCode::Slower]);
-    assert!(fair.moves[0].0 >= 29, "three tenths of a second before the first move");
+    assert!(fair.moves[0].0 >= 9, "a tenth of a second before the first move");
     let (at, comparison) = &fair.comparisons[0];
     assert!(
         (100..400).contains(at) && comparison.pause >= Some(10.0),

@@ -50,33 +50,48 @@ pub trait Knowledge {
     /// Asks for the program of a process. The answer comes later, since files have to be read for it.
     fn ask(&mut self, process: i32);
 
-    /// The processes whose programs turned out to be known since the last call.
+    /// The answers since the last call. A process of which nothing is known has no placements.
     fn take(&mut self) -> Vec<KnownProcess>;
 
     /// Notes for an administrator; each note is returned once.
     fn take_notes(&mut self) -> Vec<HostNote>;
 }
 
-/// A process whose program is known.
+/// What is known of the program of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownProcess {
     /// Its number.
     pub process: i32,
-    /// The name of the program.
+    /// The name of the program; empty where nothing is known.
     pub program: String,
-    /// Where it was fastest, by number of threads.
+    /// Where it was fastest, by number of threads. Empty where nothing is known.
     pub placements: BTreeMap<usize, KnownPlacement>,
 }
 
-/// No program is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NothingKnown;
+impl KnownProcess {
+    /// Nothing.
+    pub fn nothing(process: i32) -> Self {
+        Self {
+            process,
+            program: String::new(),
+            placements: BTreeMap::new(),
+        }
+    }
+}
+
+/// No program is known. That is said at once, so that no process waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct NothingKnown {
+    asked: Vec<i32>,
+}
 
 impl Knowledge for NothingKnown {
-    fn ask(&mut self, _: i32) {}
+    fn ask(&mut self, process: i32) {
+        self.asked.push(process);
+    }
 
     fn take(&mut self) -> Vec<KnownProcess> {
-        vec![]
+        self.asked.drain(..).map(KnownProcess::nothing).collect()
     }
 
     fn take_notes(&mut self) -> Vec<HostNote> {
@@ -196,7 +211,9 @@ pub fn watch<H: Host>(
         }
         for known in knowledge.take() {
             mapper.note_known(known.process, &known.placements);
-            report.known(sample.sample.at, &known);
+            if !known.placements.is_empty() {
+                report.known(sample.sample.at, &known);
+            }
         }
         // Without rates the mapper forgets nothing and moves nothing.
         let moves = if usual.is_some() {
