@@ -87,7 +87,7 @@ def test_moves_that_help_stay_after_a_comparison_with_unpinned_threads(pinfold: 
             # A gain within the noise is not one. Student's t for the fewest pairs asks for six standard errors at most.
             assert only["gain"] < NEGLIGIBLE + 6 * only["error"]
     first = mapped["moves"][0]["at"]
-    assert first >= 0.3, "nothing is moved before it was measured"
+    assert first >= 0.2, "nothing is moved before it was measured: a first reading, and one more"
     explained = subprocess.run(
         [pinfold.binary, "explain", pinfold.folder / "record.json"], capture_output=True, text=True, check=True
     )
