@@ -2,6 +2,7 @@
 //! that it was skipped.
 
 use super::error::{Refused, explain};
+use super::event::resolve;
 use super::*;
 use nix::errno::Errno;
 use proptest::prelude::*;
@@ -299,6 +300,26 @@ fn an_event_of_another_processor_differs_from_an_unknown_one() {
         matches!(&error, CounterError::OtherProcessor { known_for, .. } if known_for[0].contains(pmu)),
         "{error}"
     );
+}
+
+#[test]
+fn instructions_are_encoded_as_libpfm4_encodes_them() {
+    let resolved = resolve(Path::new("/"), &event("instructions")).unwrap();
+    let by_library = resolve(Path::new("/"), &event("perf::INSTRUCTIONS")).unwrap();
+    let encoded = |source: &Source| {
+        let it = &source.attributes;
+        let excluded = [
+            it.exclude_user(),
+            it.exclude_kernel(),
+            it.exclude_hv(),
+            it.exclude_idle(),
+        ];
+        let virtual_machines = [it.exclude_host(), it.exclude_guest()];
+        (it.type_, it.config, it.size, excluded, virtual_machines)
+    };
+    assert_eq!(encoded(&resolved), encoded(&by_library));
+    assert_eq!(resolved.metric.unit, by_library.metric.unit);
+    assert!(resolved.user_only.is_none() && by_library.user_only.is_none());
 }
 
 #[test]
