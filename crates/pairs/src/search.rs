@@ -37,6 +37,8 @@ struct Sorted<const MOST: usize> {
 /// The samples of a fold.
 struct Fold<W> {
     judged: W,
+    /// How many these are.
+    size: usize,
     learned: W,
     /// The counts of the classes of those that are learned from.
     counts: Counts,
@@ -322,6 +324,7 @@ impl<W: Word, const MOST: usize> Searching<W, MOST> {
                 });
                 Fold {
                     judged,
+                    size: judged.places().count(),
                     learned: every.without(judged),
                     least: least.sum(),
                     counts,
@@ -520,7 +523,8 @@ impl<W: Word, const MOST: usize> Searching<W, MOST> {
         loss
     }
 
-    /// Grows the tree of a pair in a fold, and gives the class of each judged sample to `predict`, until that is false.
+    /// Grows the tree of a pair in a fold, and gives the class of each judged sample to `predict`, until that is false. What
+    /// would grow after the last of them is left out.
     #[inline]
     fn grow(
         &self,
@@ -533,11 +537,15 @@ impl<W: Word, const MOST: usize> Searching<W, MOST> {
         let features = [&self.features[one], &self.features[other]];
         let folds = self.folds.len();
         let roots = [&self.roots[one * folds + fold], &self.roots[other * folds + fold]];
+        let mut left = self.folds[fold].size;
         let mut predict_all = |judged: W, class: usize| {
             let mut samples = judged
                 .places()
                 .map(|place| usize::from(features[0].sample[place % MOST]));
-            samples.all(|sample| predict(sample, class))
+            samples.all(|sample| {
+                left -= 1;
+                predict(sample, class) && left > 0
+            })
         };
         let root = Pending {
             sets: [roots[0].node, roots[1].node],
