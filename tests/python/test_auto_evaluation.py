@@ -18,7 +18,7 @@ WORKLOAD = Workload("stencil", 1, "--size 4M")
 
 def judged(time: int, **seconds: float) -> Judged:
     """Return a judged subject whose oracle needs 100 s; policies that are not named need 200 s."""
-    subject = Subject("e5-2680v3x2", WORKLOAD, 24)
+    subject = Subject.of_workload("e5-2680v3x2", WORKLOAD, 24)
     others = dict.fromkeys((*auto.POLICIES, auto.KNOWN), 200.0)
     return Judged(subject, time, 100.0, "packed first_touch", others | seconds)
 
@@ -52,15 +52,30 @@ def test_a_time_that_was_not_judged_promises_nothing() -> None:
     assert not [one for one in promises_of([judged(60)]) if "600" in one.name]
 
 
-def test_the_subjects_are_the_judged_programs_in_the_sizes_of_the_machine() -> None:
+def test_the_subjects_are_the_judged_programs_in_the_sizes_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_runs, "applications", dict)
     found = auto_runs.subjects("e5-2680v3x2", quick=False)
-    threads = {one.workload.program: one.threads for one in found}
+    threads = {one.program: one.threads for one in found}
     assert threads == dict.fromkeys(auto_runs.HALF, 12) | dict.fromkeys(auto_runs.FULL, 24)
-    arguments = {one.workload.program: one.workload.arguments for one in found}
+    arguments = {one.program: one.arguments for one in found}
     assert "--init serial" in arguments["gups"]
     assert "--init parallel" in arguments["lattice"]
     quick = auto_runs.subjects("e5-2680v3x2", quick=True)
-    assert {one.workload.program for one in quick} == set(auto_runs.QUICK)
+    assert {one.program for one in quick} == set(auto_runs.QUICK)
+
+
+def test_real_applications_are_judged_with_the_threads_of_their_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Path("raxml/gtr-8-late.pft")
+    monkeypatch.setattr(auto_runs, "applications", lambda: {"raxml": recording})
+    found = auto_runs.subjects("e5-4650x4", quick=False)
+    (real,) = (one for one in found if one.is_real)
+    assert (real.label, real.recording) == ("raxml gtr late, 8 threads", recording)
+    assert not [one for one in auto_runs.subjects("e5-4650x4", quick=True) if one.is_real]
+    own = judged(60, auto=100.0)
+    own_only, of_real = auto.summaries([own, Judged(real, 60, 100.0, "packed first_touch", own.seconds)])
+    assert own_only.columns[1] == "60 s (2)"
+    assert of_real.columns[1] == "60 s (1)"
+    assert len(auto.summaries([own])) == 1
 
 
 @pytest.fixture
@@ -80,7 +95,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
 
 def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_the_judged_time(calls: Any) -> None:
-    runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+    runs = Runs(Subject.of_workload("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
     found = list(auto.judge(runs, [60]))
     assert {words[-1] for words in calls} == {str(auto_runs.TRIED), "120"}
     (one,) = found
@@ -96,7 +111,7 @@ def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_th
 
 
 def test_in_the_long_time_auto_runs_without_counters_too(calls: Any) -> None:
-    runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+    runs = Runs(Subject.of_workload("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
     (one,) = auto.judge(runs, [auto.LONG])
     assert one.over(auto.UNCOUNTED) == 2.0
     assert [words[words.index("--do-not-ask") + 1] for words in calls if "--do-not-ask" in words] == ["model,counts"]
@@ -105,7 +120,7 @@ def test_in_the_long_time_auto_runs_without_counters_too(calls: Any) -> None:
 
 
 def test_parts_have_probes_that_suit_the_judged_time(calls: Any) -> None:
-    runs = Runs(Subject("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+    runs = Runs(Subject.of_workload("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
     runs.of_policy("autopin", 600)
     assert calls[-1][calls[-1].index("-t") + 1] == "30s"
     for judged in auto_runs.TIMES:

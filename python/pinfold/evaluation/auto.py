@@ -27,6 +27,7 @@ from pinfold.evaluation.auto_runs import (
     subjects,
 )
 from pinfold.evaluation.judged import NOISE
+from pinfold.evaluation.judged_subjects import APPLICATION_THREADS
 from pinfold.evaluation.section import Promise, Section, Table
 
 KNOWN = "auto, second run"
@@ -65,7 +66,11 @@ from the start and knows the program. Parts have probes of a twentieth of the ju
 shipped, and no model for `react`, so these two parts have nothing to say. Progress is counted by the agent: regions
 or iterations. Without counters, neither the placement model nor SAM's mapper has anything to say, and the rest is the
 same. The placement model of `classify` and `auto` is trained without the judged programs, by the same rules as the
-shipped one."""
+shipped one. Real applications are those of the split that are for judging and recorded with {APPLICATION_THREADS}
+threads; a run repeats the recorded window, and that is an iteration."""
+
+
+NO_APPLICATIONS = "Real applications were not run: `make applications` records them.\n\n"
 
 
 @dataclass
@@ -89,7 +94,7 @@ class Judged:
     def data(self) -> dict[str, Any]:
         """Return it for the JSON file."""
         of = self.subject
-        named = {"machine": of.machine, "program": of.workload.program, "arguments": of.workload.arguments}
+        named = {"machine": of.machine, "program": of.program, "arguments": of.arguments, "real": of.is_real}
         found = {"oracle_s": self.oracle, "oracle": self.best, "seconds": self.seconds}
         return {**named, "threads": of.threads, "time_s": self.time, **found}
 
@@ -111,6 +116,7 @@ def auto(quick: bool) -> Section:
     unknown = " and ".join(f"`{one}`" for one in UNKNOWN)
     text = (
         f"**Simulated.** {reduced}{ABOUT} {unknown} are in no training set of a model.\n\n"
+        f"{'' if any(one.subject.is_real for one in found) or quick else NO_APPLICATIONS}"
         f"Not reached: {'; '.join(missed) or 'nothing'}."
     )
     command = f"pinfold run --machine {MACHINES[0]} --noise {NOISE} --placement-model {FOR_MODEL} --repeat N FILE.pft"
@@ -119,7 +125,7 @@ def auto(quick: bool) -> Section:
         "The default policy",
         text,
         [command],
-        [summary(found), ablation(found), table(found)],
+        [*summaries(found), ablation(found), table(found)],
         {"simulated": True, "noise_percent": float(NOISE), "runs": [one.data() for one in found]},
         promises=promises,
     )
@@ -154,7 +160,7 @@ def at(found: Sequence[Judged], time: int) -> list[Judged]:
 def worst(found: Sequence[Judged], value: Callable[[Judged], float]) -> str:
     """Return the greatest value, and whose it is."""
     one = max(found, key=value)
-    return f"{value(one):.3f} ({one.subject.workload.program} on {one.subject.machine})"
+    return f"{value(one):.3f} ({one.subject.program} on {one.subject.machine})"
 
 
 def promises_of(found: Sequence[Judged]) -> list[Promise]:
@@ -189,7 +195,16 @@ def promises_of(found: Sequence[Judged]) -> list[Promise]:
     return promises
 
 
-def summary(found: Sequence[Judged]) -> Table:
+def summaries(found: Sequence[Judged]) -> list[Table]:
+    """Return the time over the oracle of each policy in each judged time, and that of real applications alone."""
+    caption = "Time of the whole run over that of the oracle, median and worst (programs):"
+    tables = [summary(found, caption)]
+    if real := [one for one in found if one.subject.is_real]:
+        tables.append(summary(real, "Of these, real applications:"))
+    return tables
+
+
+def summary(found: Sequence[Judged], caption: str) -> Table:
     """Return the time over the oracle of each policy in each judged time."""
     times = sorted({one.time for one in found})
     rows = []
@@ -201,7 +216,7 @@ def summary(found: Sequence[Judged]) -> Table:
             cells.append(f"{statistics.median(over):.3f}, {max(over):.2f}" if over else "-")
         rows.append([policy, *cells])
     columns = ["policy", *(f"{time} s ({len(at(found, time))})" for time in times)]
-    return Table(columns, rows, "Time of the whole run over that of the oracle, median and worst (programs):")
+    return Table(columns, rows, caption)
 
 
 def ablation(found: Sequence[Judged]) -> Table:

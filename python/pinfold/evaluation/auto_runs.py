@@ -1,8 +1,9 @@
 """Runs of the default policy on simulated machines, beside its parts, unpinned threads and the best static placement.
 
-A *subject* is a recorded workload on a machine. All policies repeat it as often as the best static placement does in
-the judged time. The oracle is the least time of all static placements: the named ones, with pages where the first
-thread touches them and interleaved, and each placement that some policy has chosen. It is fixed from the start.
+A *subject* is a recorded workload or real application on a machine. All policies repeat it as often as the best static
+placement does in the judged time. The oracle is the least time of all static placements: the named ones, with pages
+where the first thread touches them and interleaved, and each placement that some policy has chosen. It is fixed from
+the start.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.parquet
 from pinfold.evaluation.affinity_sweep import Workload
 from pinfold.evaluation.finished import Run, finished, finished_twice
 from pinfold.evaluation.judged import NOISE
+from pinfold.evaluation.judged_subjects import APPLICATION_THREADS, applications
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine, Own, own
 from pinfold.evaluation.placement_sweep import PAPER_MACHINES
@@ -76,45 +78,69 @@ TRIED = 20
 
 @dataclass(frozen=True)
 class Subject:
-    """A workload on a machine.
+    """A program on a machine.
 
     Attributes
     ----------
     machine : str
         The simulated machine.
-    workload : Workload
-        The workload, in its size for this machine.
+    program : str
+        The name of the workload or application.
+    arguments : str
+        Those of a workload, in its size for this machine; of an application the name of its recording.
     threads : int
         The number of threads.
+    source : Workload or Path
+        What is recorded, or the recording of an application.
     """
 
     machine: str
-    workload: Workload
+    program: str
+    arguments: str
     threads: int
+    source: Workload | Path
+
+    @classmethod
+    def of_workload(cls, machine: str, workload: Workload, threads: int) -> Subject:
+        """Return a workload on a machine."""
+        return cls(machine, workload.program, workload.arguments, threads, workload)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is a real application."""
+        return isinstance(self.source, Path)
 
     @property
     def label(self) -> str:
         """Its name in tables."""
-        return f"{self.workload.program} {self.workload.arguments}, {self.threads} threads"
+        return f"{self.program} {self.arguments}, {self.threads} threads"
 
     @property
     def recording(self) -> Path:
         """The recording, which is made if it is missing."""
-        own = Own(self.workload)
+        if isinstance(self.source, Path):
+            return self.source
+        own = Own(self.source)
         file = FOLDER / f"{own.name}-{self.threads}.pft"
         return made_once(file, lambda unfinished: own.record(self.threads, unfinished))
 
 
 def subjects(machine: str, quick: bool) -> list[Subject]:
-    """Return the judged subjects on a machine."""
+    """Return the judged subjects on a machine: own programs, and the applications that are recorded here."""
     cores = Machine.of(machine).cores
     sizes: dict[str, list[Workload]] = {}
     for program in own(machine, False):
         if isinstance(program, Own):
             sizes.setdefault(program.workload.program, []).append(program.workload)
-    found = [Subject(machine, sizes[name][0], cores // 2) for name in HALF]
-    found += [Subject(machine, sizes[name][-2 if name == FULL[-1] else -1], cores) for name in FULL]
-    return [one for one in found if not quick or one.workload.program in QUICK]
+    workloads = [(sizes[name][0], cores // 2) for name in HALF]
+    workloads += [(sizes[name][-2 if name == FULL[-1] else -1], cores) for name in FULL]
+    found = [Subject.of_workload(machine, *one) for one in workloads]
+    if quick:
+        return [one for one in found if one.program in QUICK]
+    return found + [
+        Subject(machine, name, recording.stem.replace(f"-{APPLICATION_THREADS}-", " "), APPLICATION_THREADS, recording)
+        for name, recording in applications().items()
+    ]
 
 
 def model_without_judged() -> Path:

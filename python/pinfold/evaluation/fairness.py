@@ -17,14 +17,13 @@ from pathlib import Path
 from pinfold.evaluation.affinity_sweep import build
 from pinfold.evaluation.auto_runs import SIMULATIONS
 from pinfold.evaluation.finished import Run, finished
-from pinfold.evaluation.judged_subjects import APPLICATIONS
+from pinfold.evaluation.judged_subjects import APPLICATION_THREADS, APPLICATIONS, applications
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.sam_limits import calibrated
 from pinfold.evaluation.sam_mixes import files
 from pinfold.evaluation.sam_runs import MACHINE, RECORDINGS, at_once, geometric_mean
 from pinfold.evaluation.sam_workloads import MIXES, QUICK_MIXES, mix
 from pinfold.evaluation.section import Promise, Section, Table, run_json
-from pinfold.split import part
 
 LASTS = 60
 """Seconds of virtual time after the first decision."""
@@ -47,9 +46,6 @@ SHORT = ("mapper", "daemon", "knows")
 
 LEAST = 0.99
 """The least speed of a process over Linux."""
-
-THREADS = 8
-"""Of each real application."""
 
 PAIRS = 6
 """The most pairs of real applications."""
@@ -148,14 +144,8 @@ def of_paper(number: int) -> Mix:
 
 
 def of_applications(folder: Path = APPLICATIONS) -> list[Mix]:
-    """Return pairs of real applications for judging: neighbours in the order of their names, then the next but one.
-
-    Of each application the first recording with `THREADS` threads counts. Without recordings there are none.
-    """
-    recordings: dict[str, Path] = {}
-    for file in sorted(folder.glob(f"*/*-{THREADS}-*.pft")):
-        if part(file.parent.name) == "judged":
-            recordings.setdefault(file.parent.name, file)
+    """Return pairs of real applications for judging: neighbours in the order of their names, then the next but one."""
+    recordings = applications(folder)
     names = list(recordings)
     pairs = [pair for apart in range(1, len(names)) for pair in zip(names, names[apart:], strict=False)][:PAIRS]
     return [
@@ -233,8 +223,8 @@ def text(rows: Sequence[Row], orders: int) -> str:
     """Describe the experiment and its results."""
     found = of_each_kind(rows)
     real = (
-        f"The last mixes are pairs of real applications for judging, with {THREADS} threads each: neighbours in the "
-        "order of their names."
+        f"The last mixes are pairs of real applications for judging, with {APPLICATION_THREADS} threads each: "
+        "neighbours in the order of their names."
         if len(found) > 1
         else "Real applications were not run: `make applications` records them."
     )

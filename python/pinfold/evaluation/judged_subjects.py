@@ -32,6 +32,8 @@ from pinfold.split import Part, part, refuse_judged
 
 FOLDER = Path("target/evaluation/judged")
 APPLICATIONS = Path("target/applications/recordings")
+APPLICATION_THREADS = 8
+"""Of the recordings of applications that are judged whole, or beside each other."""
 COLUMNS = (
     *("machine", "program", "command", "region", "page_map", "prefetch", "num_threads", "pinning", "time_s"),
     *("window_covers", "footprint_bytes", "llc_bytes"),
@@ -46,6 +48,18 @@ def of_sweeps(sweeps: Sequence[Sweep]) -> list[Subject]:
         if key not in found and (subject := of_sweep(one.data, one.recording, MACHINE)):
             found[key] = subject
     return list(found.values())
+
+
+def applications(folder: Path = APPLICATIONS) -> dict[str, Path]:
+    """Return a recording of each application for judging: the first one with :data:`APPLICATION_THREADS` threads.
+
+    They are in the order of their names. Without recordings there are none.
+    """
+    found: dict[str, Path] = {}
+    for file in sorted(folder.glob(f"*/*-{APPLICATION_THREADS}-*.pft")):
+        if part(file.parent.name) == "judged":
+            found.setdefault(file.parent.name, file)
+    return found
 
 
 def of_applications(machine: str = MACHINE) -> dict[Part, list[Subject]]:
