@@ -262,10 +262,15 @@ fn a_single_dip_begins_no_search() {
 /// A run of a program of four threads that shall be near a device, which is on the first package. These are the rates of its
 /// unpinned threads there and on the whole machine, and of pinned ones.
 fn run_near(near: f64, whole: f64, pinned: f64) -> (Log, Record) {
-    let script = format!(
-        "threads = 4\nduration = 120.0\nnoise = 0.01\n\
-         [[phase]]\nstart = 0.0\nrate = {pinned:?}\nunpinned = {whole:?}\nlimited = {near:?}\n"
-    );
+    run_near_in_phases(&near_phase(0.0, near, whole, pinned))
+}
+
+fn near_phase(start: f64, near: f64, whole: f64, pinned: f64) -> String {
+    format!("[[phase]]\nstart = {start:?}\nrate = {pinned:?}\nunpinned = {whole:?}\nlimited = {near:?}\n")
+}
+
+fn run_near_in_phases(phases: &str) -> (Log, Record) {
+    let script = format!("threads = 4\nduration = 120.0\nnoise = 0.01\n{phases}");
     let near = Near {
         pus: "0-3".parse().unwrap(),
         pages: None,
@@ -318,6 +323,26 @@ fn a_program_leaves_its_device_for_the_whole_machine_where_that_is_faster() {
     assert_eq!((candidate, with, code), (0, 1, ComparedCode::Faster));
     assert!(at < 10.0, "{at}");
     assert!(speed(&log, 1000.0) > 0.95, "{}", speed(&log, 1000.0));
+}
+
+#[test]
+fn in_a_new_phase_the_device_remains_what_the_user_wants() {
+    let phases = [(0.0, 1.0), (50.0, 0.5)];
+    let phases = phases.map(|(start, times)| near_phase(start, times * 1000.0, times * 900.0, times * 800.0));
+    let (log, record) = run_near_in_phases(&phases.concat());
+    let notes = log.notes();
+    assert!(notes.iter().any(|note| note.contains("another phase")), "{notes:?}");
+    assert_eq!(record.search.chosen.as_ref().unwrap().code, ChoiceCode::Requested);
+    let first_of_last_search = log.findings.iter().fold(None, |first, (_, finding)| match finding {
+        Finding::CandidatesChosen { .. } => None,
+        Finding::Compared { candidate, with, .. } => first.or(Some((*candidate, *with))),
+        _ => first,
+    });
+    assert_eq!(
+        first_of_last_search,
+        Some((0, 1)),
+        "it is compared with the whole machine again"
+    );
 }
 
 #[test]

@@ -39,6 +39,7 @@ const MOST_PATIENCE: f64 = 64.0;
 const IN_VAIN: f64 = 0.01;
 
 /// The placement that the program has when a search begins.
+#[derive(Clone)]
 pub(super) struct Incumbent {
     pub(super) place: Place,
     pub(super) by: ProposerCode,

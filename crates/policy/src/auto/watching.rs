@@ -105,17 +105,21 @@ impl Auto {
         self.be_patient();
         // It stays the best one until another is faster.
         self.phases.begin(place.clone(), Some(signature));
-        let best = (place != Place::default()).then(|| {
-            let why = "it was the best one in the phase before".to_owned();
-            Incumbent {
-                place,
-                by: ProposerCode::Phase,
-                gain: self.search.candidates[self.present].gain.map(|gain| gain.log.exp_m1()),
-                why,
-            }
-        });
+        let requested = self.requested_place();
+        let stays = || Incumbent {
+            place: place.clone(),
+            by: ProposerCode::Phase,
+            gain: self.search.candidates[self.present].gain.map(|gain| gain.log.exp_m1()),
+            why: "it was the best one in the phase before".to_owned(),
+        };
+        let best = if requested.as_ref().is_some_and(|requested| requested.place == place) {
+            // It remains the user's wish, which is compared with the unpinned program first.
+            requested.clone()
+        } else {
+            (place != Place::default()).then(stays)
+        };
         self.begin_search(sample, best, "the program is in another phase", findings);
-        if let Some(Incumbent { place, by, gain, why }) = self.requested_place() {
+        if let Some(Incumbent { place, by, gain, why }) = requested {
             self.propose(place, by, gain, why, findings);
         }
     }
