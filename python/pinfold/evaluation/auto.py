@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import sched_getaffinity
@@ -27,7 +27,7 @@ from pinfold.evaluation.auto_runs import (
     subjects,
 )
 from pinfold.evaluation.judged import NOISE
-from pinfold.evaluation.judged_subjects import APPLICATION_THREADS
+from pinfold.evaluation.judged_subjects import APPLICATION_THREADS, NO_APPLICATIONS
 from pinfold.evaluation.section import Promise, Section, Table
 
 KNOWN = "auto, second run"
@@ -70,9 +70,6 @@ shipped one. Real applications are those of the split that are for judging and r
 threads; a run repeats the recorded window, and that is an iteration."""
 
 
-NO_APPLICATIONS = "Real applications were not run: `make applications` records them.\n\n"
-
-
 @dataclass
 class Judged:
     """What was measured of one subject in a judged time, in virtual seconds."""
@@ -113,11 +110,11 @@ def auto(quick: bool) -> Section:
     promises = promises_of(found)
     missed = [promise.name for promise in promises if not promise.held]
     reduced = "A reduced set (`make evaluation-quick`). " if quick else ""
+    absent = "" if quick or any(one.subject.is_real for one in found) else f"{NO_APPLICATIONS} "
     unknown = " and ".join(f"`{one}`" for one in UNKNOWN)
     text = (
         f"**Simulated.** {reduced}{ABOUT} {unknown} are in no training set of a model.\n\n"
-        f"{'' if any(one.subject.is_real for one in found) or quick else NO_APPLICATIONS}"
-        f"Not reached: {'; '.join(missed) or 'nothing'}."
+        f"{absent}Not reached: {'; '.join(missed) or 'nothing'}."
     )
     command = f"pinfold run --machine {MACHINES[0]} --noise {NOISE} --placement-model {FOR_MODEL} --repeat N FILE.pft"
     return Section(
@@ -155,12 +152,6 @@ def without(source: str) -> str:
 def at(found: Sequence[Judged], time: int) -> list[Judged]:
     """Return what was found in a judged time."""
     return [one for one in found if one.time == time]
-
-
-def worst(found: Sequence[Judged], value: Callable[[Judged], float]) -> str:
-    """Return the greatest value, and whose it is."""
-    one = max(found, key=value)
-    return f"{value(one):.3f} ({one.subject.program} on {one.subject.machine})"
 
 
 def promises_of(found: Sequence[Judged]) -> list[Promise]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from pinfold.evaluation.affinity_sweep import build
 from pinfold.evaluation.auto_runs import SIMULATIONS
 from pinfold.evaluation.finished import Run, finished
-from pinfold.evaluation.judged_subjects import APPLICATION_THREADS, APPLICATIONS, applications
+from pinfold.evaluation.judged_subjects import APPLICATION_THREADS, APPLICATIONS, NO_APPLICATIONS, applications
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.sam_limits import calibrated
 from pinfold.evaluation.sam_mixes import files
@@ -226,7 +226,7 @@ def text(rows: Sequence[Row], orders: int) -> str:
         f"The last mixes are pairs of real applications for judging, with {APPLICATION_THREADS} threads each: "
         "neighbours in the order of their names."
         if len(found) > 1
-        else "Real applications were not run: `make applications` records them."
+        else NO_APPLICATIONS
     )
     return (
         f"Simulated on `{MACHINE}`: mixes of SAM's table 2 with the workloads of the section on SAM, {LASTS} s of "

@@ -34,6 +34,7 @@ FOLDER = Path("target/evaluation/judged")
 APPLICATIONS = Path("target/applications/recordings")
 APPLICATION_THREADS = 8
 """Of the recordings of applications that are judged whole, or beside each other."""
+NO_APPLICATIONS = "Real applications were not run: `make applications` records them."
 COLUMNS = (
     *("machine", "program", "command", "region", "page_map", "prefetch", "num_threads", "pinning", "time_s"),
     *("window_covers", "footprint_bytes", "llc_bytes"),

@@ -56,21 +56,23 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
         scope: Scope::Task,
     };
     match request {
-        // Each run asks for these. libpfm4 encodes them in the same way, but it takes 2 ms in a virtual machine to find out
-        // what processor it runs on.
-        Request::Event(name) if name == INSTRUCTIONS => Ok(Source {
-            name: name.clone(),
-            metric: metric("instruction", &sources::EVENT),
-            attributes: perf_event::hardware(sys::PERF_COUNT_HW_INSTRUCTIONS),
-            user_only: None,
-            probed_path: None,
-        }),
         Request::Event(name) => {
-            let (encoding, user_only) = resolve_event(pfm::library()?, name)?;
+            // Each run asks for instructions. libpfm4 encodes them in the same way, but it takes 2 ms in a virtual machine to
+            // find out what processor it runs on.
+            let (attributes, unit, user_only) = if name == INSTRUCTIONS {
+                (
+                    perf_event::hardware(sys::PERF_COUNT_HW_INSTRUCTIONS),
+                    "instruction",
+                    None,
+                )
+            } else {
+                let (encoding, user_only) = resolve_event(pfm::library()?, name)?;
+                (encoding.attributes, unit(&encoding), user_only)
+            };
             Ok(Source {
                 name: name.clone(),
-                metric: metric(unit(&encoding), &sources::EVENT),
-                attributes: encoding.attributes,
+                metric: metric(unit, &sources::EVENT),
+                attributes,
                 user_only,
                 probed_path: None,
             })

@@ -41,10 +41,8 @@ struct Known {
 /// A process that works, or has.
 #[derive(Clone, Debug, Default)]
 struct Acquaintance {
-    /// Since when.
-    began: u64,
     /// Whether it was said what is known of it.
-    is_asked: bool,
+    is_answered: bool,
     /// By number of threads: where it was fastest. Empty where nothing is known.
     placements: BTreeMap<usize, Known>,
     /// Until when its tasks stay.
@@ -70,7 +68,7 @@ pub(super) struct Arrivals {
 impl Acquaintance {
     /// Whether it is not where it was fastest, as far as is known.
     fn may_arrive(&self) -> bool {
-        !self.is_placed && (!self.is_asked || !self.placements.is_empty())
+        !self.is_placed && (!self.is_answered || !self.placements.is_empty())
     }
 }
 
@@ -131,7 +129,7 @@ impl Acquaintances {
             let known = self.all.entry(process).or_insert_with(|| {
                 newcomers.push(process);
                 Acquaintance {
-                    began: now,
+                    until: now + STEADY * self.step,
                     ..Acquaintance::default()
                 }
             });
@@ -168,7 +166,7 @@ impl Acquaintances {
             };
             (is_whole && gain > 0.0).then_some((threads, Known { pinning, pages, gain }))
         });
-        known.is_asked = true;
+        known.is_answered = true;
         known.placements = usable.collect();
         known.until = now + PATIENCE * self.step;
     }
@@ -176,18 +174,11 @@ impl Acquaintances {
     /// Whether the tasks of this process stay, because it may go to a known placement soon.
     pub(super) fn is_awaited(&self, now: u64, process: i32) -> bool {
         let since_all = self.began.map_or(0, |began| now - began);
-        if since_all < self.step * STEADY && self.all.values().any(Acquaintance::may_arrive) {
+        if since_all < STEADY * self.step && self.all.values().any(Acquaintance::may_arrive) {
             return true;
         }
         let known = self.all.get(&process);
-        known.is_some_and(|known| {
-            let until = if known.is_asked {
-                known.until
-            } else {
-                known.began + self.step * STEADY
-            };
-            known.may_arrive() && now < until
-        })
+        known.is_some_and(|known| known.may_arrive() && now < known.until)
     }
 
     /// The known processes that can go where they were fastest. `may`: whether the tasks of a process may be moved.
