@@ -65,6 +65,11 @@ def moved(record: dict[str, Any]) -> dict[str, int]:
     return {one["goal"]: one["moved"]["pages"] for one in record["page_moves"]}
 
 
+def measured(record: dict[str, Any]) -> str:
+    """Return what was measured of each candidate, for the message of a failure."""
+    return json.dumps({key: record[key] for key in ("candidates", "chosen")}, indent=1)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def ended(guest: Guest) -> None:
     """End what an earlier test may have left."""
@@ -74,7 +79,7 @@ def ended(guest: Guest) -> None:
 def test_pages_in_memory_go_to_the_forecast_strategy_and_stay_where_that_helps(guest: Guest) -> None:
     outcome = run(guest, likes_spread=True)
     assert outcome.record["forecast"]["code"] == "strategy"
-    assert outcome.record["chosen"]["code"] == "strategy_kept"
+    assert outcome.record["chosen"]["code"] == "strategy_kept", measured(outcome.record)
     assert outcome.record["chosen"]["gain_over_first"] > 1
     assert sum(count > 0 for count in outcome.before) == 1
     assert all(outcome.after[node] >= PAGES // len(NODES) - 1 for node in NODES)

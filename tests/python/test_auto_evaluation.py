@@ -129,3 +129,16 @@ def test_parts_have_probes_that_suit_the_judged_time(calls: Any) -> None:
     runs.of_policy("auto", 600)
     assert "-t" not in calls[-1]
     assert calls[-1][calls[-1].index("--placement-model") + 1] == "model.json"
+
+
+def test_unpinned_threads_run_with_interleaved_pages_for_ten_minutes_at_most(calls: Any) -> None:
+    runs = Runs(Subject.of_workload("e5-2680v3x2", WORKLOAD, 24), Path("model.json"))
+
+    def of_unpinned(judged: int) -> list[bool]:
+        before = len(calls)
+        runs.oracle(judged, ["unpinned", "0,1"])
+        words = [words for words in calls[before:] if "none" in words]
+        return ["interleave" in one for one in words]
+
+    assert of_unpinned(600) == [False, True]
+    assert of_unpinned(3600) == [False]

@@ -60,14 +60,14 @@ WITHOUT_COUNTERS = 1.04
 
 ABOUT = f"""\
 Every run is a whole one: initialisation, windows, trials, moves of threads and pages, cold caches after a move, and
-noise of {NOISE} % on what is read in a tenth of a second. The oracle is the fastest of all static placements: the
-named ones, unpinned threads and what any policy chose, each with pages at first touch and interleaved; it is fixed
-from the start and knows the program. Parts have probes of a twentieth of the judged time. No rules for `hints` are
-shipped, and no model for `react`, so these two parts have nothing to say. Progress is counted by the agent: regions
-or iterations. Without counters, neither the placement model nor SAM's mapper has anything to say, and the rest is the
-same. The placement model of `classify` and `auto` is trained without the judged programs, by the same rules as the
-shipped one. Real applications are those of the split that are for judging and recorded with {APPLICATION_THREADS}
-threads; a run repeats the recorded window, and that is an iteration."""
+noise of {NOISE} % on what is read in a tenth of a second. The oracle is the fastest of all static placements: the named
+ones, unpinned threads and what any policy chose, each with pages at first touch and interleaved (unpinned threads with
+interleaved pages up to 10 minutes only); it is fixed from the start and knows the program. Parts have probes of a
+twentieth of the judged time. No rules for `hints` are shipped, and no model for `react`, so these two parts have
+nothing to say. Progress is counted by the agent: regions or iterations. Without counters, neither the placement model
+nor SAM's mapper has anything to say, and the rest is the same. The placement model of `classify` and `auto` is trained
+without the judged programs, by the same rules as the shipped one. Real applications are those of the split that are for
+judging and recorded with {APPLICATION_THREADS} threads; a run repeats the recorded window, and that is an iteration."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 /*
  * picky FILE MIB SPREAD SECONDS: touches MIB MiB, and then reports a heartbeat every 3 ms while its pages are as it
- * likes them, and every 18 ms while they are not. With SPREAD 1 it likes pages on several nodes, with 0 on one node.
+ * likes them, and every 30 ms while they are not. With SPREAD 1 it likes pages on several nodes, with 0 on one node.
  *
  * After SECONDS it writes to FILE a line with the number of pages on each node from 0 on, as they were at its begin,
  * one as they are at its end, and one with the number of CPUs that it may use.
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     map_pages(atol(argv[2]));
     write_counts(file);
     while (time(NULL) < end) {
-        struct timespec nap = {0, is_spread() == likes_spread ? 3000000 : 18000000};
+        struct timespec nap = {0, is_spread() == likes_spread ? 3000000 : 30000000};
         nanosleep(&nap, NULL);
         pinfold_heartbeat();
     }
