@@ -90,6 +90,13 @@ class GuestError(Exception):
     """The guest failed."""
 
 
+class LockupError(GuestError):
+    """A processor of the guest does not leave the kernel.
+
+    An emulated machine does that once in hundreds of boots: a page fault in the kernel is repeated for ever.
+    """
+
+
 @dataclass(frozen=True)
 class Run:
     """An ended script of the guest."""
@@ -153,7 +160,8 @@ class Guest:
         except (OSError, ValueError, GuestError) as error:
             tail = self.console()
             self.give_up()
-            raise GuestError(f"{error} in:\n{script}\nThe console's last lines:\n{tail}") from None
+            kind = LockupError if "soft lockup" in tail else GuestError
+            raise kind(f"{error} in:\n{script}\nThe console's last lines:\n{tail}") from None
 
     def check(self, script: str, patience: float = PATIENCE) -> str:
         """Execute a script that must end with 0, and return its output. It ends at the first failed command."""
@@ -230,12 +238,13 @@ class Guest:
         return [*command, "-kernel", str(kernel), "-initrd", str(image), "-append", options]
 
     def console(self) -> str:
-        """Return the end of the guest's console output."""
+        """Return the end of the guest's console output: at least the kernel's last report of a lockup."""
         try:
             lines = (FOLDER / "console.log").read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return ""
-        return "\n".join(lines[-40:])
+        begin = max((number for number, line in enumerate(lines) if "soft lockup" in line), default=len(lines))
+        return "\n".join(lines[min(begin, max(len(lines) - 40, 0)) :])
 
     def give_up(self) -> None:
         """End the guest."""
