@@ -1,6 +1,7 @@
 """The section on placement strategies: a closed gate gives no headline, and each wanted figure is a promise."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,21 @@ from pinfold.evaluation import classify as section
 from pinfold.evaluation import placement_sweep, plot
 from pinfold.evaluation.classify import SEEDS, SKYLAKE, paper_tables, promises
 from pinfold.learn.gate import gate
+from pinfold.learn.placement_features import COLUMN, MACHINE, PROGRAM
 from pinfold.learn.placement_judging import Judged, Known
 from pinfold.learn.placement_model import Learner, Prediction
-from pinfold.learn.placement_report import SAME, UNSEEN, Run, document, report, summary, tables, worst
+from pinfold.learn.placement_report import (
+    OUTLOOK,
+    OUTLOOK_UNSEEN,
+    SAME,
+    UNSEEN,
+    Run,
+    document,
+    report,
+    summary,
+    tables,
+    worst,
+)
 from pinfold.learn.strategies import STRATEGIES, Example
 
 
@@ -60,6 +73,33 @@ def test_a_closed_gate_is_said_and_nothing_is_learned(tmp_path: Path, monkeypatc
     assert all(promise.value is None and promise.held is None for promise in found.promises)
     assert (tmp_path / "classify-best-and-worst.svg").exists()
     json.dumps(found.data)
+
+
+def programs_on(machine: str, number: int) -> list[Example]:
+    """Return programs that a gate lets pass: of each five, three are sensitive, each to another strategy."""
+    times = [(1.0, 0.5, 2.0, 2.0), (1.0, 2.0, 0.5, 2.0), (1.0, 2.0, 2.0, 0.5), (1.0, 1.05, 1.05, 1.05), (1.0,) * 4]
+    return [replace(example(f"p{place}", machine, *times[place % len(times)]), metrics=SEEN) for place in range(number)]
+
+
+SEEN = {COLUMN + name: 0.5 for name in (*PROGRAM, *MACHINE)}
+
+
+def test_on_the_outlook_nothing_is_judged_behind_a_closed_gate() -> None:
+    said, table, data, runs = section.judged_on_outlook(programs_on("known", 40), programs_on("newer", 39))
+    assert "Their gate is closed" in said
+    assert table.rows[0] == ["programs", "39", ">= 40", "**no**"]
+    assert (data["gate"]["conditions"][0]["holds"], len(data["programs"]), runs) == (False, 39, [])
+
+
+def test_on_the_outlook_programs_are_judged_with_others_there_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(section, "SEEDS", (0,))
+    said, _, _, runs = section.judged_on_outlook(programs_on("known", 40), programs_on("newer", 40))
+    assert "closed" not in said
+    assert [(run.scenario, run.shuffled) for run in runs] == [
+        (scenario, shuffled) for scenario in (OUTLOOK, OUTLOOK_UNSEEN) for shuffled in (False, True)
+    ]
+    assert all({one.example.machine for one in run.judged} == {"newer"} for run in runs)
+    assert {len(run.judged) for run in runs} == {40}
 
 
 def test_a_model_that_is_always_right_holds_what_it_can() -> None:

@@ -137,6 +137,20 @@ def test_on_an_unseen_machine_a_program_is_judged_by_other_programs_on_other_mac
     assert best.mean > 0.98
 
 
+def test_only_programs_on_the_asked_machines_are_judged_and_all_others_are_learned_from() -> None:
+    found = [program(number, machine) for number in range(20) for machine in ("one", "three")]
+    found += [program(number, "two") for number in range(3)]
+    study = Study(found, [TREE], machines={"two"})
+    for unseen_machine in (False, True):
+        for inside, outside in study._splits(0, unseen_machine=unseen_machine):
+            assert all(found[place].machine == "two" for place in outside)
+            assert {found[place].program for place in outside}.isdisjoint(found[place].program for place in inside)
+            learned_from = {found[place].machine for place in inside}
+            assert learned_from - {"two"} == {"one", "three"}
+        judged_ones = study.judge(0, unseen_machine=unseen_machine)
+        assert sorted(one.example.program for one in judged_ones) == sorted(one.program for one in found[-3:])
+
+
 def test_what_learned_from_exchanged_times_does_not_beat_the_baseline() -> None:
     found = [program(number) for number in range(40)]
     study = Study(found, [TREE])

@@ -10,7 +10,7 @@ import pytest
 
 from pinfold.applications.recording import FailedError
 from pinfold.evaluation import placement_sweep
-from pinfold.evaluation.placement_programs import SCALED, Caches, Machine, own, real
+from pinfold.evaluation.placement_programs import SCALED, SCALED_OF_THE_PAPER, Caches, Machine, own, real
 from pinfold.evaluation.placement_sweep import Job, sweep
 from pinfold.split import Part, part
 
@@ -44,7 +44,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(placement_sweep, "folder", lambda: placement_sweep.RESULTS / "build")
-    monkeypatch.setattr(placement_sweep, "own", lambda machine, quick: [Program("own")])
+    monkeypatch.setattr(placement_sweep, "own", lambda machine, quick, many_cores: [Program("own")])
     monkeypatch.setattr(placement_sweep, "real", reals)
     monkeypatch.setattr(placement_sweep, "WITH_APPLICATIONS", ("m",))
     monkeypatch.setattr(placement_sweep, "_sweep", swept)
@@ -80,6 +80,21 @@ def test_sizes_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     (join,) = [one for one in SCALED if one.program == "hash_join"]
     larger = [words.arguments.split()[1] for words in join.workloads(Caches(256 << 20, 2))]
     assert larger == [f"{join.largest << 10}k"] * 2, "inside and beyond are the same size, once for each initialisation"
+
+
+def test_with_many_cores_each_program_has_one_input_and_sizes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Machine, "of", lambda name: Machine(112, Caches(105 << 20, 2)))
+    every = {program.name: program for program in own("m", quick=False)}
+    chosen = [program.name for program in own("m", quick=False, many_cores=True)]
+    assert "compute_size_2048k_iterations_2" in chosen, "four times the work for more than four times the cores"
+    assert "barrier_size_400_iterations_2" in chosen
+    assert {name.split("_size")[0] for name in chosen} == {name.split("_size")[0] for name in every}
+    sized = [name for name in chosen if "init" in name]
+    assert len(sized) == len(SCALED) + len(SCALED_OF_THE_PAPER)
+    inside = sum(f"size_{105 << 9}k" in name for name in sized)
+    serial = sum("init_serial" in name for name in sized)
+    assert abs(inside - len(sized) / 3) <= 2
+    assert abs(serial - len(sized) / 3) <= 2
 
 
 def test_programs_of_a_data_set_are_observed_again_and_keep_their_times(

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from os import sched_getaffinity
 from pathlib import Path
@@ -41,7 +41,19 @@ from pinfold.learn.placement_judging import (
     share,
 )
 from pinfold.learn.placement_model import LEARNERS
-from pinfold.learn.placement_report import JUDGING, NEW, SAME, UNSEEN, Run, gate_table, of, runs_of, sensitive
+from pinfold.learn.placement_report import (
+    JUDGING,
+    NEW,
+    OUTLOOK,
+    OUTLOOK_UNSEEN,
+    SAME,
+    UNSEEN,
+    Run,
+    gate_table,
+    of,
+    runs_of,
+    sensitive,
+)
 from pinfold.learn.strategies import Example, by_machine, examples
 from pinfold.split import Part
 
@@ -74,6 +86,9 @@ DATA: Mapping[Part, Path] = {
     "judged": Path("models/data/classify-judged.parquet"),
 }
 """The programs of each part of the split."""
+
+OUTLOOK_DATA = Path("models/data/classify-outlook.parquet")
+"""Programs for development on machines of the paper's outlook."""
 
 SHIPPED = Path("models/classify.json")
 INPUTS = ("models/classify.json", "models/data/classify*.parquet")
@@ -118,6 +133,18 @@ are optimistic. Fourteen programs, which follow the paper's table 3 by kind, wer
 figures is apart ("had no part in any choice")."""
 
 
+OUTLOOKS = """\
+**The outlook** of the paper is newer machines. `models/data/classify-outlook.parquet` has the programs on {machines},
+each in one input: inside the caches, beyond them, or beyond them on the first thread's node, in turns. The model that
+ships has not learned from these rows, and no learner, parameter or rule was chosen with them."""
+
+JUDGED_THERE = """\
+Models that are judged there have learned from the paper's machines. In one case they have also learned from other
+programs on that machine."""
+
+CLOSED_THERE = "Their gate is closed, so no model is judged there."
+
+
 def classify(quick: bool) -> Section:
     """Check the gate, and judge both ways to learn."""
     files = placement_sweep.sweep(quick, PAPER_MACHINES).files if quick else DATA
@@ -158,9 +185,39 @@ def classify(quick: bool) -> Section:
     if judging := _covering(files.get("judged")):
         runs.append(Run(JUDGING, shuffled=False, judged=judged_by(model, found, judging)))
     text += [OURS, ships.text()]
+    if outlook := [] if quick else _covering(OUTLOOK_DATA):
+        said, table, data["outlook"], more = judged_on_outlook(found, outlook)
+        text.append(said)
+        tables.append(table)
+        runs += more
     tables += [*placement_report.tables(runs), placement_report.worst(runs, 20)]
     data |= placement_report.document(runs) | {"ships": ships.data()}
     return _section("\n\n".join(text), tables, data, plots, [*promises(runs), *ships.promises()])
+
+
+def judged_on_outlook(
+    found: Sequence[Example], outlook: Sequence[Example]
+) -> tuple[str, Table, dict[str, Any], list[Run]]:
+    """Judge programs on machines of the outlook, with other programs there and without, if their gate is open.
+
+    Args:
+        found: programs on other machines.
+        outlook: programs on machines of the outlook.
+
+    Returns:
+        A paragraph, the gate as a table and with the programs as JSON, and the runs.
+    """
+    opened = gate(outlook)
+    machines = by_machine(outlook)
+    said = OUTLOOKS.format(machines=" and ".join(f"`{name}`" for name in machines))
+    data = {"gate": asdict(opened), "programs": _programs(outlook)}
+    table = gate_table(opened, "The gate of the outlook:")
+    if not opened.is_open:
+        return f"{said} {CLOSED_THERE}", table, data, []
+    study = Study(ordered([*found, *outlook]), machines=set(machines))
+    scenarios = {SAME: OUTLOOK, UNSEEN: OUTLOOK_UNSEEN}
+    runs = runs_of(study, list(scenarios), SEEDS, _progress)
+    return f"{said} {JUDGED_THERE}", table, data, [replace(run, scenario=scenarios[run.scenario]) for run in runs]
 
 
 def _covering(file: Path | None) -> list[Example]:

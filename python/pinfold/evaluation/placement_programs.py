@@ -9,7 +9,9 @@ that is for judging only has a data set of its own.
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -123,6 +125,12 @@ AMOUNTS = (
 
 OF_THE_PAPER = frozenset(one.program for one in (*SCALED_OF_THE_PAPER, *AMOUNTS))
 """The programs that follow that list. Learners and their parameters had been chosen before these had been swept."""
+
+SHARED_WORK = frozenset({"compute", "false_sharing", "hubench", "imbalance", "lubench", "monte_carlo", "swaptions"})
+"""Programs whose size is the work of all threads together."""
+
+CORES = 24
+"""The cores of the machine for which the amounts of shared work were chosen: the paper's first."""
 
 UNSCALED = tuple(
     one for one in WORKLOADS if not any(one.program == of.program and of.mode in one.arguments for of in SCALED)
@@ -240,11 +248,32 @@ class Real:
         made.rename(file)
 
 
-def own(machine: str, quick: bool) -> list[Program]:
-    """Return own workloads in the sizes for a machine; in the reduced set of some programs."""
-    caches = Machine.of(machine).caches
-    scaled = [workload for one in (*SCALED, *SCALED_OF_THE_PAPER) for workload in one.workloads(caches)]
-    return [Own(one) for one in (*UNSCALED, *AMOUNTS, *scaled) if not quick or one.program in REDUCED]
+def own(machine: str, quick: bool, many_cores: bool = False) -> list[Program]:
+    """Return own workloads in the sizes for a machine.
+
+    Args:
+        machine: the machine.
+        quick: whether it is the reduced set of some programs.
+        many_cores: whether it has so many cores that work which threads share must grow with them, or little more than
+            the begin and the end of a parallel region would be left; and that each of :data:`SCALED` and
+            :data:`SCALED_OF_THE_PAPER` has one input only. Inputs take turns: inside the caches, beyond them, beyond
+            them with one thread that touches all pages. So neither a program nor what is known of it decides which.
+    """
+    known = Machine.of(machine)
+    inputs = [one.workloads(known.caches) for one in (*SCALED, *SCALED_OF_THE_PAPER)]
+    amounts = [*UNSCALED, *AMOUNTS]
+    if many_cores:
+        inputs = [[of[turn % len(of)]] for turn, of in enumerate(inputs)]
+        amounts = [_grown(one, known.cores // CORES) for one in amounts]
+    return [Own(one) for one in (*amounts, *itertools.chain(*inputs)) if not quick or one.program in REDUCED]
+
+
+def _grown(workload: Workload, times: int) -> Workload:
+    """Return a workload with that many times the work, where threads share a fixed amount of work."""
+    if workload.program not in SHARED_WORK:
+        return workload
+    size = re.compile(r"(?<=--size )\d+")
+    return replace(workload, arguments=size.sub(lambda found: str(int(found[0]) * times), workload.arguments))
 
 
 def real(part: Part, root: Path) -> list[Program]:

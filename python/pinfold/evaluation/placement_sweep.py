@@ -1,11 +1,13 @@
 """The sweep for ``classify``: programs with a thread for each core, in the four strategies of Denoyelle et al.
 
 The machines are those of the paper (ICPP 2019, table 4) and two of its outlook. Each has its own number of cores, so
-each program (:mod:`pinfold.evaluation.placement_programs`) is recorded once for each machine. Applications are recorded
-for the first one only: with a thread for each core a recording takes a minute. Results are in
-``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At the end
-two data sets have all of them: ``development`` and ``judged``. Their rows have the metrics of the paper's table 2, too,
-which come from the recording, and what the policy ``classify`` observes of the program under the default strategy.
+each program (:mod:`pinfold.evaluation.placement_programs`) is recorded once for each machine. On those of the outlook,
+with more than a hundred cores, each program has one input: with all of them a machine would take many hours.
+Applications are recorded for the first machine only: with a thread for each core a recording takes a minute. Results
+are in ``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At
+the end two data sets have all of them: ``development`` and ``judged``. Their rows have the metrics of the paper's table
+2, too, which come from the recording, and what the policy ``classify`` observes of the program under the default
+strategy.
 
 ``python -m pinfold.evaluation.placement_sweep [--quick] [--times-of FILE.parquet] [MACHINE...]``; with ``--times-of``,
 programs of that data set are recorded and observed again, and keep their times and all else. That takes a third of the
@@ -41,7 +43,8 @@ from pinfold.learn.placement_data import default_seconds, observe, sampled, with
 from pinfold.split import Part
 
 PAPER_MACHINES = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
-MACHINES = (*PAPER_MACHINES, "epyc-7763x2", "xeon-8480x2")
+OUTLOOK_MACHINES = ("epyc-7763x2", "xeon-8480x2")
+MACHINES = (*PAPER_MACHINES, *OUTLOOK_MACHINES)
 
 WITH_APPLICATIONS = PAPER_MACHINES[:1]
 
@@ -106,7 +109,8 @@ def sweep(quick: bool, machines: Sequence[str] = MACHINES, times_of: Path | None
     known = _rows_of(times_of) if times_of else {}
     jobs: dict[Part, list[Job]] = {part: [] for part in get_args(Part)}
     for machine in machines:
-        jobs["development"] += [Job(machine, program) for program in own(machine, quick)]
+        programs = own(machine, quick, many_cores=machine in OUTLOOK_MACHINES)
+        jobs["development"] += [Job(machine, program) for program in programs]
         if not quick and machine in WITH_APPLICATIONS:
             for part, of_part in jobs.items():
                 of_part += [Job(machine, program) for program in real(part, Path())]

@@ -11,7 +11,7 @@ has the times of another program on the same machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -100,10 +100,13 @@ class Study:
         Programs, on one machine or several.
     learners : sequence of Learner
         Those from which one is chosen.
+    machines : collection of str, optional
+        Those on which programs are judged; None for all. Models learn from the others, too.
     """
 
     found: Sequence[Example]
     learners: Sequence[Learner] = LEARNERS
+    machines: Collection[str] | None = None
 
     def judge(self, seed: int, *, unseen_machine: bool, shuffled: bool = False) -> list[Judged]:
         """Predict each program by models in which it had no part.
@@ -120,14 +123,15 @@ class Study:
             return [one for of_part in parts for one in of_part]
 
     def _splits(self, seed: int, *, unseen_machine: bool) -> Iterator[tuple[list[int], list[int]]]:
+        asked = [name for name in by_machine(self.found) if self.machines is None or name in self.machines]
         for inside, outside in split(self.found, OUTER_FOLDS, seed):
-            if not unseen_machine:
-                yield inside, outside
+            judged = [place for place in outside if self.found[place].machine in asked]
+            if judged and not unseen_machine:
+                yield inside, judged
                 continue
-            for machine in by_machine(self.found):
-                judged = [place for place in outside if self.found[place].machine == machine]
-                if judged:
-                    yield [place for place in inside if self.found[place].machine != machine], judged
+            for machine in asked:
+                if on_it := [place for place in judged if self.found[place].machine == machine]:
+                    yield [place for place in inside if self.found[place].machine != machine], on_it
 
     def _part(self, taught: Sequence[Example], seed: int, part: tuple[list[int], list[int]]) -> list[Judged]:
         inside, outside = part

@@ -25,6 +25,8 @@ Scenario = Literal[
     "unseen program on an unseen machine",
     "unseen program that had no part in any choice",
     "application for judging",
+    "unseen program on a machine of the outlook",
+    "unseen program on an unseen machine of the outlook",
 ]
 SAME: Scenario = "unseen program"
 UNSEEN: Scenario = "unseen program on an unseen machine"
@@ -33,6 +35,10 @@ NEW: Scenario = "unseen program that had no part in any choice"
 
 JUDGING: Scenario = "application for judging"
 """Programs that no choice has ever seen, by the model of all others."""
+
+OUTLOOK: Scenario = "unseen program on a machine of the outlook"
+OUTLOOK_UNSEEN: Scenario = "unseen program on an unseen machine of the outlook"
+"""On machines that had no part in any choice: models learn from other programs on them as well, or not."""
 
 MODELS = ("one run", "two runs")
 """The ways to choose that need a model; the others are baselines."""
@@ -45,7 +51,7 @@ class Run:
     Attributes
     ----------
     scenario : str
-        ``SAME``, ``UNSEEN``, ``NEW`` or ``JUDGING``.
+        One of those above.
     shuffled : bool
         Whether it is the control.
     judged : list of Judged
@@ -93,13 +99,13 @@ def _scenarios(runs: Sequence[Run]) -> list[Scenario]:
     return list(dict.fromkeys(run.scenario for run in runs))
 
 
-def gate_table(opened: Gate) -> Table:
-    """Return all conditions of the gate."""
+def gate_table(opened: Gate, caption: str = "The gate:") -> Table:
+    """Return all conditions of a gate."""
     rows = [
         [one.name, "-" if one.value is None else f"{one.value:g}", one.wanted, "holds" if one.holds else "**no**"]
         for one in opened.conditions
     ]
-    return Table(["condition", "found", "wanted", ""], rows, "The gate:")
+    return Table(["condition", "found", "wanted", ""], rows, caption)
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
