@@ -91,9 +91,9 @@ class GuestError(Exception):
 
 
 class LockupError(GuestError):
-    """A processor of the guest does not leave the kernel.
+    """A processor of the guest does not leave the kernel: it repeated a page fault there for ever.
 
-    An emulated machine does that once in hundreds of boots: a page fault in the kernel is repeated for ever.
+    That was seen in a shell, and is no fault of what is measured.
     """
 
 

@@ -254,10 +254,10 @@ def own(machine: str, quick: bool, many_cores: bool = False) -> list[Program]:
     Args:
         machine: the machine.
         quick: whether it is the reduced set of some programs.
-        many_cores: whether it has so many cores that work which threads share must grow with them, or little more than
-            the begin and the end of a parallel region would be left; and that each of :data:`SCALED` and
-            :data:`SCALED_OF_THE_PAPER` has one input only. Inputs take turns: inside the caches, beyond them, beyond
-            them with one thread that touches all pages. So neither a program nor what is known of it decides which.
+        many_cores: whether it has more than a hundred cores. Then work that threads share grows with the cores:
+            otherwise a parallel region would hardly last longer than it takes to begin and end. And each of
+            :data:`SCALED` and :data:`SCALED_OF_THE_PAPER` has one input. Inputs take turns, so that nobody chooses:
+            inside the caches, beyond them, and beyond them with one thread that touches all pages.
     """
     known = Machine.of(machine)
     inputs = [one.workloads(known.caches) for one in (*SCALED, *SCALED_OF_THE_PAPER)]

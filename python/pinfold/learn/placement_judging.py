@@ -126,7 +126,9 @@ class Study:
         asked = [name for name in by_machine(self.found) if self.machines is None or name in self.machines]
         for inside, outside in split(self.found, OUTER_FOLDS, seed):
             judged = [place for place in outside if self.found[place].machine in asked]
-            if judged and not unseen_machine:
+            if not judged:
+                continue
+            if not unseen_machine:
                 yield inside, judged
                 continue
             for machine in asked:
