@@ -325,9 +325,10 @@ impl<'a, const W: usize> Engine<'a, W> {
             self.queue.add(pu, 0);
         }
         while !self.has_ended() {
-            let Some((_, pu)) = self.queue.pop() else {
+            let Some((time, pu)) = self.queue.pop() else {
                 break;
             };
+            self.system.traffic.floor = time;
             if let Some(thread) = self.turn(pu)? {
                 self.release_stuck(self.team_of[thread]);
             }

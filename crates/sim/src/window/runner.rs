@@ -101,6 +101,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                 turn
             };
             if next >= self.thread.ahead.chunk {
+                self.raise_floor(turn);
                 self.look_ahead(events, next);
             }
             if !self.thread.at_event && !look_up {
@@ -195,6 +196,12 @@ impl<const W: usize> Runner<'_, '_, W> {
         counters.writes += writes;
         counters.levels[0].hits += quick_hits;
         stop
+    }
+
+    /// The others are at most a quantum behind the limit of the turn, or wait for this thread or later ones.
+    fn raise_floor(&mut self, limit: Ticks) {
+        let floor = self.thread.clock.min(limit.saturating_sub(self.settings.quantum));
+        self.system.traffic.floor = self.system.traffic.floor.max(floor);
     }
 
     /// Runs accesses while they are plain hits of the L1, which affect only the thread and its core. Before any other

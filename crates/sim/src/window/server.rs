@@ -6,31 +6,34 @@
 //! for Poisson arrivals and constant service (M/D/1): service x load / (2 (1 - load)), with the load of the slot
 //! before.
 //!
-//! A single time at which the server is free next would not do, because the simulated threads run ahead of each other
-//! by a quantum: a line that arrives slightly before an already served one must not wait behind it.
+//! A single time at which the server is free next would not do: a line that is simulated later but arrives before an
+//! already served one must not wait behind it. The simulated threads run ahead of each other by a quantum, and a thread
+//! whose loads form a chain issues all those of its reorder buffer at once, the last of them many latencies ahead. So
+//! every slot is remembered until no thread can reach it any more. (A limited number of slots is wrong: a chain that runs
+//! ahead of it delays all others, whose chains then run ahead even farther, and so on without end.)
 //!
 //! A written line may take longer than a read one: DRAM turns its bus around between reads and writes, and recovers
 //! from a write before it opens another row.
 
 use super::time::Ticks;
-
-/// The number of remembered slots. A saturated server may be this far behind. Lines that arrive even earlier are served
-/// in the oldest slot.
-const SLOTS: u64 = 1024;
+use std::collections::VecDeque;
 
 /// The M/D/1 wait does not grow beyond this load. The full slots give the wait from there on.
 const HIGHEST_LOAD: f64 = 0.95;
 
 /// Lines of a slot: enough to make a slot's load meaningful.
-const SLOT_LINES: u32 = 32;
+const SLOT_LINES: u8 = 32;
+
+/// Slots are remembered and forgotten this many at a time.
+const BLOCK: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// Service time of one line.
     service: Ticks,
     width: Ticks,
-    /// Lines served in each remembered slot; slot `s` is at `s % SLOTS`.
-    taken: Vec<u32>,
+    /// Lines served in each slot from `oldest` on.
+    taken: VecDeque<u8>,
     /// The M/D/1 wait after a slot with `lines` lines.
     waits: Vec<Ticks>,
     /// The oldest remembered slot.
@@ -55,7 +58,7 @@ impl Server {
         Self {
             service,
             width: service * Ticks::from(SLOT_LINES),
-            taken: vec![0; SLOTS as usize],
+            taken: VecDeque::new(),
             waits: (0..=SLOT_LINES).map(|lines| wait_behind(service, lines)).collect(),
             oldest: 0,
             full_from: 0,
@@ -83,64 +86,63 @@ impl Server {
         self.served
     }
 
-    fn forget_until(&mut self, slot: u64) {
-        let first = (slot + 1).saturating_sub(SLOTS);
-        if first <= self.oldest {
-            return;
-        }
-        if first - self.oldest >= SLOTS {
-            self.taken.fill(0);
-        } else {
-            for gone in self.oldest..first {
-                self.taken[(gone % SLOTS) as usize] = 0;
-            }
-        }
-        self.oldest = first;
-    }
-
-    /// Serves a line that arrives at `time`. Returns the wait before its service.
-    pub(crate) fn serve(&mut self, time: Ticks) -> Ticks {
+    /// Serves a line that arrives at `time`. Returns the wait before its service. No line arrives before `floor` any more,
+    /// except for threads that others had to release: such a line does not wait if its slot is forgotten.
+    pub(crate) fn serve(&mut self, time: Ticks, floor: Ticks) -> Ticks {
         self.served += 1;
-        self.occupy(time)
+        self.occupy(time, floor)
     }
 
     /// Serves a written line, for which no thread waits. The additional time over a read is added up. When the sum
     /// reaches the service of a line, it occupies the server like one.
-    pub(crate) fn serve_write(&mut self, time: Ticks) {
-        self.serve(time);
+    pub(crate) fn serve_write(&mut self, time: Ticks, floor: Ticks) {
+        self.serve(time, floor);
         self.owed += self.write_surplus;
         while self.owed >= WHOLE {
             self.owed -= WHOLE;
-            self.occupy(time);
+            self.occupy(time, floor);
         }
     }
 
     /// Occupies the server with a line that arrives at `time`. Returns the wait before its service.
-    fn occupy(&mut self, time: Ticks) -> Ticks {
-        let arrival = (time / self.width).max(self.oldest);
-        self.forget_until(arrival);
-        let mut slot = arrival;
-        if (self.full_from..self.full_to).contains(&slot) {
-            slot = self.full_to;
+    fn occupy(&mut self, time: Ticks, floor: Ticks) -> Ticks {
+        let arrival = time / self.width;
+        if arrival < self.oldest {
+            return 0;
         }
-        self.forget_until(slot);
-        while self.taken[(slot % SLOTS) as usize] >= SLOT_LINES {
-            slot += 1;
-            self.forget_until(slot);
-        }
-        let index = (slot % SLOTS) as usize;
-        let before = self.taken[index];
-        self.taken[index] += 1;
-        if self.taken[index] == SLOT_LINES {
+        let full = (self.full_from..self.full_to).contains(&arrival);
+        let mut slot = if full { self.full_to } else { arrival };
+        let before = loop {
+            match self.taken.get_mut((slot - self.oldest) as usize) {
+                Some(taken) if *taken < SLOT_LINES => {
+                    *taken += 1;
+                    break *taken - 1;
+                }
+                Some(_) => slot += 1,
+                None => self.remember(slot, floor),
+            }
+        };
+        if before + 1 == SLOT_LINES {
             self.remember_full(slot);
         }
         if slot > arrival {
             return (slot * self.width + Ticks::from(before) * self.service).saturating_sub(time);
         }
-        match slot.checked_sub(1) {
-            Some(previous) if previous >= self.oldest => self.waits[self.taken[(previous % SLOTS) as usize] as usize],
-            _ => 0,
+        match (slot - self.oldest).checked_sub(1) {
+            Some(previous) => self.waits[usize::from(self.taken[previous as usize])],
+            None => 0,
         }
+    }
+
+    /// Makes room for a slot, and forgets those before the one before `floor`.
+    #[cold]
+    fn remember(&mut self, slot: u64, floor: Ticks) {
+        let oldest = (floor / self.width).saturating_sub(1).clamp(self.oldest, slot);
+        let forgotten = (oldest - self.oldest) as usize;
+        self.taken.drain(..forgotten.min(self.taken.len()));
+        self.oldest = oldest;
+        let room = (slot - self.oldest) as usize + BLOCK;
+        self.taken.resize(room.max(self.taken.len()), 0);
     }
 
     fn remember_full(&mut self, slot: u64) {
@@ -154,7 +156,7 @@ impl Server {
 }
 
 /// The mean wait of a line, by M/D/1, where the slot before served `lines`.
-fn wait_behind(service: Ticks, lines: u32) -> Ticks {
+fn wait_behind(service: Ticks, lines: u8) -> Ticks {
     let load = (f64::from(lines) / f64::from(SLOT_LINES)).min(HIGHEST_LOAD);
     #[expect(clippy::cast_sign_loss, reason = "positive and small")]
     let wait = (service as f64 * load / (2.0 * (1.0 - load))) as Ticks;
@@ -175,7 +177,7 @@ mod tests {
         let mut done = std::collections::VecDeque::from(vec![0; 64]);
         for _ in 0..lines {
             let arrival = done.pop_front().unwrap();
-            let served = arrival + server.serve(arrival) + 700;
+            let served = arrival + server.serve(arrival, arrival) + 700;
             done.push_back(served);
             last = last.max(served);
         }
@@ -186,8 +188,30 @@ mod tests {
     #[test]
     fn a_line_that_is_simulated_late_but_arrives_early_does_not_wait_behind_later_ones() {
         let mut server = Server::new(100);
-        server.serve(100_000);
-        assert_eq!(server.serve(50_000), 0);
+        server.serve(100_000, 0);
+        assert_eq!(server.serve(50_000, 50_000), 0);
+    }
+
+    #[test]
+    fn threads_far_apart_do_not_delay_each_other_more_and_more() {
+        const CHAIN: usize = 1000;
+        let mut server = Server::new(100);
+        let mut clocks: [Ticks; 2] = [0; 2];
+        for turn in 0..200 {
+            let floor = clocks[turn % 2];
+            // Each load of a chain arrives when the one before has been served.
+            for _ in 0..CHAIN {
+                let clock = &mut clocks[turn % 2];
+                *clock += server.serve(*clock, floor) + 100_000;
+            }
+        }
+        // The load is one line in a thousand services.
+        let unloaded = (100 * CHAIN * 100_000) as f64;
+        for clock in clocks {
+            assert!((clock as f64 / unloaded - 1.0).abs() < 0.01, "{clocks:?}");
+        }
+        // A chain is 31250 slots long.
+        assert!(server.taken.len() < 3 * 31_250, "{}", server.taken.len());
     }
 
     #[test]
@@ -196,13 +220,13 @@ mod tests {
             let mut server = Server::new(100).with_write_cost(cost);
             for _ in 0..12_800 {
                 if write {
-                    server.serve_write(0);
+                    server.serve_write(0, 0);
                 } else {
-                    server.serve(0);
+                    server.serve(0, 0);
                 }
             }
             assert_eq!(server.served(), 12_800);
-            server.serve(0)
+            server.serve(0, 0)
         };
         let relative = last(1.5, true) as f64 / last(1.5, false) as f64;
         assert!((relative - 1.5).abs() < 0.01, "{relative}");
@@ -213,7 +237,10 @@ mod tests {
     fn the_mean_wait_grows_with_the_load() {
         let mean = |gap: Ticks| {
             let mut server = Server::new(100);
-            (0..5000).map(|line| server.serve(line * gap)).sum::<Ticks>() as f64 / 5000.0
+            (0..5000)
+                .map(|line| server.serve(line * gap, line * gap))
+                .sum::<Ticks>() as f64
+                / 5000.0
         };
         let waits: Vec<f64> = [1000, 400, 200, 150, 110, 90, 50].into_iter().map(mean).collect();
         assert!(waits.is_sorted(), "{waits:?}");
@@ -225,7 +252,7 @@ mod tests {
         fn no_slot_serves_more_than_it_can(times in proptest::collection::vec(0u64..2_000_000, 1..3000)) {
             let mut server = Server::new(1000);
             for &time in &times {
-                server.serve(time);
+                server.serve(time, 0);
                 let highest = server.taken.iter().max().copied().unwrap_or(0);
                 prop_assert!(highest <= SLOT_LINES);
             }

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
+    /// How far a thread may run ahead of the others.
+    pub(crate) quantum: Ticks,
     /// How much earlier a turn ends when a line was transferred to it.
     pub(crate) transfer_margin: Ticks,
     /// For how long a thread counts as competing after a line was transferred to it.

@@ -64,6 +64,7 @@ pub(super) fn settings<const W: usize>(
         serial: model.core.locked_at_once() == 1,
         walk: ticks(model.tlb.walk.value().cycles(model.frequency())),
         l1_latency: system.caches.latency[0],
+        quantum: ticks(options.quantum_cycles),
         competing_time: ticks(options.quantum_cycles * COMPETING_QUANTA),
         transfer_margin: ticks(options.quantum_cycles).saturating_sub(system.topology.shortest_transfer()),
         most_blocks: (system.caches.highest_line() as usize + 1) >> BLOCK_SHIFT,

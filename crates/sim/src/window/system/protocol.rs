@@ -294,7 +294,7 @@ impl<const W: usize> System<W> {
         let topology = &self.topology;
         let home = self.pages.node_of_line(line);
         let node = topology.node_of_domain[domain];
-        let mut wait = self.traffic.memory[home].serve(time);
+        let mut wait = self.traffic.read(home, time);
         wait += self.traffic.cross(topology.route(home, node), time);
         wait += self.traffic.cross_bus(topology.package_of_domain[domain], time);
         let served = if home == node {
@@ -310,7 +310,7 @@ impl<const W: usize> System<W> {
         self.counters[thread].memory_writes += 1;
         let topology = &self.topology;
         let home = self.pages.node_of_line(line);
-        self.traffic.memory[home].serve_write(time);
+        self.traffic.write(home, time);
         self.traffic
             .cross(topology.route(topology.node_of_domain[domain], home), time);
         self.traffic.cross_bus(topology.package_of_domain[domain], time);

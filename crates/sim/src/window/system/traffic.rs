@@ -12,6 +12,8 @@ pub(crate) struct Traffic {
     pub(crate) links: Vec<Server>,
     /// By package; empty where there are no buses.
     pub(crate) buses: Vec<Server>,
+    /// No thread's clock is before it, except for threads that others had to release.
+    pub(crate) floor: Ticks,
 }
 
 impl Traffic {
@@ -29,7 +31,20 @@ impl Traffic {
             buses: bus.map_or(vec![], |bus| {
                 vec![Server::new(line_service(bus.value().0, model)); model.packages()]
             }),
+            floor: 0,
         }
+    }
+
+    /// Occupies the memory of a node with a line that is read. Returns the wait for it.
+    #[inline]
+    pub(super) fn read(&mut self, node: usize, time: Ticks) -> Ticks {
+        self.memory[node].serve(time, self.floor)
+    }
+
+    /// Occupies the memory of a node with a line that is written.
+    #[inline]
+    pub(super) fn write(&mut self, node: usize, time: Ticks) {
+        self.memory[node].serve_write(time, self.floor);
     }
 
     /// Occupies the links of a route with a line. Returns the wait for them.
@@ -37,7 +52,7 @@ impl Traffic {
     pub(super) fn cross(&mut self, route: &[usize], time: Ticks) -> Ticks {
         let mut wait = 0;
         for &link in route {
-            wait += self.links[link].serve(time);
+            wait += self.links[link].serve(time, self.floor);
         }
         wait
     }
@@ -45,7 +60,8 @@ impl Traffic {
     /// Occupies a package's bus, if it has one, with a line. Returns the wait for it.
     #[inline]
     pub(super) fn cross_bus(&mut self, package: usize, time: Ticks) -> Ticks {
-        self.buses.get_mut(package).map_or(0, |bus| bus.serve(time))
+        let floor = self.floor;
+        self.buses.get_mut(package).map_or(0, |bus| bus.serve(time, floor))
     }
 }
 
