@@ -15,9 +15,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// The database, and the thread that reads it. It is not made where there is none.
+///
+/// Where it cannot be read, nothing is known of any process, and the first time says why. It is tried again for the next
+/// process, because another program may have written to it for too long.
 pub(super) struct Database {
     asked: Sender<i32>,
-    answers: Receiver<Result<KnownProcess, HostNote>>,
+    answers: Receiver<(KnownProcess, Option<HostNote>)>,
     notes: Vec<HostNote>,
 }
 
@@ -31,15 +34,10 @@ impl Database {
             let mut failed = false;
             for process in processes {
                 let answer = match known(&file, process, &machine) {
-                    Ok(known) => Ok(known),
-                    Err(_) if failed => continue,
+                    Ok(known) => (known, None),
                     Err(error) => {
-                        failed = true;
-                        let why = console::whole(&error);
-                        Err(HostNote {
-                            code: HostNoteCode::NothingKnown,
-                            text: format!("Nothing is known of programs from earlier runs: {why}."),
-                        })
+                        let first = !std::mem::replace(&mut failed, true);
+                        (KnownProcess::nothing(process), first.then(|| unreadable(&error)))
                     }
                 };
                 if found.send(answer).is_err() {
@@ -62,18 +60,21 @@ impl Knowledge for Database {
     }
 
     fn take(&mut self) -> Vec<KnownProcess> {
-        let mut known = vec![];
-        for answer in self.answers.try_iter() {
-            match answer {
-                Ok(one) => known.push(one),
-                Err(note) => self.notes.push(note),
-            }
-        }
+        let (known, notes): (Vec<_>, Vec<_>) = self.answers.try_iter().unzip();
+        self.notes.extend(notes.into_iter().flatten());
         known
     }
 
     fn take_notes(&mut self) -> Vec<HostNote> {
         std::mem::take(&mut self.notes)
+    }
+}
+
+fn unreadable(error: &anyhow::Error) -> HostNote {
+    let why = console::whole(error);
+    HostNote {
+        code: HostNoteCode::NothingKnown,
+        text: format!("Nothing is known of programs from earlier runs: {why}."),
     }
 }
 
@@ -129,18 +130,23 @@ mod tests {
         }
     }
 
-    /// Asks for this process, and waits for the answer or the note.
+    /// Asks for this process, and waits for the answer.
     fn asked(file: &Path, process: i32) -> (Vec<KnownProcess>, Vec<HostNote>) {
-        let mut database = Database::new(file.to_path_buf(), machine());
-        database.ask(process);
-        let begin = Instant::now();
-        loop {
-            let (known, notes) = (database.take(), database.take_notes());
-            if !known.is_empty() || !notes.is_empty() || begin.elapsed() > Duration::from_secs(60) {
-                return (known, notes);
-            }
-            thread::sleep(Duration::from_millis(1));
+        answers(&mut Database::new(file.to_path_buf(), machine()), &[process])
+    }
+
+    /// Asks for these processes, and waits for as many answers.
+    fn answers(database: &mut Database, processes: &[i32]) -> (Vec<KnownProcess>, Vec<HostNote>) {
+        for &process in processes {
+            database.ask(process);
         }
+        let begin = Instant::now();
+        let mut known = vec![];
+        while known.len() < processes.len() && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(1));
+            known.extend(database.take());
+        }
+        (known, database.take_notes())
     }
 
     fn own() -> i32 {
@@ -185,10 +191,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("behaviour.db");
         fs::write(&file, "text").unwrap();
-        let (known, notes) = asked(&file, own());
-        assert_eq!(known, []);
-        assert_eq!(notes[0].code, HostNoteCode::NothingKnown);
+        let mut database = Database::new(file.clone(), machine());
+        let (known, notes) = answers(&mut database, &[own(), own()]);
+        let nothing = KnownProcess::nothing(own());
+        assert_eq!(known, [nothing.clone(), nothing.clone()], "nobody waits for an answer");
+        assert_eq!((notes.len(), notes[0].code), (1, HostNoteCode::NothingKnown));
         assert!(notes[0].text.contains("behaviour.db"), "{}", notes[0].text);
         assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+
+        fs::remove_file(&file).unwrap();
+        assert_eq!(answers(&mut database, &[own()]), (vec![nothing], vec![]));
     }
 }
