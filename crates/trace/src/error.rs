@@ -47,14 +47,14 @@ pub enum TraceError {
         most: usize,
     },
     /// Its lines and threads are too many for counts of each line by thread.
-    #[error("{}: its lines times its {threads} threads need more than {gibibytes} GiB for counts; record a window of the program (record --for), or fewer threads", path.display())]
+    #[error("{}: counts of its lines by its {threads} threads need more than {mebibytes} MiB; record a window of the program (record --for), or fewer threads", path.display())]
     TooManyLines {
         /// The file.
         path: PathBuf,
         /// Its threads.
         threads: usize,
         /// The largest memory for counts.
-        gibibytes: usize,
+        mebibytes: usize,
     },
     /// The file is damaged or truncated.
     #[error("{} is damaged at byte {offset}: {what}; --salvage reads what precedes the damage", path.display())]

@@ -11,16 +11,24 @@ const LINES_OF_PAGE: usize = 1 << (PAGE_SHIFT - LINE_SHIFT);
 /// No thread.
 const NOBODY: u16 = u16::MAX;
 
+/// No block.
+const NOTHING: u32 = u32::MAX;
+
 /// The state of all lines. Lines of a page are neighbours.
+///
+/// A thread's accesses to the lines of a page are a block, which exists once it has accessed the page: most pages are
+/// accessed by few threads.
 pub(super) struct Lines {
     threads: usize,
     /// Words of a set of threads.
     words: usize,
     /// The number of each page, in the order of first accesses.
     pages: HashMap<u64, usize>,
-    /// By thread: the page of its last access, and its number.
-    last: Vec<(u64, usize)>,
-    /// By line and thread: accesses.
+    /// By thread: the page of its last access.
+    last: Vec<Last>,
+    /// By page and thread: the number of the block, or `NOTHING`.
+    blocks: Vec<u32>,
+    /// By block and line: accesses.
     accesses: Vec<u32>,
     /// By line: writes.
     writes: Vec<u32>,
@@ -29,31 +37,44 @@ pub(super) struct Lines {
     /// By line: the threads that have read it since then, and those that have ever written it.
     sets: Vec<u64>,
     communications: Matrix,
-    most_pages: usize,
+    most_bytes: usize,
+}
+
+/// A page with a thread's block, and where their first lines are.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    page: u64,
+    line: usize,
+    count: usize,
 }
 
 impl Lines {
     /// No accesses of `threads` threads. The counts may use `most_bytes`.
     pub(super) fn new(threads: usize, most_bytes: usize) -> Self {
-        let words = threads.div_ceil(64).max(1);
-        let line = 4 * threads + 4 + 2 + 2 * 8 * words;
+        let nowhere = Last {
+            page: u64::MAX,
+            line: 0,
+            count: 0,
+        };
         Self {
             threads,
-            words,
+            words: threads.div_ceil(64).max(1),
             pages: HashMap::new(),
-            last: vec![(u64::MAX, 0); threads],
+            last: vec![nowhere; threads],
+            blocks: vec![],
             accesses: vec![],
             writes: vec![],
             writer: vec![],
             sets: vec![],
             communications: vec![vec![0; threads]; threads],
-            most_pages: most_bytes / (line * LINES_OF_PAGE),
+            most_bytes,
         }
     }
 
     /// Whether there is no more memory for counts.
     pub(super) fn is_full(&self) -> bool {
-        self.pages.len() > self.most_pages
+        4 * (self.blocks.len() + self.accesses.len() + self.writes.len()) + 2 * self.writer.len() + 8 * self.sets.len()
+            > self.most_bytes
     }
 
     /// Counts an access. An atomic instruction reads and writes, also where the recording has one access for both.
@@ -61,39 +82,44 @@ impl Lines {
     pub(super) fn access(&mut self, thread: usize, access: &Access) {
         let last = access.address.saturating_add(u64::from(access.size) - 1) >> LINE_SHIFT;
         for line in access.address >> LINE_SHIFT..=last {
-            let index = self.index(thread, line);
-            let count = &mut self.accesses[index * self.threads + thread];
+            let page = line >> (PAGE_SHIFT - LINE_SHIFT);
+            if self.last[thread].page != page {
+                self.last[thread] = self.find(thread, page);
+            }
+            let within = usize::try_from(line).unwrap_or(usize::MAX) % LINES_OF_PAGE;
+            let place = self.last[thread];
+            let count = &mut self.accesses[place.count + within];
             *count = count.saturating_add(1);
             if !access.write || access.locked {
-                self.read(thread, index);
+                self.read(thread, place.line + within);
             }
             if access.write {
-                self.write(thread, index);
+                self.write(thread, place.line + within);
             }
         }
     }
 
-    #[inline]
-    fn index(&mut self, thread: usize, line: u64) -> usize {
-        let page = line >> (PAGE_SHIFT - LINE_SHIFT);
-        let within = usize::try_from(line).unwrap_or(usize::MAX) % LINES_OF_PAGE;
-        if self.last[thread].0 != page {
-            self.last[thread] = (page, self.page(page));
-        }
-        self.last[thread].1 * LINES_OF_PAGE + within
-    }
-
-    fn page(&mut self, page: u64) -> usize {
+    /// Finds a page and the thread's block of it, or begins them.
+    fn find(&mut self, thread: usize, page: u64) -> Last {
         let next = self.pages.len();
         let number = *self.pages.entry(page).or_insert(next);
         if number == next {
             let lines = (next + 1) * LINES_OF_PAGE;
-            self.accesses.resize(lines * self.threads, 0);
+            self.blocks.resize((next + 1) * self.threads, NOTHING);
             self.writes.resize(lines, 0);
             self.writer.resize(lines, NOBODY);
             self.sets.resize(lines * 2 * self.words, 0);
         }
-        number
+        let block = &mut self.blocks[number * self.threads + thread];
+        if *block == NOTHING {
+            *block = u32::try_from(self.accesses.len() / LINES_OF_PAGE).unwrap_or(NOTHING);
+            self.accesses.resize(self.accesses.len() + LINES_OF_PAGE, 0);
+        }
+        Last {
+            page,
+            line: number * LINES_OF_PAGE,
+            count: *block as usize * LINES_OF_PAGE,
+        }
     }
 
     #[inline]
@@ -121,6 +147,18 @@ impl Lines {
         self.writer[index] = u16::try_from(thread).unwrap_or(NOBODY);
     }
 
+    /// Fills `using` with the threads that access a line, and with their numbers of accesses.
+    fn find_users(&self, index: usize, using: &mut Vec<(usize, u64)>) {
+        let (page, within) = (index / LINES_OF_PAGE, index % LINES_OF_PAGE);
+        let blocks = &self.blocks[page * self.threads..(page + 1) * self.threads];
+        let counts = blocks.iter().map(|&block| match block {
+            NOTHING => 0,
+            block => u64::from(self.accesses[block as usize * LINES_OF_PAGE + within]),
+        });
+        using.clear();
+        using.extend(counts.enumerate().filter(|&(_, count)| count > 0));
+    }
+
     /// The counts of all lines together.
     pub(super) fn finish(self) -> Interactions {
         let mut sharing = vec![vec![0; self.threads]; self.threads];
@@ -135,17 +173,16 @@ impl Lines {
         ] = [Moments::default(); 4];
         let mut number = 0;
         let mut using = vec![];
-        for (index, counts) in self.accesses.chunks_exact(self.threads.max(1)).enumerate() {
-            using.clear();
-            using.extend((0..self.threads).filter(|&thread| counts[thread] > 0));
+        for index in 0..self.writes.len() {
+            self.find_users(index, &mut using);
             if using.is_empty() {
                 continue;
             }
             number += 1;
-            let all: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-            for &thread in &using {
+            let all: u64 = using.iter().map(|&(_, count)| count).sum();
+            for &(thread, count) in &using {
                 lines_by_thread[thread] += 1;
-                accesses_by_thread[thread] += u64::from(counts[thread]);
+                accesses_by_thread[thread] += count;
             }
             let ratio = f64::from(self.writes[index]) / all as f64;
             write_ratio.add(ratio);
@@ -157,9 +194,9 @@ impl Lines {
                 continue;
             }
             shared_write_ratio.add(ratio);
-            for (place, &one) in using.iter().enumerate() {
-                for &other in &using[place + 1..] {
-                    let both = u64::from(counts[one].min(counts[other]));
+            for (place, &(one, count)) in using.iter().enumerate() {
+                for &(other, others) in &using[place + 1..] {
+                    let both = count.min(others);
                     sharing[one][other] += both;
                     sharing[other][one] += both;
                 }
@@ -298,6 +335,26 @@ mod tests {
         let found = interactions(2, &[(0, WRITE, 60), (1, READ, 64)]);
         assert_eq!(found.lines.number, 2);
         assert_eq!(found.communications[0][1], 1);
+    }
+
+    #[test]
+    fn pages_of_one_thread_take_little_memory_with_many_threads() {
+        const THREADS: usize = 128;
+        let mut lines = Lines::new(THREADS, 2 << 20);
+        for (page, thread) in (0..500).zip((0..THREADS).cycle()) {
+            let access = Access {
+                address: page << PAGE_SHIFT,
+                pc: 0,
+                instructions: 1,
+                size: 8,
+                write: true,
+                locked: false,
+            };
+            lines.access(thread, &access);
+            assert!(!lines.is_full(), "page {page}");
+        }
+        let found = lines.finish();
+        assert_eq!((found.lines.number, found.private_accesses), (500, 500));
     }
 
     #[test]

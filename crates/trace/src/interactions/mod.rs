@@ -61,11 +61,16 @@ pub struct Spread {
 }
 
 impl Interactions {
-    /// Reads a whole recording. Errors: the file cannot be read, or the counts of its lines and threads need more than
+    /// Reads a whole recording. Errors: the file cannot be read, or the counts of its lines by thread need more than
     /// 4 GiB.
     pub fn of(recording: &Recording) -> Result<Self, TraceError> {
+        Self::within(recording, MOST_BYTES)
+    }
+
+    /// The same with another limit of the memory for counts, in bytes.
+    pub fn within(recording: &Recording, most_bytes: usize) -> Result<Self, TraceError> {
         let threads = recording.threads().len();
-        let mut lines = Lines::new(threads, MOST_BYTES);
+        let mut lines = Lines::new(threads, most_bytes);
         in_order(recording, |thread, accesses| {
             for access in accesses {
                 lines.access(thread, access);
@@ -76,7 +81,7 @@ impl Interactions {
             return Err(TraceError::TooManyLines {
                 path: recording.path().to_owned(),
                 threads,
-                gibibytes: MOST_BYTES >> 30,
+                mebibytes: most_bytes >> 20,
             });
         }
         Ok(lines.finish())
