@@ -85,16 +85,20 @@ SEEN = {COLUMN + name: 0.5 for name in (*PROGRAM, *MACHINE)}
 
 
 def test_on_the_outlook_nothing_is_judged_behind_a_closed_gate() -> None:
-    said, table, data, runs = section.judged_on_outlook(programs_on("known", 40), programs_on("newer", 39))
-    assert "Their gate is closed" in said
-    assert table.rows[0] == ["programs", "39", ">= 40", "**no**"]
-    assert (data["gate"]["conditions"][0]["holds"], len(data["programs"]), runs) == (False, 39, [])
+    said, tables, data, runs = section.judged_on_outlook(programs_on("known", 40), programs_on("newer", 39))
+    assert "The gate of `newer` is closed" in said
+    assert [table.rows[0] for table in tables] == [["programs", "39", ">= 40", "**no**"]]
+    newer = data["newer"]
+    assert (newer["gate"]["conditions"][0]["holds"], len(newer["programs"]), runs) == (False, 39, [])
 
 
 def test_on_the_outlook_programs_are_judged_with_others_there_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(section, "SEEDS", (0,))
-    said, _, _, runs = section.judged_on_outlook(programs_on("known", 40), programs_on("newer", 40))
-    assert "closed" not in said
+    outlook = [*programs_on("newer", 40), *programs_on("closed", 39)]
+    said, tables, data, runs = section.judged_on_outlook(programs_on("known", 40), outlook)
+    assert "The gate of `closed` is closed" in said
+    assert "judged on `newer` have learned" in said
+    assert (len(tables), list(data)) == (2, ["newer", "closed"])
     assert [(run.scenario, run.shuffled) for run in runs] == [
         (scenario, shuffled) for scenario in (OUTLOOK, OUTLOOK_UNSEEN) for shuffled in (False, True)
     ]

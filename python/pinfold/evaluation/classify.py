@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import permutations
@@ -139,10 +139,10 @@ each in one input: inside the caches, beyond them, or beyond them on the first t
 ships has not learned from these rows, and no learner, parameter or rule was chosen with them."""
 
 JUDGED_THERE = """\
-Models that are judged there have learned from the paper's machines. In one case they have also learned from other
-programs on that machine."""
+Models that are judged on {machines} have learned from other programs on the paper's machines. In one case they have
+also learned from other programs on the judged machine."""
 
-CLOSED_THERE = "Their gate is closed, so no model is judged there."
+CLOSED_THERE = "The gate of {machines} is closed, so no model is judged there, and none learns from there."
 
 
 def classify(quick: bool) -> Section:
@@ -186,9 +186,9 @@ def classify(quick: bool) -> Section:
         runs.append(Run(JUDGING, shuffled=False, judged=judged_by(model, found, judging)))
     text += [OURS, ships.text()]
     if outlook := [] if quick else _covering(OUTLOOK_DATA):
-        said, table, data["outlook"], more = judged_on_outlook(found, outlook)
+        said, of_outlook, data["outlook"], more = judged_on_outlook(found, outlook)
         text.append(said)
-        tables.append(table)
+        tables += of_outlook
         runs += more
     tables += [*placement_report.tables(runs), placement_report.worst(runs, 20)]
     data |= placement_report.document(runs) | {"ships": ships.data()}
@@ -197,27 +197,35 @@ def classify(quick: bool) -> Section:
 
 def judged_on_outlook(
     found: Sequence[Example], outlook: Sequence[Example]
-) -> tuple[str, Table, dict[str, Any], list[Run]]:
-    """Judge programs on machines of the outlook, with other programs there and without, if their gate is open.
+) -> tuple[str, list[Table], dict[str, Any], list[Run]]:
+    """Judge programs on the machines of the outlook whose gate is open, with other programs there and without.
 
     Args:
         found: programs on other machines.
         outlook: programs on machines of the outlook.
 
     Returns:
-        A paragraph, the gate as a table and with the programs as JSON, and the runs.
+        A paragraph, the gate of each machine as a table and with the programs as JSON, and the runs.
     """
-    opened = gate(outlook)
     machines = by_machine(outlook)
-    said = OUTLOOKS.format(machines=" and ".join(f"`{name}`" for name in machines))
-    data = {"gate": asdict(opened), "programs": _programs(outlook)}
-    table = gate_table(opened, "The gate of the outlook:")
-    if not opened.is_open:
-        return f"{said} {CLOSED_THERE}", table, data, []
-    study = Study(ordered([*found, *outlook]), machines=set(machines))
+    gates = {name: gate(programs) for name, programs in machines.items()}
+    tables = [gate_table(one, f"The gate of `{name}`, a machine of the outlook:") for name, one in gates.items()]
+    data = {name: {"gate": asdict(gates[name]), "programs": _programs(programs)} for name, programs in machines.items()}
+    said = [OUTLOOKS.format(machines=_listed(machines))]
+    if closed := [name for name, one in gates.items() if not one.is_open]:
+        said.append(CLOSED_THERE.format(machines=_listed(closed)))
+    opened = [name for name in machines if name not in closed]
+    if not opened:
+        return " ".join(said), tables, data, []
+    said.append(JUDGED_THERE.format(machines=_listed(opened)))
+    study = Study(ordered([*found, *(one for one in outlook if one.machine in opened)]), machines=opened)
     scenarios = {SAME: OUTLOOK, UNSEEN: OUTLOOK_UNSEEN}
     runs = runs_of(study, list(scenarios), SEEDS, _progress)
-    return f"{said} {JUDGED_THERE}", table, data, [replace(run, scenario=scenarios[run.scenario]) for run in runs]
+    return " ".join(said), tables, data, [replace(run, scenario=scenarios[run.scenario]) for run in runs]
+
+
+def _listed(machines: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in machines)
 
 
 def _covering(file: Path | None) -> list[Example]:
