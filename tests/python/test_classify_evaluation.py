@@ -86,7 +86,7 @@ SEEN = {COLUMN + name: 0.5 for name in (*PROGRAM, *MACHINE)}
 
 def test_on_the_outlook_nothing_is_judged_behind_a_closed_gate() -> None:
     said, tables, data, runs = section.judged_on_outlook(programs_on("known", 40), programs_on("newer", 39))
-    assert "The gate of `newer` is closed" in said
+    assert "The gate is closed on `newer`" in said
     assert [table.rows[0] for table in tables] == [["programs", "39", ">= 40", "**no**"]]
     newer = data["newer"]
     assert (newer["gate"]["conditions"][0]["holds"], len(newer["programs"]), runs) == (False, 39, [])
@@ -96,7 +96,7 @@ def test_on_the_outlook_programs_are_judged_with_others_there_and_without(monkey
     monkeypatch.setattr(section, "SEEDS", (0,))
     outlook = [*programs_on("newer", 40), *programs_on("closed", 39)]
     said, tables, data, runs = section.judged_on_outlook(programs_on("known", 40), outlook)
-    assert "The gate of `closed` is closed" in said
+    assert "The gate is closed on `closed`" in said
     assert "judged on `newer` have learned" in said
     assert (len(tables), list(data)) == (2, ["newer", "closed"])
     assert [(run.scenario, run.shuffled) for run in runs] == [

@@ -142,7 +142,7 @@ JUDGED_THERE = """\
 Models that are judged on {machines} have learned from other programs on the paper's machines. In one case they have
 also learned from other programs on the judged machine."""
 
-CLOSED_THERE = "The gate of {machines} is closed, so no model is judged there, and none learns from there."
+CLOSED_THERE = "The gate is closed on {machines}, so no model is judged there, and none learns from there."
 
 
 def classify(quick: bool) -> Section:
