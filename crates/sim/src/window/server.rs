@@ -39,9 +39,6 @@ pub(crate) struct Server {
     waits: Vec<Ticks>,
     /// The oldest remembered slot.
     oldest: u64,
-    /// All slots from `full_from` up to this one are full.
-    full_from: u64,
-    full_to: u64,
     served: u64,
     /// How much longer the service of a written line is than that of a read one, in `WHOLE`ths, and the sum not served
     /// yet.
@@ -62,8 +59,6 @@ impl Server {
             taken: VecDeque::new(),
             waits: (0..=SLOT_LINES).map(|lines| wait_behind(service, lines)).collect(),
             oldest: 0,
-            full_from: 0,
-            full_to: 0,
             served: 0,
             write_surplus: 0,
             owed: 0,
@@ -111,8 +106,7 @@ impl Server {
         if arrival < self.oldest {
             return 0;
         }
-        let full = (self.full_from..self.full_to).contains(&arrival);
-        let mut slot = if full { self.full_to } else { arrival };
+        let mut slot = arrival;
         let before = loop {
             match self.taken.get_mut((slot - self.oldest) as usize) {
                 Some(taken) if *taken < SLOT_LINES => {
@@ -127,9 +121,6 @@ impl Server {
             && let Some(place) = arrival.checked_sub(self.oldest)
         {
             self.taken[place as usize] = SLOT_LINES + u32::try_from(slot - arrival - 1).unwrap_or(0);
-        }
-        if before + 1 == SLOT_LINES {
-            self.remember_full(slot);
         }
         if slot > arrival {
             return (slot * self.width + Ticks::from(before) * self.service).saturating_sub(time);
@@ -149,15 +140,6 @@ impl Server {
         self.oldest = oldest;
         let room = (slot - self.oldest) as usize + BLOCK;
         self.taken.resize(room.max(self.taken.len()), 0);
-    }
-
-    fn remember_full(&mut self, slot: u64) {
-        if slot == self.full_to && self.full_from < self.full_to {
-            self.full_to += 1;
-        } else if slot >= self.full_to {
-            self.full_from = slot;
-            self.full_to = slot + 1;
-        }
     }
 }
 
@@ -180,7 +162,7 @@ mod tests {
         let lines: Ticks = 10_000;
         let mut last = 0;
         // Each line arrives as soon as the one 64 before it was served, as from a core with many misses in flight.
-        let mut done = std::collections::VecDeque::from(vec![0; 64]);
+        let mut done = VecDeque::from(vec![0; 64]);
         for _ in 0..lines {
             let arrival = done.pop_front().unwrap();
             let served = arrival + server.serve(arrival, arrival) + 700;
