@@ -14,6 +14,7 @@ threshold). AutoFinity selects its counters with it (Moore and Childers, 2012, s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -113,7 +114,7 @@ class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class _Correlation:
+class _Correlation(ABC):
     """The correlation of each column with the target, and with each other column, both from 0 to 1."""
 
     with_target: Floats
@@ -127,8 +128,8 @@ class _Correlation:
             self._rows[feature] = self._compute(feature)
         return self._rows[feature]
 
-    def _compute(self, feature: int) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def _compute(self, feature: int) -> Floats: ...
 
 
 class _Uncertainty(_Correlation):
