@@ -26,7 +26,7 @@ const WORKLOADS: [(&str, &[&str]); 8] = [
 ];
 
 /// How often a window is simulated.
-const TURNS: usize = 3;
+const TURNS: usize = 8;
 
 /// The speed of the simulation of all workloads.
 #[derive(Clone, Copy)]
