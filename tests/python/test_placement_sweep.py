@@ -44,7 +44,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(placement_sweep, "folder", lambda: placement_sweep.RESULTS / "build")
-    monkeypatch.setattr(placement_sweep, "own", lambda machine, quick, many_cores: [Program("own")])
+    monkeypatch.setattr(placement_sweep, "own", lambda machine, quick, one_input: [Program("own")])
     monkeypatch.setattr(placement_sweep, "real", reals)
     monkeypatch.setattr(placement_sweep, "WITH_APPLICATIONS", ("m",))
     monkeypatch.setattr(placement_sweep, "_sweep", swept)
@@ -82,10 +82,10 @@ def test_sizes_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert larger == [f"{join.largest << 10}k"] * 2, "inside and beyond are the same size, once for each initialisation"
 
 
-def test_with_many_cores_each_program_has_one_input_and_sizes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_each_program_has_one_input_sizes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Machine, "of", lambda name: Machine(112, Caches(105 << 20, 2)))
     every = {program.name: program for program in own("m", quick=False)}
-    chosen = [program.name for program in own("m", quick=False, many_cores=True)]
+    chosen = [program.name for program in own("m", quick=False, one_input=True)]
     assert "compute_size_2048k_iterations_2" in chosen, "four times the work for more than four times the cores"
     assert "barrier_size_400_iterations_2" in chosen
     assert {name.split("_size")[0] for name in chosen} == {name.split("_size")[0] for name in every}

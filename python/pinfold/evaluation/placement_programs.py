@@ -132,6 +132,9 @@ SHARED_WORK = frozenset({"compute", "false_sharing", "hubench", "imbalance", "lu
 CORES = 24
 """The cores of the machine for which the amounts of shared work were chosen: the paper's first."""
 
+MANY_CORES = 100
+"""With more cores than these, those amounts are too small."""
+
 UNSCALED = tuple(
     one for one in WORKLOADS if not any(one.program == of.program and of.mode in one.arguments for of in SCALED)
 )
@@ -248,22 +251,25 @@ class Real:
         made.rename(file)
 
 
-def own(machine: str, quick: bool, many_cores: bool = False) -> list[Program]:
+def own(machine: str, quick: bool, one_input: bool = False) -> list[Program]:
     """Return own workloads in the sizes for a machine.
+
+    With more than :data:`MANY_CORES`, work that threads share grows with the cores: otherwise a parallel region would
+    hardly last longer than it takes to begin and end.
 
     Args:
         machine: the machine.
         quick: whether it is the reduced set of some programs.
-        many_cores: whether it has more than a hundred cores. Then work that threads share grows with the cores:
-            otherwise a parallel region would hardly last longer than it takes to begin and end. And each of
-            :data:`SCALED` and :data:`SCALED_OF_THE_PAPER` has one input. Inputs take turns, so that nobody chooses:
-            inside the caches, beyond them, and beyond them with one thread that touches all pages.
+        one_input: whether each of :data:`SCALED` and :data:`SCALED_OF_THE_PAPER` has one input. Inputs take turns, so
+            that nobody chooses: inside the caches, beyond them, and beyond them with one thread that touches all
+            pages.
     """
     known = Machine.of(machine)
     inputs = [one.workloads(known.caches) for one in (*SCALED, *SCALED_OF_THE_PAPER)]
     amounts = [*UNSCALED, *AMOUNTS]
-    if many_cores:
+    if one_input:
         inputs = [[of[turn % len(of)]] for turn, of in enumerate(inputs)]
+    if known.cores > MANY_CORES:
         amounts = [_grown(one, known.cores // CORES) for one in amounts]
     return [Own(one) for one in (*amounts, *itertools.chain(*inputs)) if not quick or one.program in REDUCED]
 

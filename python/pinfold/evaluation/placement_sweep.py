@@ -1,8 +1,8 @@
 """The sweep for ``classify``: programs with a thread for each core, in the four strategies of Denoyelle et al.
 
 The machines are those of the paper (ICPP 2019, table 4) and two of its outlook. Each has its own number of cores, so
-each program (:mod:`pinfold.evaluation.placement_programs`) is recorded once for each machine. On those of the outlook,
-with more than a hundred cores, each program has one input: with all of them a machine would take many hours.
+each program (:mod:`pinfold.evaluation.placement_programs`) is recorded once for each machine. On the last one, with the
+largest caches, each program has one input: with all of them it would take many hours.
 Applications are recorded for the first machine only: with a thread for each core a recording takes a minute. Results
 are in ``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At
 the end two data sets have all of them: ``development`` and ``judged``. Their rows have the metrics of the paper's table
@@ -47,6 +47,8 @@ OUTLOOK_MACHINES = ("epyc-7763x2", "xeon-8480x2")
 MACHINES = (*PAPER_MACHINES, *OUTLOOK_MACHINES)
 
 WITH_APPLICATIONS = PAPER_MACHINES[:1]
+
+WITH_ONE_INPUT = OUTLOOK_MACHINES[1:]
 
 RESULTS = Path("target/evaluation/placement")
 
@@ -109,7 +111,7 @@ def sweep(quick: bool, machines: Sequence[str] = MACHINES, times_of: Path | None
     known = _rows_of(times_of) if times_of else {}
     jobs: dict[Part, list[Job]] = {part: [] for part in get_args(Part)}
     for machine in machines:
-        programs = own(machine, quick, many_cores=machine in OUTLOOK_MACHINES)
+        programs = own(machine, quick, one_input=machine in WITH_ONE_INPUT)
         jobs["development"] += [Job(machine, program) for program in programs]
         if not quick and machine in WITH_APPLICATIONS:
             for part, of_part in jobs.items():
