@@ -134,9 +134,9 @@ figures is apart ("had no part in any choice")."""
 
 
 OUTLOOKS = """\
-**The outlook** of the paper is newer machines. `models/data/classify-outlook.parquet` has the programs on {machines},
-each in one input: inside the caches, beyond them, or beyond them on the first thread's node, in turns. The model that
-ships has not learned from these rows, and no learner, parameter or rule was chosen with them."""
+**The outlook** of the paper is newer machines. `models/data/classify-outlook.parquet` has the programs on {machines}.
+On {single} each is in one input: inside the caches, beyond them, or beyond them on the first thread's node, in turns.
+The model that ships has not learned from these rows, and no learner, parameter or rule was chosen with them."""
 
 JUDGED_THERE = """\
 Models that are judged on {machines} have learned from other programs on the paper's machines. In one case they have
@@ -211,7 +211,7 @@ def judged_on_outlook(
     gates = {name: gate(programs) for name, programs in machines.items()}
     tables = [gate_table(one, f"The gate of `{name}`, a machine of the outlook:") for name, one in gates.items()]
     data = {name: {"gate": asdict(gates[name]), "programs": _programs(programs)} for name, programs in machines.items()}
-    said = [OUTLOOKS.format(machines=_listed(machines))]
+    said = [OUTLOOKS.format(machines=_listed(machines), single=_listed(placement_sweep.WITH_ONE_INPUT))]
     if closed := [name for name, one in gates.items() if not one.is_open]:
         said.append(CLOSED_THERE.format(machines=_listed(closed)))
     opened = [name for name in machines if name not in closed]
