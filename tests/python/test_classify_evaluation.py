@@ -71,7 +71,9 @@ def test_a_closed_gate_is_said_and_nothing_is_learned(tmp_path: Path, monkeypatc
     assert not {"paper", "ours"} & found.data.keys()
     assert found.promises
     assert all(promise.value is None and promise.held is None for promise in found.promises)
-    assert (tmp_path / "classify-best-and-worst.svg").exists()
+    assert [plot.stem for plot in found.plots] == ["classify-best-and-worst"]
+    assert found.captions["classify-best-and-worst"].startswith("Figure 2")
+    assert found.plots[0].exists()
     json.dumps(found.data)
 
 

@@ -199,6 +199,13 @@ def test_a_section_cannot_replace_what_says_what_made_it(made: list[str], monkey
         run(monkeypatch, ONE)
 
 
+def test_a_caption_is_above_its_plot() -> None:
+    plots = [Path("docs/plots/one.svg"), Path("docs/plots/two.svg")]
+    section = Section("one", "ONE", "text", [], [], {}, plots, captions={"two": "Figure 2: the second."})
+    lines = [line for line in section.markdown("made").splitlines() if line]
+    assert lines[2:5] == ["![one](plots/one.svg)", "Figure 2: the second.", "![two](plots/two.svg)"]
+
+
 def test_on_another_machine_only_what_measures_the_machine_is_made_again(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

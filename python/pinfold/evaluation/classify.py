@@ -133,6 +133,23 @@ are optimistic. Fourteen programs, which follow the paper's table 3 by kind, wer
 figures is apart ("had no part in any choice")."""
 
 
+LINES = "Dashed is the baseline, dotted the best possible."
+
+CAPTIONS = {
+    "classify-best-and-worst": "Figure 2: the speed of each program in its best and its worst strategy, over that in "
+    "the default. Beyond a dashed line a program is sensitive. In brackets are both strategies: C is compact, S "
+    "scatter, F first touch, I interleave.",
+    "classify-sensitivity": "Figure 3: share of right answers to whether a program is sensitive. On the diagonal a new "
+    "program is judged, elsewhere the same programs on another machine (rows: the machine learned from; columns: the "
+    f"judged one). Grey is the model that the paper's method elects, blue one elected without its leak. {LINES}",
+    "classify-sensitivity-new": "Figure 4: the same for a new program on a new machine. Above are all models on the "
+    f"test programs, below the elected ones on the judged programs. {LINES}",
+    "classify-strategy": "Figure 5: speed in the strategy that a model answers, over that in the default, of sensitive "
+    "programs; rows, columns, colours and lines as in figure 3.",
+    "classify-strategy-new": "Figure 6: the same for a new program on a new machine, as in figure 4.",
+}
+"""Above the plots; the numbers are the paper's."""
+
 OUTLOOKS = """\
 **The outlook** of the paper is newer machines. `models/data/classify-outlook.parquet` has the programs on {machines}.
 On {single} each is in one input: inside the caches, beyond them, or beyond them on the first thread's node, in turns.
@@ -289,7 +306,7 @@ def _section(
         "pinfold trace metrics --paper denoyelle --machine e5-2680v3x2 FILE.pft",
     ]
     title = "Which placement strategy suits a program"
-    return Section("classify", title, text, commands, tables, data, plots, promised)
+    return Section("classify", title, text, commands, tables, data, plots, promised, CAPTIONS)
 
 
 def _gate_text(opened: Gate) -> str:

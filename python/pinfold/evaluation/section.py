@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,8 @@ class Section:
         Pictures under ``docs/``.
     promises : sequence of Promise
         The figures that are asked for.
+    captions : mapping of str to str
+        What stands above a picture, by the base of its file's name.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Section:
     data: dict[str, Any]
     plots: Sequence[Path] = field(default_factory=list)
     promises: Sequence[Promise] = field(default_factory=list)
+    captions: Mapping[str, str] = field(default_factory=dict)
 
     def markdown(self, origin: str) -> str:
         """Return the section as Markdown, with a sentence on what made it."""
@@ -129,6 +132,8 @@ class Section:
         for table in self.tables:
             lines += table.markdown()
         for plot in self.plots:
+            if caption := self.captions.get(plot.stem):
+                lines += [caption, ""]
             lines += [f"![{plot.stem}]({plot.relative_to('docs')})", ""]
         lines += [origin, ""]
         lines += [f"As JSON: `evaluation/{self.name}.json`.", ""]
