@@ -56,10 +56,15 @@ def start_daemon(interval: str) -> str:
     )
 
 
+def until_pinned(program: str) -> str:
+    """Return a script that waits until a thread of a program is pinned."""
+    return until(f"[ $({pinned(program)}) != 0 ]")
+
+
 def pinning_time(guest: Guest) -> float:
     """Return how long after its start the daemon pins the first thread, in seconds, and end the daemon again."""
     clock = "$(cut -d' ' -f1 /proc/uptime)"
-    waits = f"started={clock}; while [ $({pinned('breeder')}) = 0 ]; do usleep 10000; done; pinning={clock}"
+    waits = f"started={clock}; {until_pinned('breeder')}; pinning={clock}"
     said = guest.check(
         f"{start_daemon('20ms')}; {waits}; {KILL}; pinfold reset > /tmp/reset; echo $started $pinning", patience=300
     )
@@ -71,7 +76,7 @@ def pinning_time(guest: Guest) -> float:
 @pytest.mark.parametrize("end", ["in order", "by a kill"])
 def test_no_child_sees_or_keeps_a_mask_of_the_daemon(guest: Guest, interval: str, end: str) -> None:
     breed(guest, CHILDREN, 300)
-    guest.check(start_daemon(interval) + f"; while [ $({pinned('breeder')}) = 0 ]; do usleep 20000; done", patience=300)
+    guest.check(f"{start_daemon(interval)}; {until_pinned('breeder')}", patience=300)
     log = guest.check("cat /tmp/daemon.log")
     assert json.loads(log.splitlines()[0])["children"] == "at_birth", log
     guest.check("killall -USR1 breeder; " + until("grep -q begun /tmp/said"), patience=600)
