@@ -117,12 +117,10 @@ impl Server {
                 None => self.remember(slot, floor),
             }
         };
-        if slot > arrival
-            && let Some(place) = arrival.checked_sub(self.oldest)
-        {
-            self.taken[place as usize] = SLOT_LINES + u32::try_from(slot - arrival - 1).unwrap_or(0);
-        }
         if slot > arrival {
+            if let Some(place) = arrival.checked_sub(self.oldest) {
+                self.taken[place as usize] = SLOT_LINES + u32::try_from(slot - arrival - 1).unwrap_or(0);
+            }
             return (slot * self.width + Ticks::from(before) * self.service).saturating_sub(time);
         }
         match (slot - self.oldest).checked_sub(1) {
