@@ -454,6 +454,7 @@ fn reading() -> Result<f64> {
         environment: vec![],
         removed_environment: vec![],
         topology: topology::read(&Source::Live)?,
+        chosen: None,
         within: None,
         initial: None,
         grace: std::time::Duration::ZERO,

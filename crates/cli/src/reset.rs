@@ -122,7 +122,7 @@ impl From<&Action> for About {
                 process: *process,
                 thread: *thread,
                 now: now.to_set().to_string(),
-                to: to.to_set().to_string(),
+                to: to.to_string(),
             },
             &Action::Register { pu, register, now, to } => Self::Register {
                 pu: pu.0,

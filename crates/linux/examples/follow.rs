@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         environment: vec![],
         removed_environment: vec![],
         topology: topology.build_all().expect("an allowed PU"),
+        chosen: None,
         within: None,
         initial,
         grace: Duration::from_secs(1),

@@ -1,6 +1,7 @@
 //! A call that changes a mask or a register, for making it or, with `--dry-run`, for printing it.
 
 use crate::affinity::CpuMask;
+use crate::requested::Requested;
 use pinfold_core::PuId;
 use std::fmt;
 
@@ -16,7 +17,7 @@ pub enum Action {
         /// Its present mask.
         now: CpuMask,
         /// Its new mask.
-        to: CpuMask,
+        to: Requested,
     },
     /// A register is written.
     Register {
@@ -35,7 +36,7 @@ pub enum Action {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mask { thread, to, .. } => write!(f, "sched_setaffinity({thread}, {})", to.to_set()),
+            Self::Mask { thread, to, .. } => write!(f, "sched_setaffinity({thread}, {to})"),
             Self::Register { pu, register, to, .. } => write!(f, "pwrite(/dev/cpu/{pu}/msr, {to:#x}, {register:#x})"),
         }
     }

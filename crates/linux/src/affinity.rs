@@ -39,6 +39,39 @@ impl CpuMask {
             .is_some_and(|word| word >> (pu % WORD_BITS) & 1 == 1)
     }
 
+    /// Whether no PU is in the mask.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The PUs of both masks.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        Self::from_words(self.0.iter().zip(&other.0).map(|(one, other)| one & other).collect())
+    }
+
+    /// The PUs that are not in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        let others = other.0.iter().chain(std::iter::repeat(&0));
+        Self::from_words(self.0.iter().zip(others).map(|(one, other)| one & !other).collect())
+    }
+
+    /// The PUs of either mask.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let (longer, shorter) = if self.0.len() < other.0.len() {
+            (other, self)
+        } else {
+            (self, other)
+        };
+        let mut words = longer.0.clone();
+        for (word, other) in words.iter_mut().zip(&shorter.0) {
+            *word |= other;
+        }
+        Self(words)
+    }
+
     /// Whether every PU of `other` is in this mask.
     pub fn is_superset(&self, other: &Self) -> bool {
         other
@@ -173,6 +206,14 @@ mod tests {
         fn inclusion_of_masks_is_inclusion_of_sets(one in sets(), other in sets(), both in any::<bool>()) {
             let one = if both { one.iter().chain(other.iter()).collect() } else { one };
             prop_assert_eq!(CpuMask::from(&one).is_superset(&CpuMask::from(&other)), other.is_subset(&one));
+        }
+
+        #[test]
+        fn operations_of_masks_are_those_of_sets(one in sets(), other in sets()) {
+            let (this, that) = (CpuMask::from(&one), CpuMask::from(&other));
+            prop_assert_eq!(this.intersection(&that).to_set(), one.intersection(&other));
+            prop_assert_eq!(this.difference(&that).to_set(), one.difference(&other));
+            prop_assert_eq!(this.union(&that).to_set(), one.iter().chain(other.iter()).collect());
         }
 
         #[test]

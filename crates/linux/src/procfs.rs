@@ -3,10 +3,11 @@
 //! The root is an argument, so that a test can use its own directory. A value that cannot be read is `None`: a thread
 //! may end between any two system calls.
 
+use crate::affinity::CpuMask;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
-use pinfold_core::{PuId, digits};
+use pinfold_core::{PuId, PuSet, digits};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
@@ -173,6 +174,18 @@ impl Procfs {
         let line = self.status_field(&process.to_string(), "Uid:")?;
         // Real, effective, saved and file system user.
         digits::decimal(line.split_whitespace().nth(1)?)
+    }
+
+    /// The mask of a task, with CPUs that are offline.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a task that has ended.
+    pub(crate) fn mask(&self, task: i32) -> io::Result<CpuMask> {
+        let list = self.status_field(&task.to_string(), "Cpus_allowed_list:");
+        let set: Option<PuSet> = list.and_then(|list| list.parse().ok());
+        set.map(|set| CpuMask::from(&set))
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// The thread that traces a task; `None` where none does.

@@ -6,6 +6,7 @@
 
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
+use crate::requested::{Requested, Return, Seen};
 use pinfold_core::{PuId, Reason, StayCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Task {
     pub(crate) id: TaskId,
     /// Its original mask: it is restored at the end, and the task is never placed outside it.
-    pub(crate) original: Arc<CpuMask>,
+    pub(crate) original: Arc<Requested>,
     /// The PU on which pinfold has pinned it.
     pub(crate) pinned: Option<PuId>,
     /// The PU on which pinfold had pinned it before, and until when: a thread that it created then has that mask, and
@@ -44,10 +45,10 @@ impl Task {
         self.pinned = pinned;
     }
 
-    /// Whether pinfold has pinned it on `pu`, now or a moment ago.
-    fn was_pinned_on(&self, pu: PuId) -> bool {
-        let lately = |(before, until): (PuId, Instant)| before == pu && Instant::now() < until;
-        self.pinned == Some(pu) || self.before.is_some_and(lately)
+    /// The PUs on which pinfold has pinned it, now and a moment ago.
+    fn pins(&self) -> impl Iterator<Item = PuId> + Clone {
+        let lately = self.before.filter(|&(_, until)| Instant::now() < until);
+        self.pinned.into_iter().chain(lately.map(|(pu, _)| pu))
     }
 }
 
@@ -163,6 +164,12 @@ impl TaskTable {
             .filter_map(|serial| self.tasks.get(serial))
     }
 
+    /// The PUs on which tasks of a process are pinned, now or a moment ago, with the original masks of these tasks.
+    pub(crate) fn pins_of(&self, process: i32) -> impl Iterator<Item = (PuId, Arc<Requested>)> + '_ {
+        self.tasks_of(process)
+            .flat_map(|task| task.pins().map(|pu| (pu, Arc::clone(&task.original))))
+    }
+
     /// The rank of a task; `None` for one that is left alone.
     pub(crate) fn rank(&self, serial: u64) -> Option<usize> {
         self.ranks.of(serial)
@@ -189,34 +196,44 @@ impl TaskTable {
         self.by_thread.get(&process).copied()
     }
 
-    /// The origin of a task that begins in, or is created by, `process` with the mask `inherited`. If pinfold has
-    /// pinned a task of that process to exactly that mask, now or a moment ago, the new task inherited the pinning and
-    /// has that task's original mask. Otherwise the program has set the mask, unless the agent may have pinned a thread
-    /// to this mask (`by_agent`): then the new task has the original mask of the process's oldest task.
-    pub(crate) fn origin_of_new_task(&self, process: i32, inherited: CpuMask, by_agent: bool) -> Origin {
-        let creator = inherited.only().and_then(|pu| {
-            let creator = self.tasks_of(process).find(|task| task.was_pinned_on(pu))?;
-            Some((creator, pu))
-        });
-        if let Some((creator, pu)) = creator {
-            return Origin {
-                original: Arc::clone(&creator.original),
-                pinned: Some(pu),
-            };
+    /// The origin of a task that begins in, or is created by, `process`, and can run on `usable`; `look` reads its mask.
+    /// If pinfold has pinned a task of that process to exactly that mask, now or a moment ago, or a cpuset makes that
+    /// mask of the pinning, the new task inherited the pinning and has that task's original mask. Otherwise the program
+    /// has set the mask, unless the agent may have pinned a thread to this mask (`by_agent`): then the new task has the
+    /// original mask of the process's oldest task. `None` for a task that has ended.
+    pub(crate) fn origin_of_new_task(
+        &self,
+        process: i32,
+        usable: &CpuMask,
+        by_agent: bool,
+        look: impl FnOnce() -> Option<Seen>,
+    ) -> Option<Origin> {
+        let inherited = |pu: PuId, original: Arc<Requested>| {
+            let pinned = Some(pu);
+            Some(Origin { original, pinned })
+        };
+        if let Some((pu, original)) = self.pins_of(process).find(|&(pu, _)| usable.only() == Some(pu)) {
+            return inherited(pu, original);
         }
-        let oldest = self.tasks_of(process).next();
-        if let Some(oldest) = oldest.filter(|oldest| by_agent && oldest.original.is_superset(&inherited)) {
-            return Origin {
-                original: Arc::clone(&oldest.original),
-                pinned: inherited.only(),
-            };
+        let oldest = self.tasks_of(process).next().filter(|_| by_agent);
+        if let (Some(oldest), Some(pu)) = (oldest, usable.only())
+            && oldest.original.has(pu)
+        {
+            return inherited(pu, Arc::clone(&oldest.original));
         }
+        let seen = look()?;
+        let cut = self.pins_of(process).filter(|&(pu, _)| !usable.contains(pu));
+        let pins: Vec<(PuId, Arc<Requested>)> = cut.collect();
+        if let Some((pu, original)) = seen.inherited(pins.iter().map(|(pu, original)| (*pu, &**original))) {
+            return inherited(pu, Arc::new(original.clone()));
+        }
+        let requested = seen.requested();
         // Sharing one mask among all tasks that have it keeps two thousand of them small.
-        let shared = self.tasks_of(process).find(|task| *task.original == inherited);
-        Origin {
-            original: shared.map_or_else(|| Arc::new(inherited), |task| Arc::clone(&task.original)),
+        let shared = self.tasks_of(process).find(|task| *task.original == requested);
+        Some(Origin {
+            original: shared.map_or_else(|| Arc::new(requested), |task| Arc::clone(&task.original)),
             pinned: None,
-        }
+        })
     }
 }
 
@@ -224,14 +241,14 @@ impl TaskTable {
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// Its original mask.
-    pub(crate) original: Arc<CpuMask>,
+    pub(crate) original: Arc<Requested>,
     /// The pinning of pinfold's that it inherited.
     pub(crate) pinned: Option<PuId>,
 }
 
 impl Origin {
     /// The origin of the program's first task.
-    pub(crate) fn first(original: CpuMask) -> Self {
+    pub(crate) fn first(original: Requested) -> Self {
         Self {
             original: Arc::new(original),
             pinned: None,
@@ -274,53 +291,86 @@ pub(crate) enum Verdict {
     Keep,
     /// Pin the task on this PU.
     Pin(PuId),
-    /// Restore the original mask of the task.
-    Restore,
+    /// Give the task this mask: its original one, unless the kernel has forgotten that without pinfold, too.
+    Restore(Requested),
     /// It cannot be as requested, for this reason.
     Refuse(Reason<StayCode>),
 }
 
-/// Decides about a task whose mask is `current`, and that should be on `wanted`, or have its original mask.
+/// Decides about a task that can run on the PUs of `current`, and that should be on `wanted`, or have its original mask.
+/// `look` reads its mask, where the PUs do not decide it.
 ///
-/// A mask that is neither the one that pinfold set nor as wide as the original is the task's own choice, or its
-/// cpuset's: it stays. A mask as wide as the original was reset by a runtime at the start of the thread (LLVM's OpenMP
+/// A mask that is neither one that pinfold set, or a cpuset has made of that, nor as wide as the original is the task's
+/// own choice: it stays. A mask as wide as the original was reset by a runtime at the start of the thread (LLVM's OpenMP
 /// runtime does so) and is no choice. A task never gets a PU outside its original mask.
-pub(crate) fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Verdict {
-    let ours = task.pinned.is_some() && current.only() == task.pinned;
-    let Some(pu) = wanted else {
-        return if ours && *current != *task.original {
-            Verdict::Restore
-        } else {
-            Verdict::Keep
-        };
+pub(crate) fn decide(
+    task: &Task,
+    current: &CpuMask,
+    wanted: Option<PuId>,
+    look: impl FnOnce() -> Option<Seen>,
+) -> Verdict {
+    let in_force = task.pinned.is_some() && current.only() == task.pinned;
+    match wanted {
+        Some(pu) if !task.original.has(pu) => {
+            let why = format!(
+                "PU {pu} is not among the PUs {} on which the task may run",
+                task.original
+            );
+            return Verdict::Refuse(Reason::new(StayCode::PuNotAllowed, why));
+        }
+        Some(pu) if current.only() == Some(pu) => return Verdict::Keep,
+        Some(pu) if in_force => return Verdict::Pin(pu),
+        None if task.pinned.is_none() => return Verdict::Keep,
+        None if in_force && *task.original == Requested::Cpus(current.clone()) => return Verdict::Keep,
+        None if in_force => return Verdict::Restore(Requested::clone(&task.original)),
+        _ => {}
+    }
+    // A task that has ended has no mask.
+    let Some(seen) = look() else { return Verdict::Keep };
+    let is_reset = seen.mask.is_superset(&task.original.among(&seen.allowed.now));
+    let to_return = match task.pinned {
+        Some(pinned) => seen.to_return(&[pinned], &task.original),
+        None => Return::Nothing,
     };
-    if !task.original.contains(pu) {
-        let why = format!(
-            "PU {pu} is not among the PUs {} on which the task may run",
-            task.original.to_set()
-        );
-        return Verdict::Refuse(Reason::new(StayCode::PuNotAllowed, why));
+    match (wanted, to_return) {
+        (Some(pu), Return::Mask(to)) => {
+            if seen.allowed.now.contains(pu) {
+                Verdict::Pin(pu)
+            } else {
+                Verdict::Restore(to)
+            }
+        }
+        (Some(pu), _) if is_reset => Verdict::Pin(pu),
+        (Some(_), _) => {
+            let why = format!(
+                "its PUs are {} now, which pinfold did not set: the program pinned it itself, or another program did",
+                seen.mask.to_set()
+            );
+            Verdict::Refuse(Reason::new(StayCode::MaskChanged, why))
+        }
+        (None, Return::Mask(to)) => Verdict::Restore(to),
+        (None, _) => Verdict::Keep,
     }
-    if current.only() == Some(pu) {
-        return Verdict::Keep;
-    }
-    if ours || current.is_superset(&task.original) {
-        return Verdict::Pin(pu);
-    }
-    let why = format!(
-        "its PUs are {} now, which pinfold did not set: the program pinned it itself, or its cpuset was changed",
-        current.to_set()
-    );
-    Verdict::Refuse(Reason::new(StayCode::MaskChanged, why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requested::tests::{mask, seen};
     use proptest::prelude::*;
 
-    fn mask(pus: &str) -> CpuMask {
-        CpuMask::from(&pus.parse().unwrap())
+    fn cpus(pus: &str) -> Requested {
+        Requested::Cpus(mask(pus))
+    }
+
+    /// A decision about a task with the mask `current` whose cpuset allows four PUs.
+    fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Verdict {
+        decide_within("0-3", task, current, wanted)
+    }
+
+    fn decide_within(cpuset: &str, task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Verdict {
+        let look = || Some(seen(&current.to_set().to_string(), cpuset, cpuset));
+        super::decide(task, current, wanted, look)
     }
 
     fn task(original: &str, pinned: Option<u32>) -> Task {
@@ -330,7 +380,7 @@ mod tests {
                 process: 1,
                 thread: 1,
             },
-            original: Arc::new(mask(original)),
+            original: Arc::new(cpus(original)),
             pinned: pinned.map(PuId),
             before: None,
             noted: None,
@@ -341,7 +391,7 @@ mod tests {
     }
 
     fn begin(table: &mut TaskTable, thread: i32) -> TaskId {
-        table.begin(1, thread, Origin::first(mask("0-3")), |_| false)
+        table.begin(1, thread, Origin::first(cpus("0-3")), |_| false)
     }
 
     fn ranks(table: &TaskTable) -> Vec<(i32, Option<usize>)> {
@@ -388,7 +438,7 @@ mod tests {
     fn a_skipped_task_takes_no_rank_at_its_creation() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
-            table.begin(1, thread, Origin::first(mask("0")), |serial| serial == 1);
+            table.begin(1, thread, Origin::first(cpus("0")), |serial| serial == 1);
         }
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
     }
@@ -403,23 +453,49 @@ mod tests {
         assert_eq!(table.of_thread(7).unwrap().id, second);
     }
 
+    /// The origin of a task that process 1 has created with this mask, in a cpuset of these PUs.
+    fn origin(table: &TaskTable, inherited: &str, cpuset: &str, by_agent: bool) -> (Requested, Option<PuId>) {
+        let look = || Some(seen(inherited, cpuset, cpuset));
+        let origin = table.origin_of_new_task(1, &mask(inherited), by_agent, look).unwrap();
+        (Requested::clone(&origin.original), origin.pinned)
+    }
+
     #[test]
     fn a_new_task_has_its_creators_original_mask() {
         let mut table = TaskTable::default();
         let id = begin(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
-        let inherited = table.origin_of_new_task(1, mask("2"), false);
-        assert_eq!((&*inherited.original, inherited.pinned), (&mask("0-3"), Some(PuId(2))));
+        assert_eq!(origin(&table, "2", "0-3", false), (cpus("0-3"), Some(PuId(2))));
         // A moment after the creator was moved, a thread may be seen that was created before.
         table.get_mut(id.serial).unwrap().set_pinned(None);
-        let late = table.origin_of_new_task(1, mask("2"), false);
-        assert_eq!((&*late.original, late.pinned), (&mask("0-3"), Some(PuId(2))));
+        assert_eq!(origin(&table, "2", "0-3", false), (cpus("0-3"), Some(PuId(2))));
         // A mask that pinfold did not set was the program's own choice.
-        let chosen = table.origin_of_new_task(1, mask("1"), false);
-        assert_eq!((&*chosen.original, chosen.pinned), (&mask("1"), None));
+        assert_eq!(origin(&table, "1", "0-3", false), (cpus("1"), None));
         // The agent may have set it.
-        let by_agent = table.origin_of_new_task(1, mask("1"), true);
-        assert_eq!((&*by_agent.original, by_agent.pinned), (&mask("0-3"), Some(PuId(1))));
+        assert_eq!(origin(&table, "1", "0-3", true), (cpus("0-3"), Some(PuId(1))));
+    }
+
+    #[test]
+    fn a_new_task_has_inherited_a_pinning_that_a_cpuset_cut() {
+        let mut table = TaskTable::default();
+        let id = begin(&mut table, 1);
+        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, None));
+        table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
+        assert_eq!(origin(&table, "0-1", "0-1", false), (cpus("0-3"), Some(PuId(2))));
+        assert_eq!(origin(&table, "0", "0-1", false), (cpus("0"), None));
+    }
+
+    #[test]
+    fn a_pinned_task_that_its_cpuset_took_off_its_pu_gets_its_mask_back() {
+        let pinned = task("0-3", Some(2));
+        for wanted in [None, Some(PuId(2))] {
+            let verdict = decide_within("0-1", &pinned, &mask("0-1"), wanted);
+            assert_eq!(verdict, Verdict::Restore(cpus("0-3")));
+        }
+        assert_eq!(
+            decide_within("0-1", &pinned, &mask("0-1"), Some(PuId(1))),
+            Verdict::Pin(PuId(1))
+        );
     }
 
     #[test]
@@ -436,7 +512,10 @@ mod tests {
     #[test]
     fn a_mask_that_the_task_has_set_is_not_changed() {
         assert_eq!(decide(&task("0-3", Some(1)), &mask("2"), None), Verdict::Keep);
-        assert_eq!(decide(&task("0-3", Some(1)), &mask("1"), None), Verdict::Restore);
+        assert_eq!(
+            decide(&task("0-3", Some(1)), &mask("1"), None),
+            Verdict::Restore(cpus("0-3"))
+        );
     }
 
     #[test]
@@ -449,7 +528,7 @@ mod tests {
     }
 
     fn masks() -> impl Strategy<Value = CpuMask> {
-        proptest::collection::btree_set(0u32..5, 1..5).prop_map(|pus| pus.into_iter().map(PuId).collect())
+        proptest::collection::btree_set(0u32..4, 1..5).prop_map(|pus| pus.into_iter().map(PuId).collect())
     }
 
     proptest! {
@@ -477,10 +556,10 @@ mod tests {
 
         #[test]
         fn nothing_is_pinned_outside_the_original_mask(
-            original in masks(), current in masks(), pinned in proptest::option::of(0u32..5), wanted in 0u32..5
+            original in masks(), current in masks(), pinned in proptest::option::of(0u32..4), wanted in 0u32..4
         ) {
             let mut task = task("0", pinned);
-            task.original = Arc::new(original.clone());
+            task.original = Arc::new(Requested::Cpus(original.clone()));
             if let Verdict::Pin(pu) = decide(&task, &current, Some(PuId(wanted))) {
                 prop_assert!(pu == PuId(wanted) && original.contains(pu));
             }
@@ -488,20 +567,20 @@ mod tests {
 
         #[test]
         fn deciding_again_after_doing_so_keeps(
-            original in masks(), current in masks(), pinned in proptest::option::of(0u32..5),
-            wanted in proptest::option::of(0u32..5)
+            original in masks(), current in masks(), pinned in proptest::option::of(0u32..4),
+            wanted in proptest::option::of(0u32..4)
         ) {
             let mut task = task("0", pinned);
-            task.original = Arc::new(original.clone());
+            task.original = Arc::new(Requested::Cpus(original.clone()));
             let wanted = wanted.map(PuId);
             let after = match decide(&task, &current, wanted) {
                 Verdict::Pin(pu) => {
                     task.pinned = Some(pu);
                     CpuMask::single(pu)
                 }
-                Verdict::Restore => {
+                Verdict::Restore(to) => {
                     task.pinned = None;
-                    original
+                    to.among(&mask("0-3"))
                 }
                 Verdict::Keep | Verdict::Refuse(_) => return Ok(()),
             };

@@ -29,6 +29,8 @@ const TRIES: usize = 16;
 pub(super) struct Plan {
     /// The machine, restricted to what this run may use.
     pub(super) topology: Topology,
+    /// The PUs that options name; `None` where they name none.
+    chosen: Option<PuSet>,
     /// The same without the PUs that other runs of pinfold have: that of which the policy makes its first placement.
     free: Topology,
     /// Notes for the user, before the program starts.
@@ -66,6 +68,8 @@ impl Plan {
         place: &Where<'_>,
         process: Option<&RunningProcess>,
     ) -> Result<Self> {
+        let limits = &arguments.limits;
+        let mut names_pus = limits.physcpubind.is_some() || limits.cpunodebind.is_some();
         let mut topology = restricted(topology, arguments)?;
         let mut pages = arguments.pages.mapping.mapping(&topology)?;
         let mut notes = vec![];
@@ -76,6 +80,7 @@ impl Plan {
             let near = near::near(topology.clone(), &devices, &arguments.limits.near)?;
             let stays = process.is_some() || arguments.changes.outlive || arguments.changes.keep_pinned;
             if !policy.compares_near() || stays || near.is_all {
+                names_pus |= !near.is_all;
                 topology = near.topology;
                 pages = pages.or(near.pages);
                 notes.push(near.note);
@@ -148,6 +153,7 @@ impl Plan {
         let common = common(arguments, &topology, metric, initialise)?;
         Ok(Self {
             free: topology.clone(),
+            chosen: names_pus.then(|| topology.allowed_pus().clone()),
             topology,
             notes,
             without_counters,
@@ -318,6 +324,7 @@ impl Plan {
             environment,
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),
+            chosen: self.chosen.clone(),
             initial: initial.cloned(),
             within: built.within.clone(),
             grace: self.common.times.initialise,

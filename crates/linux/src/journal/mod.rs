@@ -36,6 +36,7 @@ use crate::guard::Guard;
 use crate::own::{self, LockedFile, Own};
 use crate::prefetchers::Registers;
 use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
+use crate::requested::{Requested, Seen};
 pub use error::JournalError;
 use error::failure;
 use left::NO_JOURNAL;
@@ -276,7 +277,7 @@ impl Journal {
         &mut self,
         procfs: &Procfs,
         thread: Thread,
-        original: CpuMask,
+        original: Requested,
         replaced: Option<PuId>,
         pinned: PuId,
     ) -> io::Result<()> {
@@ -291,18 +292,37 @@ impl Journal {
             pinned,
             since,
             groups,
+            meanwhile: None,
         }))
     }
 
-    /// The original mask of an orphan that was created on `pu`, if it was created with a mask of pinfold's (`orphans`).
-    pub(crate) fn original_of_orphan(
+    /// Writes that a thread has got `original` back, and has the mask `meanwhile` until that can be in force.
+    pub(crate) fn note_waiting(&mut self, thread: Thread, original: &Requested, meanwhile: CpuMask) {
+        if let Some(Change::Mask(change)) = self.changes.get(&Target::Mask(thread)) {
+            // Where it cannot be written, the record before it stays, by which the thread is found as well.
+            let _ = self.note(Change::Mask(MaskChange {
+                original: original.clone(),
+                meanwhile: Some(meanwhile),
+                ..change.clone()
+            }));
+        }
+    }
+
+    /// The pinning that an orphan inherited, and its creator's original mask (`orphans`).
+    pub(crate) fn pinning_of_orphan(
         &self,
         procfs: &Procfs,
         process: i32,
         stat: &ThreadStat,
-        pu: PuId,
-    ) -> Option<&CpuMask> {
-        orphans::pinnings(self.masks(), procfs, process, stat)?.remove(&pu)
+        seen: &Seen,
+    ) -> Option<(PuId, &Requested)> {
+        let pinnings = orphans::pinnings(self.masks(), procfs, process, stat)?;
+        seen.inherited(pinnings.iter().map(|(&pu, &original)| (pu, original)))
+    }
+
+    /// Whether all PUs on which threads are pinned are among these.
+    pub(crate) fn pins_within(&self, pus: &CpuMask) -> bool {
+        self.masks().all(|change| pus.contains(change.pinned))
     }
 
     fn masks(&self) -> impl Iterator<Item = &MaskChange> {
@@ -361,6 +381,10 @@ impl Journal {
             {
                 self.rolled_back(target);
             }
+        }
+        for change in rolled_back.waiting() {
+            // Where it cannot be written, the record before it stays, by which the thread is found as well.
+            let _ = self.note(Change::Mask(change.clone()));
         }
         rolled_back
     }

@@ -16,8 +16,8 @@
 //! process than the first (`PR_SET_CHILD_SUBREAPER`) is not found.
 
 use super::record::MaskChange;
-use crate::affinity::CpuMask;
 use crate::procfs::{Procfs, ThreadStat};
+use crate::requested::Requested;
 use pinfold_core::PuId;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) fn pinnings<'a>(
     procfs: &Procfs,
     process: i32,
     stat: &ThreadStat,
-) -> Option<BTreeMap<PuId, &'a CpuMask>> {
+) -> Option<BTreeMap<PuId, &'a Requested>> {
     let mut earlier = changes
         .into_iter()
         .filter(|change| change.since <= stat.start)
@@ -84,11 +84,12 @@ mod tests {
                 thread: 6,
                 start: 50,
             },
-            original: (0..4).map(PuId).collect(),
+            original: Requested::Nobody,
             replaced: Some(PuId(3)),
             pinned: PuId(2),
             since: 100,
             groups: Some(crc32fast::hash(b"0::/a\n")),
+            meanwhile: None,
         }
     }
 

@@ -6,12 +6,17 @@
 
 use super::origin::{Namespaces, Origin, PidNamespace};
 use crate::affinity::CpuMask;
+use crate::requested::Requested;
 use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
 use std::str::SplitAsciiWhitespace;
 
-/// The version of the format. Version 1, which has no namespaces, is read too.
-pub(super) const VERSION: u32 = 2;
+/// The version of the format. Version 1, which has no namespaces, and version 2, in which each mask was asked for by
+/// somebody, are read too.
+pub(super) const VERSION: u32 = 3;
+
+/// The mask that nobody has asked for.
+const NOBODY: &str = "unset";
 
 /// The number of bytes of a file that show whether it is a journal.
 pub(crate) const BEGIN_LENGTH: u64 = 17;
@@ -38,7 +43,7 @@ pub struct MaskChange {
     /// Which thread.
     pub thread: Thread,
     /// Its original mask.
-    pub original: CpuMask,
+    pub original: Requested,
     /// Where pinfold had pinned it before this change; `None` where it had not.
     pub replaced: Option<PuId>,
     /// Where it is pinned.
@@ -47,6 +52,9 @@ pub struct MaskChange {
     pub since: u64,
     /// A checksum of the control groups of its process; `None` where they are not known.
     pub groups: Option<u32>,
+    /// The mask that it has until its original one, which was given back, can be in force; `None` where it was not given
+    /// back.
+    pub meanwhile: Option<CpuMask>,
 }
 
 /// A thread for as long as the machine runs: a number may be reused, but not with the same start time.
@@ -131,7 +139,7 @@ impl Record {
                     boot: words.next()?.to_owned(),
                     namespaces: None,
                 }),
-                VERSION => Self::Begin(Origin {
+                2 | VERSION => Self::Begin(Origin {
                     boot: words.next()?.to_owned(),
                     namespaces: Some(Namespaces {
                         pid: pid_namespace(words.next()?)?,
@@ -146,12 +154,14 @@ impl Record {
             },
             "mask" => Self::Change(Change::Mask(MaskChange {
                 thread: thread(&mut words)?,
-                original: mask(words.next()?)?,
+                original: original(words.next()?)?,
                 replaced: optional(words.next()?, pu)?,
                 pinned: pu(words.next()?)?,
                 // Version 1 ends here.
                 since: words.next().map_or(Some(0), digits::decimal)?,
                 groups: words.next().map_or(Some(None), |word| optional(word, eight_digits))?,
+                // So does version 2, and a mask that was not given back.
+                meanwhile: words.next().map_or(Some(None), |word| mask(word).map(Some))?,
             })),
             "register" => Self::Change(Change::Register(RegisterChange {
                 register: hexadecimal(words.next()?)?.try_into().ok()?,
@@ -185,15 +195,19 @@ impl fmt::Display for Record {
             Self::OtherVersion(version) => write!(f, "journal {version}"),
             Self::Change(Change::Mask(change)) => {
                 let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
-                let (thread, original) = (change.thread, change.original.to_set());
-                write!(
-                    f,
-                    "mask {thread} {original} {replaced} {} {} ",
-                    change.pinned, change.since
-                )?;
+                write!(f, "mask {} ", change.thread)?;
+                match &change.original {
+                    Requested::Nobody => f.write_str(NOBODY)?,
+                    Requested::Cpus(cpus) => write!(f, "{}", cpus.to_set())?,
+                }
+                write!(f, " {replaced} {} {} ", change.pinned, change.since)?;
                 match change.groups {
-                    Some(groups) => write!(f, "{groups:08x}"),
-                    None => f.write_char('-'),
+                    Some(groups) => write!(f, "{groups:08x}")?,
+                    None => f.write_char('-')?,
+                }
+                match &change.meanwhile {
+                    Some(mask) => write!(f, " {}", mask.to_set()),
+                    None => Ok(()),
                 }
             }
             Self::Change(Change::Register(change)) => {
@@ -250,6 +264,13 @@ fn signed(word: &str) -> Option<i64> {
     }
 }
 
+fn original(word: &str) -> Option<Requested> {
+    if word == NOBODY {
+        return Some(Requested::Nobody);
+    }
+    mask(word).map(Requested::Cpus)
+}
+
 /// A mask names one PU at least.
 fn mask(word: &str) -> Option<CpuMask> {
     let set: PuSet = word.parse().ok()?;
@@ -291,16 +312,17 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn changes() -> impl Strategy<Value = Change> {
-        let masks = proptest::collection::btree_set(pus(), 1..9).prop_map(|pus| pus.into_iter().collect());
+        let masks = || proptest::collection::btree_set(pus(), 1..9).prop_map(|pus| pus.into_iter().collect());
         let mask = (
             threads(),
-            masks,
+            prop_oneof![Just(Requested::Nobody), masks().prop_map(Requested::Cpus)],
             proptest::option::of(pus()),
             pus(),
             any::<u64>(),
             proptest::option::of(any::<u32>()),
+            proptest::option::of(masks()),
         )
-            .prop_map(|(thread, original, replaced, pinned, since, groups)| {
+            .prop_map(|(thread, original, replaced, pinned, since, groups, meanwhile)| {
                 Change::Mask(MaskChange {
                     thread,
                     original,
@@ -308,6 +330,7 @@ pub(crate) mod tests {
                     pinned,
                     since,
                     groups,
+                    meanwhile,
                 })
             });
         let words = (
@@ -342,7 +365,7 @@ pub(crate) mod tests {
     fn records() -> impl Strategy<Value = Record> {
         prop_oneof![
             origins().prop_map(Record::Begin),
-            (3u32..99).prop_map(Record::OtherVersion),
+            (4u32..99).prop_map(Record::OtherVersion),
             changes().prop_map(Record::Change),
             changes().prop_map(|change| Record::RolledBack(change.target())),
             Just(Record::Kept),
@@ -409,5 +432,16 @@ pub(crate) mod tests {
             panic!("{record:?}")
         };
         assert_eq!((change.since, change.groups), (0, None));
+    }
+
+    #[test]
+    fn a_mask_of_the_second_version_was_asked_for() {
+        let body = "mask 10 11 7 0-1 - 0 5 0000abcd";
+        let record = Record::from_line(&format!("{:08x} {body}", crc32fast::hash(body.as_bytes())));
+        let Some(Record::Change(Change::Mask(change))) = record else {
+            panic!("{record:?}")
+        };
+        let cpus = [PuId(0), PuId(1)].into_iter().collect();
+        assert_eq!((change.original, change.meanwhile), (Requested::Cpus(cpus), None));
     }
 }

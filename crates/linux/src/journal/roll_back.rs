@@ -3,27 +3,33 @@
 //! 1. A process is held by a pidfd, and a thread is the one of the journal if its start time is equal. Any other task
 //!    with this number is left alone.
 //! 2. A thread is rolled back if its mask is the one PU on which the journal says that it is or was pinned (a kill may
-//!    have come between the record and the change). It gets its original mask. Any other mask was set since by the
-//!    thread or by another program, and stays.
+//!    have come between the record and the change), or what a cpuset makes of such a mask (`Seen::standing`). It gets its
+//!    original mask. Any other mask was set since by the thread or by another program, and stays. A mask counts as
+//!    another's after two equal readings only: while a cpuset changes, the kernel shows a mask that does not fit to it.
 //! 3. Threads and child processes that such a process has created since have inherited masks. A thread that is not in
 //!    the journal gets the original mask of a thread of its process, or of a process that it descends from, if its mask
-//!    is the one PU on which that thread was pinned. So does an orphan that such a thread has created (`orphans`), with
-//!    its children. This is repeated until nothing remains, and once more a little later: a thread without its original
-//!    mask may create another one.
+//!    is the one PU on which that thread was pinned, or what a cpuset makes of that. So does an orphan that such a thread
+//!    has created (`orphans`), with its children. This is repeated until nothing remains, and once more a little later: a
+//!    thread without its original mask may create another one.
 //! 4. Bits of a register that still have the value that pinfold gave them get their original value. The other bits of
 //!    the register stay, and so do bits that another program has changed since.
 //!
 //! Limits: a thread that has set exactly the mask that pinfold gave it counts as pinned by pinfold. The kernel changes
 //! masks by thread number. If a thread ends between the check of its start time and the change, and its number is
 //! reused in that time, the new thread would be changed.
+//!
+//! A mask that cannot be in force yet waits (`Requested::give_back`): its record stays, with the mask that the thread has
+//! meanwhile.
 
 use super::orphans;
-use super::record::{Change, MaskChange, RegisterChange};
+use super::record::{Change, MaskChange, RegisterChange, Thread};
 use crate::action::Action;
 use crate::affinity::CpuMask;
+use crate::cpuset::Cpusets;
 use crate::held::Held;
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
+use crate::requested::{Requested, Return, Seen};
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -55,35 +61,25 @@ pub struct RolledBack {
     pub left_alone: Vec<String>,
     /// What could not be read, and why.
     pub unknown: Vec<String>,
+    /// The records of masks that were given back and cannot be in force yet.
+    waiting: Vec<MaskChange>,
 }
 
 impl RolledBack {
-    /// Adds a thread with its present mask: the call that restores its mask, and the failure of the call, or that another program
-    /// has set the mask.
-    fn add_thread(
-        &mut self,
-        process: i32,
-        thread: i32,
-        now: &CpuMask,
-        verdict: &Verdict<&CpuMask>,
-        failure_of: impl Fn(&CpuMask) -> Option<String>,
-    ) {
-        if let Verdict::GiveBack(to) = *verdict {
-            self.calls.push(RolledBackCall {
-                failure: failure_of(to),
-                action: Action::Mask {
-                    process,
-                    thread,
-                    now: now.clone(),
-                    to: to.clone(),
-                },
-            });
-        } else {
-            self.left_alone.push(format!(
-                "thread {thread} of process {process} runs on {} now, which pinfold did not set",
-                now.to_set()
-            ));
-        }
+    /// Adds the call that gives a thread another mask, and why it failed.
+    fn add_call(&mut self, process: i32, thread: i32, now: CpuMask, to: Requested, failure: Option<String>) {
+        let action = Action::Mask {
+            process,
+            thread,
+            now,
+            to,
+        };
+        self.calls.push(RolledBackCall { action, failure });
+    }
+
+    /// The threads whose original masks wait until they can be in force.
+    pub(super) fn waiting(&self) -> &[MaskChange] {
+        &self.waiting
     }
 
     /// The number of changes that could not be rolled back.
@@ -126,14 +122,20 @@ enum Verdict<T> {
     LeaveAlone,
 }
 
-/// For a thread whose mask is `now`.
-fn mask_verdict<'a>(change: &'a MaskChange, now: &CpuMask) -> Verdict<&'a CpuMask> {
-    if *now == change.original {
-        return Verdict::AsBefore;
+impl MaskChange {
+    /// The PUs on one of which the thread was pinned last.
+    fn pins(&self) -> Vec<PuId> {
+        self.replaced.into_iter().chain([self.pinned]).collect()
     }
-    match now.only() {
-        Some(pu) if pu == change.pinned || Some(pu) == change.replaced => Verdict::GiveBack(&change.original),
-        _ => Verdict::LeaveAlone,
+
+    /// What the thread is to get back.
+    fn to_return(&self, seen: &Seen) -> Return {
+        if let Some(meanwhile) = &self.meanwhile
+            && (seen.mask == *meanwhile || seen.is_whole())
+        {
+            return Return::Mask(self.original.clone());
+        }
+        seen.to_return(&self.pins(), &self.original)
     }
 }
 
@@ -164,7 +166,7 @@ pub(super) fn roll_back<'a>(
             Change::Register(change) => roll_back_register(change, &roots.registers, dry_run, &mut rolled_back),
         }
     }
-    roll_back_masks(&masks, &roots.procfs, dry_run, orphans, &mut rolled_back);
+    RollBack::new(&masks, &roots.procfs, dry_run, &mut rolled_back).run(orphans);
     rolled_back
 }
 
@@ -208,60 +210,230 @@ pub(super) fn roll_back_register(
 /// Longer than the kernel takes from copying a creator's mask to showing the new thread in `/proc`.
 const BEING_MADE: Duration = Duration::from_millis(20);
 
-/// How new threads of a process are recognised: the PUs on which its threads were pinned, with their original masks.
-type Pinnings = BTreeMap<PuId, CpuMask>;
+/// The readings of a mask that changes with its cpuset, at most.
+const READINGS: usize = 50;
 
-fn roll_back_masks(
-    changes: &[&MaskChange],
-    procfs: &Procfs,
-    dry_run: bool,
-    orphans: bool,
-    rolled_back: &mut RolledBack,
-) {
-    let mut processes: BTreeMap<i32, Held> = BTreeMap::new();
-    for process in changes.iter().map(|change| change.thread.process) {
-        if let Some(held) = Held::new(process) {
-            processes.entry(process).or_insert(held);
+/// How new threads of a process are recognised.
+#[derive(Clone, Default)]
+struct Pinnings {
+    /// The PUs on which its threads were pinned, with their original masks.
+    pins: BTreeMap<PuId, Requested>,
+    /// Masks that they have until their original ones can be in force.
+    meanwhile: Vec<(CpuMask, Requested)>,
+}
+
+impl Pinnings {
+    fn add(&mut self, change: &MaskChange) {
+        for pu in change.pins() {
+            self.pins.insert(pu, change.original.clone());
+        }
+        self.meanwhile
+            .extend(change.meanwhile.clone().map(|mask| (mask, change.original.clone())));
+    }
+
+    /// Whether a thread that may run on these PUs now may have inherited one of the masks.
+    fn may_have_made(&self, usable: &CpuMask) -> bool {
+        usable.only().is_some() || !self.meanwhile.is_empty() || self.pins.keys().any(|&pu| !usable.contains(pu))
+    }
+
+    /// What a thread that is not in the journal is to get back.
+    fn to_return(&self, seen: &Seen) -> Return {
+        let meanwhile = self.meanwhile.iter().find(|(mask, _)| *mask == seen.mask);
+        if let Some((_, original)) = meanwhile.filter(|_| !seen.is_whole()) {
+            return Return::Mask(original.clone());
+        }
+        match self.inherited(seen) {
+            Some((pu, original)) => seen.to_return(&[pu], original),
+            None => Return::Nothing,
         }
     }
-    let mut looked_at = BTreeSet::new();
-    let mut adopted: BTreeMap<i32, (u64, Pinnings)> = BTreeMap::new();
-    let mut confirmed = false;
-    loop {
-        let (pinned, mut pinnings) = living(changes, &processes, procfs);
-        if orphans {
-            find_orphans(changes, procfs, &mut adopted);
-        }
-        for (&process, (_, of_creator)) in &adopted {
-            pinnings.entry(process).or_insert_with(|| of_creator.clone());
-        }
-        let before = rolled_back.calls.len();
-        for_each_thread(pinnings, procfs, |process, thread, pinnings| {
-            let Ok(now) = CpuMask::of_thread(thread) else { return };
-            let verdict = match pinned.get(&thread) {
-                Some(change) => mask_verdict(change, &now),
-                None => match now.only().and_then(|pu| pinnings.get(&pu)) {
-                    Some(original) if *original != now => Verdict::GiveBack(original),
-                    _ => Verdict::AsBefore,
-                },
-            };
-            // Once each: a failed call would fail again, and a cpuset may reduce a mask to what it was.
-            if verdict != Verdict::AsBefore && looked_at.insert(thread) {
-                let failure_of = |to: &CpuMask| if dry_run { None } else { give(to, thread) };
-                rolled_back.add_thread(process, thread, &now, &verdict, failure_of);
+
+    /// The pinning of which a thread has the mask, or what a cpuset makes of it.
+    fn inherited(&self, seen: &Seen) -> Option<(PuId, &Requested)> {
+        seen.inherited(self.pins.iter().map(|(&pu, original)| (pu, original)))
+    }
+}
+
+/// The work on the masks of a journal.
+struct RollBack<'a> {
+    changes: &'a [&'a MaskChange],
+    cpusets: Cpusets,
+    dry_run: bool,
+    /// The processes of the journal.
+    processes: BTreeMap<i32, Held>,
+    /// The orphans of pinned threads, with their start times.
+    adopted: BTreeMap<i32, (u64, Pinnings)>,
+    /// Threads with a call: a failed one would fail again, and a cpuset may reduce a mask to what it was.
+    called: BTreeSet<i32>,
+    /// Threads whose masks seem to be another program's, as they were last read.
+    doubts: HashMap<i32, (Seen, usize)>,
+    rolled_back: &'a mut RolledBack,
+}
+
+impl<'a> RollBack<'a> {
+    fn new(changes: &'a [&'a MaskChange], procfs: &Procfs, dry_run: bool, rolled_back: &'a mut RolledBack) -> Self {
+        let mut processes: BTreeMap<i32, Held> = BTreeMap::new();
+        for process in changes.iter().map(|change| change.thread.process) {
+            if let Some(held) = Held::new(process) {
+                processes.entry(process).or_insert(held);
             }
-        });
-        if dry_run {
-            return;
         }
-        if rolled_back.calls.len() > before {
-            confirmed = false;
-        } else if rolled_back.calls.is_empty() || std::mem::replace(&mut confirmed, true) {
-            return;
-        } else {
-            // Its creator's mask may have been restored while the kernel created a thread with the old one.
-            std::thread::sleep(BEING_MADE);
+        Self {
+            changes,
+            cpusets: Cpusets::new(procfs.clone(), "/sys"),
+            dry_run,
+            processes,
+            adopted: BTreeMap::new(),
+            called: BTreeSet::new(),
+            doubts: HashMap::new(),
+            rolled_back,
         }
+    }
+
+    fn run(mut self, orphans: bool) {
+        let procfs = self.cpusets.procfs().clone();
+        let mut confirmed = false;
+        loop {
+            let (pinned, mut pinnings) = living(self.changes, &self.processes, &procfs);
+            if orphans {
+                find_orphans(self.changes, &self.cpusets, &mut self.adopted);
+            }
+            for (&process, (_, of_creator)) in &self.adopted {
+                pinnings.entry(process).or_insert_with(|| of_creator.clone());
+            }
+            let before = self.rolled_back.calls.len();
+            let mut doubtful = false;
+            for_each_thread(pinnings, &procfs, |process, thread, pinnings| {
+                doubtful |= self.look_at(process, thread, pinned.get(&thread).copied(), pinnings);
+            });
+            let has_called = self.rolled_back.calls.len() > before;
+            if self.dry_run && !doubtful {
+                return;
+            }
+            if has_called {
+                confirmed = false;
+            } else if !doubtful
+                && (self.rolled_back.calls.is_empty() || self.dry_run || std::mem::replace(&mut confirmed, true))
+            {
+                return;
+            }
+            if !has_called || doubtful {
+                // Its creator's mask may have been restored while the kernel created a thread with the old one.
+                std::thread::sleep(BEING_MADE);
+            }
+        }
+    }
+
+    /// Rolls back the mask of a thread; returns whether it has to be looked at again.
+    fn look_at(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, pinnings: &Pinnings) -> bool {
+        if self.called.contains(&thread) {
+            return false;
+        }
+        let Ok(usable) = CpuMask::of_thread(thread) else {
+            return false;
+        };
+        if change.is_none() && !pinnings.may_have_made(&usable) {
+            return false;
+        }
+        let Ok(seen) = Seen::once(thread, &self.cpusets) else {
+            return false;
+        };
+        let to_return = change.map_or_else(|| pinnings.to_return(&seen), |change| change.to_return(&seen));
+        match to_return {
+            Return::Nothing => false,
+            Return::Mask(to) => {
+                self.called.insert(thread);
+                let failure = self.give(process, thread, &to, change, pinnings, &seen);
+                self.rolled_back.add_call(process, thread, seen.mask, to, failure);
+                false
+            }
+            Return::Foreign => self.doubt(process, thread, change, seen),
+        }
+    }
+
+    /// A mask seems to be another program's; returns whether that has to be confirmed.
+    fn doubt(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, seen: Seen) -> bool {
+        let (last, readings) = match self.doubts.remove(&thread) {
+            Some((last, readings)) => (Some(last), readings + 1),
+            None => (None, 1),
+        };
+        if last.as_ref() == Some(&seen) {
+            self.called.insert(thread);
+            self.rolled_back.left_alone.push(format!(
+                "thread {thread} of process {process} runs on {} now, which pinfold did not set",
+                seen.mask.to_set()
+            ));
+            return false;
+        }
+        if readings < READINGS {
+            self.doubts.insert(thread, (seen, readings));
+            return true;
+        }
+        self.called.insert(thread);
+        if let Some(change) = change {
+            let why = "its cpuset changes all the time, so that its mask cannot be told from another program's";
+            let to = change.original.clone();
+            self.rolled_back
+                .add_call(process, thread, seen.mask, to, Some(why.to_owned()));
+        }
+        false
+    }
+
+    /// Gives a mask back to a thread; returns why that failed, unless the thread has ended.
+    fn give(
+        &mut self,
+        process: i32,
+        thread: i32,
+        to: &Requested,
+        change: Option<&MaskChange>,
+        pinnings: &Pinnings,
+        seen: &Seen,
+    ) -> Option<String> {
+        if self.dry_run {
+            return None;
+        }
+        let meanwhile = match to.give_back(thread, &self.cpusets) {
+            Ok(meanwhile) => meanwhile?,
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return None,
+            Err(error) => return Some(error.to_string()),
+        };
+        let why = format!(
+            "it has {} until it can run on the others, and stays in the journal",
+            meanwhile.to_set()
+        );
+        let record = match change {
+            Some(change) => Some(MaskChange::clone(change)),
+            None => self.record_of_child(process, thread, to, pinnings, seen),
+        };
+        self.rolled_back.waiting.extend(record.map(|record| MaskChange {
+            original: to.clone(),
+            meanwhile: Some(meanwhile),
+            ..record
+        }));
+        Some(why)
+    }
+
+    /// The record of a thread that is not in the journal.
+    fn record_of_child(
+        &self,
+        process: i32,
+        thread: i32,
+        original: &Requested,
+        pinnings: &Pinnings,
+        seen: &Seen,
+    ) -> Option<MaskChange> {
+        let procfs = self.cpusets.procfs();
+        let start = procfs.stat(process, thread)?.start;
+        let (&any, _) = pinnings.pins.first_key_value()?;
+        Some(MaskChange {
+            thread: Thread { process, thread, start },
+            original: original.clone(),
+            replaced: None,
+            pinned: pinnings.inherited(seen).map_or(any, |(pu, _)| pu),
+            since: start,
+            groups: procfs.groups_checksum(process),
+            meanwhile: None,
+        })
     }
 }
 
@@ -281,10 +453,7 @@ fn living<'a>(
                 .is_some_and(|stat| stat.start == thread.start);
         if is_there {
             pinned.insert(thread.thread, change);
-            let pinnings = pinnings.entry(thread.process).or_default();
-            for pu in change.replaced.into_iter().chain([change.pinned]) {
-                pinnings.insert(pu, change.original.clone());
-            }
+            pinnings.entry(thread.process).or_default().add(change);
         }
     }
     (pinned, pinnings)
@@ -306,61 +475,58 @@ fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: 
     }
 }
 
-/// Adds the orphans of pinned threads that have one of their masks, with their start times, and removes those that have
-/// ended. An orphan stays after its mask was restored: it may be creating others at that moment.
-fn find_orphans(changes: &[&MaskChange], procfs: &Procfs, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
+/// Adds the orphans of pinned threads that have one of their masks, or what a cpuset makes of one, with their start
+/// times, and removes those that have ended. An orphan stays after its mask was restored: it may be creating others at
+/// that moment.
+fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
+    let procfs = cpusets.procfs();
     let start = |process| procfs.stat(process, process).map(|stat| stat.start);
     adopted.retain(|&process, &mut (begun, _)| start(process) == Some(begun));
+    let mut of_all = Pinnings::default();
+    changes.iter().for_each(|change| of_all.add(change));
     for process in procfs.processes() {
-        if let Some(pu) = CpuMask::of_thread(process).ok().and_then(|mask| mask.only())
+        if CpuMask::of_thread(process).is_ok_and(|usable| of_all.may_have_made(&usable))
             && let Some(stat) = procfs.stat(process, process)
-            && let Some(pinnings) = orphans::pinnings(changes.iter().copied(), procfs, process, &stat)
-            && pinnings.contains_key(&pu)
+            && let Some(of_creators) = orphans::pinnings(changes.iter().copied(), procfs, process, &stat)
+            && let Ok(seen) = Seen::once(process, cpusets)
         {
-            let pinnings = pinnings.into_iter().map(|(pu, original)| (pu, original.clone()));
-            adopted.insert(process, (stat.start, pinnings.collect()));
+            let pins = of_creators.into_iter();
+            let pinnings = Pinnings {
+                pins: pins.map(|(pu, original)| (pu, original.clone())).collect(),
+                meanwhile: vec![],
+            };
+            if pinnings.inherited(&seen).is_some() {
+                adopted.insert(process, (stat.start, pinnings));
+            }
         }
-    }
-}
-
-/// Sets the mask of a thread; returns why that failed, unless the thread has ended.
-fn give(mask: &CpuMask, thread: i32) -> Option<String> {
-    let error = mask.give_to(thread).err()?;
-    match error.raw_os_error() {
-        Some(libc::ESRCH) => None,
-        Some(libc::EINVAL) => Some(format!("its cpuset allows none of the PUs {}", mask.to_set())),
-        _ => Some(error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::record::{Thread, tests::changes};
+    use crate::journal::record::tests::changes;
+    use crate::requested::tests::{mask, seen};
+    use pinfold_core::PuSet;
     use proptest::prelude::*;
     use std::fs;
 
-    fn mask(pus: &[u32]) -> CpuMask {
-        pus.iter().copied().map(PuId).collect()
-    }
-
     proptest! {
         #[test]
-        fn a_mask_is_given_back_exactly_where_it_is_one_that_pinfold_set(
-            change in changes(), now in proptest::collection::btree_set(0u32..700, 1..4)
+        fn a_mask_is_given_back_exactly_where_pinfold_has_made_it(
+            change in changes(), now in proptest::collection::btree_set(0u32..4, 1..4)
         ) {
             let Change::Mask(change) = change else { return Ok(()) };
-            for now in [now.into_iter().map(PuId).collect(), CpuMask::single(change.pinned), change.original.clone()] {
-                let ours = [Some(change.pinned), change.replaced].map(|pu| pu.map(CpuMask::single)).contains(&Some(now.clone()));
-                let expected = if now == change.original {
-                    Verdict::AsBefore
-                } else if ours {
-                    Verdict::GiveBack(&change.original)
-                } else {
-                    Verdict::LeaveAlone
-                };
-                prop_assert_eq!(mask_verdict(&change, &now), expected);
-            }
+            let change = MaskChange { pinned: PuId(1), replaced: Some(PuId(2)), meanwhile: None, ..change };
+            let now: PuSet = now.into_iter().map(PuId).collect();
+            let seen = seen(&now.to_string(), "0-3", "0-3");
+            let expected = match (seen.mask.only(), now.len()) {
+                (Some(PuId(1 | 2)), _) if change.original == Requested::Cpus(seen.mask.clone()) => Return::Nothing,
+                (Some(PuId(1 | 2)), _) => Return::Mask(change.original.clone()),
+                (_, 4) => Return::Nothing,
+                _ => Return::Foreign,
+            };
+            prop_assert_eq!(change.to_return(&seen), expected);
         }
 
         #[test]
@@ -406,7 +572,6 @@ mod tests {
     fn a_thread_with_another_start_time_is_not_touched() {
         let process = std::process::id().cast_signed();
         let real = Procfs::default().stat(process, process).unwrap();
-        let now = CpuMask::of_thread(process).unwrap();
         let change = |start| {
             Change::Mask(MaskChange {
                 thread: Thread {
@@ -414,18 +579,20 @@ mod tests {
                     thread: process,
                     start,
                 },
-                original: mask(&[600]),
+                original: Requested::Cpus(mask("600")),
                 replaced: None,
-                pinned: now.pus().next().unwrap(),
+                // A cpuset seems to have taken it away.
+                pinned: PuId(600),
                 since: 0,
                 groups: None,
+                meanwhile: None,
             })
         };
         let rolled_back = roll_back(&[change(real.start + 1)], &Roots::default(), true, true);
         assert_eq!(rolled_back, RolledBack::default());
-        // With its own start time it would be changed, or reported: the record is about this thread.
+        // With its own start time it would be changed: the record is about this thread.
         let rolled_back = roll_back(&[change(real.start)], &Roots::default(), true, true);
-        assert!(!rolled_back.calls.is_empty() || !rolled_back.left_alone.is_empty());
+        assert_eq!(rolled_back.calls.len(), 1);
     }
 
     #[test]

@@ -104,11 +104,12 @@ fn pinned(serial: i32, pu: u32) -> Change {
             thread: serial + 1,
             start: 0,
         },
-        original: [PuId(0), PuId(1)].into_iter().collect(),
+        original: Requested::Nobody,
         replaced: None,
         pinned: PuId(pu),
         since: 0,
         groups: None,
+        meanwhile: None,
     })
 }
 

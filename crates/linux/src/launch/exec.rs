@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
     candidates: Vec<CString>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
-    mask: CpuMask,
+    mask: Option<CpuMask>,
     memory_policy: Option<MemoryPolicy>,
 }
 
@@ -47,11 +47,12 @@ impl Pointers {
 }
 
 impl Prepared {
-    /// Prepares `command` to run with `environment` on the PUs of `mask`, with a memory policy if one is given.
+    /// Prepares `command` to run with `environment`, with a mask and a memory policy where these are given. Without a mask
+    /// the program inherits the one of this process, as without pinfold.
     pub(crate) fn new(
         command: &[OsString],
         environment: impl Iterator<Item = (OsString, OsString)>,
-        mask: CpuMask,
+        mask: Option<CpuMask>,
         memory_policy: Option<MemoryPolicy>,
     ) -> Result<Self, LaunchError> {
         let [program, ..] = command else {
@@ -99,7 +100,7 @@ impl Prepared {
                 libc::close(go_write.as_raw_fd());
                 inherited.restore();
                 // If the mask cannot be set, the inherited one stays, which is never narrower.
-                let _ = self.mask.give_to(0);
+                let _ = self.mask.as_ref().map(|mask| mask.give_to(0));
                 // Whether the kernel accepts the policy was tested before, where it matters.
                 let _ = self.memory_policy.map(|policy| policy.set());
                 let mut byte = 0u8;

@@ -3,39 +3,42 @@
 //! A task whose original mask is the program's has the present one instead, whatever that is at the time. So it is limited
 //! with the others, and gets the present one back where it was pinned. A task with a mask of its own keeps it.
 
-use crate::affinity::CpuMask;
+use crate::requested::{Requested, Seen};
 use pinfold_core::PuSet;
 use std::sync::Arc;
 
 /// The masks of the program.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// The mask that the program may use.
-    whole: Arc<CpuMask>,
-    /// That of unpinned tasks now.
-    present: Arc<CpuMask>,
+    /// Its mask without a limit.
+    whole: Arc<Requested>,
+    /// The PUs that the program may use.
+    pus: PuSet,
+    /// The mask of unpinned tasks now.
+    present: Arc<Requested>,
     /// That of unpinned tasks before the last change: a task that was created then is seen only now.
-    former: Option<Arc<CpuMask>>,
+    former: Option<Arc<Requested>>,
 }
 
 impl Limit {
-    /// No limit yet: unpinned tasks have the mask that the program may use.
-    pub(super) fn none(whole: CpuMask) -> Self {
+    /// No limit yet: unpinned tasks have the mask `whole`, of which the program may use `pus`.
+    pub(super) fn none(whole: Requested, pus: PuSet) -> Self {
         let whole = Arc::new(whole);
         Self {
             present: Arc::clone(&whole),
             whole,
+            pus,
             former: None,
         }
     }
 
-    /// The mask that the program may use.
-    pub(super) fn whole(&self) -> &CpuMask {
-        &self.whole
+    /// The PUs that the program may use.
+    pub(super) fn pus(&self) -> &PuSet {
+        &self.pus
     }
 
     /// The mask of unpinned tasks.
-    pub(super) fn present(&self) -> &Arc<CpuMask> {
+    pub(super) fn present(&self) -> &Arc<Requested> {
         &self.present
     }
 
@@ -48,15 +51,18 @@ impl Limit {
     pub(super) fn set(&mut self, within: Option<&PuSet>) -> Result<bool, String> {
         let present = match within {
             None => Arc::clone(&self.whole),
-            Some(within) => Arc::new(self.whole.pus().filter(|&pu| within.contains(pu)).collect::<CpuMask>()),
+            Some(within) => {
+                let pus = self.pus.intersection(within);
+                if pus.is_empty() {
+                    return Err(format!(
+                        "unpinned threads are not limited: none of the CPUs {within} is among those that the program may \
+                         use, {}",
+                        self.pus
+                    ));
+                }
+                Arc::new(Requested::Cpus((&pus).into()))
+            }
         };
-        if present.words().is_empty() {
-            return Err(format!(
-                "unpinned threads are not limited: none of the CPUs {} is among those that the program may use, {}",
-                within.cloned().unwrap_or_default(),
-                self.whole.to_set()
-            ));
-        }
         if present == self.present {
             return Ok(false);
         }
@@ -64,40 +70,49 @@ impl Limit {
         Ok(true)
     }
 
+    /// The mask of unpinned tasks before the last change, if it is another one than now.
+    pub(super) fn former(&self) -> Option<&Requested> {
+        self.former.as_deref().filter(|&former| *former != *self.present)
+    }
+
     /// Whether this is the mask of unpinned tasks before the last change.
-    pub(super) fn is_former(&self, mask: &CpuMask) -> bool {
-        self.former
-            .as_ref()
-            .is_some_and(|former| **former == *mask && former != &self.present)
+    pub(super) fn is_former(&self, seen: &Seen) -> bool {
+        self.former().is_some_and(|former| former.explains(seen))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requested::tests::{mask, seen};
 
-    fn mask(pus: &str) -> CpuMask {
-        CpuMask::from(&pus.parse().unwrap())
+    /// No limit of a program that may use these PUs.
+    fn none(pus: &str) -> Limit {
+        Limit::none(Requested::Nobody, pus.parse().unwrap())
+    }
+
+    fn is_former(limit: &Limit, mask: &str) -> bool {
+        limit.is_former(&seen(mask, "0-3", "0-3"))
     }
 
     #[test]
     fn a_limit_has_only_pus_that_the_program_may_use() {
-        let mut limit = Limit::none(mask("1-5"));
-        assert!(!limit.is_former(&mask("1-5")));
-        assert_eq!(limit.set(Some(&"0-3".parse().unwrap())), Ok(true));
-        assert_eq!(**limit.present(), mask("1-3"));
-        assert!(limit.is_former(&mask("1-5")));
+        let mut limit = none("1-3");
+        assert!(!is_former(&limit, "0-3"));
+        assert_eq!(limit.set(Some(&"0-2".parse().unwrap())), Ok(true));
+        assert_eq!(**limit.present(), Requested::Cpus(mask("1-2")));
+        assert!(is_former(&limit, "0-3"));
         assert_eq!(limit.set(None), Ok(true));
-        assert_eq!(**limit.present(), mask("1-5"));
-        assert!(limit.is_former(&mask("1-3")));
+        assert_eq!(**limit.present(), Requested::Nobody);
+        assert!(is_former(&limit, "1-2"));
         assert_eq!(limit.set(None), Ok(false));
     }
 
     #[test]
     fn a_limit_that_leaves_nothing_is_refused() {
-        let mut limit = Limit::none(mask("0-3"));
+        let mut limit = none("0-3");
         let why = limit.set(Some(&"8-9".parse().unwrap())).unwrap_err();
         assert!(why.contains("8-9") && why.contains("0-3"), "{why}");
-        assert_eq!(**limit.present(), mask("0-3"));
+        assert_eq!(**limit.present(), Requested::Nobody);
     }
 }

@@ -57,6 +57,8 @@ pub struct Launch {
     pub removed_environment: Vec<OsString>,
     /// The machine. The program runs on those of its allowed PUs that this process may use.
     pub topology: Topology,
+    /// The PUs that the user has chosen for the program; `None` leaves it all that this process may use, also later.
+    pub chosen: Option<PuSet>,
     /// Where the ranks run until a configuration is applied.
     pub initial: Option<Pinning>,
     /// The PUs on which unpinned tasks run until a configuration is applied; `None` for all that the program may use.

@@ -18,6 +18,7 @@ use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
+use crate::requested::{MaskReader, Requested, Return, Seen};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
     Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
@@ -45,6 +46,7 @@ pub(crate) struct Program {
     regions: Option<RegionTable>,
     /// The mask of unpinned tasks.
     limit: Limit,
+    masks: MaskReader,
     /// The places of tasks in the last configuration.
     configuration: Configuration,
     /// How long a process's first thread keeps its original mask while it is alone.
@@ -80,8 +82,9 @@ impl Program {
             watching: Watching::default(),
             journal,
             regions,
-            prefetching: Prefetching::new(limit.whole().pus().collect()),
+            prefetching: Prefetching::new(limit.pus().iter().collect()),
             limit,
+            masks: MaskReader::default(),
             configuration: Configuration {
                 pinning: initial,
                 ..Configuration::default()
@@ -144,7 +147,7 @@ impl Program {
 
     /// The program was executed: its first task begins.
     pub(crate) fn first_task(&mut self, process: i32) {
-        let origin = Origin::first(CpuMask::clone(self.limit.present()));
+        let origin = Origin::first(Requested::clone(self.limit.present()));
         self.begin(process, process, origin, Instant::now());
     }
 
@@ -158,8 +161,15 @@ impl Program {
     /// A task of a program that another process has forked for pinfold, with the mask of that process.
     pub(super) fn adopt_new(&mut self, mut task: SeizedTask) {
         let present = self.limit.present();
-        if task.mask != **present && task.mask.is_superset(present) && present.give_to(task.thread).is_ok() {
-            task.mask = CpuMask::clone(present);
+        let has_more = |cpus: &CpuMask| match &task.mask {
+            Requested::Nobody => true,
+            Requested::Cpus(own) => own != cpus && own.is_superset(cpus),
+        };
+        if let Requested::Cpus(cpus) = &**present
+            && has_more(cpus)
+            && present.give_to(task.thread, self.masks.cpusets()).is_ok()
+        {
+            task.mask = Requested::clone(present);
         }
         self.adopt(task);
     }
@@ -198,15 +208,31 @@ impl Program {
     }
 
     /// The origin of `thread`, which `process` has created.
-    fn origin(&self, process: i32, thread: i32) -> Origin {
-        let present = self.limit.present();
-        let mut inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| CpuMask::clone(present));
-        if self.limit.is_former(&inherited) && present.give_to(thread).is_ok() {
+    fn origin(&mut self, process: i32, thread: i32) -> Origin {
+        let present = Arc::clone(self.limit.present());
+        // A thread that has ended has no mask.
+        let ended = || Origin::first(Requested::clone(&present));
+        let Ok(usable) = CpuMask::of_thread(thread) else {
+            return ended();
+        };
+        if self.limit.former().is_some()
+            && let Some(seen) = self.seen(process, thread, &usable)
+            && self.limit.is_former(&seen)
+            && present.give_to(thread, self.masks.cpusets()).is_ok()
+        {
             // It was created before the limit changed.
-            inherited = CpuMask::clone(present);
+            return ended();
         }
-        let by_agent = self.pinned_by_agent(&inherited).is_some();
-        self.table.origin_of_new_task(process, inherited, by_agent)
+        let by_agent = self.pinned_by_agent(&usable).is_some();
+        let masks = &mut self.masks;
+        let look = || masks.read(process, thread, &usable, true).ok();
+        let origin = self.table.origin_of_new_task(process, &usable, by_agent, look);
+        origin.unwrap_or_else(ended)
+    }
+
+    /// The mask of a thread that can run on `usable`; `None` for one that has ended.
+    fn seen(&mut self, process: i32, thread: i32, usable: &CpuMask) -> Option<Seen> {
+        self.masks.read(process, thread, usable, false).ok()
     }
 
     /// Unpinned tasks run on these PUs from now on, or on all. Pinned ones stay, and return there later. Returns the tasks
@@ -224,10 +250,12 @@ impl Program {
             task.original = Arc::clone(self.limit.present());
             let (id, is_pinned) = (task.id, task.pinned.is_some());
             // A thread that has ended has no mask, and one that has changed its own keeps that.
-            if is_pinned || CpuMask::of_thread(id.thread).is_ok_and(|mask| mask != *before) {
+            let usable = CpuMask::of_thread(id.thread).unwrap_or_default();
+            let mut seen = || self.masks.read(id.process, id.thread, &usable, false);
+            if is_pinned || seen().is_ok_and(|seen| !before.explains(&seen)) {
                 continue;
             }
-            match self.limit.present().give_to(id.thread) {
+            match self.limit.present().give_to(id.thread, self.masks.cpusets()) {
                 Ok(()) => moved.push(id),
                 Err(error) => {
                     self.refuse_unless_gone(serial, &error, || format!("it cannot be limited to some PUs: {error}"));
@@ -375,7 +403,7 @@ impl Program {
             None => self.watching.procfs().stat(process, thread)?.start,
         };
         let thread = Thread { process, thread, start };
-        let original = CpuMask::clone(&task.original);
+        let original = Requested::clone(&task.original);
         if let Err(error) = journal.note_pinning(self.watching.procfs(), thread, original, task.pinned, pu) {
             return Some(Err(format!("the journal cannot be written: {error}")));
         }
@@ -585,7 +613,15 @@ impl Program {
             .filter(|_| !self.may_ask(task.id));
         // A thread that has ended has no mask.
         let current = CpuMask::of_thread(thread).ok()?;
-        match decide(&task, &current, wanted) {
+        let mut seen = None;
+        let verdict = decide(&task, &current, wanted, || {
+            // Without a wanted PU the decision is the last one about this mask.
+            let settled = wanted.is_none();
+            seen = self.masks.read(task.id.process, thread, &current, settled).ok();
+            seen.clone()
+        });
+        self.forget_with_kernel(&task, seen.as_ref());
+        match verdict {
             Verdict::Keep => {
                 // It may have inherited the pinning: the journal must have it as well.
                 if let Some(pu) = wanted.filter(|_| task.pinned == wanted && task.noted.is_none())
@@ -598,7 +634,7 @@ impl Program {
                 None
             }
             Verdict::Pin(pu) => self.pin(serial, thread, pu),
-            Verdict::Restore => self.restore(serial, &task),
+            Verdict::Restore(to) => self.restore(serial, &task, &to),
             Verdict::Refuse(reason) => {
                 self.refuse(serial, reason.why);
                 None
@@ -630,18 +666,34 @@ impl Program {
         None
     }
 
-    /// Restores the original mask of one pinned task; returns its id if that succeeded.
-    fn restore(&mut self, serial: u64, task: &Task) -> Option<TaskId> {
-        if let Err(error) = task.original.give_to(task.id.thread) {
-            self.refuse_unless_gone(serial, &error, || {
-                format!("its PUs {} cannot be restored: {error}", task.original.to_set())
-            });
-            return None;
+    /// A kernel that forgets the mask of a task forgets it without pinfold, too.
+    fn forget_with_kernel(&mut self, task: &Task, seen: Option<&Seen>) {
+        if let (Some(pinned), Some(seen)) = (task.pinned, seen)
+            && let Return::Mask(to) = seen.to_return(&[pinned], &task.original)
+            && to != *task.original
+            && let Some(task) = self.table.get_mut(task.id.serial)
+        {
+            task.original = Arc::new(to);
         }
+    }
+
+    /// Gives one pinned task its original mask `to` back; returns its id if that succeeded. The journal keeps a mask that
+    /// cannot be in force yet.
+    fn restore(&mut self, serial: u64, task: &Task, to: &Requested) -> Option<TaskId> {
+        let meanwhile = match to.give_back(task.id.thread, self.masks.cpusets()) {
+            Ok(meanwhile) => meanwhile,
+            Err(error) => {
+                self.refuse_unless_gone(serial, &error, || format!("its PUs {to} cannot be restored: {error}"));
+                return None;
+            }
+        };
         let restored = self.table.get_mut(serial)?;
         restored.set_pinned(None);
         let noted = restored.noted.take();
-        self.rolled_back(noted);
+        match (meanwhile, noted, &mut self.journal) {
+            (Some(meanwhile), Some(thread), Some(journal)) => journal.note_waiting(thread, to, meanwhile),
+            _ => self.rolled_back(noted),
+        }
         Some(task.id)
     }
 

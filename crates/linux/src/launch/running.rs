@@ -8,7 +8,9 @@ use super::waiting::Changes;
 use super::{Attach, AttachError, FollowError, Launch, LaunchError, Phase, Program, ProgramPages, Shared, State};
 use super::{inherited, tracer};
 use crate::affinity::CpuMask;
+use crate::cpuset::Cpusets;
 use crate::journal::Journal;
+use crate::requested::Requested;
 use pinfold_core::{Applied, Metric, Refusal, RefusalCode};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -41,23 +43,31 @@ fn resource(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 impl Running {
     /// Starts the program; returns after its exec.
     pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
-        let own = CpuMask::of_thread(0).map_err(resource("without knowing the allowed PUs"))?;
-        let allowed = CpuMask::from(launch.topology.allowed_pus());
-        let mask: CpuMask = own.pus().filter(|&pu| allowed.contains(pu)).collect();
-        if mask.words().is_empty() {
+        let unknown = resource("without knowing the allowed PUs");
+        let usable = CpuMask::of_thread(0).map_err(&unknown)?.to_set();
+        let pus = usable.intersection(launch.topology.allowed_pus());
+        if pus.is_empty() {
             return Err(LaunchError::NoPu {
                 topology: launch.topology.allowed_pus().clone(),
-                own: own.to_set(),
+                own: usable,
             });
         }
+        let own = Requested::of(std::process::id().cast_signed(), &Cpusets::default()).map_err(&unknown)?;
+        let whole = match &launch.chosen {
+            Some(chosen) => Requested::Cpus(own.among(&chosen.into())),
+            None => own.clone(),
+        };
         let environment = std::env::vars_os()
             .filter(|(name, _)| {
                 !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
             })
             .chain(launch.environment.iter().cloned());
-        let mut limit = Limit::none(mask);
+        let mut limit = Limit::none(whole, pus);
         limit.set(launch.within.as_ref()).map_err(LaunchError::Limit)?;
-        let first = CpuMask::clone(limit.present());
+        let first = match &**limit.present() {
+            Requested::Cpus(cpus) if **limit.present() != own => Some(cpus.clone()),
+            _ => None,
+        };
         let prepared = Prepared::new(&launch.command, environment, first, launch.pages.policy)?;
         let waiting = launch.waiting.map(|child| {
             let changes = Changes::new(&launch.environment, &launch.removed_environment, launch.pages.policy);
@@ -96,7 +106,7 @@ impl Running {
         let journal = Journal::begin(&attach.journal)?;
         let blocked = Blocked::new();
         let program = Program::new(
-            Limit::none(CpuMask::from(attach.topology.allowed_pus())),
+            Limit::none(Requested::Nobody, attach.topology.allowed_pus().clone()),
             attach.initial,
             attach.grace,
             attach.skipped,

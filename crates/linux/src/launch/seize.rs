@@ -12,7 +12,8 @@
 
 use super::attach::{AttachError, ProcessName, RunningProcess, age};
 use super::trace;
-use crate::affinity::CpuMask;
+use crate::cpuset::Cpusets;
+use crate::requested::Requested;
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(super) struct SeizedTask {
     /// How long ago it began.
     pub(super) age: Duration,
     /// Its mask.
-    pub(super) mask: CpuMask,
+    pub(super) mask: Requested,
     start: u64,
 }
 
@@ -78,6 +79,7 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
     if !running.is_there() {
         return Err(AttachError::None(running.number()));
     }
+    let cpusets = Cpusets::new(procfs.clone(), "/sys");
     let mut tasks: Vec<SeizedTask> = seized
         .into_iter()
         .filter_map(|(process, thread)| {
@@ -86,7 +88,7 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
                 process,
                 thread,
                 age: age(start),
-                mask: CpuMask::of_thread(thread).ok()?,
+                mask: Requested::of(thread, &cpusets).ok()?,
                 start,
             })
         })

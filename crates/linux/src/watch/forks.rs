@@ -17,8 +17,10 @@
 //! child is recognised when it is found.
 
 use crate::affinity::CpuMask;
+use crate::cpuset::Cpusets;
 use crate::perf_event::{self, Watched};
 use crate::pfm::sys;
+use crate::requested::Requested;
 use crate::ring::{Record, Ring};
 use arc_swap::ArcSwap;
 use nix::errno::Errno;
@@ -59,7 +61,7 @@ pub enum ForksError {
 }
 
 /// The pinned tasks of a PU, by thread, each with its original mask.
-type Creators = HashMap<i32, Arc<CpuMask>>;
+type Creators = HashMap<i32, Arc<Requested>>;
 
 /// The data that the thread on a PU shares with the daemon.
 #[derive(Debug)]
@@ -67,6 +69,7 @@ struct Shared {
     pu: PuId,
     event: OwnedFd,
     creators: ArcSwap<Creators>,
+    cpusets: Cpusets,
     /// Whether no record was lost so far.
     covers: AtomicBool,
     freed: AtomicU64,
@@ -123,7 +126,7 @@ impl Forks {
     }
 
     /// A thread is about to be pinned on a PU.
-    pub(super) fn enter(&self, pu: PuId, thread: i32, original: &Arc<CpuMask>) {
+    pub(super) fn enter(&self, pu: PuId, thread: i32, original: &Arc<Requested>) {
         self.change(pu, |creators| drop(creators.insert(thread, Arc::clone(original))));
     }
 
@@ -180,6 +183,7 @@ impl PuWatch {
             pu,
             event,
             creators: ArcSwap::default(),
+            cpusets: Cpusets::default(),
             covers: AtomicBool::new(true),
             freed: AtomicU64::new(0),
         });
@@ -269,7 +273,7 @@ impl Shared {
                 // another mask.
                 if let Some(original) = creators.get(&creator)
                     && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
-                    && original.give_to(thread).is_ok()
+                    && original.give_to(thread, &self.cpusets).is_ok()
                 {
                     self.freed.fetch_add(1, Ordering::Relaxed);
                 }

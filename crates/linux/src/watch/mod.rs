@@ -22,7 +22,6 @@
 //! Known limits: a task that lives for less than an interval is never seen.
 
 mod containers;
-mod cpuset;
 mod forks;
 mod group;
 mod new_tasks;
@@ -38,15 +37,15 @@ pub use group::{Group, NoGroup};
 pub use pages::PageLimits;
 pub use selection::{Absent, Selection};
 
-use crate::affinity::CpuMask;
 use crate::counters::Plan;
+use crate::cpuset::Cpusets;
 use crate::held::Held;
 use crate::journal::{Directory, Journal, JournalError, RolledBack, Thread};
 use crate::procfs::Procfs;
+use crate::requested::Requested;
 use crate::service::Signals;
 use crate::tasks::TaskTable;
 use containers::{Tracked, TrackedContainers};
-use cpuset::Cpusets;
 use forks::Forks;
 use new_tasks::NewTaskSearch;
 use pages::{FollowedPages, Places};
@@ -129,7 +128,7 @@ struct FormerPin {
     process: i32,
     thread: i32,
     pu: PuId,
-    original: Arc<CpuMask>,
+    original: Arc<Requested>,
     /// Its entry in the journal until then, by which children with that mask are recognised.
     noted: Option<Thread>,
     until: Duration,

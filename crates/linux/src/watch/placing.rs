@@ -5,8 +5,8 @@ use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
 use crate::procfs::ThreadStat;
-use crate::tasks::Verdict;
-use crate::tasks::decide;
+use crate::requested::{Requested, Return, Seen, Standing};
+use crate::tasks::{Verdict, decide};
 use pinfold_core::{HostNoteCode, LeftAlone, Placed, PuId, Reason, StayCode, TaskId};
 use std::io;
 use std::sync::Arc;
@@ -36,11 +36,24 @@ impl Watcher {
         if let Some(reason) = self.not_to_be_touched(id, &current) {
             return Placed::Refused(reason);
         }
+        // It is read again just before it is replaced.
+        let is_pinned = self
+            .table
+            .of_thread(id.thread)
+            .is_some_and(|task| task.pinned.is_some());
+        let requested = if is_pinned {
+            None
+        } else {
+            self.requested(id.thread, &current)
+        };
         let Some(task) = self.table.get_mut(id.serial) else {
             return Placed::Gone;
         };
-        match decide(task, &current, Some(pu)) {
-            Verdict::Keep | Verdict::Restore => Placed::Done,
+        if let Some(requested) = requested {
+            task.original = Arc::new(requested);
+        }
+        match decide(task, &current, Some(pu), || Seen::once(id.thread, &self.cpusets).ok()) {
+            Verdict::Keep | Verdict::Restore(_) => Placed::Done,
             Verdict::Refuse(reason) => Placed::Refused(reason),
             Verdict::Pin(pu) => {
                 let thread = Thread {
@@ -48,7 +61,7 @@ impl Watcher {
                     thread: id.thread,
                     start: stat.start,
                 };
-                let original = CpuMask::clone(&task.original);
+                let original = Requested::clone(&task.original);
                 let noted = self
                     .journal
                     .note_pinning(&self.procfs, thread, original, task.pinned, pu);
@@ -85,51 +98,118 @@ impl Watcher {
             return Placed::Gone;
         };
         if current.only() != task.pinned {
-            self.taken_over(id, current, at);
+            self.lost_pin(id, at);
             return Placed::Done;
         }
         let original = Arc::clone(&task.original);
-        match original.give_to(id.thread) {
-            Ok(()) => {
+        self.give_back(id, &original, at)
+    }
+
+    /// Gives a pinned task a mask, after which it is not pinned any more. The journal keeps a mask that cannot be in force
+    /// yet.
+    fn give_back(&mut self, id: TaskId, mask: &Requested, at: Duration) -> Placed {
+        match mask.give_back(id.thread, &self.cpusets) {
+            Ok(meanwhile) => {
+                let noted = meanwhile.and_then(|meanwhile| {
+                    let noted = self.table.get_mut(id.serial)?.noted.take()?;
+                    Some((noted, meanwhile))
+                });
+                if let Some((noted, meanwhile)) = noted {
+                    self.journal.note_waiting(noted, mask, meanwhile);
+                }
                 self.forget_pinning(id, at);
+                self.has_mask(id, mask.clone());
                 Placed::Done
             }
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Placed::Gone,
             Err(error) => refused(
                 StayCode::KernelRefused,
-                format!("its PUs {} cannot be restored: {error}", original.to_set()),
+                format!("its PUs {mask} cannot be restored: {error}"),
             ),
         }
     }
 
-    /// The mask of a pinned task has changed: another program has set it.
-    pub(super) fn taken_over(&mut self, id: TaskId, current: CpuMask, at: Duration) {
-        self.statistics.changed_by_others += 1;
-        self.forget_pinning(id, at);
-        // A mask with all PUs of the cpuset is no choice: it is what remains after a change of the cpuset.
-        let free = self.is_whole_cpuset(id.process, &current);
-        let Some(mut reading) = self.readings.remove(&id.serial) else {
+    /// The mask of a pinned task is not that of its PU any more. A cpuset or hotplug that has taken the PU away has only
+    /// hidden the pinning, which would return with the PU: so the task gets its original mask. Otherwise another program
+    /// has set the mask.
+    pub(super) fn lost_pin(&mut self, id: TaskId, at: Duration) {
+        let task = self.table.get_mut(id.serial);
+        let Some((pinned, original)) = task.and_then(|task| Some((task.pinned?, Arc::clone(&task.original)))) else {
             return;
         };
-        self.set_allowed(id.process, id.thread, &current, &mut reading);
-        let set = current.to_set();
-        if free {
-            let text = format!(
-                "{id} ({}) may run on {set} again, all that its cpuset allows: its mask was changed after it was placed",
-                reading.name
-            );
-            self.note(HostNoteCode::MaskReset, text);
-        } else {
+        let is_clear = |seen: &Seen| seen.standing(&[pinned]) != Standing::Foreign;
+        let Ok(seen) = Seen::settled(id.thread, &self.cpusets, is_clear) else {
+            return;
+        };
+        let standing = seen.standing(&[pinned]);
+        match (standing, seen.to_return(&[pinned], &original)) {
+            // It has returned meanwhile.
+            (Standing::InForce, _) => return,
+            (_, Return::Mask(to)) => {
+                self.give_back(id, &to, at);
+            }
+            _ => {
+                self.forget_pinning(id, at);
+                self.has_mask(id, seen.requested());
+            }
+        }
+        let name = self.readings.get(&id.serial).map_or("", |reading| &reading.name);
+        let set = seen.mask.to_set();
+        let (code, text) = match standing {
+            Standing::Foreign => (
+                HostNoteCode::MaskTakenOver,
+                format!("{id} ({name}) runs on {set} now, which pinfold did not set: it is left alone"),
+            ),
+            Standing::Cut => (
+                HostNoteCode::MaskReset,
+                format!("{id} ({name}) is not pinned any more: its cpuset or hotplug has taken PU {pinned} away"),
+            ),
+            Standing::InForce | Standing::Gone => (
+                HostNoteCode::MaskReset,
+                format!(
+                    "{id} ({name}) may run on {set} again, all that its cpuset allows: its mask was changed after it was \
+                     placed"
+                ),
+            ),
+        };
+        self.note(code, text);
+        if standing != Standing::Cut {
+            self.statistics.changed_by_others += 1;
+        }
+        if standing == Standing::Foreign
+            && let Some(reading) = self.readings.get_mut(&id.serial)
+        {
             reading.taken_over = true;
             reading.left_alone = Some(LeftAlone::OwnMask);
-            let name = &reading.name;
-            let text = format!("{id} ({name}) runs on {set} now, which pinfold did not set: it is left alone");
-            self.note(HostNoteCode::MaskTakenOver, text);
         }
-        self.readings.insert(id.serial, reading);
+    }
+
+    /// A task that is not pinned has this mask now.
+    pub(super) fn has_mask(&mut self, id: TaskId, mask: Requested) {
+        let Ok(usable) = CpuMask::of_thread(id.thread) else {
+            return;
+        };
+        if let Some(mut reading) = self.readings.remove(&id.serial) {
+            if !reading.taken_over || mask == Requested::Nobody {
+                reading.taken_over = false;
+                self.set_allowed(id.process, id.thread, &mask, &usable, &mut reading);
+            }
+            reading.usable = usable;
+            self.readings.insert(id.serial, reading);
+        }
         if let Some(task) = self.table.get_mut(id.serial) {
-            task.original = Arc::new(current);
+            task.original = Arc::new(mask);
         }
+    }
+
+    /// The mask of a task as somebody has asked for it; `usable` are the CPUs on which it can run now. `None` for one that
+    /// has ended.
+    pub(super) fn requested(&self, thread: i32, usable: &CpuMask) -> Option<Requested> {
+        // There are thousands of these.
+        if usable.is_superset(self.cpusets.possible()) {
+            return Some(Requested::Nobody);
+        }
+        Requested::of(thread, &self.cpusets).ok()
     }
 
     /// The state of a task. Its process is held, and its start time shows that the number still names this task.
@@ -151,8 +231,10 @@ impl Watcher {
             if current.only() == task.pinned {
                 return None;
             }
-            self.taken_over(id, current.clone(), self.began.elapsed());
-        } else if *task.original != *current {
+            self.lost_pin(id, self.began.elapsed());
+            let why = "its mask has just changed, so that it is not pinned any more";
+            return Some(Reason::new(StayCode::MaskChanged, why));
+        } else if self.readings.get(&id.serial)?.usable != *current {
             // It has changed since the last look; the next look finds the cause.
             let why = format!("its mask has just become {}", current.to_set());
             return Some(Reason::new(StayCode::MaskChanged, why));
@@ -216,9 +298,9 @@ impl Watcher {
                 refused(StayCode::Forbidden, NOT_PERMITTED)
             }
             Some(libc::EINVAL) => {
-                let whole = self.cpusets.of(&self.procfs, id.process);
-                if let (Some(whole), Some(reading)) = (whole, self.readings.get_mut(&id.serial)) {
-                    let mut allowed = reading.allowed.intersection(&whole.to_set());
+                let whole = self.cpusets.now(id.process).to_set();
+                if let Some(reading) = self.readings.get_mut(&id.serial) {
+                    let mut allowed = reading.allowed.intersection(&whole);
                     allowed = allowed.difference(&[pu].into_iter().collect());
                     reading.allowed = Arc::new(allowed);
                 }

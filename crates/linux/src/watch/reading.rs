@@ -48,6 +48,8 @@ pub(super) struct Reading {
     /// Another program has changed its mask: it is not moved any more.
     pub(super) taken_over: bool,
     pub(super) allowed: Arc<PuSet>,
+    /// Where it could run when it was last looked at while it was not pinned.
+    pub(super) usable: CpuMask,
 }
 
 impl Reading {
@@ -68,6 +70,7 @@ impl Reading {
             left_alone: stat.is_real_time.then_some(LeftAlone::RealTime),
             taken_over: false,
             allowed: Arc::default(),
+            usable: CpuMask::default(),
         }
     }
 
@@ -247,22 +250,16 @@ impl Watcher {
         let Ok(current) = CpuMask::of_thread(id.thread) else {
             return;
         };
-        let Some(task) = self.table.get_mut(id.serial) else {
-            return;
-        };
-        match task.pinned {
-            Some(pu) if current.only() != Some(pu) => self.taken_over(id, current, at),
+        let pinned = self.table.get_mut(id.serial).and_then(|task| task.pinned);
+        let known = self.readings.get(&id.serial).map(|reading| &reading.usable);
+        match pinned {
+            Some(pu) if current.only() != Some(pu) => self.lost_pin(id, at),
             Some(_) => {}
-            None if *task.original == current => {}
+            None if known == Some(&current) => {}
             None => {
                 // It is not pinned: the present mask is its original one.
-                task.original = Arc::new(current.clone());
-                if let Some(mut reading) = self.readings.remove(&id.serial) {
-                    if !reading.taken_over || self.is_whole_cpuset(id.process, &current) {
-                        reading.taken_over = false;
-                        self.set_allowed(id.process, id.thread, &current, &mut reading);
-                    }
-                    self.readings.insert(id.serial, reading);
+                if let Some(original) = self.requested(id.thread, &current) {
+                    self.has_mask(id, original);
                 }
             }
         }

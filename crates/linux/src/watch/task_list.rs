@@ -8,8 +8,10 @@ use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
 use crate::procfs::ThreadStat;
+use crate::requested::{Requested, Seen, Standing};
 use crate::tasks::{Origin, Task};
 use pinfold_core::{LeftAlone, PuId, PuSet, TaskId};
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,18 +160,19 @@ impl Watcher {
     /// with a mask of pinfold's: a child may be another program than its parent.
     fn restore_masks(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
-            let Ok(mask) = CpuMask::of_thread(thread) else { continue };
-            let origin = self.origin(process, thread, stat, mask);
-            if let Some(pu) = origin.pinned {
-                self.restore_mask(process, thread, pu, &origin.original, at);
+            let Ok(usable) = CpuMask::of_thread(thread) else {
+                continue;
+            };
+            if let Some((pu, original)) = self.inherited_pinning(process, thread, stat, &usable) {
+                self.restore_mask(process, thread, pu, &original, at);
             }
         }
     }
 
     /// Restores the creator's original mask for a thread that was created with a mask of pinfold's.
-    fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<CpuMask>, at: Duration) {
+    fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<Requested>, at: Duration) {
         // If it has ended, or may not be changed, nothing is lost.
-        if original.give_to(thread).is_ok() {
+        if original.give_back(thread, &self.cpusets).is_ok() {
             self.statistics.freed += 1;
         }
         // It may have created others before.
@@ -205,72 +208,90 @@ impl Watcher {
     fn add_if_alive(&mut self, process: i32, thread: i32, at: Duration) {
         if let Some(stat) = self.procfs.stat(process, thread)
             && !matches!(stat.state, 'Z' | 'X')
-            && let Ok(mask) = CpuMask::of_thread(thread)
+            && let Ok(usable) = CpuMask::of_thread(thread)
         {
             if self.table.of_thread(thread).is_some() {
                 // The previous task with this number.
                 self.forget(thread, at);
             }
-            self.add(process, thread, &stat, mask, at);
+            self.add(process, thread, &stat, &usable, at);
         }
     }
 
-    fn add(&mut self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask, at: Duration) {
-        let origin = self.origin(process, thread, stat, mask);
-        let inherited = origin.pinned;
-        let original = Arc::clone(&origin.original);
+    fn add(&mut self, process: i32, thread: i32, stat: &ThreadStat, usable: &CpuMask, at: Duration) {
+        let inherited = self.inherited_pinning(process, thread, stat, usable);
+        let original = match &inherited {
+            Some((_, original)) => Arc::clone(original),
+            None => match self.requested(thread, usable) {
+                Some(requested) => Arc::new(requested),
+                None => return,
+            },
+        };
+        let origin = Origin {
+            original: Arc::clone(&original),
+            pinned: None,
+        };
         let id = self.table.begin(process, thread, origin, |_| true);
         self.statistics.found += 1;
-        if let Some(pu) = inherited {
+        if let Some((pu, original)) = inherited {
             // It was not placed; its creator was.
             self.restore_mask(process, thread, pu, &original, at);
-            if let Some(task) = self.table.get_mut(id.serial) {
-                task.pinned = None;
-            }
         }
         let time = self.procfs.open_cpu_time(process, thread);
         let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
-        self.set_allowed(process, thread, &original, &mut reading);
+        reading.usable = CpuMask::of_thread(thread).unwrap_or_default();
+        let usable = reading.usable.clone();
+        self.set_allowed(process, thread, &original, &usable, &mut reading);
         self.readings.insert(id.serial, reading);
         self.look_at_container(process, at);
     }
 
-    /// The origin of a task that was created with this mask.
-    fn origin(&self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask) -> Origin {
+    /// The pinning of pinfold's that a task has inherited, and its creator's original mask. The task can run on `usable`
+    /// now: that is the PU of the pinning, or what a cpuset makes of it.
+    fn inherited_pinning(
+        &self,
+        process: i32,
+        thread: i32,
+        stat: &ThreadStat,
+        usable: &CpuMask,
+    ) -> Option<(PuId, Arc<Requested>)> {
         let creator = if thread == process { stat.parent } else { process };
-        let only = mask.only();
-        if only.is_some_and(|pu| self.forks.as_ref().is_some_and(|forks| forks.covers(pu))) {
-            // Its creator's mask was restored at its creation: this mask is its own.
-            return Origin::first(mask);
+        let former = self.former_pins.iter().rev().filter(|former| former.process == creator);
+        let former = former.map(|former| (former.pu, Arc::clone(&former.original)));
+        let pins: Vec<(PuId, Arc<Requested>)> = self.table.pins_of(creator).chain(former).collect();
+        // Where the masks of children are restored at their creation, a mask of one PU is the task's own.
+        let covers = |pu| self.forks.as_ref().is_some_and(|forks| forks.covers(pu));
+        let only = usable.only().filter(|&pu| !covers(pu));
+        if let Some(pin) = pins.iter().find(|&&(pu, _)| only == Some(pu)) {
+            return Some(pin.clone());
         }
-        let origin = self.table.origin_of_new_task(creator, mask, false);
-        let (None, Some(pu)) = (origin.pinned, only) else {
-            return origin;
+        let seen = LazyCell::new(|| Seen::once(thread, &self.cpusets).ok());
+        let is_cut = |pu: PuId| {
+            let standing = || Some((*seen).as_ref()?.standing(&[pu]));
+            !usable.contains(pu) && standing() == Some(Standing::Cut)
         };
-        let is_it = |former: &&FormerPin| former.process == creator && former.pu == pu;
-        let of_former = || {
-            self.former_pins
-                .iter()
-                .rev()
-                .find(is_it)
-                .map(|former| Arc::clone(&former.original))
-        };
-        let of_orphan = || {
-            let original = self.journal.original_of_orphan(&self.procfs, process, stat, pu)?;
-            Some(Arc::new(original.clone()))
-        };
-        match of_former().or_else(of_orphan) {
-            Some(original) => Origin {
-                original,
-                pinned: Some(pu),
-            },
-            None => origin,
+        if let Some(pin) = pins.iter().find(|&&(pu, _)| is_cut(pu)) {
+            return Some(pin.clone());
         }
+        if only.is_none() && self.journal.pins_within(usable) {
+            return None;
+        }
+        let (pu, original) = self
+            .journal
+            .pinning_of_orphan(&self.procfs, process, stat, (*seen).as_ref()?)?;
+        (only == Some(pu) || is_cut(pu)).then(|| (pu, Arc::new(original.clone())))
     }
 
-    /// Finds the PUs to which a task that is not pinned may be moved. Its mask is `mask`.
-    pub(super) fn set_allowed(&self, process: i32, thread: i32, mask: &CpuMask, reading: &mut Reading) {
-        let allowed: PuSet = mask.to_set().intersection(self.watching.topology.allowed_pus());
+    /// Finds the PUs to which a task that is not pinned may be moved. Its mask is `mask`, and it can run on `usable` now.
+    pub(super) fn set_allowed(
+        &self,
+        process: i32,
+        thread: i32,
+        mask: &Requested,
+        usable: &CpuMask,
+        reading: &mut Reading,
+    ) {
+        let allowed: PuSet = usable.to_set().intersection(self.watching.topology.allowed_pus());
         reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {
             Some(LeftAlone::RealTime)
         } else if self.is_own_choice(process, thread, mask) {
@@ -283,29 +304,23 @@ impl Watcher {
         reading.allowed = Arc::new(allowed);
     }
 
-    /// Whether a thread has another mask than its process's first thread, and less than its cpuset allows. A mask that
-    /// the creator of the process has set (taskset, a batch system) is that of all its threads.
-    fn is_own_choice(&self, process: i32, thread: i32, mask: &CpuMask) -> bool {
-        if thread == process {
+    /// Whether somebody has asked for a thread's mask, and for another one than that of its process's first thread. A mask
+    /// that the creator of the process has set (taskset, a batch system) is that of all its threads.
+    fn is_own_choice(&self, process: i32, thread: i32, mask: &Requested) -> bool {
+        if thread == process || *mask == Requested::Nobody {
             return false;
         }
         let first = match self.table.of_thread(process) {
-            Some(first) => Some(CpuMask::clone(&first.original)),
-            None => CpuMask::of_thread(process).ok(),
+            Some(first) => Some(Requested::clone(&first.original)),
+            None => Requested::of(process, &self.cpusets).ok(),
         };
-        first.is_some_and(|first| first != *mask) && !self.is_whole_cpuset(process, mask)
-    }
-
-    /// Whether a mask is all that the process's cpuset allows, so that it is no choice.
-    pub(super) fn is_whole_cpuset(&self, process: i32, mask: &CpuMask) -> bool {
-        let whole = self.cpusets.of(&self.procfs, process);
-        whole.is_some_and(|whole| mask.is_superset(&whole))
+        first.is_some_and(|first| first != *mask)
     }
 
     /// Removes the PUs that the cpuset of a process no longer allows from those to which its tasks may be moved. Only
     /// pinned tasks need that: the kernel has changed the masks of the others.
     fn look_at_cpuset(&mut self, process: i32) {
-        let placed: Vec<(u64, Arc<CpuMask>)> = self
+        let placed: Vec<(u64, Arc<Requested>)> = self
             .table
             .tasks_of(process)
             .filter(|task| task.pinned.is_some())
@@ -314,16 +329,14 @@ impl Watcher {
         if placed.is_empty() {
             return;
         }
-        if let Some(whole) = self.cpusets.of(&self.procfs, process) {
-            let whole = whole.to_set();
-            for (serial, original) in placed {
-                let allowed = original.to_set().intersection(&whole);
-                let allowed = allowed.intersection(self.watching.topology.allowed_pus());
-                if let Some(reading) = self.readings.get_mut(&serial)
-                    && *reading.allowed != allowed
-                {
-                    reading.allowed = Arc::new(allowed);
-                }
+        let whole = self.cpusets.now(process);
+        for (serial, original) in placed {
+            let allowed = original.among(&whole).to_set();
+            let allowed = allowed.intersection(self.watching.topology.allowed_pus());
+            if let Some(reading) = self.readings.get_mut(&serial)
+                && *reading.allowed != allowed
+            {
+                reading.allowed = Arc::new(allowed);
             }
         }
     }

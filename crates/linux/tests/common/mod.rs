@@ -136,6 +136,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         environment: vec![],
         removed_environment: vec![],
         topology: this_machine(),
+        chosen: None,
         within: None,
         initial: None,
         grace: Duration::from_secs(3600),

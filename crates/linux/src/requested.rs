@@ -1,0 +1,507 @@
+//! The mask of a task as somebody has asked for it, which the kernel does not show.
+//!
+//! The kernel shows the mask of the moment: what was asked for, cut to the cpuset of the moment and, in
+//! `sched_getaffinity`, to the CPUs that are online. Written back as it was read, such a mask counts as asked for: a
+//! cpuset that grows, or a CPU that comes online, then no longer reaches the task. So pinfold keeps a mask as
+//! `Requested`:
+//!
+//! - `Nobody`, where the mask has all that the task's cpuset allows. It is given back as all CPUs, which the kernel cuts
+//!   to the cpuset of each moment.
+//! - `Cpus`, where it has less. The bits of CPUs that are offline belong to it.
+//!
+//! Since Linux 6.2 the kernel remembers the mask that was set last. A cpuset that allows none of its CPUs replaces it,
+//! and it returns when the cpuset grows. So a mask of the moment that is not pinfold's does not prove that another
+//! program has set one: `Seen::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the
+//! mask.
+//!
+//! Limits: a mask that somebody has set and that has all CPUs of the cpuset counts as asked for by nobody. Of a mask that
+//! the cpuset cuts, only the remaining CPUs are seen.
+
+use crate::affinity::CpuMask;
+use crate::cpuset::{Allowed, Cpusets};
+use pinfold_core::PuId;
+use std::fmt;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How often a reading or a call is repeated that a change of a cpuset has disturbed, at most.
+const TRIES: usize = 20;
+
+/// Longer than the kernel takes from changing a cpuset to changing the masks of its tasks.
+const CHANGING: Duration = Duration::from_millis(2);
+
+/// For how long a reading holds for other threads of the process that have the same mask: threads come in bursts.
+const RECENT: Duration = Duration::from_millis(100);
+
+/// A mask as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Requested {
+    /// Nobody has set one: the task may use all that its cpuset allows.
+    Nobody,
+    /// These CPUs.
+    Cpus(CpuMask),
+}
+
+/// The mask of a task at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The mask, with CPUs that are offline.
+    pub(crate) mask: CpuMask,
+    /// The mask if nobody had set one.
+    pub(crate) allowed: Allowed,
+    /// All CPUs that the kernel could ever have.
+    possible: CpuMask,
+    /// Whether the kernel remembers the mask that was set last.
+    remembers: bool,
+}
+
+/// The relation of a mask to the PU on which pinfold has pinned the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The task is pinned there.
+    InForce,
+    /// The cpuset or hotplug has taken the PU away. The task has all that remains, and may be pinned again when the PU
+    /// returns.
+    Cut,
+    /// The task has all that its cpuset allows, the PU among it: the pinning is forgotten.
+    Gone,
+    /// Another program has set the mask, or the task itself.
+    Foreign,
+}
+
+/// What a task that pinfold has pinned is to get back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Return {
+    /// Nothing: its mask is what it would be without pinfold.
+    Nothing,
+    /// This mask.
+    Mask(Requested),
+    /// Nothing: its mask is another program's.
+    Foreign,
+}
+
+impl Requested {
+    /// The mask of `task` as somebody has asked for it.
+    ///
+    /// While a cpuset changes, the kernel shows the new cpuset and the old mask for a moment. So a mask that seems to be
+    /// asked for is read again until it stays the same.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a task that has ended.
+    pub(crate) fn of(task: i32, cpusets: &Cpusets) -> io::Result<Self> {
+        Ok(Seen::settled(task, cpusets, Seen::is_unasked)?.requested())
+    }
+
+    /// Whether it has this PU.
+    pub fn has(&self, pu: PuId) -> bool {
+        match self {
+            Self::Nobody => true,
+            Self::Cpus(cpus) => cpus.contains(pu),
+        }
+    }
+
+    /// Those of `cpus` that it has.
+    pub(crate) fn among(&self, cpus: &CpuMask) -> CpuMask {
+        match self {
+            Self::Nobody => cpus.clone(),
+            Self::Cpus(own) => own.intersection(cpus),
+        }
+    }
+
+    /// Whether the kernel makes this mask of it.
+    pub(crate) fn explains(&self, seen: &Seen) -> bool {
+        let own = self.among(&seen.allowed.now);
+        if own.is_empty() {
+            return seen.is_whole();
+        }
+        seen.mask.intersection(&seen.allowed.now) == own
+    }
+
+    /// Sets it for `task`, without a check of the result.
+    ///
+    /// # Errors
+    ///
+    /// Those of `CpuMask::give_to`. A change of the cpuset during the call does not count as one.
+    pub(crate) fn give_to(&self, task: i32, cpusets: &Cpusets) -> io::Result<()> {
+        let mask = self.among(cpusets.possible());
+        let mut given = mask.give_to(task);
+        for _ in 0..TRIES {
+            match &given {
+                // The kernel refuses a mask during whose setting the cpuset has changed.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    let now = cpusets.now(task);
+                    if mask.intersection(&now).is_empty() {
+                        break;
+                    }
+                    given = mask.give_to(task);
+                }
+                _ => break,
+            }
+        }
+        given
+    }
+
+    /// Gives it back to a task that pinfold has pinned, and confirms that it is in force. Returns the mask that the task
+    /// has meanwhile if it cannot be in force yet:
+    ///
+    /// - The cpuset allows none of its CPUs. Then the task gets all CPUs until it does.
+    /// - CPUs of it are offline, and the kernel, before Linux 6.2, forgets those.
+    ///
+    /// # Errors
+    ///
+    /// Those of `CpuMask::give_to`.
+    pub(crate) fn give_back(&self, task: i32, cpusets: &Cpusets) -> io::Result<Option<CpuMask>> {
+        let mut seen = None;
+        for _ in 0..TRIES {
+            let waits = match self.give_to(task, cpusets) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    Self::Nobody.give_to(task, cpusets)?;
+                    true
+                }
+                given => {
+                    given?;
+                    false
+                }
+            };
+            let Ok(now) = Seen::once(task, cpusets) else {
+                // It has ended.
+                return Ok(None);
+            };
+            if waits {
+                return Ok(Some(now.mask));
+            }
+            if self.explains(&now) {
+                return Ok(self.lacks_offline(&now, cpusets).then_some(now.mask));
+            }
+            // The cpuset has changed, and the call has set what the former one allowed.
+            if seen.replace(now.clone()) == Some(now) {
+                sleep(CHANGING);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a mask lacks CPUs that it would have if they were online.
+    fn lacks_offline(&self, seen: &Seen, cpusets: &Cpusets) -> bool {
+        if seen.allowed.mask == seen.allowed.now {
+            return false;
+        }
+        let offline = cpusets.offline().intersection(&seen.allowed.mask);
+        !seen.mask.is_superset(&self.among(&offline))
+    }
+}
+
+/// As text for people.
+impl fmt::Display for Requested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => f.write_str("all"),
+            Self::Cpus(cpus) => cpus.to_set().fmt(f),
+        }
+    }
+}
+
+impl Seen {
+    /// Reads the mask of `task`, and the cpuset before and after it.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a task that has ended.
+    pub(crate) fn once(task: i32, cpusets: &Cpusets) -> io::Result<Self> {
+        let mut allowed = cpusets.allowed(task)?;
+        let mut mask = cpusets.procfs().mask(task)?;
+        for _ in 0..TRIES {
+            let after = cpusets.allowed(task)?;
+            if after == allowed {
+                break;
+            }
+            allowed = after;
+            mask = cpusets.procfs().mask(task)?;
+        }
+        Ok(Self {
+            mask,
+            allowed,
+            possible: cpusets.possible().clone(),
+            remembers: cpusets.remembers_masks(),
+        })
+    }
+
+    /// The same, repeated until two readings agree or one `is_clear`.
+    pub(crate) fn settled(task: i32, cpusets: &Cpusets, is_clear: impl Fn(&Self) -> bool) -> io::Result<Self> {
+        let mut seen = Self::once(task, cpusets)?;
+        for _ in 0..TRIES {
+            if is_clear(&seen) {
+                break;
+            }
+            sleep(CHANGING);
+            let again = Self::once(task, cpusets)?;
+            if again == seen {
+                break;
+            }
+            seen = again;
+        }
+        Ok(seen)
+    }
+
+    /// The mask, as somebody has asked for it.
+    pub(crate) fn requested(&self) -> Requested {
+        if self.is_unasked() {
+            Requested::Nobody
+        } else {
+            Requested::Cpus(self.mask.clone())
+        }
+    }
+
+    /// Whether the task can run on all CPUs that its cpuset allows.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.mask.is_superset(&self.allowed.now)
+    }
+
+    /// Whether the mask is what it is if nobody has set one.
+    pub(crate) fn is_unasked(&self) -> bool {
+        self.mask.is_superset(&self.allowed.mask)
+    }
+
+    /// The relation of the mask to the PUs on one of which pinfold has pinned the task last.
+    pub(crate) fn standing(&self, pins: &[PuId]) -> Standing {
+        if self.mask.only().is_some_and(|pu| pins.contains(&pu)) {
+            Standing::InForce
+        } else if !self.is_whole() {
+            Standing::Foreign
+        } else if pins.iter().all(|&pu| self.allowed.now.contains(pu)) {
+            Standing::Gone
+        } else {
+            Standing::Cut
+        }
+    }
+
+    /// The pinning that a task inherited from a pinned one: its mask is that PU, or what a cpuset makes of it.
+    pub(crate) fn inherited<'a>(
+        &self,
+        pins: impl Iterator<Item = (PuId, &'a Requested)> + Clone,
+    ) -> Option<(PuId, &'a Requested)> {
+        let with = |standing| pins.clone().find(|&(pu, _)| self.standing(&[pu]) == standing);
+        with(Standing::InForce).or_else(|| with(Standing::Cut))
+    }
+
+    /// What the task is to get back if pinfold has pinned it on one of `pins`, and its mask was `original`.
+    pub(crate) fn to_return(&self, pins: &[PuId], original: &Requested) -> Return {
+        let standing = self.standing(pins);
+        match (standing, original) {
+            (Standing::Foreign, _) => Return::Foreign,
+            (Standing::InForce, Requested::Cpus(cpus)) if *cpus == self.mask => Return::Nothing,
+            (Standing::InForce, _) => Return::Mask(original.clone()),
+            (Standing::Cut, Requested::Cpus(_)) if self.remembers => Return::Mask(original.clone()),
+            // Where all CPUs are set, offline ones among them, nothing is remembered.
+            _ if self.mask.is_superset(&self.possible) => Return::Nothing,
+            _ => Return::Mask(Requested::Nobody),
+        }
+    }
+}
+
+/// Reads the masks of a program's threads.
+#[derive(Debug, Default)]
+pub(crate) struct MaskReader {
+    cpusets: Cpusets,
+    recent: Option<Recent>,
+}
+
+/// A reading.
+#[derive(Debug)]
+struct Recent {
+    process: i32,
+    /// The CPUs on which the thread could run.
+    usable: CpuMask,
+    seen: Seen,
+    at: Instant,
+}
+
+impl MaskReader {
+    pub(crate) fn cpusets(&self) -> &Cpusets {
+        &self.cpusets
+    }
+
+    /// The mask of a thread of `process` that can run on `usable` now. A mask with less than the cpuset allows has
+    /// `settled`, or else may be one of the moment.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a thread that has ended.
+    pub(crate) fn read(&mut self, process: i32, thread: i32, usable: &CpuMask, settled: bool) -> io::Result<Seen> {
+        let holds =
+            |recent: &&Recent| recent.process == process && recent.usable == *usable && recent.at.elapsed() < RECENT;
+        if let Some(recent) = self.recent.as_ref().filter(holds) {
+            return Ok(recent.seen.clone());
+        }
+        let seen = if settled {
+            Seen::settled(thread, &self.cpusets, Seen::is_whole)?
+        } else {
+            Seen::once(thread, &self.cpusets)?
+        };
+        if settled || seen.is_whole() {
+            self.recent = Some(Recent {
+                process,
+                usable: usable.clone(),
+                seen: seen.clone(),
+                at: Instant::now(),
+            });
+        }
+        Ok(seen)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::cpuset::tests::machine;
+    use proptest::prelude::*;
+
+    pub(crate) fn mask(pus: &str) -> CpuMask {
+        CpuMask::from(&pus.parse().unwrap())
+    }
+
+    /// A mask on a machine of four CPUs, in a group that allows `now` and, where it is the first, the CPUs that are
+    /// offline.
+    pub(crate) fn seen(mask_now: &str, now: &str, unasked: &str) -> Seen {
+        Seen {
+            mask: mask(mask_now),
+            allowed: Allowed {
+                now: mask(now),
+                mask: mask(unasked),
+            },
+            possible: mask("0-3"),
+            remembers: true,
+        }
+    }
+
+    fn older(seen: Seen) -> Seen {
+        Seen {
+            remembers: false,
+            ..seen
+        }
+    }
+
+    fn cpus(pus: &str) -> Requested {
+        Requested::Cpus(mask(pus))
+    }
+
+    const PIN: &[PuId] = &[PuId(1)];
+
+    #[test]
+    fn what_a_cpuset_allows_was_asked_for_by_nobody() {
+        assert_eq!(seen("0-1", "0-1", "0-1").requested(), Requested::Nobody);
+        // It was read before the cpuset shrank.
+        assert_eq!(seen("0-3", "0-1", "0-1").requested(), Requested::Nobody);
+        assert_eq!(seen("0", "0-1", "0-1").requested(), cpus("0"));
+    }
+
+    #[test]
+    fn a_mask_without_the_cpus_that_are_offline_was_asked_for_where_no_cpuset_takes_them() {
+        assert_eq!(seen("0-1", "0-1", "0-3").requested(), cpus("0-1"));
+        assert_eq!(seen("0-3", "0-1", "0-3").requested(), Requested::Nobody);
+    }
+
+    #[test]
+    fn a_pinning_that_a_cpuset_cut_is_not_another_programs_mask() {
+        assert_eq!(seen("1", "0-1", "0-1").standing(PIN), Standing::InForce);
+        assert_eq!(seen("0", "0", "0").standing(PIN), Standing::Cut);
+        assert_eq!(seen("0-1", "0-1", "0-1").standing(PIN), Standing::Gone);
+        assert_eq!(seen("0", "0-1", "0-1").standing(PIN), Standing::Foreign);
+    }
+
+    #[test]
+    fn a_mask_of_somebody_is_given_back_where_the_kernel_would_have_remembered_it() {
+        let cut = seen("0", "0", "0");
+        assert_eq!(cut.to_return(PIN, &cpus("0-1")), Return::Mask(cpus("0-1")));
+        assert_eq!(cut.to_return(PIN, &Requested::Nobody), Return::Mask(Requested::Nobody));
+        // An older kernel has forgotten it with the change of the cpuset, also without pinfold.
+        assert_eq!(older(cut).to_return(PIN, &cpus("0-1")), Return::Mask(Requested::Nobody));
+    }
+
+    #[test]
+    fn cpus_that_are_offline_are_not_lost_by_writing_a_mask_again() {
+        // Hotplug has taken CPU 1, and the kernel has set all CPUs.
+        let fallen_back = older(seen("0-3", "0,2-3", "0-3"));
+        assert_eq!(fallen_back.to_return(PIN, &Requested::Nobody), Return::Nothing);
+    }
+
+    /// A `/proc` with a task of this mask in a group of these CPUs.
+    fn task(mask: &str, group: &str) -> (tempfile::TempDir, Cpusets) {
+        let status = format!("Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t{mask}");
+        machine(
+            "0-3",
+            "0-3",
+            &[
+                (
+                    "proc/self/mountinfo",
+                    "30 1 0:1 / {sys}/fs/cgroup rw - cgroup2 cgroup2 rw",
+                ),
+                ("proc/7/cgroup", "0::/a"),
+                ("proc/7/status", &status),
+                ("sys/fs/cgroup/a/cpuset.cpus.effective", group),
+                ("sys/fs/cgroup/a/cpuset.cpus", group),
+            ],
+        )
+    }
+
+    #[test]
+    fn the_mask_of_a_task_is_read_with_its_cpuset() {
+        for (mask, group, expected) in [("0-1", "0-1", Requested::Nobody), ("0-1", "0-2", cpus("0-1"))] {
+            let (_root, cpusets) = task(mask, group);
+            assert_eq!(Requested::of(7, &cpusets).unwrap(), expected);
+        }
+        let (_root, cpusets) = task("0", "0");
+        assert_eq!(Requested::of(8, &cpusets).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_thread_has_the_mask_that_it_is_given_back() {
+        std::thread::spawn(|| {
+            let cpusets = Cpusets::default();
+            // SAFETY: a plain system call.
+            let own = unsafe { libc::gettid() };
+            let before = Requested::of(own, &cpusets).unwrap();
+            let usable = CpuMask::of_thread(0).unwrap();
+            CpuMask::single(usable.pus().next().unwrap()).give_to(0).unwrap();
+            assert_eq!(before.give_back(own, &cpusets).unwrap(), None);
+            assert_eq!(Requested::of(own, &cpusets).unwrap(), before);
+            assert_eq!(CpuMask::of_thread(0).unwrap(), usable);
+        })
+        .join()
+        .unwrap();
+    }
+
+    fn sets() -> impl Strategy<Value = CpuMask> {
+        proptest::collection::btree_set(0u32..4, 1..5).prop_map(|pus| pus.into_iter().map(PuId).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_kernel_makes_of_a_mask_is_explained_by_it(asked in sets(), now in sets(), nobody: bool) {
+            let asked = if nobody { Requested::Nobody } else { Requested::Cpus(asked) };
+            let made = asked.among(&now);
+            let mask = if made.is_empty() { now.clone() } else { made };
+            let allowed = Allowed { mask: now.clone(), now };
+            let seen = Seen { mask, allowed, possible: mask_of_all(), remembers: true };
+            prop_assert!(asked.explains(&seen));
+        }
+
+        #[test]
+        fn a_pinned_task_gets_its_mask_back_whatever_the_cpuset_makes_of_the_pinning(
+            pin in 0u32..4, now in sets(), remembers: bool
+        ) {
+            let pins = [PuId(pin)];
+            let pinned = CpuMask::single(PuId(pin)).intersection(&now);
+            let mask = if pinned.is_empty() { now.clone() } else { pinned };
+            let allowed = Allowed { mask: now.clone(), now };
+            let seen = Seen { mask, allowed, possible: mask_of_all(), remembers };
+            prop_assert_eq!(seen.to_return(&pins, &Requested::Nobody), Return::Mask(Requested::Nobody));
+        }
+    }
+
+    fn mask_of_all() -> CpuMask {
+        mask("0-3")
+    }
+}
