@@ -19,6 +19,7 @@ pub mod launch;
 pub mod machine;
 pub mod memory;
 mod nearest;
+mod new_tasks;
 pub mod output;
 pub mod own;
 mod perf_event;

@@ -37,6 +37,8 @@ pub struct ThreadStat {
     pub parent: i32,
     /// Whether it is a kernel thread.
     pub is_kernel_thread: bool,
+    /// Whether the kernel runs it for its process: it belongs to an io_uring ring or to vhost.
+    pub is_user_worker: bool,
     /// Whether it has real-time priority or deadlines.
     pub is_real_time: bool,
 }
@@ -46,6 +48,9 @@ const SYS_PTRACE: u32 = 19;
 
 /// `PF_KTHREAD` in the flags of `stat`: linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// `PF_IO_WORKER` (Linux 5.12) and `PF_USER_WORKER` (6.4) there.
+const USER_WORKER: u64 = 0x0000_4010;
 
 /// The fields of `/proc/THREAD/status` that pinfold uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +106,13 @@ impl Procfs {
     pub fn open_cpu_time(&self, process: i32, thread: i32) -> Option<CpuTimeFile> {
         let file = File::open(self.thread(process, thread).join("schedstat")).ok()?;
         Some(CpuTimeFile(file))
+    }
+
+    /// How often the scheduler has moved a thread to another PU; `None` where the kernel does not report it.
+    pub(crate) fn migrations(&self, process: i32, thread: i32) -> Option<u64> {
+        let text = fs::read_to_string(self.thread(process, thread).join("sched")).ok()?;
+        let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
+        digits::decimal(line.rsplit_once(':')?.1.trim())
     }
 
     /// The process of a thread, and the parent of that process.
@@ -328,10 +340,14 @@ fn parse_stat(line: &str) -> Option<ThreadStat> {
     let mut fields = (3..).zip(after.split_ascii_whitespace());
     let mut field = |number: i32| fields.find_map(|(at, field)| (at == number).then_some(field));
     // In ascending order: each field is looked for after the one before.
+    let state = field(3)?.chars().next()?;
+    let parent = digits::decimal(field(4)?)?;
+    let flags: u64 = digits::decimal(field(9)?)?;
     Some(ThreadStat {
-        state: field(3)?.chars().next()?,
-        parent: digits::decimal(field(4)?)?,
-        is_kernel_thread: digits::decimal::<u64>(field(9)?)? & KERNEL_THREAD != 0,
+        state,
+        parent,
+        is_kernel_thread: flags & KERNEL_THREAD != 0,
+        is_user_worker: flags & USER_WORKER != 0,
         start: digits::decimal(field(22)?)?,
         last_pu: field(39).and_then(digits::decimal).map(PuId),
         is_real_time: field(41)
@@ -377,6 +393,7 @@ mod tests {
             last_pu: Some(PuId(6)),
             parent: 1,
             is_kernel_thread: false,
+            is_user_worker: false,
             is_real_time: false,
         };
         assert_eq!(procfs.stat(7, 17), Some(expected));
@@ -403,6 +420,16 @@ mod tests {
         assert_eq!(procfs.children(7, 7), [30, 41]);
         assert_eq!(procfs.cpu_time(7, 7), Some(Duration::from_millis(1500)));
         assert_eq!(procfs.kinship(17), Some(Kinship { process: 7, parent: 1 }));
+    }
+
+    #[test]
+    fn migrations_are_counted_where_the_kernel_reports_them() {
+        let sched = "a (7, #threads: 2)\n---\nse.nr_migrations         :                 12\nnr_switches : 3\n";
+        let (_root, procfs) = fake(&[("7/task/17/sched", sched), ("7/task/18/sched", "nr_switches : 3\n")]);
+        assert_eq!(
+            [17, 18, 19].map(|thread| procfs.migrations(7, thread)),
+            [Some(12), None, None]
+        );
     }
 
     #[test]

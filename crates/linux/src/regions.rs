@@ -207,11 +207,16 @@ impl RegionTable {
         self.generation > 0
     }
 
-    /// Whether a thread that may use this PU alone may have been pinned there by the agent: some region was to run there, and
-    /// the program has not set masks itself, as far as the agent has seen.
-    pub(crate) fn may_have_pinned(&self, pu: PuId) -> bool {
+    /// The PUs on which the agent may have pinned threads: some region was to run there, and the program has not set masks
+    /// itself, as far as the agent has seen. `None` where it has pinned none.
+    pub(crate) fn pinned(&self) -> Option<&BTreeSet<PuId>> {
         let sets_masks = |(_, entry): (RegionId, &Entry)| entry.flags.load(Ordering::Relaxed) & OWN_MASKS != 0;
-        self.is_active() && self.placed.contains(&pu) && !self.entries().any(sets_masks)
+        (self.is_active() && !self.entries().any(sets_masks)).then_some(&self.placed)
+    }
+
+    /// Whether a thread that may use this PU alone may have been pinned there by the agent.
+    pub(crate) fn may_have_pinned(&self, pu: PuId) -> bool {
+        self.pinned().is_some_and(|pinned| pinned.contains(&pu))
     }
 
     /// Why regions do not get what is wanted, each reason once: whole sentences.

@@ -71,6 +71,7 @@ mod tests {
             last_pu: None,
             parent,
             is_kernel_thread: false,
+            is_user_worker: false,
             is_real_time: false,
         };
         (root, procfs, stat)

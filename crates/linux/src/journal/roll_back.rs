@@ -8,9 +8,10 @@
 //!    another's after two equal readings only: while a cpuset changes, the kernel shows a mask that does not fit to it.
 //! 3. Threads and child processes that such a process has created since have inherited masks. A thread that is not in
 //!    the journal gets the original mask of a thread of its process, or of a process that it descends from, if its mask
-//!    is the one PU on which that thread was pinned, or what a cpuset makes of that. So does an orphan that such a thread
-//!    has created (`orphans`), with its children. This is repeated until nothing remains, and once more a little later: a
-//!    thread without its original mask may create another one.
+//!    is the one PU on which that thread was pinned, or what a cpuset makes of that, and if it began after the pinning.
+//!    The pinned thread may have ended since: the kernel's threads of its io_uring ring stay. So does an orphan that
+//!    such a thread has created (`orphans`), with its children. This is repeated until nothing remains, and once more a
+//!    little later: a thread without its original mask may create another one.
 //! 4. Bits of a register that still have the value that pinfold gave them get their original value. The other bits of
 //!    the register stay, and so do bits that another program has changed since.
 //!
@@ -220,6 +221,8 @@ struct Pinnings {
     pins: BTreeMap<PuId, Requested>,
     /// Masks that they have until their original ones can be in force.
     meanwhile: Vec<(CpuMask, Requested)>,
+    /// Since when one of its threads was pinned, in clock ticks since boot; `None` where none was.
+    since: Option<u64>,
 }
 
 impl Pinnings {
@@ -229,6 +232,7 @@ impl Pinnings {
         }
         self.meanwhile
             .extend(change.meanwhile.clone().map(|mask| (mask, change.original.clone())));
+        self.since = Some(self.since.map_or(change.since, |since| since.min(change.since)));
     }
 
     /// Whether a thread that may run on these PUs now may have inherited one of the masks.
@@ -332,7 +336,7 @@ impl<'a> RollBack<'a> {
         let Ok(usable) = CpuMask::of_thread(thread) else {
             return false;
         };
-        if change.is_none() && !pinnings.may_have_made(&usable) {
+        if change.is_none() && !(pinnings.may_have_made(&usable) && self.is_younger(process, thread, pinnings)) {
             return false;
         }
         let Ok(seen) = Seen::once(thread, &self.cpusets) else {
@@ -349,6 +353,13 @@ impl<'a> RollBack<'a> {
             }
             Return::Foreign => self.doubt(process, thread, change, seen),
         }
+    }
+
+    /// Whether a thread began after the pinnings, so that it may have inherited one.
+    fn is_younger(&self, process: i32, thread: i32, pinnings: &Pinnings) -> bool {
+        let stat = self.cpusets.procfs().stat(process, thread);
+        stat.zip(pinnings.since)
+            .is_some_and(|(stat, since)| stat.start >= since)
     }
 
     /// A mask seems to be another program's; returns whether that has to be confirmed.
@@ -437,7 +448,8 @@ impl<'a> RollBack<'a> {
     }
 }
 
-/// The changes of threads that live, by thread, and their pinnings, by process.
+/// The changes of threads that live, by thread, and the pinnings of processes that live, by process. A process that
+/// began before one of its threads was pinned is the one of the journal, also after that thread's end.
 fn living<'a>(
     changes: &[&'a MaskChange],
     processes: &BTreeMap<i32, Held>,
@@ -447,12 +459,15 @@ fn living<'a>(
     let mut pinnings: BTreeMap<i32, Pinnings> = BTreeMap::new();
     for &change in changes {
         let thread = change.thread;
-        let is_there = processes.get(&thread.process).is_some_and(Held::lives)
-            && procfs
-                .stat(thread.process, thread.thread)
-                .is_some_and(|stat| stat.start == thread.start);
-        if is_there {
+        if !processes.get(&thread.process).is_some_and(Held::lives) {
+            continue;
+        }
+        let start = |number| procfs.stat(thread.process, number).map(|stat| stat.start);
+        let lives = start(thread.thread) == Some(thread.start);
+        if lives {
             pinned.insert(thread.thread, change);
+        }
+        if lives || start(thread.process).is_some_and(|start| start <= change.since) {
             pinnings.entry(thread.process).or_default().add(change);
         }
     }
@@ -494,6 +509,7 @@ fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeM
             let pinnings = Pinnings {
                 pins: pins.map(|(pu, original)| (pu, original.clone())).collect(),
                 meanwhile: vec![],
+                since: Some(stat.start),
             };
             if pinnings.inherited(&seen).is_some() {
                 adopted.insert(process, (stat.start, pinnings));

@@ -3,6 +3,7 @@
 //! A task whose original mask is the program's has the present one instead, whatever that is at the time. So it is limited
 //! with the others, and gets the present one back where it was pinned. A task with a mask of its own keeps it.
 
+use crate::affinity::CpuMask;
 use crate::requested::{Requested, Seen};
 use pinfold_core::PuSet;
 use std::sync::Arc;
@@ -40,6 +41,19 @@ impl Limit {
     /// The mask of unpinned tasks.
     pub(super) fn present(&self) -> &Arc<Requested> {
         &self.present
+    }
+
+    /// Whether unpinned tasks may not use all that the program may use.
+    pub(super) fn is_limited(&self) -> bool {
+        self.present != self.whole
+    }
+
+    /// Whether a limit, the present one or the one before, is all on which a task can run now.
+    pub(super) fn has_set(&self, usable: &CpuMask) -> bool {
+        let masks = [&self.present].into_iter().chain(&self.former);
+        masks
+            .filter(|mask| **mask != self.whole)
+            .any(|mask| matches!(&**mask, Requested::Cpus(cpus) if cpus == usable))
     }
 
     /// Limits unpinned tasks to those of the program's PUs that are also in `within`, or not at all. Returns whether that
@@ -102,7 +116,9 @@ mod tests {
         assert_eq!(limit.set(Some(&"0-2".parse().unwrap())), Ok(true));
         assert_eq!(**limit.present(), Requested::Cpus(mask("1-2")));
         assert!(is_former(&limit, "0-3"));
+        assert!(limit.has_set(&mask("1-2")) && !limit.has_set(&mask("0-3")));
         assert_eq!(limit.set(None), Ok(true));
+        assert!(limit.has_set(&mask("1-2")) && !limit.has_set(&mask("1")));
         assert_eq!(**limit.present(), Requested::Nobody);
         assert!(is_former(&limit, "1-2"));
         assert_eq!(limit.set(None), Ok(false));

@@ -1,9 +1,10 @@
 //! Starts a program, or attaches to one that runs, and follows each of its threads and processes.
 //!
-//! `exec` becomes the program, `waiting` has it executed by a child that another one forked, `attach` checks a running process and `seize` takes hold of its threads. `trace` has the
-//! system calls, `tracer` is the thread that follows, `running` starts and ends it. `program` has the tasks and their
-//! PUs, `pages` the places of the pages, `accesses` the accesses by page. `signals` forwards signals, `inherited`
-//! restores the inherited state. The shared data are here.
+//! `exec` becomes the program, `waiting` has it executed by a child that another one forked, `attach` checks a running
+//! process and `seize` takes hold of its threads. `trace` has the system calls, `tracer` is the thread that follows,
+//! `running` starts and ends it. `program` has the tasks and their PUs, `untraced` finds the tasks that ptrace does not
+//! report. `pages` has the places of the pages, `accesses` the accesses by page. `signals` forwards signals,
+//! `inherited` restores the inherited state. The shared data are here.
 
 mod accesses;
 mod attach;
@@ -20,6 +21,7 @@ mod seize;
 pub(crate) mod signals;
 mod trace;
 mod tracer;
+mod untraced;
 mod waiting;
 mod watching;
 
@@ -256,6 +258,7 @@ impl State {
     fn part(&mut self) {
         if self.keep_pinned {
             self.program.keep_pinned();
+            self.program.look_for_untraced();
             self.program.apply_prefetchers(None);
         } else {
             self.program.release();

@@ -14,6 +14,7 @@ use super::counting::Counting;
 use super::limit::Limit;
 use super::prefetching::Prefetching;
 use super::seize::SeizedTask;
+use super::untraced::Untraced;
 use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
@@ -39,6 +40,7 @@ pub(crate) struct Program {
     table: TaskTable,
     counting: Counting,
     watching: Watching,
+    untraced: Untraced,
     /// The journal, where changes would outlive pinfold.
     journal: Option<Journal>,
     prefetching: Prefetching,
@@ -80,6 +82,7 @@ impl Program {
             table: TaskTable::default(),
             counting,
             watching: Watching::default(),
+            untraced: Untraced::default(),
             journal,
             regions,
             prefetching: Prefetching::new(limit.pus().iter().collect()),
@@ -242,6 +245,8 @@ impl Program {
         if !self.limit.set(within)? {
             return Ok(vec![]);
         }
+        self.untraced
+            .limit(self.masks.cpusets(), &self.table, &before, self.limit.present());
         let mut moved = vec![];
         for serial in self.table.serials() {
             let Some(task) = self.table.get_mut(serial).filter(|task| *task.original == *before) else {
@@ -273,6 +278,11 @@ impl Program {
 
     /// A task that has begun at `since`.
     fn begin(&mut self, process: i32, thread: i32, origin: Origin, since: Instant) {
+        if let Some(pu) = origin.pinned {
+            self.untraced.pinned(process, pu, &origin.original);
+        } else if self.limit.is_limited() {
+            self.untraced.look_soon();
+        }
         let skipped = &self.skipped;
         let id = self
             .table
@@ -463,6 +473,7 @@ impl Program {
                 table.plan(configuration);
                 if !configuration.regions.is_empty() {
                     self.configuration.pinning = None;
+                    self.untraced.look_soon();
                 }
             }
             None => by_region = configuration.refused_regions(),
@@ -531,6 +542,35 @@ impl Program {
             self.take_from_agent(task.serial, task.thread);
             self.place(task.serial);
         }
+        self.look_for_untraced();
+    }
+
+    /// Gives the tasks that are not followed, and that were created with a mask of pinfold's, those of their creators.
+    pub(crate) fn look_for_untraced(&mut self) {
+        let Self {
+            table,
+            regions,
+            untraced,
+            ..
+        } = self;
+        if untraced.due().is_none() {
+            return;
+        }
+        let mut pinned: HashSet<(i32, PuId)> = table
+            .iter()
+            .filter_map(|task| Some((task.id.process, task.pinned?)))
+            .collect();
+        let by_agent = regions.as_ref().and_then(RegionTable::pinned);
+        for &pu in by_agent.into_iter().flatten() {
+            for process in table.processes() {
+                if let Some(oldest) = table.tasks_of(process).next() {
+                    untraced.pinned(process, pu, &oldest.original);
+                    pinned.insert((process, pu));
+                }
+            }
+        }
+        let problems = untraced.look(self.masks.cpusets(), table, &self.limit, &pinned);
+        self.notes.extend(problems);
     }
 
     /// Rolls back all changes of tasks that are not followed any more, by the journal, as its guard would; returns what
@@ -541,6 +581,7 @@ impl Program {
         if let Some(journal) = &mut self.journal {
             problems.extend(journal.give_back_masks(self.watching.procfs(), true).problems());
         }
+        self.look_for_untraced();
         problems
     }
 
@@ -550,6 +591,7 @@ impl Program {
         if let Some(serial) = self.table.of_thread(thread).map(|task| task.id.serial) {
             self.place(serial);
         }
+        self.look_for_untraced();
     }
 
     /// Removes first threads that have ended before their process: the kernel does not report their end before that of
@@ -583,12 +625,16 @@ impl Program {
 
     /// When the masks of tasks that have begun should be looked at again.
     pub(crate) fn next_verification(&self) -> Option<Instant> {
-        self.verifications.first().copied()
+        let verification = self.verifications.first().copied();
+        verification.into_iter().chain(self.untraced.due()).min()
     }
 
     /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time.
     pub(crate) fn verify_if_due(&mut self) {
         let now = Instant::now();
+        if self.untraced.due().is_some_and(|due| due <= now) {
+            self.look_for_untraced();
+        }
         let later = self.verifications.split_off(&now);
         let settled = !std::mem::replace(&mut self.verifications, later).is_empty();
         if self.configuration.pins() && (settled || now.duration_since(self.last_verification) >= VERIFICATION) {
@@ -653,6 +699,7 @@ impl Program {
         let Err(error) = result else {
             task.set_pinned(Some(pu));
             task.refused = None;
+            self.untraced.pinned(task.id.process, pu, &task.original);
             return Some(task.id);
         };
         if task.pinned.is_none() {

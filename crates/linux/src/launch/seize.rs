@@ -5,6 +5,8 @@
 //! 2. This is repeated until nothing new is found: a thread that is not seized yet may be creating others.
 //! 3. The mask of each thread is read. Nothing was changed until then.
 //!
+//! The kernel's threads of a process (io_uring, vhost) have no rank, and so are left alone: see `untraced`.
+//!
 //! A descendant that may not be traced, or is in another PID namespace, is left alone with its own descendants. Of the
 //! process itself each thread must be seized, or none is.
 //!
@@ -56,7 +58,8 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
                 continue;
             }
             for thread in procfs.threads(process) {
-                if !seen.insert(thread) {
+                let is_user_worker = || procfs.stat(process, thread).is_some_and(|stat| stat.is_user_worker);
+                if !seen.insert(thread) || is_user_worker() {
                     continue;
                 }
                 match trace::seize(thread, kill_with_us) {

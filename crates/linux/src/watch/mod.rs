@@ -1,7 +1,7 @@
 //! The tasks of the machine, or the selected ones: found after their creation, read while they work, and moved. At the
 //! end all masks are restored. No program is traced.
 //!
-//! 1. **New tasks** (`new_tasks`, `task_list`): tasks that began since the last look are found by the numbers that the
+//! 1. **New tasks** (`crate::new_tasks`, `task_list`): tasks that began since the last look are found by the numbers that the
 //!    kernel has given out, and once a second by listing `/proc`. The kernel's threads and pinfold itself are left out.
 //! 2. **Reading** (`reading`): the processor time of a working task is read at each look, that of a task that has slept
 //!    for a second once a second. Counters are opened for working tasks only, so that thousands of sleeping tasks cost
@@ -24,7 +24,6 @@
 mod containers;
 mod forks;
 mod group;
-mod new_tasks;
 mod pages;
 mod placing;
 mod reading;
@@ -41,13 +40,13 @@ use crate::counters::Plan;
 use crate::cpuset::Cpusets;
 use crate::held::Held;
 use crate::journal::{Directory, Journal, JournalError, RolledBack, Thread};
+use crate::new_tasks::NewTaskSearch;
 use crate::procfs::Procfs;
 use crate::requested::Requested;
 use crate::service::Signals;
 use crate::tasks::TaskTable;
 use containers::{Tracked, TrackedContainers};
 use forks::Forks;
-use new_tasks::NewTaskSearch;
 use pages::{FollowedPages, Places};
 use pinfold_core::memory::{memory_nodes, node_of_pu};
 use pinfold_core::{

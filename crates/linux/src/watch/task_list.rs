@@ -1,12 +1,12 @@
 //! The list of watched tasks: new tasks are added, and ended ones removed.
 
 use super::containers::Tracked;
-use super::new_tasks::NewTasks;
 use super::reading::Reading;
 use super::{FormerPin, Watcher};
 use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
+use crate::new_tasks::NewTasks;
 use crate::procfs::ThreadStat;
 use crate::requested::{Requested, Seen, Standing};
 use crate::tasks::{Origin, Task};

@@ -2,9 +2,9 @@
 //!
 //! Listing all of `/proc` ten times a second would cost more than reading the tasks. But the kernel gives out numbers
 //! in ascending order, and the newest one is in `loadavg`. While that stays the same, no task has begun; otherwise only
-//! the numbers after the previous one have to be tried. All tasks are listed where that is not possible, and once a
-//! second, for two reasons: a process may change its name, user or control group, and a program may choose a number
-//! (`clone3`).
+//! the numbers after the previous one have to be tried. All tasks are listed where that is not possible. The daemon also
+//! lists them once a second, for two reasons: a process may change its name, user or control group, and a program may
+//! choose a number (`clone3`).
 
 use crate::procfs::Procfs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const LISTING: Duration = Duration::from_secs(1);
 
 /// Where to look for new tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NewTasks {
+pub(crate) enum NewTasks {
     /// Nowhere.
     None,
     /// Among these numbers.
@@ -28,20 +28,26 @@ pub(super) enum NewTasks {
 
 /// The newest number, and when all tasks were listed last.
 #[derive(Debug, Default)]
-pub(super) struct NewTaskSearch {
+pub(crate) struct NewTaskSearch {
     newest: Option<i32>,
     listed: Option<Duration>,
 }
 
 impl NewTaskSearch {
-    /// Where tasks may be that began since the last call.
-    pub(super) fn since_last_search(&mut self, procfs: &Procfs, at: Duration) -> NewTasks {
-        let newest = procfs.newest();
-        let before = std::mem::replace(&mut self.newest, newest);
+    /// Where tasks may be that began since the last call, or any task once a second.
+    pub(crate) fn since_last_search(&mut self, procfs: &Procfs, at: Duration) -> NewTasks {
+        let new = self.since_last_number(procfs);
         if self.listed.is_none_or(|listed| at >= listed + LISTING) {
             self.listed = Some(at);
             return NewTasks::Anywhere;
         }
+        new
+    }
+
+    /// Where tasks may be that began since the last call.
+    pub(crate) fn since_last_number(&mut self, procfs: &Procfs) -> NewTasks {
+        let newest = procfs.newest();
+        let before = std::mem::replace(&mut self.newest, newest);
         match (before, newest) {
             (Some(before), Some(newest)) if before == newest => NewTasks::None,
             (Some(before), Some(newest)) if before < newest && newest - before <= MOST_TRIED => {
@@ -52,7 +58,7 @@ impl NewTaskSearch {
     }
 
     /// All tasks are listed at the next call.
-    pub(super) fn list_all(&mut self) {
+    pub(crate) fn list_all(&mut self) {
         self.listed = None;
     }
 }
