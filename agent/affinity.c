@@ -7,8 +7,11 @@
  * began, and returns it for a thread that has exactly one PU of it.
  *
  *   1. The mask is read before main(), when pinfold has not pinned the process's first thread yet.
- *   2. A process that sets a mask itself reads the real masks from then on: it manages its own threads.
- *   3. LLVM's OpenMP runtime reads the mask by a direct system call, which a library cannot intercept. Before it begins
+ *   2. The C library may count PUs by the mask too, by a direct system call (musl; glibc 2.34): sysconf() and
+ *      get_nprocs() answer as the mask does.
+ *   3. A process that sets a mask itself reads the real masks from then on: it manages its own threads. A child of vfork()
+ *      has its parent's memory until its exec: what it sets counts for the child alone.
+ *   4. LLVM's OpenMP runtime reads the mask by a direct system call, which a library cannot intercept. Before it begins
  *      (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads the
  *      masks, as after any runtime that has reset a mask.
  *
@@ -27,6 +30,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -38,14 +42,36 @@
 static unsigned char initial[MASK_BYTES];
 static size_t initial_bytes;
 
-/* Whether the process has set a mask. */
-static atomic_bool sets_masks;
+static unsigned initial_pus;
+
+/* The process that this memory belongs to, and whether it has set a mask. */
+static atomic_int owner;
+static atomic_bool owner_sets_masks;
+
+/* The last other process that has set a mask while it ran in this memory: a child of vfork(), or one that was forked by a
+ * direct system call. */
+static atomic_int visitor_that_sets_masks;
 
 static int (*real_get)(pid_t, size_t, cpu_set_t *);
 static int (*real_set)(pid_t, size_t, const cpu_set_t *);
 static int (*real_pthread_get)(pthread_t, size_t, cpu_set_t *);
 static int (*real_pthread_set)(pthread_t, size_t, const cpu_set_t *);
 static int (*real_attribute_set)(pthread_attr_t *, size_t, const cpu_set_t *);
+static int (*real_get_nprocs)(void);
+static int (*real_get_nprocs_conf)(void);
+
+static unsigned count(size_t size, const unsigned char *bytes)
+{
+    unsigned pus = 0;
+    for (size_t i = 0; i < size; i++)
+        pus += (unsigned)__builtin_popcount(bytes[i]);
+    return pus;
+}
+
+static void this_process_owns_the_memory(void)
+{
+    atomic_store_explicit(&owner, getpid(), memory_order_relaxed);
+}
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -55,8 +81,40 @@ __attribute__((constructor)) static void begin(void)
     real_pthread_set = (int (*)(pthread_t, size_t, const cpu_set_t *))dlsym(RTLD_NEXT, "pthread_setaffinity_np");
     real_attribute_set =
         (int (*)(pthread_attr_t *, size_t, const cpu_set_t *))dlsym(RTLD_NEXT, "pthread_attr_setaffinity_np");
+    real_get_nprocs = (int (*)(void))dlsym(RTLD_NEXT, "get_nprocs");
+    real_get_nprocs_conf = (int (*)(void))dlsym(RTLD_NEXT, "get_nprocs_conf");
     long length = syscall(SYS_sched_getaffinity, 0, sizeof initial, initial);
     initial_bytes = length > 0 ? (size_t)length : 0;
+    initial_pus = count(initial_bytes, initial);
+}
+
+/* glibc has pthread_atfork() in the static part of its library only, which calls this. musl does not have it. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *) __attribute__((weak));
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    this_process_owns_the_memory();
+    int (*atfork)(void (*)(void), void (*)(void), void (*)(void)) = NULL;
+    if (__register_atfork != NULL)
+        __register_atfork(NULL, NULL, this_process_owns_the_memory, NULL);
+    else if ((atfork = (int (*)(void (*)(void), void (*)(void), void (*)(void)))dlsym(RTLD_NEXT, "pthread_atfork")) != NULL)
+        atfork(NULL, NULL, this_process_owns_the_memory);
+}
+
+/* The calling process has set a mask. */
+static void note_own_mask(void)
+{
+    const int process = getpid();
+    if (process == atomic_load_explicit(&owner, memory_order_relaxed))
+        atomic_store_explicit(&owner_sets_masks, true, memory_order_relaxed);
+    else
+        atomic_store_explicit(&visitor_that_sets_masks, process, memory_order_relaxed);
+}
+
+bool pinfold_process_sets_masks(void)
+{
+    const int visitor = atomic_load_explicit(&visitor_that_sets_masks, memory_order_relaxed);
+    return atomic_load_explicit(&owner_sets_masks, memory_order_relaxed) || (visitor != 0 && visitor == getpid());
 }
 
 static unsigned char initial_byte(size_t index)
@@ -68,15 +126,12 @@ static unsigned char initial_byte(size_t index)
 static void widen(size_t size, cpu_set_t *mask)
 {
     unsigned char *bytes = (unsigned char *)mask;
-    unsigned pus = 0;
-    if (atomic_load_explicit(&sets_masks, memory_order_relaxed) || initial_bytes == 0)
+    if (pinfold_process_sets_masks() || initial_bytes == 0)
         return;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         if (bytes[i] & ~initial_byte(i))
             return;
-        pus += (unsigned)__builtin_popcount(bytes[i]);
-    }
-    if (pus != 1)
+    if (count(size, bytes) != 1)
         return;
     for (size_t i = size; i < initial_bytes; i++)
         if (initial[i])
@@ -119,7 +174,7 @@ EXPORT int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t *mask)
     if (!real_set)
         begin();
     if (is_ours(thread))
-        atomic_store_explicit(&sets_masks, true, memory_order_relaxed);
+        note_own_mask();
     return real_set(thread, size, mask);
 }
 
@@ -127,7 +182,8 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t
 {
     if (!real_pthread_set)
         begin();
-    atomic_store_explicit(&sets_masks, true, memory_order_relaxed);
+    /* Also in a child of vfork(): the C library knows the threads of its parent only. */
+    atomic_store_explicit(&owner_sets_masks, true, memory_order_relaxed);
     return real_pthread_set(thread, size, mask);
 }
 
@@ -135,15 +191,58 @@ EXPORT int pthread_attr_setaffinity_np(pthread_attr_t *attributes, size_t size, 
 {
     if (!real_attribute_set)
         begin();
-    atomic_store_explicit(&sets_masks, true, memory_order_relaxed);
+    atomic_store_explicit(&owner_sets_masks, true, memory_order_relaxed);
     return real_attribute_set(attributes, size, mask);
+}
+
+/* A number of PUs that the C library has counted, as if pinfold had pinned nothing. One that comes from the mask is 1 in a
+ * pinned thread. */
+static long unpinned(long counted)
+{
+    /* 8192 PUs, the limit of Linux: handlers of signals may have small stacks. */
+    unsigned char now[1024];
+    if (counted != 1 || initial_pus < 2)
+        return counted;
+    int before = errno;
+    long length = syscall(SYS_sched_getaffinity, 0, sizeof now, now);
+    errno = before;
+    if (length <= 0)
+        return counted;
+    widen((size_t)length, (cpu_set_t *)now);
+    return (long)count((size_t)length, now);
+}
+
+/* glibc's own name of sysconf(). Allocators call it before dlsym() can be called; musl does not have it. */
+extern long __sysconf(int name) __attribute__((weak));
+
+EXPORT long sysconf(int name)
+{
+    static long (*real)(int);
+    if (real == NULL)
+        real = __sysconf != NULL ? __sysconf : (long (*)(int))dlsym(RTLD_NEXT, "sysconf");
+    const long value = real(name);
+    return name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF ? unpinned(value) : value;
+}
+
+EXPORT int get_nprocs(void)
+{
+    if (!real_get_nprocs)
+        begin();
+    return (int)unpinned(real_get_nprocs());
+}
+
+EXPORT int get_nprocs_conf(void)
+{
+    if (!real_get_nprocs_conf)
+        begin();
+    return (int)unpinned(real_get_nprocs_conf());
 }
 
 void pinfold_unpin_this_thread(void)
 {
     unsigned char now[MASK_BYTES];
     int before = errno;
-    if (!atomic_load_explicit(&sets_masks, memory_order_relaxed) && initial_bytes != 0) {
+    if (!pinfold_process_sets_masks() && initial_bytes != 0) {
         long length = syscall(SYS_sched_getaffinity, 0, sizeof now, now);
         if (length > 0) {
             widen((size_t)length, (cpu_set_t *)now);
@@ -151,11 +250,6 @@ void pinfold_unpin_this_thread(void)
         }
     }
     errno = before;
-}
-
-bool pinfold_process_sets_masks(void)
-{
-    return atomic_load_explicit(&sets_masks, memory_order_relaxed);
 }
 
 /* The system call, past the functions above. */

@@ -403,11 +403,8 @@ fn a_program_that_outlives_its_channel_goes_on() {
     succeed(Command::new(program).envs(environment));
 }
 
-/// What `asks` prints with the agent: on how many PUs it may run in all, and what it was told in three ways after its
-/// thread was put on one.
-fn answers(arguments: &[&str]) -> Vec<usize> {
-    let folder = TempDir::new().unwrap();
-    let program = compile("gcc", &["-pthread"], &["asks.c"], &folder, "asks");
+/// The numbers that a program prints with the agent.
+fn answers(program: &Path, arguments: &[&str]) -> Vec<usize> {
     let output = Command::new(program)
         .args(arguments)
         .env("LD_PRELOAD", agent())
@@ -417,17 +414,74 @@ fn answers(arguments: &[&str]) -> Vec<usize> {
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
+/// What `asks` prints: on how many PUs it may run in all, and what it was told in three ways after its thread was put on one.
+fn answers_of_asks(arguments: &[&str]) -> Vec<usize> {
+    let folder = TempDir::new().unwrap();
+    let program = compile("gcc", &["-pthread"], &["asks.c"], &folder, "asks");
+    answers(&program, arguments)
+}
+
+/// Whether this process may run on several PUs; otherwise the test is skipped.
+fn several_pus() -> bool {
+    let several = std::thread::available_parallelism().is_ok_and(|pus| pus.get() > 1);
+    if !several {
+        pinfold_testing::skip("only one PU may be used here, and two are needed");
+    }
+    several
+}
+
 #[test]
 fn a_pinned_thread_reads_all_the_pus_of_its_process() {
-    let answers = answers(&[]);
-    if answers[0] < 2 {
-        pinfold_testing::skip("only one PU may be used here, and two are needed");
-        return;
+    if several_pus() {
+        let answers = answers_of_asks(&[]);
+        assert_eq!(answers, [answers[0]; 4]);
     }
-    assert_eq!(answers, [answers[0]; 4]);
 }
 
 #[test]
 fn a_process_that_sets_its_own_mask_reads_the_real_masks() {
-    assert_eq!(answers(&["sets"])[1..], [1, 1, 1]);
+    assert_eq!(answers_of_asks(&["sets"])[1..], [1, 1, 1]);
+}
+
+/// What `counts` prints: the C library's numbers of PUs before its thread is put on one PU, and after that.
+fn counted(compiler: &str, arguments: &[&str]) -> [Vec<usize>; 2] {
+    let folder = TempDir::new().unwrap();
+    let program = compile(compiler, &[], &["counts.c"], &folder, "counts");
+    let answers = answers(&program, arguments);
+    [answers[..4].to_vec(), answers[4..].to_vec()]
+}
+
+#[test]
+fn a_pinned_thread_counts_as_many_pus_as_before_it_was_pinned() {
+    for compiler in ["gcc", "musl-gcc"] {
+        if exists(compiler) {
+            let [before, after] = counted(compiler, &[]);
+            assert_eq!(after, before, "{compiler}");
+        } else {
+            pinfold_testing::skip("no musl-gcc (apt install musl-tools)");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_sets_its_own_mask_counts_its_own_pus_with_musl() {
+    if !exists("musl-gcc") {
+        pinfold_testing::skip("no musl-gcc (apt install musl-tools)");
+        return;
+    }
+    assert_eq!(counted("musl-gcc", &["sets"])[1], [1; 4]);
+}
+
+#[test]
+fn a_child_that_sets_its_own_mask_before_its_exec_says_nothing_about_its_parent() {
+    if !several_pus() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let program = compile("gcc", &[], &["pins_child.c"], &folder, "pins_child");
+    for (who, parent_reads_all) in [("vfork", true), ("fork", true), ("both", false)] {
+        let answers = answers(&program, &[who]);
+        let parent = if parent_reads_all { answers[0] } else { 1 };
+        assert_eq!(answers, [answers[0], 1, parent], "{who}");
+    }
 }
