@@ -22,18 +22,23 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Two packages of four cores.
 fn pair() -> Topology {
+    pair_of(4)
+}
+
+/// Two packages of this number of cores.
+fn pair_of(cores: u32) -> Topology {
     let mut builder = TopologyBuilder::new("pair");
     let root = builder.root();
     for package in 0..2 {
         let object = builder.object(root, ObjectKind::Package, Some(package));
-        for core in 0..4 {
+        for core in 0..cores {
             let core_object = builder.object(object, ObjectKind::Core, Some(core));
-            builder.pu(core_object, PuId(package * 4 + core));
+            builder.pu(core_object, PuId(package * cores + core));
         }
         builder.node(NumaNode {
             id: NodeId(package),
             attached_to: object,
-            pus: (4 * package..4 * package + 4).map(PuId).collect(),
+            pus: (cores * package..cores * (package + 1)).map(PuId).collect(),
             memory: Some(1 << 30),
             subtype: None,
         });
@@ -314,6 +319,43 @@ fn threads_of_a_process_are_brought_together_and_stay() {
     fake.ticks = 0;
     go(&mut fake, false);
     assert_eq!(fake.calls.len(), calls, "they were moved again");
+}
+
+/// The package of each task of two programs with four threads each, on four PUs: in each way in which four threads are in
+/// each package.
+fn two_programs_with_twice_as_many_threads_as_pus() -> impl Iterator<Item = Vec<(i32, u32)>> {
+    let halves = (0u32..1 << 8).filter(|set| set.count_ones() == 4);
+    halves.map(|set| {
+        let mut used = [0, 0];
+        (0..8)
+            .map(|task: usize| {
+                let package = set >> task & 1;
+                let pu = 2 * package + used[package as usize] % 2;
+                used[package as usize] += 1;
+                (1 + i32::from(task >= 4), pu)
+            })
+            .collect()
+    })
+}
+
+#[test]
+fn two_programs_with_more_threads_than_pus_each_come_together_and_then_nothing_moves() {
+    for tasks in two_programs_with_twice_as_many_threads_as_pus() {
+        let mut fake = Fake::new(&tasks, 200);
+        fake.topology = pair_of(2);
+        go(&mut fake, false);
+        let mut packages: BTreeMap<i32, BTreeSet<u32>> = BTreeMap::new();
+        for task in &fake.tasks {
+            packages.entry(task.id.process).or_default().insert(task.pu.0 / 2);
+        }
+        assert!(
+            packages.values().all(|packages| packages.len() == 1),
+            "{tasks:?}: {:?}",
+            fake.places()
+        );
+        // Each task is pinned once: it moves, or stays with those that came.
+        assert!(fake.calls.len() <= tasks.len(), "{tasks:?}: {:?}", fake.calls);
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@
 
 use super::groups::{self, Groups, Method};
 use super::placement_sets::Class;
+use super::potential::Change;
 use super::round::{Cause, Round};
 use super::{Activity, Excess, Reason};
 
@@ -50,13 +51,13 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
     for index in 0..groups.order.len() {
         let number = groups.order[index];
         let sorted = match groups.list[number].method {
-            Method::Sort => sort(round, groups, number),
+            Method::Sort => attempt(round, groups, number, sort),
             Method::Pull => None,
         };
         if sorted.is_some() {
             gatherings.extend(sorted);
         } else if has_room(round, groups, number) {
-            gatherings.extend(pull_together(round, groups, number));
+            gatherings.extend(attempt(round, groups, number, pull_together));
         } else {
             postponed.push(number);
         }
@@ -64,7 +65,7 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
     if gatherings.is_empty() && !(waiting && round.options.learn_groups) {
         let pulled = postponed
             .into_iter()
-            .filter_map(|number| pull_together(round, groups, number));
+            .filter_map(|number| attempt(round, groups, number, pull_together));
         gatherings.extend(pulled);
     }
     gatherings
@@ -78,6 +79,26 @@ impl Gathering {
             movers,
         })
     }
+}
+
+/// The moves of a group, if they lower the potential. Other groups see them from then on.
+///
+/// Without `learn_groups` it is not known who shares with whom, and the moves stay as in the figure.
+pub(super) fn attempt(
+    round: &mut Round<'_>,
+    groups: &mut Groups,
+    number: usize,
+    gather: impl FnOnce(&mut Round<'_>, &Groups, usize) -> Option<Gathering>,
+) -> Option<Gathering> {
+    let savepoint = round.save();
+    let gathering = gather(round, groups, number)?;
+    let moves = round.moves_since(&savepoint);
+    if round.options.learn_groups && !Change::by(round, groups, moves).lowers() {
+        round.restore(savepoint);
+        return None;
+    }
+    groups.note_moves(round, moves);
+    Some(gathering)
 }
 
 /// Whether all of a group fits into its home at once.

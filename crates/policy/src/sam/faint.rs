@@ -22,8 +22,8 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Option<Gathe
     if !find(round, groups) {
         return None;
     }
-    let mut numbers = groups.order.iter();
-    numbers.find_map(|&number| coherence::pull_together(round, groups, number))
+    let mut numbers = groups.order.clone().into_iter();
+    numbers.find_map(|number| coherence::attempt(round, groups, number, coherence::pull_together))
 }
 
 /// Finds the groups that may be tried; whether there are any.

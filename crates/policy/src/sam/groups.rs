@@ -1,5 +1,6 @@
 //! Which tasks share data, as far as that is known: those of a process, until the sharing tasks among them are known.
 
+use super::Move;
 use super::placement_sets::Class;
 use super::round::Round;
 use std::collections::HashMap;
@@ -22,8 +23,10 @@ pub(super) struct Groups {
 pub(super) struct Group {
     /// By domain: its tasks of the set `P^inter` that may be moved.
     pub(super) inter: Vec<Vec<usize>>,
-    /// By domain: its sharers.
+    /// By domain: the number of its sharers.
     pub(super) sharers: Vec<usize>,
+    /// Its sharers, in the order of their ids.
+    pub(super) members: Vec<usize>,
     pub(super) size: usize,
     /// The domain in which it is gathered first.
     pub(super) home: Option<usize>,
@@ -133,7 +136,26 @@ impl Groups {
         self.of[task] = Some(number);
         self.list[number].sharers[domain] += 1;
         self.list[number].size += 1;
+        self.list[number].members.push(task);
         Some(number)
+    }
+
+    /// The groups after these moves, so that the next group sees them.
+    pub(super) fn note_moves(&mut self, round: &Round<'_>, moves: &[Move]) {
+        let domain = |pu| Some(round.shape.places[round.shape.position(pu)?].domain);
+        for made in moves {
+            if let Some(task) = round.memory.index_of(made.task)
+                && let (Some(number), Some(from), Some(to)) = (self.of[task], domain(made.from), domain(made.to))
+            {
+                let group = &mut self.list[number];
+                group.sharers[from] -= 1;
+                group.sharers[to] += 1;
+                if let Some(index) = group.inter[from].iter().position(|&other| other == task) {
+                    group.inter[from].remove(index);
+                    group.inter[to].push(task);
+                }
+            }
+        }
     }
 
     fn clear_group(&mut self, number: usize, domains: usize) {
@@ -145,6 +167,7 @@ impl Groups {
         group.inter.iter_mut().for_each(Vec::clear);
         group.sharers.clear();
         group.sharers.resize(domains, 0);
+        group.members.clear();
         group.size = 0;
         group.home = None;
         self.used = number + 1;
@@ -168,9 +191,16 @@ impl Groups {
             }
             self.list[pool].size += self.list[number].size;
             self.list[number].size = 0;
+            let members = std::mem::take(&mut self.list[number].members);
+            self.list[pool].members.extend(members);
         }
-        for tasks in &mut self.list[pool].inter {
+        let group = &mut self.list[pool];
+        for tasks in &mut group.inter {
             tasks.sort_unstable();
+        }
+        group.members.sort_unstable();
+        for &task in &group.members {
+            self.of[task] = Some(pool);
         }
     }
 }

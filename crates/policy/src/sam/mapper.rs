@@ -103,6 +103,7 @@ impl Mapper {
             sets: &mut self.sets,
             memory: &mut self.memory,
             moves: &mut self.moves,
+            before: vec![],
         };
         count_others(&mut round, &mut self.busy);
         learn(&mut round);

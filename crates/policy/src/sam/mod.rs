@@ -10,6 +10,8 @@
 //! 2. `remote`: tasks that use another node's memory go back to it.
 //! 3. `bandwidth`: where a domain's memory is saturated, memory-intensive tasks go to other domains.
 //!
+//! The moves of the first step lower a potential (`potential`), so that groups do not take each other's place for ever.
+//!
 //! `Sam` is the policy that runs the mapper in the loop, for one program. `observe` computes rates from two samples.
 //!
 //! Each file says how the figure is read where it is open or has misprints. `shape` defines the domains on a machine
@@ -40,6 +42,7 @@ mod observe;
 mod options;
 mod placement_sets;
 mod policy;
+mod potential;
 mod progress;
 mod rates;
 mod remote;

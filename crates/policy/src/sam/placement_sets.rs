@@ -54,11 +54,13 @@ pub(super) struct TaskState {
 }
 
 /// The sets of one decision. Tasks are numbered in the order of their ids; cells, domains and cores as in `Shape`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PlacementSets {
     pub(super) states: Vec<TaskState>,
+    /// The number of busy tasks.
+    busy: usize,
     /// Whether idle siblings of busy cores are of use.
-    pub(super) siblings: bool,
+    siblings: bool,
     /// By position: how many busy tasks are there.
     on_pu: Vec<u32>,
     on_core: Vec<u32>,
@@ -114,8 +116,8 @@ impl PlacementSets {
                 self.occupy(tasks, position, index);
             }
         }
-        let busy = self.states.iter().filter(|state| state.class != Class::Idle).count();
-        self.siblings = busy > shape.cores.len();
+        self.busy = self.states.iter().filter(|state| state.class != Class::Idle).count();
+        self.siblings = self.busy > shape.cores.len();
         for (cell, cores) in shape.cells.iter().enumerate() {
             for &core in cores.iter().rev() {
                 if self.on_core[core] == 0 {
@@ -180,10 +182,15 @@ impl PlacementSets {
         Some(shape.places[self.states[task].position?])
     }
 
-    /// The number of sharers that fit into a coherence domain.
+    /// The number of sharers that fit into a coherence domain. Where more tasks are busy than there are PUs, that is the
+    /// domain's share of them.
     pub(super) fn capacity(&self, shape: &Shape, domain: usize) -> usize {
         let area = &shape.domains[domain];
-        if self.siblings { area.pus } else { area.cores }
+        match (self.siblings, shape.places.len()) {
+            (false, _) => area.cores,
+            (true, all) if self.busy > all => (self.busy * area.pus).div_ceil(all),
+            (true, _) => area.pus,
+        }
     }
 
     /// The number of busy tasks on a PU.

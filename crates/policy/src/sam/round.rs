@@ -1,6 +1,6 @@
 //! One decision while it is made: the data of the three steps, and how a move is made and recorded.
 
-use super::memory::Memory;
+use super::memory::{Memory, Remembered};
 use super::options::{FAINT, MapperOptions, Thresholds};
 use super::placement_sets::PlacementSets;
 use super::rates::TaskRates;
@@ -18,6 +18,15 @@ pub(super) struct Round<'a> {
     pub(super) sets: &'a mut PlacementSets,
     pub(super) memory: &'a mut Memory,
     pub(super) moves: &'a mut Vec<Move>,
+    /// What was remembered of each task that was moved, before its move.
+    pub(super) before: Vec<(usize, Remembered)>,
+}
+
+/// A decision up to some move, so that later moves can be dropped.
+pub(super) struct Savepoint {
+    sets: PlacementSets,
+    moves: usize,
+    before: usize,
 }
 
 /// The reason of a move, and the rate that caused it.
@@ -28,6 +37,29 @@ pub(super) struct Cause {
 }
 
 impl Round<'_> {
+    /// The decision as it is now.
+    pub(super) fn save(&self) -> Savepoint {
+        Savepoint {
+            sets: self.sets.clone(),
+            moves: self.moves.len(),
+            before: self.before.len(),
+        }
+    }
+
+    /// The moves that were made since.
+    pub(super) fn moves_since(&self, savepoint: &Savepoint) -> &[Move] {
+        &self.moves[savepoint.moves..]
+    }
+
+    /// Drops the moves that were made since.
+    pub(super) fn restore(&mut self, savepoint: Savepoint) {
+        *self.sets = savepoint.sets;
+        self.moves.truncate(savepoint.moves);
+        for (task, remembered) in self.before.drain(savepoint.before..).rev() {
+            *self.memory.task_mut(task) = remembered;
+        }
+    }
+
     /// The place of a task, if it is on a PU that may be used.
     pub(super) fn place(&self, task: usize) -> Option<Place> {
         self.sets.place(self.shape, task)
@@ -113,6 +145,7 @@ impl Round<'_> {
             swapped_with: swap.map(|(other, _)| id(other)),
         });
         let remembered = self.memory.task_mut(task);
+        self.before.push((task, remembered.clone()));
         if cause.reason == Reason::Keep {
             remembered.note_kept();
         } else {

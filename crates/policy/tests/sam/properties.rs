@@ -1,8 +1,8 @@
 //! Properties that hold for any behaviour of tasks.
 
-use crate::world::{Builder, machine};
+use crate::world::{Builder, World, machine};
 use pinfold_core::{PuId, PuSet, TaskId, Topology};
-use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
+use pinfold_policy::sam::{Mapper, MapperOptions, Move, Reason, TaskRates, Thresholds};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -228,5 +228,88 @@ proptest! {
         // Trials run one after the other, and the wait for the next one doubles after each that does not help.
         world.run(1000);
         prop_assert_eq!(world.run(300), []);
+    }
+}
+
+/// Processes whose tasks all share with each other, and tasks that share nothing: more of them than PUs, or fewer.
+fn crowds() -> impl Strategy<Value = (Topology, Vec<(i32, u32, bool)>)> {
+    topologies().prop_flat_map(|topology| {
+        let pus = u32::try_from(topology.allowed_pus().len()).unwrap();
+        let tasks = 2..=usize::try_from(3 * pus).unwrap();
+        let task = (1i32..=5, 0..pus, prop::bool::weighted(0.85));
+        (Just(topology), prop::collection::vec(task, tasks))
+    })
+}
+
+/// With groups, and otherwise as it may be.
+fn options_with_groups() -> impl Strategy<Value = MapperOptions> {
+    options().prop_map(|options| MapperOptions {
+        learn_groups: true,
+        ..options
+    })
+}
+
+/// What the mapper is to lower, an earlier part before all later ones: pairs of sharers of one process in different domains,
+/// those that follow each other, and busy tasks on a PU beside another one.
+fn potential(world: &World) -> [usize; 3] {
+    let mut sharers: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+    let mut on_pu: BTreeMap<PuId, usize> = BTreeMap::new();
+    for task in &world.tasks {
+        *on_pu.entry(task.pu).or_default() += 1;
+        if task.shares.is_some() {
+            sharers.entry(task.process).or_default().push(world.domain(task.pu));
+        }
+    }
+    let differ = |domains: &[usize]| domains.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let apart = |domains: &Vec<usize>| {
+        let behind = domains.iter().enumerate().map(|(first, domain)| {
+            let others = domains[first..].iter().filter(|other| *other != domain);
+            others.count()
+        });
+        behind.sum::<usize>()
+    };
+    [
+        sharers.values().map(apart).sum(),
+        sharers.values().map(|domains| differ(domains)).sum(),
+        on_pu.values().map(|tasks| tasks - 1).sum(),
+    ]
+}
+
+fn crowd((topology, tasks): &(Topology, Vec<(i32, u32, bool)>), options: MapperOptions) -> World {
+    let mut builder = Builder::new(topology.clone());
+    for &(process, pu, shares) in tasks {
+        let others = tasks.iter().filter(|&&(other, _, also)| other == process && also);
+        // So high a rate that each counts as a sharer, whether the others are near or far.
+        builder = if shares && others.count() > 1 {
+            builder.sharer(process, pu, u32::try_from(process).unwrap(), 0.004)
+        } else {
+            builder.computer(process, pu)
+        };
+    }
+    builder.world(options)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn each_decision_that_moves_lowers_the_potential(crowded in crowds(), options in options_with_groups()) {
+        let mut world = crowd(&crowded, options);
+        let mut before = potential(&world);
+        for _ in 0..40 {
+            let moves = world.step();
+            let after = potential(&world);
+            let gathers = moves.iter().any(|made| made.reason == Reason::Coherence);
+            let rolled_back = moves.iter().any(|made| made.reason == Reason::RollBack);
+            prop_assert!(rolled_back || after < before || !gathers && after == before, "{before:?} {after:?} {moves:?}");
+            before = after;
+        }
+    }
+
+    #[test]
+    fn where_each_process_shares_moves_come_to_an_end(crowded in crowds(), options in options_with_groups()) {
+        let mut world = crowd(&crowded, options);
+        world.run(200);
+        prop_assert_eq!(world.run(50), []);
     }
 }
