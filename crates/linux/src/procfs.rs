@@ -37,7 +37,7 @@ pub struct ThreadStat {
     pub parent: i32,
     /// Whether it is a kernel thread.
     pub is_kernel_thread: bool,
-    /// Whether the kernel runs it for its process: it belongs to an io_uring ring or to vhost.
+    /// Whether the kernel runs it for its process: it belongs to an `io_uring` ring or to vhost.
     pub is_user_worker: bool,
     /// Whether it has real-time priority or deadlines.
     pub is_real_time: bool,

@@ -9,7 +9,7 @@
 //! 3. Threads and child processes that such a process has created since have inherited masks. A thread that is not in
 //!    the journal gets the original mask of a thread of its process, or of a process that it descends from, if its mask
 //!    is the one PU on which that thread was pinned, or what a cpuset makes of that, and if it began after the pinning.
-//!    The pinned thread may have ended since: the kernel's threads of its io_uring ring stay. So does an orphan that
+//!    The pinned thread may have ended since: the kernel's threads of its `io_uring` ring stay. So does an orphan that
 //!    such a thread has created (`orphans`), with its children. This is repeated until nothing remains, and once more a
 //!    little later: a thread without its original mask may create another one.
 //! 4. Bits of a register that still have the value that pinfold gave them get their original value. The other bits of
@@ -599,7 +599,8 @@ mod tests {
                 replaced: None,
                 // A cpuset seems to have taken it away.
                 pinned: PuId(600),
-                since: 0,
+                // The other threads of this process are older.
+                since: u64::MAX,
                 groups: None,
                 meanwhile: None,
             })

@@ -5,7 +5,7 @@
 //! 2. This is repeated until nothing new is found: a thread that is not seized yet may be creating others.
 //! 3. The mask of each thread is read. Nothing was changed until then.
 //!
-//! The kernel's threads of a process (io_uring, vhost) have no rank, and so are left alone: see `untraced`.
+//! The kernel's threads of a process (`io_uring`, vhost) have no rank, and so are left alone: see `untraced`.
 //!
 //! A descendant that may not be traced, or is in another PID namespace, is left alone with its own descendants. Of the
 //! process itself each thread must be seized, or none is.

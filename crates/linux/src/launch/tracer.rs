@@ -9,10 +9,11 @@
 //!    mask, and detaches from it. A process that ran before runs on undisturbed: the tracer ends without stopping any
 //!    thread, and then masks are restored by the journal.
 //!
-//! Limits: ptrace does not report what the kernel creates for io_uring, nor a task in `CLONE_UNTRACED` mode: see
-//! `untraced`. A program that traces others (a debugger) cannot trace a followed one. Each signal for the program costs two switches to this thread. If pinfold detaches from
-//! a thread during one of the few system calls that the kernel does not restart after a stop (`epoll_wait`,
-//! `sigtimedwait`; see signal(7)), the call returns EINTR, as after SIGSTOP and SIGCONT.
+//! Limits: ptrace does not report what the kernel creates for `io_uring`, nor a task in `CLONE_UNTRACED` mode: see
+//! `untraced`. A program that traces others (a debugger) cannot trace a followed one. Each signal for the program costs
+//! two switches to this thread. If pinfold detaches from a thread during one of the few system calls that the kernel
+//! does not restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)), the call returns EINTR, as after
+//! SIGSTOP and SIGCONT.
 
 use super::attach::{AttachError, RunningProcess};
 use super::exec::{Prepared, Unborn};

@@ -1,4 +1,4 @@
-//! Tasks of the program that ptrace does not report: the kernel's threads for an io_uring ring or for vhost, and what
+//! Tasks of the program that ptrace does not report: the kernel's threads for an `io_uring` ring or for vhost, and what
 //! the program creates in `CLONE_UNTRACED` mode.
 //!
 //! Such a task is created with the mask of its creator, which is a single PU where pinfold has pinned the creator.
