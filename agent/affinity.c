@@ -122,22 +122,24 @@ static unsigned char initial_byte(size_t index)
     return index < initial_bytes ? initial[index] : 0;
 }
 
-/* Replaces a mask of exactly one PU, which is in the mask with which the process began, by that mask. */
-static void widen(size_t size, cpu_set_t *mask)
+/* Replaces a mask of exactly one PU, which is in the mask with which the process began, by that mask. Returns
+ * whether it did. */
+static bool widen(size_t size, cpu_set_t *mask)
 {
     unsigned char *bytes = (unsigned char *)mask;
     if (pinfold_process_sets_masks() || initial_bytes == 0)
-        return;
+        return false;
     for (size_t i = 0; i < size; i++)
         if (bytes[i] & ~initial_byte(i))
-            return;
+            return false;
     if (count(size, bytes) != 1)
-        return;
+        return false;
     for (size_t i = size; i < initial_bytes; i++)
         if (initial[i])
-            return; /* The caller's buffer is too short; glibc would have refused it. */
+            return false; /* The caller's buffer is too short; glibc would have refused it. */
     for (size_t i = 0; i < size; i++)
         bytes[i] = initial_byte(i);
+    return true;
 }
 
 /* Whether `thread` is a thread of this process; 0 means the calling one. */
@@ -238,18 +240,33 @@ EXPORT int get_nprocs_conf(void)
     return (int)unpinned(real_get_nprocs_conf());
 }
 
-void pinfold_unpin_this_thread(void)
+bool pinfold_unpin(pid_t thread)
 {
-    unsigned char now[MASK_BYTES];
+    unsigned char mask[MASK_BYTES];
     int before = errno;
-    if (!pinfold_process_sets_masks() && initial_bytes != 0) {
-        long length = syscall(SYS_sched_getaffinity, 0, sizeof now, now);
-        if (length > 0) {
-            widen((size_t)length, (cpu_set_t *)now);
-            syscall(SYS_sched_setaffinity, 0, (size_t)length, now);
-        }
+    bool done = false;
+    if (is_ours(thread)) {
+        long length = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
+        done = length > 0 && widen((size_t)length, (cpu_set_t *)mask) &&
+               syscall(SYS_sched_setaffinity, thread, (size_t)length, mask) == 0;
     }
     errno = before;
+    return done;
+}
+
+void pinfold_unpin_pthread(pthread_t thread)
+{
+    unsigned char mask[MASK_BYTES];
+    if (!real_pthread_get || !real_pthread_set)
+        begin();
+    if (initial_bytes != 0 && real_pthread_get(thread, initial_bytes, (cpu_set_t *)mask) == 0 &&
+        widen(initial_bytes, (cpu_set_t *)mask))
+        real_pthread_set(thread, initial_bytes, (cpu_set_t *)mask);
+}
+
+void pinfold_unpin_this_thread(void)
+{
+    pinfold_unpin(0);
 }
 
 /* The system call, past the functions above. */

@@ -30,6 +30,7 @@ pub mod qemu;
 pub mod regions;
 pub mod requested;
 mod ring;
+mod scheduling;
 pub mod service;
 pub mod symbols;
 mod tasks;

@@ -298,14 +298,8 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
     assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
 }
 
-#[test]
-fn a_task_with_real_time_priority_is_never_moved() {
-    let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
-    let thread = program.numbers(2)[1];
-    let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), watching_process(program.process()));
-    let (task, _) = until_it_works(&mut watcher, thread);
+/// Gives a thread real-time priority; returns whether that is possible here.
+fn give_real_time_priority(thread: i32) -> bool {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the parameters.
     let result = unsafe {
@@ -318,6 +312,37 @@ fn a_task_with_real_time_priority_is_never_moved() {
     };
     if result != 0 {
         pinfold_testing::skip("no task can be given real-time priority here");
+    }
+    result == 0
+}
+
+#[test]
+fn a_pinned_task_that_gets_real_time_priority_gets_its_mask_back() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
+    let (task, _) = until_it_works(&mut watcher, thread);
+    assert_eq!(watcher.place(task, first), Placed::Done);
+    if !give_real_time_priority(thread) {
+        return;
+    }
+    eventually("the task is set free", || {
+        watcher.observe();
+        mask(thread) == allowed()
+    });
+}
+
+#[test]
+fn a_task_with_real_time_priority_is_never_moved() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), watching_process(program.process()));
+    let (task, _) = until_it_works(&mut watcher, thread);
+    if !give_real_time_priority(thread) {
         return;
     }
     let Placed::Refused(reason) = watcher.place(task, first) else {

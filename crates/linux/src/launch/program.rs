@@ -20,6 +20,7 @@ use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
 use crate::requested::{MaskReader, Requested, Return, Seen};
+use crate::scheduling::{RealTime, RealTimeNotes};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
     Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
@@ -41,6 +42,7 @@ pub(crate) struct Program {
     counting: Counting,
     watching: Watching,
     untraced: Untraced,
+    real_time_notes: RealTimeNotes,
     /// The journal, where changes would outlive pinfold.
     journal: Option<Journal>,
     prefetching: Prefetching,
@@ -83,6 +85,7 @@ impl Program {
             counting,
             watching: Watching::default(),
             untraced: Untraced::default(),
+            real_time_notes: RealTimeNotes::default(),
             journal,
             regions,
             prefetching: Prefetching::new(limit.pus().iter().collect()),
@@ -254,10 +257,14 @@ impl Program {
             };
             task.original = Arc::clone(self.limit.present());
             let (id, is_pinned) = (task.id, task.pinned.is_some());
-            // A thread that has ended has no mask, and one that has changed its own keeps that.
+            // A thread that has ended has no mask, and one that has changed its own keeps that. The kernel limits none
+            // with a deadline.
             let usable = CpuMask::of_thread(id.thread).unwrap_or_default();
             let mut seen = || self.masks.read(id.process, id.thread, &usable, false);
-            if is_pinned || seen().is_ok_and(|seen| !before.explains(&seen)) {
+            if is_pinned
+                || RealTime::of_thread(id.thread) == Some(RealTime::Deadline)
+                || seen().is_ok_and(|seen| !before.explains(&seen))
+            {
                 continue;
             }
             match self.limit.present().give_to(id.thread, self.masks.cpusets()) {
@@ -284,9 +291,9 @@ impl Program {
             self.untraced.look_soon();
         }
         let skipped = &self.skipped;
-        let id = self
-            .table
-            .begin(process, thread, origin, |serial| skipped.contains(&serial));
+        let id = self.table.begin(process, thread, origin, |serial| {
+            skipped.contains(&serial) || RealTime::of_thread(thread).is_some()
+        });
         if thread == process {
             self.begin_alone(process, since);
         } else if let Some(first) = self.table.not_alone(process) {
@@ -481,8 +488,9 @@ impl Program {
         self.configuration.regions.clear();
         let limited = self.limit_to(configuration.within.as_ref());
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
-        self.table
-            .number_again(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
+        self.table.number_again(|id| {
+            skipped.contains(&id.serial) || left_alone.contains(&id) || RealTime::of_thread(id.thread).is_some()
+        });
         let placed = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
         let mut moved = limited.unwrap_or_else(|why| {
@@ -653,10 +661,11 @@ impl Program {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
         let thread = task.id.thread;
+        let real_time = RealTime::of_thread(thread).filter(|_| self.configuration.pins());
         let wanted = self
             .configuration
             .pu_of(task.id, rank)
-            .filter(|_| !self.may_ask(task.id));
+            .filter(|_| real_time.is_none() && !self.may_ask(task.id));
         // A thread that has ended has no mask.
         let current = CpuMask::of_thread(thread).ok()?;
         let mut seen = None;
@@ -667,6 +676,9 @@ impl Program {
             seen.clone()
         });
         self.forget_with_kernel(&task, seen.as_ref());
+        if let Some(real_time) = real_time {
+            return self.leave_alone(serial, &task, verdict, real_time);
+        }
         match verdict {
             Verdict::Keep => {
                 // It may have inherited the pinning: the journal must have it as well.
@@ -686,6 +698,27 @@ impl Program {
                 None
             }
         }
+    }
+
+    /// A task with real-time priority or a deadline is not pinned any more, and that is reported; returns its id if
+    /// that changed its mask.
+    fn leave_alone(&mut self, serial: u64, task: &Task, verdict: Verdict, real_time: RealTime) -> Option<TaskId> {
+        let moved = if let Verdict::Restore(to) = verdict {
+            self.restore(serial, task, &to)
+        } else {
+            // The agent may have restored its mask, before it got the policy.
+            self.forget_pinning(serial);
+            None
+        };
+        let why = format!("it has {real_time}");
+        if self.configuration.tasks.contains_key(&task.id) {
+            self.refuse(serial, why);
+        } else if !self.skipped.contains(&serial) && !self.configuration.left_alone.contains(&task.id) {
+            let stat = self.watching.procfs().stat(task.id.process, task.id.thread);
+            let name = stat.map(|stat| stat.name).unwrap_or_default();
+            self.notes.extend(self.real_time_notes.note(task.id, &name, real_time));
+        }
+        moved
     }
 
     /// Pins one task; returns its id if that succeeded.
@@ -742,6 +775,15 @@ impl Program {
             _ => self.rolled_back(noted),
         }
         Some(task.id)
+    }
+
+    /// A task is not pinned any more.
+    fn forget_pinning(&mut self, serial: u64) {
+        if let Some(task) = self.table.get_mut(serial) {
+            task.set_pinned(None);
+            let noted = task.noted.take();
+            self.rolled_back(noted);
+        }
     }
 
     fn refuse_unless_gone(&mut self, serial: u64, error: &io::Error, why: impl FnOnce() -> String) {

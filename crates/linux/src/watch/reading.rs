@@ -107,6 +107,9 @@ impl Reading {
         if let Some(stat) = stat {
             self.last_pu = stat.last_pu;
             self.name = stat.name;
+            if stat.is_real_time {
+                self.left_alone = Some(LeftAlone::RealTime);
+            }
         }
         self.looked_at = at;
     }
@@ -188,6 +191,9 @@ impl Watcher {
         }
         if pinned.is_none() || at.saturating_sub(reading.looked_at) >= STALE {
             reading.update_state(&self.procfs, id, pinned, at);
+            if reading.left_alone == Some(LeftAlone::RealTime) {
+                self.unpin(id);
+            }
         }
         self.open_counters(id);
         self.look_at_mask(id, at);
