@@ -1,17 +1,17 @@
-//! Tasks that ptrace does not report, where unpinned tasks are limited. `tests/test_run_untraced.py` shows what happens
-//! to them where tasks are pinned.
+//! Tasks that ptrace does not report, where unpinned tasks are limited, and where the daemon pins. What happens to them
+//! where `run` pins is in `tests/test_run_untraced.py`.
 
 mod common;
 
-use common::{Workshop, allowed, eventually, plain, two_pus};
-use pinfold_core::{Configuration, Machine, PuId, PuSet};
+use common::{Workshop, allowed, eventually, plain, two_pus, watch, watching_process};
+use pinfold_core::{Configuration, Host, Machine, Placed, PuId, PuSet};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::launch::Launch;
 use pinfold_linux::machine::LinuxMachine;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn mask(thread: i32) -> PuSet {
     CpuMask::of_thread(thread).unwrap().to_set()
@@ -75,4 +75,42 @@ fn the_thread_of_a_ring_is_limited_with_the_unpinned_tasks_and_set_free_with_the
     machine.apply(&within([second]));
     machine.apply(&Configuration::default());
     assert_eq!(mask(thread), allowed());
+}
+
+#[test]
+fn the_thread_of_a_ring_is_set_free_when_the_daemon_meets_it() {
+    let Some([first, _]) = two_pus() else { return };
+    let workshop = Workshop::new();
+    let Some(program) = ring(&workshop) else { return };
+    let mut program = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    let mut last_number = || -> i32 {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line.split_whitespace().last().unwrap().parse().unwrap()
+    };
+    let worker = last_number();
+    let mut watcher = watch(
+        workshop.file("journals").as_path(),
+        watching_process(program.id().cast_signed()),
+    );
+    eventually("the worker is met", || {
+        watcher.observe();
+        watcher.task_of(worker).is_some()
+    });
+    assert_eq!(watcher.place(watcher.task_of(worker).unwrap(), first), Placed::Done);
+    writeln!(program.stdin.as_mut().unwrap(), "ring").unwrap();
+    let thread = last_number();
+    assert_eq!(mask(thread), [first].into_iter().collect());
+    eventually("the thread is free", || {
+        watcher.observe();
+        mask(thread) == allowed()
+    });
+    assert_eq!(mask(worker), [first].into_iter().collect());
+    program.kill().unwrap();
+    program.wait().unwrap();
 }
