@@ -5,8 +5,10 @@
 //!
 //! 1. pinfold makes a pipe and forks the guard. pinfold continues when the guard has closed its copies of pinfold's
 //!    files: with them it would hold the journal's lock after pinfold's death.
-//! 2. The guard blocks in a read of the pipe. A byte means a normal end: the guard exits. The end of the pipe means
-//!    that pinfold died.
+//! 2. The guard keeps the journal's file open, because somebody may remove the file's directory: `rm -r`, or the end of
+//!    the user's session. It blocks in a read of the pipe. A byte says that the journal has another file from now on, or
+//!    that the end is a normal one: then the guard exits. The end of the pipe means that pinfold died, or that it has
+//!    left changes to the guard.
 //! 3. Then it rolls back pinfold's changes, by the function that it was given.
 //!
 //! Limits: if the guard is killed together with pinfold, nothing is rolled back until `pinfold reset`.
@@ -18,6 +20,20 @@ use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 
+/// The byte of a normal end.
+const FAREWELL: u8 = b'!';
+/// The byte that says that the journal has another file.
+const ANOTHER_FILE: u8 = b'a';
+
+/// What a guard does.
+pub(crate) trait Duty {
+    /// Opens the present file of the journal; `None` where that is not possible.
+    fn open(&self) -> Option<File>;
+
+    /// Rolls the changes back. `file` is the last file that could be opened.
+    fn roll_back(self, file: Option<File>);
+}
+
 /// pinfold's side of the guard.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -26,9 +42,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Forks the guard, which calls `roll_back` if this process dies. It has no terminal, no standard streams, and no file
-    /// of this process.
-    pub(crate) fn start(roll_back: impl FnOnce()) -> io::Result<Self> {
+    /// Forks the guard, which does its duty if this process dies. It has no terminal, no standard streams, and no file of
+    /// this process.
+    pub(crate) fn start(duty: impl Duty) -> io::Result<Self> {
         let (pipe_read, pipe_write) = pipe()?;
         let (ready_read, ready_write) = pipe()?;
         // SAFETY: the child shares no lock with this process but the allocator's, which the C library's fork leaves
@@ -39,7 +55,7 @@ impl Guard {
             0 => {
                 // A process that keeps this end never sees the end of the pipe.
                 drop(pipe_write);
-                watch(File::from(pipe_read), roll_back)
+                watch(File::from(pipe_read), duty)
             }
             _ => {
                 drop(ready_write);
@@ -52,23 +68,36 @@ impl Guard {
             }
         }
     }
+
     /// The guard's number.
     pub(crate) fn process(&self) -> i32 {
         self.process
+    }
+
+    /// The journal has another file from now on.
+    pub(crate) fn open_again(&mut self) {
+        let _ = self.pipe.write_all(&[ANOTHER_FILE]);
+    }
+
+    /// Leaves the changes that are in force to the guard, which ends after it has rolled them back.
+    pub(crate) fn take_over(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the pipe is closed here and used nowhere else: the value is not dropped.
+        unsafe { std::ptr::drop_in_place(&raw mut this.pipe) };
     }
 }
 
 /// The normal end: no change is in force, or all changes shall stay.
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _ = self.pipe.write_all(b"!");
+        let _ = self.pipe.write_all(&[FAREWELL]);
         // SAFETY: the guard is this process's child and is waited for nowhere else.
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
     }
 }
 
 /// The main function of the guard.
-fn watch(pipe: File, roll_back: impl FnOnce()) -> ! {
+fn watch(pipe: File, duty: impl Duty) -> ! {
     // SAFETY: plain system calls in a process of a single thread, which keeps the pipe under the descriptor 0 and closes
     // all others; `ManuallyDrop` keeps the old one from being closed a second time.
     let mut pipe = unsafe {
@@ -89,9 +118,18 @@ fn watch(pipe: File, roll_back: impl FnOnce()) -> ! {
         }
         File::from_raw_fd(0)
     };
-    let farewell = matches!(pipe.read(&mut [0]), Ok(1));
-    if !farewell {
-        roll_back();
+    let mut file = duty.open();
+    let mut byte = [0];
+    loop {
+        match pipe.read(&mut byte) {
+            Ok(1) if byte[0] == ANOTHER_FILE => file = duty.open().or(file),
+            Ok(1) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => {
+                duty.roll_back(file);
+                break;
+            }
+        }
     }
     // SAFETY: ends the process without running what belongs to the one that it was forked from.
     unsafe { libc::_exit(0) }

@@ -277,13 +277,15 @@ impl Seen {
         }
     }
 
-    /// The pinning that a task inherited from a pinned one: its mask is that PU, or what a cpuset makes of it.
+    /// The pinning that a task may have inherited from a pinned one, and the mask that it then gets: its mask is that PU, or
+    /// what a cpuset makes of it. In the latter case a task that has inherited nothing has the same mask. It must not
+    /// become narrower, so it gets all CPUs, which changes nothing for it.
     pub(crate) fn inherited<'a>(
         &self,
         pins: impl Iterator<Item = (PuId, &'a Requested)> + Clone,
     ) -> Option<(PuId, &'a Requested)> {
         let with = |standing| pins.clone().find(|&(pu, _)| self.standing(&[pu]) == standing);
-        with(Standing::InForce).or_else(|| with(Standing::Cut))
+        with(Standing::InForce).or_else(|| with(Standing::Cut).map(|(pu, _)| (pu, &Requested::Nobody)))
     }
 
     /// What the task is to get back if pinfold has pinned it on one of `pins`, and its mask was `original`.

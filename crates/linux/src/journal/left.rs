@@ -4,12 +4,16 @@ use super::error::{JournalError, failure};
 use super::origin::{Elsewhere, Origin, Relation};
 use super::record::{self, Change, Record, Target, VERSION};
 use super::roll_back::{self, RolledBack, Roots};
+use super::{Directory, UNFINISHED, write_new};
+use crate::guard::Duty;
 use crate::own::{self, LockedFile, Own};
 use crate::procfs::Procfs;
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The extension of a journal that cannot be read.
 const DAMAGED: &str = "damaged";
@@ -26,6 +30,8 @@ pub(super) struct Contents {
     pub(super) origin: Option<Origin>,
     /// Why it cannot be read to its end.
     pub(super) damage: Option<String>,
+    /// The length of its whole lines.
+    pub(super) whole: u64,
 }
 
 impl Contents {
@@ -33,6 +39,7 @@ impl Contents {
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut contents = Self::default();
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        contents.whole = whole as u64;
         let mut lines = (1..).zip(bytes[..whole].split_inclusive(|&byte| byte == b'\n'));
         let mut next = || {
             let (number, line) = lines.next()?;
@@ -117,7 +124,7 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Left {
     path: PathBuf,
-    _lock: LockedFile,
+    lock: LockedFile,
     pub(super) contents: Contents,
 }
 
@@ -165,7 +172,7 @@ impl Left {
             }
             return Ok(Some(Found::Left(Self {
                 path: path.to_path_buf(),
-                _lock: lock,
+                lock,
                 contents,
             })));
         }
@@ -186,14 +193,32 @@ impl Left {
         self.contents.kept
     }
 
-    /// Rolls back the changes that are still as pinfold made them; `dry_run` only reports the calls.
+    /// Rolls back the changes that are still as pinfold made them; `dry_run` only reports the calls. The journal keeps
+    /// what cannot be in force yet.
     pub fn roll_back(&self, roots: &Roots, dry_run: bool) -> RolledBack {
-        roll_back::roll_back(self.contents.changes.values(), roots, dry_run, true)
+        let rolled_back = roll_back::roll_back(self.contents.changes.values(), roots, dry_run, true);
+        if self.contents.damage.is_none() && !rolled_back.waiting().is_empty() {
+            let records = rolled_back.waiting().iter().cloned();
+            let lines = records.map(|change| Record::Change(Change::Mask(change)).to_line());
+            // Where they cannot be written, the records before them stay, by which the threads are found as well.
+            let _ = self.append(&lines.collect::<String>());
+        }
+        rolled_back
+    }
+
+    /// Writes after the last whole line.
+    fn append(&self, lines: &str) -> io::Result<()> {
+        let mut file = &*self.lock;
+        file.set_len(self.contents.whole)?;
+        file.seek(SeekFrom::End(0))?;
+        file.write_all(lines.as_bytes())
     }
 
     /// Removes the file, or renames it where it is damaged; then returns the new name.
     pub fn settle(self) -> Result<Option<PathBuf>, JournalError> {
         if self.contents.damage.is_none() {
+            // A guard that keeps the file open sees that nothing is left to do.
+            let _ = self.lock.set_len(0);
             fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
             return Ok(None);
         }
@@ -217,16 +242,81 @@ impl Left {
     }
 }
 
-/// What a guard does when its pinfold has died.
-pub(crate) fn roll_back_abandoned(path: &Path, here: &Origin) {
-    if let Ok(Some(Found::Left(left))) = Left::open(path, here, Waiting::UntilUnlocked)
-        && !left.kept()
-        && left.roll_back(&Roots::default(), false).failed() == 0
-    {
-        // Changes that could not be rolled back remain for `pinfold reset`; so does a damaged journal, which has to be
-        // reported.
-        if left.damage().is_none() {
-            let _ = left.settle();
+/// The time after which a guard looks again at masks that cannot be in force yet.
+const LOOKING_AGAIN: Duration = Duration::from_secs(1);
+
+/// The guard of a journal.
+pub(crate) struct Abandoned<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) here: &'a Origin,
+}
+
+impl Duty for Abandoned<'_> {
+    fn open(&self) -> Option<File> {
+        match own::open(self.path, OpenOptions::new().read(true).write(true)) {
+            Ok(Own::File(file)) => Some(file),
+            _ => None,
         }
+    }
+
+    fn roll_back(self, mut file: Option<File>) {
+        loop {
+            let left = match Left::open(self.path, self.here, Waiting::UntilUnlocked) {
+                Ok(Some(Found::Left(left))) => left,
+                // Somebody has removed it, or its directory.
+                Ok(None) => match file.take().and_then(|file| self.removed(file)) {
+                    Some(left) => left,
+                    None => return,
+                },
+                _ => return,
+            };
+            if left.kept() {
+                return;
+            }
+            let rolled_back = left.roll_back(&Roots::default(), false);
+            // Changes that could not be rolled back remain for `pinfold reset`; so does a damaged journal, which has to be
+            // reported.
+            if rolled_back.failed() == 0 {
+                if left.damage().is_none() {
+                    let _ = left.settle();
+                }
+                return;
+            }
+            if !own::is_at(&left.lock, self.path) && self.write_again(&left).is_err() {
+                return;
+            }
+            if rolled_back.waiting().is_empty() {
+                return;
+            }
+            drop(left);
+            sleep(LOOKING_AGAIN);
+        }
+    }
+}
+
+impl Abandoned<'_> {
+    /// The content of a file that has no name any more; `None` where others have rolled it back.
+    fn removed(&self, mut file: File) -> Option<Left> {
+        let lock = own::wait_and_lock(file.try_clone().ok()?).ok()?;
+        let mut bytes = vec![];
+        file.read_to_end(&mut bytes).ok()?;
+        record::is_begun(&bytes).then(|| Left {
+            path: self.path.to_path_buf(),
+            lock,
+            contents: Contents::read(&bytes),
+        })
+    }
+
+    /// Writes a journal again whose file was removed.
+    fn write_again(&self, left: &Left) -> Result<(), JournalError> {
+        let failed = failure(self.path, "written again");
+        if let Some(directory) = self.path.parent() {
+            Directory::new(directory)?;
+        }
+        let changes = left.contents.changes.values().cloned();
+        let written = write_new(self.path, self.here, changes, left.contents.kept);
+        let linked = written.and_then(|_| fs::hard_link(self.path.with_extension(UNFINISHED), self.path));
+        let _ = fs::remove_file(self.path.with_extension(UNFINISHED));
+        linked.map_err(failed)
     }
 }

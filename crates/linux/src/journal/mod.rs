@@ -6,7 +6,8 @@
 //! 2. The file is locked while its pinfold lives. At its normal end pinfold rolls all changes back and removes the
 //!    file.
 //! 3. An unlocked file is from a killed pinfold. Its guard (`guard`), `pinfold reset`, or any other caller of
-//!    `Left::roll_back` rolls back what is still as pinfold made it, and removes the file.
+//!    `Left::roll_back` rolls back what is still as pinfold made it, and removes the file. The guard keeps the file open:
+//!    it finds the changes also where the file, or its directory, was removed.
 //! 4. When a file has grown to several times its content, it is written again and replaced.
 //!
 //! The directory is in memory (`/run`): data that the kernel has taken survive a kill, and a reboot resets masks and
@@ -39,9 +40,9 @@ use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
 use crate::requested::{Requested, Seen};
 pub use error::JournalError;
 use error::failure;
+use left::Abandoned;
 use left::NO_JOURNAL;
 pub(crate) use left::Waiting;
-use left::roll_back_abandoned;
 pub use left::{Found, Left};
 pub use origin::Elsewhere;
 pub(crate) use origin::Origin;
@@ -218,8 +219,11 @@ impl Journal {
     /// is a copy.
     pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
         let mut journal = Self::begin_unguarded(directory)?;
-        let guard = Guard::start(|| roll_back_abandoned(&journal.path, &journal.here))
-            .map_err(failure(&journal.path, "guarded"))?;
+        let duty = Abandoned {
+            path: &journal.path,
+            here: &journal.here,
+        };
+        let guard = Guard::start(duty).map_err(failure(&journal.path, "guarded"))?;
         journal.guard = Some(guard);
         Ok(journal)
     }
@@ -266,6 +270,7 @@ impl Journal {
 
     /// Writes a change that is about to be made. A change that cannot be written must not be made.
     pub(crate) fn note(&mut self, change: Change) -> io::Result<()> {
+        self.keep_file();
         self.append(&Record::Change(change.clone()))?;
         self.changes.insert(change.target(), change);
         self.shorten();
@@ -415,20 +420,41 @@ impl Journal {
         }
     }
 
+    /// Writes the file again if it was removed: by `rm -r`, or with the directory of a user whose session has ended.
+    /// Another file in its place stays.
+    pub(crate) fn keep_file(&mut self) {
+        if self.file.metadata().is_ok_and(|file| file.nlink() > 0) || fs::symlink_metadata(&self.path).is_ok() {
+            return;
+        }
+        // If that fails, the guard still has the file.
+        let directory = self.path.parent().map(Directory::new);
+        if directory.is_none_or(|directory| directory.is_ok()) {
+            let _ = self.compact();
+        }
+    }
+
     fn compact(&mut self) -> io::Result<()> {
         let (file, length) = write_new(&self.path, &self.here, self.changes.values().cloned(), self.kept)?;
         fs::rename(self.path.with_extension(UNFINISHED), &self.path)?;
         self.file = file;
         (self.length, self.fresh_length) = (length, length);
+        if let Some(guard) = &mut self.guard {
+            guard.open_again();
+        }
         Ok(())
     }
 }
 
-/// A journal without changes in force is removed with its process.
+/// A journal without changes in force is removed with its process. Changes that could not be rolled back, or whose
+/// original state cannot be in force yet, are left to the guard.
 impl Drop for Journal {
     fn drop(&mut self) {
         if self.changes.is_empty() {
             let _ = fs::remove_file(&self.path);
+        } else if !self.kept
+            && let Some(guard) = self.guard.take()
+        {
+            guard.take_over();
         }
     }
 }

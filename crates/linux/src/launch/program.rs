@@ -449,6 +449,9 @@ impl Program {
 
     /// Reads all values.
     pub(crate) fn observe(&mut self, at: Duration) -> Sample {
+        if let Some(journal) = &mut self.journal {
+            journal.keep_file();
+        }
         self.verify_if_due();
         let live: Vec<Task> = self.table.iter().cloned().collect();
         let mut tasks = std::mem::take(&mut self.ended);

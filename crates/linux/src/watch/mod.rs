@@ -305,6 +305,7 @@ impl Host for Watcher {
 
     fn observe(&mut self) -> HostSample {
         let at = self.now();
+        self.journal.keep_file();
         self.add_new_tasks(at);
         self.forget_ended(at);
         self.read_all(at)

@@ -232,8 +232,6 @@ impl Watcher {
                 return None;
             }
             self.lost_pin(id, self.began.elapsed());
-            let why = "its mask has just changed, so that it is not pinned any more";
-            return Some(Reason::new(StayCode::MaskChanged, why));
         } else if self.readings.get(&id.serial)?.usable != *current {
             // It has changed since the last look; the next look finds the cause.
             let why = format!("its mask has just become {}", current.to_set());

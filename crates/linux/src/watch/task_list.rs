@@ -270,8 +270,8 @@ impl Watcher {
             let standing = || Some((*seen).as_ref()?.standing(&[pu]));
             !usable.contains(pu) && standing() == Some(Standing::Cut)
         };
-        if let Some(pin) = pins.iter().find(|&&(pu, _)| is_cut(pu)) {
-            return Some(pin.clone());
+        if let Some(&(pu, _)) = pins.iter().find(|&&(pu, _)| is_cut(pu)) {
+            return Some((pu, Arc::new(Requested::Nobody)));
         }
         if only.is_none() && self.journal.pins_within(usable) {
             return None;
