@@ -64,7 +64,12 @@ fn placed(text: &str, form: ToolForm) -> Result<(String, Option<String>)> {
     let document = RunDocument::read(text)?;
     let record = &document.record;
     let policy = &record.policy;
-    if record.by_policy.regions.is_some() {
+    if record
+        .by_policy
+        .regions
+        .as_ref()
+        .is_some_and(|regions| regions.kept() > 0)
+    {
         bail!("--policy {policy} gave each parallel region a placement of its own, which no other tool takes");
     }
     let search = &record.search;

@@ -31,7 +31,10 @@ impl Choice {
     /// What the record of a run says.
     pub fn of(record: &Record) -> Self {
         if let Some(regions) = &record.by_policy.regions {
-            return Self::Regions(regions.choices.len());
+            return match regions.kept() {
+                0 => Self::Placement { pus: None, pages: None },
+                kept => Self::Regions(kept),
+            };
         }
         if record.policy == "sam" {
             let moves = &record.by_policy.moves;

@@ -72,6 +72,15 @@ pub struct RegionChoice {
     pub why: String,
 }
 
+/// The whole program with configured parallel regions, compared in turns with the program as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramGain {
+    /// Its rate over that before, minus one.
+    pub gain: f64,
+    /// The standard error of the gain.
+    pub error: f64,
+}
+
 /// One finding of a policy. Rates are in the metric's unit per second. `spread` is the coefficient of variation: the
 /// sample standard deviation of the rates of the readings within one probe, divided by their mean. It is `None` for
 /// fewer than two readings.
@@ -246,12 +255,15 @@ pub enum Finding {
         /// What follows from it, as text.
         why: String,
     },
-    /// Each region has its configuration from now on.
+    /// Each region has its configuration from now on; unpinned, where none was kept.
     RegionsChosen {
         /// Where the pages are; `None` where pages were left alone.
         pages: Option<PageMapping>,
-        /// The time of all regions as they ran before over that now, minus one; `None` where that was not measured.
+        /// The time of all regions as they ran before over that in the configurations, minus one; `None` where that was not
+        /// measured.
         gain: Option<f64>,
+        /// What the whole program gains; `None` where that was not measured.
+        program: Option<ProgramGain>,
         /// The regions, those that take most of the time first.
         regions: Vec<RegionChoice>,
     },

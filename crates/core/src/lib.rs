@@ -38,7 +38,7 @@ pub use code::{
 };
 pub use configuration::{Applied, Configuration, Pinning, ProcessGoal, Refusal};
 pub use content_hash::content_hash;
-pub use decision::{Decision, Finding, Observed, RegionChoice, StrategyForecast};
+pub use decision::{Decision, Finding, Observed, ProgramGain, RegionChoice, StrategyForecast};
 pub use device::{Device, DeviceKind, DeviceName, NoDeviceName, NoPciAddress, PciAddress};
 pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, ProcessPages, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};

@@ -199,6 +199,11 @@ impl Meter {
         };
     }
 
+    /// Whether the program has one count, and not each task its own.
+    pub(crate) fn is_of_program(&self) -> bool {
+        self.scope == Scope::Program
+    }
+
     /// Drops all totals but the last, with which the next measurement begins.
     pub(crate) fn restart(&mut self) {
         self.points.drain(..self.points.len().saturating_sub(1));

@@ -14,6 +14,7 @@
 //!    `NEGLIGIBLE`.
 
 use crate::statistics::{Estimate, chance_of_error};
+use pinfold_core::ProgramGain;
 
 /// The probability of a wrong verdict.
 pub(crate) const ALPHA: f64 = 0.005;
@@ -111,6 +112,15 @@ impl Gain {
     /// The gain of A over B.
     pub(crate) fn inverse(self) -> Self {
         Self { log: -self.log, ..self }
+    }
+
+    /// The gain of a program that was A and is B, as a finding has it.
+    pub(crate) fn of_program(self) -> ProgramGain {
+        let (times, error) = self.times();
+        ProgramGain {
+            gain: times - 1.0,
+            error,
+        }
     }
 
     /// How many times as fast, and the standard error of that.

@@ -2,13 +2,13 @@
 //! al. (ICS 2020).
 
 use pinfold_core::{
-    Applied, Configuration, Finding, Machine, MachineError, Metric, Pinning, ProposerCode, RegionChoice, RegionCode,
-    RegionId, Sample, Topology, Wait,
+    Applied, Configuration, Finding, Machine, MachineError, Metric, NoteCode, Pinning, ProposerCode, RegionChoice,
+    RegionCode, RegionId, Sample, Topology, Wait,
 };
 use pinfold_policy::auto::{Auto, AutoOptions, Source};
 use pinfold_policy::react::{React, ReactModel, ReactOptions};
 use pinfold_policy::{MetricRequest, Skip, Times};
-use pinfold_runtime::{Record, RecordBuilder, Recorder};
+use pinfold_runtime::{Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
@@ -29,6 +29,8 @@ enum Work {
     OwnBlocks,
     /// All write to the same lines.
     SharedLines,
+    /// No region: the first thread goes through more blocks than its caches hold, alone.
+    Outside,
     /// Each goes through this number of its own lines, or all write this often to the same ones.
     Brief { own: u64, shared: u64 },
 }
@@ -61,7 +63,14 @@ impl Program for Regions {
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
         let thread = thread as u64;
         let mut events = vec![];
+        let through = |owner: u64| (0..BLOCK / 64).map(move |line| Event::read(block(owner) + line * 64, 8, 4));
         for (place, work) in (1..).zip(&self.work) {
+            if let Work::Outside = work {
+                if thread == 0 {
+                    events.extend((0..4).flat_map(through));
+                }
+                continue;
+            }
             if thread == 0 {
                 events.push(Event::mark(EventKind::RegionBegin, place));
                 events.push(Event::mark(EventKind::Signal, place));
@@ -70,9 +79,7 @@ impl Program for Regions {
             }
             events.push(Event::mark(EventKind::ShareBegin, place));
             match work {
-                Work::OwnBlocks => {
-                    events.extend((0..BLOCK / 64).map(|line| Event::read(block(thread) + line * 64, 8, 4)));
-                }
+                Work::OwnBlocks => events.extend(through(thread)),
                 Work::SharedLines => {
                     events.extend((0..4000).map(|turn| Event::write(64 * (turn % 4), 8, 20)));
                 }
@@ -80,6 +87,7 @@ impl Program for Regions {
                     events.extend((0..*own).map(|line| Event::read(block(thread) + line * 64, 8, 4)));
                     events.extend((0..*shared).map(|turn| Event::write(64 * (turn % 4), 8, 1)));
                 }
+                Work::Outside => unreachable!("it is no region"),
             }
             events.push(Event::barrier(place, THREADS));
             if thread == 0 {
@@ -90,7 +98,8 @@ impl Program for Regions {
     }
 
     fn regions(&self) -> Option<u64> {
-        Some(self.work.len() as u64)
+        let regions = self.work.iter().filter(|work| !matches!(work, Work::Outside));
+        Some(regions.count() as u64)
     }
 
     fn page_owners(&self) -> &[(u64, u32)] {
@@ -119,6 +128,14 @@ fn model(few: &serde_json::Value, many: &serde_json::Value) -> ReactModel {
     ]);
     document["outputs"] = json!([few, many]);
     document["tree"] = json!([[1, 4.0, 1, 2], [1], [0]]);
+    document.to_string().parse().unwrap()
+}
+
+/// Each region gets this one.
+fn same_for_all(configuration: &serde_json::Value) -> ReactModel {
+    let mut document = without_tree(std::slice::from_ref(configuration));
+    document["outputs"] = json!([configuration]);
+    document["tree"] = json!([[0]]);
     document.to_string().parse().unwrap()
 }
 
@@ -446,6 +463,48 @@ fn nothing_stays_where_nothing_is_faster() {
         record.notes.iter().any(|note| note.text.contains("nothing is pinned")),
         "{:?}",
         record.notes
+    );
+}
+
+#[test]
+fn regions_that_are_faster_go_back_where_the_whole_program_is_slower() {
+    // The threads of the region are faster on one node. What the first thread does outside of it misses its pages there.
+    let model = same_for_all(&configuration(2, 1, "remote", "1111"));
+    let (record, _, requested) = run_with_requests(&[Work::SharedLines, Work::Outside], model);
+    let regions = record.by_policy.regions.as_ref().unwrap();
+    let program = regions.program.expect("the whole program was compared");
+    assert!(regions.gain.unwrap() > 0.2 && program.gain < -0.1, "{regions:?}");
+    assert_eq!(regions.kept(), 0, "{regions:?}");
+    assert_eq!((choice(&record, 1).code, regions.pages), (RegionCode::NotFaster, None));
+    assert_eq!(requested.last(), Some(&None), "nothing is pinned: {requested:?}");
+    let note = record
+        .notes
+        .iter()
+        .find(|note| note.code == NoteCode::RolledBack)
+        .unwrap();
+    assert!(note.text.contains("the whole program was 0."), "{note:?}");
+    let document = RunDocument {
+        record: record.clone(),
+        ..RunDocument::default()
+    };
+    let explained = document.explanation(None);
+    assert!(
+        explained.contains("no region has a configuration of its own"),
+        "{explained}"
+    );
+    assert!(explained.contains("The whole program ran 0."), "{explained}");
+}
+
+#[test]
+fn what_is_kept_makes_the_whole_program_faster_and_the_record_says_by_how_much() {
+    let model = same_for_all(&configuration(2, 1, "single", "0000"));
+    let (record, _) = run(&[Work::SharedLines, Work::Outside], model);
+    let regions = record.by_policy.regions.as_ref().unwrap();
+    assert_eq!(regions.kept(), 1, "{record:?}");
+    let (program, of_regions) = (regions.program.unwrap().gain, regions.gain.unwrap());
+    assert!(
+        0.0 < program && program < of_regions,
+        "the rest is as fast as before: {regions:?}"
     );
 }
 

@@ -66,13 +66,20 @@ fn unpinned(record: &Record) -> Option<String> {
 /// What was decided, and its gain.
 pub fn result(record: &Record) -> String {
     if let (Some(regions), None) = (&record.by_policy.regions, &record.search.chosen) {
-        let gain = regions.gain.map(|gain| Gain {
+        let of_regions = regions.gain.map(|gain| Gain {
             ratio: gain + 1.0,
             error: None,
         });
-        return match gain {
-            Some(gain) => format!("parallel regions are {gain} as fast as before they were configured"),
-            None => "parallel regions were configured; not compared with unpinned".to_owned(),
+        return match (regions.kept(), regions.program_gain(), of_regions) {
+            (0, Some(program), Some(regions)) => format!(
+                "unpinned: with other configurations parallel regions were {regions} as fast, and the whole program {program}"
+            ),
+            (0, ..) => "unpinned: no configuration of parallel regions was faster".to_owned(),
+            (_, Some(program), Some(regions)) => {
+                format!("the program is {program} as fast as before, and its parallel regions {regions}")
+            }
+            (_, _, Some(regions)) => format!("parallel regions are {regions} as fast as before they were configured"),
+            _ => "parallel regions were configured; not compared with unpinned".to_owned(),
         };
     }
     let moves = record.by_policy.moves.len();

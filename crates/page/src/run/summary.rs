@@ -60,14 +60,20 @@ fn outcome(record: &Record) -> String {
         );
     }
     if let Some(regions) = &record.by_policy.regions {
-        let gain = regions.gain.map_or_else(
-            || "the effect was not measured".to_owned(),
-            |gain| format!("together they are {:.2} times as fast as before", 1.0 + gain),
-        );
-        return format!(
-            "{} parallel regions got configurations of their own; {gain}.",
-            regions.choices.len()
-        );
+        let kept = regions.kept();
+        let program = regions.program_gain();
+        let gain = match (program, regions.gain) {
+            (Some(program), _) => format!("the program ran {program} as fast with them as before"),
+            (None, Some(gain)) => format!("together they are {:.2} times as fast as before", 1.0 + gain),
+            (None, None) => "the effect was not measured".to_owned(),
+        };
+        return match (kept, program) {
+            (0, None) => {
+                "No parallel region kept a configuration of its own: none was faster than unpinned.".to_owned()
+            }
+            (0, Some(_)) => format!("No parallel region kept a configuration of its own: {gain}."),
+            _ => format!("{kept} parallel regions got configurations of their own; {gain}."),
+        };
     }
     match record.by_policy.moves.len() {
         0 => "Nothing was chosen.".to_owned(),

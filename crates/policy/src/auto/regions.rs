@@ -13,6 +13,7 @@
 use super::options::Source;
 use super::policy::{Auto, UNPINNED};
 use super::trial::{Candidate, Place, State};
+use crate::turns::Gain;
 use pinfold_core::{
     Finding, Pinning, ProposerCode, RegionChoice, RegionCode, RegionConfiguration, RegionId, Sample, Topology,
 };
@@ -282,6 +283,7 @@ impl Auto {
                 findings.push(Finding::RegionsChosen {
                     pages: None,
                     gain: None,
+                    program: None,
                     regions: vec![],
                 });
             }
@@ -319,6 +321,7 @@ impl Auto {
         findings.push(Finding::RegionsChosen {
             pages: place.pages,
             gain: (new > 0.0).then(|| old / new - 1.0),
+            program: self.search.candidates[best].gain.map(Gain::of_program),
             regions,
         });
     }

@@ -18,18 +18,23 @@
 //!    before it ran. A region that is not faster than in the baseline beyond the noise goes back to unpinned, and
 //!    the result is timed once more. Whichever of the two has the least time of all regions stays. If that is not less than
 //!    in the baseline, everything goes back, pages as well.
+//! 6. The rate of the whole program is compared in turns with that before. If it is not higher beyond the noise, everything
+//!    goes back, too: time outside of regions counts there.
 //!
 //! A step ends when each region has been executed often enough, and at the latest after `t`. This file has the order of the
-//! steps; `profiling` has the first two, `forecasting` the third, `cross_evaluation` the fourth and `verification` the last.
+//! steps; `profiling` has the first two, `forecasting` the third, `cross_evaluation` the fourth, `verification` the fifth and
+//! `whole_program` the last.
 //!
 //! Known limits: regions are those that take at least a hundredth of the time in regions during the baseline; one that comes
-//! later runs like what is outside of regions. The time outside of regions is not compared. Which prefetchers were on before
-//! is not known to a policy, so unpinned regions run with all of them on.
+//! later runs like what is outside of regions. The time outside of regions is not searched: where it makes the whole program
+//! slower, all configurations are given up together. Which prefetchers were on before is not known to a policy, so unpinned
+//! regions run with all of them on.
 
 mod cross_evaluation;
 mod forecasting;
 mod profiling;
 mod verification;
+mod whole_program;
 
 use super::model::{ModelConfiguration, Profile, ReactModel};
 use super::plan::{Plan, Reach};
@@ -46,6 +51,7 @@ use pinfold_core::{
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
+use whole_program::WholeProgram;
 
 /// A region with less of the time of all regions is not looked at.
 const LEAST_SHARE: f64 = 0.01;
@@ -107,6 +113,8 @@ enum Phase {
     /// Every region is executed once after a change.
     WarmingUp(Step, Timing),
     Measuring(Step, Timing),
+    /// The whole program, in turns with how it was.
+    Comparing(Box<WholeProgram>),
     Watching,
 }
 
@@ -226,6 +234,10 @@ impl Policy for React {
         let (code, during) = match &self.phase {
             Phase::Watching => return vec![],
             Phase::Initialising => (EndedCode::BeforeMetric, "while it initialised"),
+            Phase::Comparing(_) => (
+                EndedCode::DuringSearch,
+                "before its rate with the configurations of its regions was compared with that before",
+            ),
             Phase::WarmingUp(step, _) | Phase::Measuring(step, _) => (
                 EndedCode::DuringSearch,
                 match step {
@@ -281,6 +293,7 @@ impl React {
                     self.phase = Phase::Measuring(step, timing);
                 }
             }
+            Phase::Comparing(whole) => self.compare(whole, sample, findings),
             other => self.phase = other,
         }
     }
@@ -380,6 +393,9 @@ impl React {
             return;
         };
         meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
+        if matches!(self.phase, Phase::Comparing(_)) {
+            return;
+        }
         if !matches!(self.phase, Phase::Watching) {
             meter.restart();
             *began = sample.at;

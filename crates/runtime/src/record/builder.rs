@@ -277,12 +277,18 @@ impl RecordBuilder {
                     why,
                 });
             }
-            Finding::RegionsChosen { pages, gain, regions } => {
+            Finding::RegionsChosen {
+                pages,
+                gain,
+                program,
+                regions,
+            } => {
                 // Without any, the program has left the placements of its regions.
                 self.record.by_policy.regions = (!regions.is_empty()).then_some(Regions {
                     at,
                     pages,
                     gain,
+                    program,
                     choices: regions,
                 });
             }

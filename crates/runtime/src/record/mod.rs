@@ -19,8 +19,8 @@ use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
     CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MappingComparison, MetricCode, NoteCode,
-    Observed, PageMapping, Pinning, ProposerCode, PuSet, Refusal, RegionChoice, RegionId, SampleCode, Scope,
-    StrategyForecast, TaskMove,
+    Observed, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal, RegionChoice, RegionId, SampleCode,
+    Scope, StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -175,10 +175,31 @@ pub struct Regions {
     pub at: f64,
     /// Where the pages are since then; `None` where they were left alone.
     pub pages: Option<PageMapping>,
-    /// The time of all regions as they ran before over that now, minus one.
+    /// The time of all regions as they ran before over that in the configurations, minus one.
     pub gain: Option<f64>,
+    /// What the whole program gains in the configurations. Where that is nothing, they were not kept.
+    #[serde(default)]
+    pub program: Option<ProgramGain>,
     /// The regions, those that take most of the time first.
     pub choices: Vec<RegionChoice>,
+}
+
+impl Regions {
+    /// How many regions have a configuration.
+    pub fn kept(&self) -> usize {
+        self.choices
+            .iter()
+            .filter(|choice| choice.pus.is_some() || choice.threads.is_some())
+            .count()
+    }
+
+    /// What the whole program gains.
+    pub fn program_gain(&self) -> Option<Gain> {
+        self.program.map(|program| Gain {
+            ratio: 1.0 + program.gain,
+            error: Some(program.error),
+        })
+    }
 }
 
 /// What happened to pages.

@@ -146,14 +146,24 @@ impl Listener for Choices {
 
 /// What each region got, as lines; `None` for any other finding.
 pub(super) fn lines(finding: &Finding) -> Option<String> {
-    let Finding::RegionsChosen { pages, gain, regions } = finding else {
+    let Finding::RegionsChosen {
+        pages,
+        gain,
+        program,
+        regions,
+    } = finding
+    else {
         return None;
     };
     let pages = pages.map_or_else(|| "left alone".to_owned(), |pages| pages.to_string());
     let gain = gain.map_or_else(String::new, |gain| {
         format!("; all regions take {:.3} of their time before", 1.0 / (1.0 + gain))
     });
-    let mut text = format!("regions: pages {pages}{gain}");
+    let program = program.map_or_else(String::new, |program| {
+        let (times, error) = (1.0 + program.gain, program.error);
+        format!("; the whole program is {times:.2} ± {error:.2} times as fast as before")
+    });
+    let mut text = format!("regions: pages {pages}{gain}{program}");
     for choice in regions {
         let _ = write!(text, "\n  {}", line(choice));
     }

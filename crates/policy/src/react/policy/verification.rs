@@ -4,7 +4,7 @@ use super::{Earlier, Phase, React, Region, Step, note};
 use crate::react::model::Profile;
 use crate::react::plan::Plan;
 use crate::react::timing::{Measured, Timing};
-use pinfold_core::{Finding, NoteCode, RegionChoice, RegionCode, RegionId, Sample};
+use pinfold_core::{Finding, NoteCode, ProgramGain, RegionChoice, RegionCode, RegionId, Sample};
 
 impl React {
     /// The regions were timed in the configurations that they are to keep: those that are not faster go back.
@@ -91,7 +91,7 @@ impl React {
         true
     }
 
-    /// The configurations stay, if all regions together are faster.
+    /// The configurations stay for the comparison of the whole program, if all regions together are faster.
     pub(super) fn settle(&mut self, timing: &Timing, sample: &Sample, findings: &mut Vec<Finding>) {
         self.timed_again(timing);
         let (before, mut after) = self.times();
@@ -115,8 +115,7 @@ impl React {
             self.roll_back("all regions together were not faster than unpinned", sample, findings);
             return;
         }
-        self.report(Some(before / after - 1.0), findings);
-        self.phase = Phase::Watching;
+        self.compare_whole_program(before / after - 1.0, sample);
     }
 
     /// The time of all regions in the baseline, and the time of as many executions as they were timed last, in seconds. A
@@ -135,8 +134,15 @@ impl React {
         })
     }
 
-    /// Nothing stays.
+    /// Nothing stays, and the whole program needs no comparison.
     pub(super) fn roll_back(&mut self, why: &str, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.leave_alone(why, findings);
+        self.report(None, None, findings);
+        self.watch(sample);
+    }
+
+    /// Everything goes back, for this reason.
+    pub(super) fn leave_alone(&mut self, why: &str, findings: &mut Vec<Finding>) {
         self.plan = Plan::default();
         for region in self.regions.values_mut() {
             region.choice = (RegionCode::NotFaster, format!("the program is left alone: {why}"));
@@ -146,7 +152,10 @@ impl React {
             code: NoteCode::RolledBack,
             text: format!("Everything was rolled back, because {why}: nothing is pinned."),
         });
-        self.report(None, findings);
+    }
+
+    /// Nothing changes any more, and only the rate is reported.
+    pub(super) fn watch(&mut self, sample: &Sample) {
         if let Some((meter, began)) = &mut self.line {
             meter.restart();
             *began = sample.at;
@@ -154,7 +163,8 @@ impl React {
         self.phase = Phase::Watching;
     }
 
-    fn report(&self, gain: Option<f64>, findings: &mut Vec<Finding>) {
+    /// Reports the configurations, what all regions together gain by them and what the whole program does.
+    pub(super) fn report(&self, gain: Option<f64>, program: Option<ProgramGain>, findings: &mut Vec<Finding>) {
         let choice = |id: &RegionId| {
             let region = &self.regions[id];
             let configuration = self.plan.regions.get(id).and_then(Option::as_ref);
@@ -175,6 +185,7 @@ impl React {
         findings.push(Finding::RegionsChosen {
             pages: None,
             gain,
+            program,
             regions: self.ordered().iter().map(choice).collect(),
         });
     }

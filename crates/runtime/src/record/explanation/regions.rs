@@ -16,18 +16,30 @@ pub(super) fn explain(regions: Option<&Regions>, text: &mut String) {
         None => "pages were left alone".to_owned(),
     };
     let gain = match regions.gain {
-        Some(gain) => format!("the time of all regions fell from 1 to {:.3}", 1.0 / (1.0 + gain)),
+        Some(gain) => format!("the time of all regions went from 1 to {:.3}", 1.0 / (1.0 + gain)),
         None => "the effect on all regions was not measured".to_owned(),
     };
-    let _ = writeln!(
-        text,
-        "From {} s on {} have their configurations: {pages}, and {gain}.",
-        number(regions.at),
-        match regions.choices.len() {
-            1 => "1 region".to_owned(),
-            several => format!("{several} regions"),
-        }
-    );
+    let at = number(regions.at);
+    let _ = match regions.kept() {
+        0 => writeln!(
+            text,
+            "From {at} s on no region has a configuration of its own: {pages}, and with those that were tried {gain}."
+        ),
+        kept => writeln!(
+            text,
+            "From {at} s on {} have their configurations: {pages}, and {gain}.",
+            match kept {
+                1 => "1 region".to_owned(),
+                several => format!("{several} regions"),
+            }
+        ),
+    };
+    if let Some(gain) = regions.program_gain() {
+        let _ = writeln!(
+            text,
+            "The whole program ran {gain} as fast with these configurations as before."
+        );
+    }
     for choice in &regions.choices {
         let _ = writeln!(text, "  {}", one(choice));
     }
