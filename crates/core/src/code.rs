@@ -145,6 +145,10 @@ codes! {
         Placement = "placement",
         /// The behaviour database knows the program.
         KnownProgram = "known_program",
+        /// The threads that work did so before, or as many did.
+        KnownThreads = "known_threads",
+        /// Other threads work, and too many searches have begun within an hour.
+        SearchLimit = "search_limit",
         /// The program is unknown, and is sampled.
         Sample = "sample",
         /// A learned rule chose the second candidate.
@@ -282,6 +286,8 @@ codes! {
         ActivitiesMissing = "activities_missing",
         /// The program has another phase.
         Phase = "phase",
+        /// Other threads work than before, so that threads are pinned again.
+        Threads = "threads",
         /// How the configurations of parallel regions are found, or why they are not.
         Regions = "regions",
         /// Any other.
@@ -342,6 +348,10 @@ codes! {
         Insensitive = "insensitive",
         /// The phase of the program is one that was searched before.
         KnownPhase = "known_phase",
+        /// It was best for the threads that work, or for as many, before.
+        KnownThreads = "known_threads",
+        /// Other threads work, and too many searches have begun within an hour.
+        SearchLimit = "search_limit",
         /// The rate with a strategy was higher than unpinned beyond the noise.
         StrategyKept = "strategy_kept",
         /// The rate with no strategy was higher than unpinned, and nothing is pinned any more.

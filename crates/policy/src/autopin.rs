@@ -459,7 +459,7 @@ impl Autopin {
         findings: &mut Vec<Finding>,
     ) {
         let over = sample.at >= began + self.options.times.probe;
-        if over && self.working_tasks.judge(sample) == Judgement::Changed {
+        if over && self.working_tasks.judge(sample, self.pinning.is_none()) == Judgement::Changed {
             steady = false;
         }
         if !steady && self.may_repeat(findings) {
@@ -565,7 +565,7 @@ impl Autopin {
             rate: line.rate,
             spread: line.spread,
         });
-        let judgement = self.working_tasks.judge(sample);
+        let judgement = self.working_tasks.judge(sample, self.pinning.is_none());
         steady &= judgement != Judgement::Changed;
         if let Some(meter) = &mut self.meter {
             meter.share(sample, |id| !self.working_tasks.is_left_alone(id));

@@ -191,7 +191,7 @@ impl Policy for Fixed {
                     rate: line.rate,
                     spread: line.spread,
                 });
-                self.working_tasks.judge(sample);
+                self.working_tasks.judge(sample, self.pinning.is_none());
                 meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
                 meter.restart();
                 *began = sample.at;

@@ -409,7 +409,7 @@ impl Hints {
         if !self.sampled {
             self.observe_only(sample, &measurement, findings);
         }
-        self.working_tasks.judge(sample);
+        self.working_tasks.judge(sample, self.pinning.is_none());
         let threads = self.options.threads.unwrap_or(self.working_tasks.number());
         if threads > 0 && threads != self.threads {
             self.threads = threads;

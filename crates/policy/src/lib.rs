@@ -22,6 +22,7 @@ mod opening;
 mod options;
 mod race;
 mod requested;
+mod roles;
 mod rules;
 mod times;
 mod tree;

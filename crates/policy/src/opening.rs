@@ -98,7 +98,7 @@ impl Opening {
             }
             return Opened::NotYet;
         }
-        let idle = working_tasks.judge(sample) == Judgement::Idle;
+        let idle = working_tasks.judge(sample, false) == Judgement::Idle;
         if idle
             && !self
                 .request

@@ -4,22 +4,17 @@
 //! Intel's OpenMP to the scheduler. Such a helper is recognised by its processor time, not by its name:
 //!
 //! 1. At the beginning of a window, note the processor time of each living task.
-//! 2. At its end, a task that existed for the whole window and used less than `HELPER_SHARE` of the busiest task's time
-//!    is a helper.
+//! 2. At its end, the shares of the tasks that existed for the whole window say whether they are helpers, together with what
+//!    earlier windows have shown (`roles`).
 //! 3. A window in which even the busiest task hardly ran says nothing, and the set of working tasks stays as it was.
 //!
 //! Limits: a task that is younger than the window counts as working until a whole window shows otherwise. So does a
-//! task whose processor time cannot be read. A worker that sleeps for a whole window counts as a helper until it has
-//! worked for another one.
+//! task whose processor time cannot be read.
 
+use crate::roles::{Roles, Seen};
 use pinfold_core::{Pinning, Sample, TaskId, TaskSample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// A task with less than this share of the busiest task's processor time is a helper. Management threads wake a few
-/// times a second for microseconds, which is below a thousandth. A worker with a hundredth of the busiest one's work
-/// loses nothing if the scheduler places it.
-const HELPER_SHARE: f64 = 0.01;
 
 /// The program is idle when its busiest task has run for less than this share of the window.
 const IDLE_SHARE: f64 = 0.01;
@@ -127,6 +122,7 @@ pub(crate) enum Judgement {
 #[derive(Debug, Default)]
 pub(crate) struct WorkingTasks {
     skip: Skip,
+    roles: Roles,
     helpers: BTreeSet<TaskId>,
     skipped: BTreeSet<TaskId>,
     working: BTreeSet<TaskId>,
@@ -163,8 +159,9 @@ impl WorkingTasks {
             .collect();
     }
 
-    /// Ends the window at `sample`, which `update` has seen, and begins the next.
-    pub(crate) fn judge(&mut self, sample: &Sample) -> Judgement {
+    /// Ends the window at `sample`, which `update` has seen, and begins the next. `is_unpinned`: the operating system placed
+    /// all tasks in this window.
+    pub(crate) fn judge(&mut self, sample: &Sample, is_unpinned: bool) -> Judgement {
         let mut used: Vec<(TaskId, Duration, bool)> = vec![];
         for task in sample
             .tasks
@@ -180,25 +177,41 @@ impl WorkingTasks {
             ));
         }
         let busiest = used.iter().map(|&(_, time, _)| time).max().unwrap_or_default();
-        let window = sample.at.saturating_sub(self.window_began);
+        let lasted = sample.at.saturating_sub(self.window_began);
         self.begin_window(sample);
         if used.is_empty() {
             return Judgement::Unchanged;
         }
-        if busiest < window.mul_f64(IDLE_SHARE) || busiest.is_zero() {
+        if busiest < lasted.mul_f64(IDLE_SHARE) || busiest.is_zero() {
             return Judgement::Idle;
         }
-        let helpers: BTreeSet<TaskId> = used
-            .into_iter()
-            .filter(|&(_, time, all_along)| all_along && time < busiest.mul_f64(HELPER_SHARE))
-            .map(|(id, _, _)| id)
+        let window = Seen {
+            lasted,
+            busiest,
+            is_unpinned,
+        };
+        for (id, time, _) in used.into_iter().filter(|&(_, _, all_along)| all_along) {
+            self.roles.saw(id, time, window);
+        }
+        let living: BTreeSet<TaskId> = sample
+            .tasks
+            .iter()
+            .filter(|task| task.alive)
+            .map(|task| task.id)
             .collect();
+        self.roles.retain(|id| living.contains(&id));
+        let helpers = self.roles.helpers();
         if helpers == self.helpers {
             return Judgement::Unchanged;
         }
         self.helpers = helpers;
         self.update(sample);
         Judgement::Changed
+    }
+
+    /// The working tasks.
+    pub(crate) fn working(&self) -> &BTreeSet<TaskId> {
+        &self.working
     }
 
     /// The number of working tasks.
@@ -266,7 +279,7 @@ mod tests {
         working_tasks.update(first);
         working_tasks.begin_window(first);
         working_tasks.update(last);
-        working_tasks.judge(last)
+        working_tasks.judge(last, true)
     }
 
     fn serials(working_tasks: &WorkingTasks) -> Vec<u64> {
@@ -318,7 +331,7 @@ mod tests {
         judged(&mut working_tasks, &first, &last);
         assert!(serials(&working_tasks).is_empty());
         let unreadable = sample(20, &[(0, None), (1, None)]);
-        assert_eq!(working_tasks.judge(&unreadable), Judgement::Unchanged);
+        assert_eq!(working_tasks.judge(&unreadable, true), Judgement::Unchanged);
     }
 
     #[test]

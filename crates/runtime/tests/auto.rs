@@ -2,12 +2,18 @@
 
 mod common;
 
-use common::{Log, pinning, run_policy};
-use pinfold_core::{ChoiceCode, ComparedCode, Finding, NoteCode, ProposerCode};
+use common::{Log, pinning, run_policy, script, scripted};
+use pinfold_core::{
+    Applied, CandidatesCode, ChoiceCode, ComparedCode, Configuration, Finding, Machine, MachineError, Metric, NoteCode,
+    ProposerCode, Sample, TaskId, Topology, Wait,
+};
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::auto::{Auto, AutoOptions, Near};
-use pinfold_runtime::Record;
+use pinfold_runtime::{Record, RecordBuilder};
+use pinfold_sim::Scripted;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Four threads; `packed` is on one package, `distributed` on both.
 const PACKED: &str = "0-3";
@@ -400,6 +406,125 @@ fn a_program_with_fewer_threads_later_is_searched_again_for_them() {
     let (log, _) = run(&script);
     assert_eq!(first_and_last_threads(&log), (6, 4));
     assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+}
+
+/// A scripted machine on which the threads that were created last do hardly anything while the program is pinned: in every
+/// second second less than a hundredth of what the busiest does.
+struct Uneven {
+    machine: Scripted,
+    is_pinned: bool,
+    used: BTreeMap<TaskId, (Duration, Duration)>,
+}
+
+impl Machine for Uneven {
+    fn topology(&self) -> &Topology {
+        self.machine.topology()
+    }
+
+    fn simulated(&self) -> bool {
+        true
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        self.machine.metrics()
+    }
+
+    fn observe(&mut self) -> Sample {
+        let mut sample = self.machine.observe();
+        let share = if sample.at.as_secs().is_multiple_of(2) {
+            0.006
+        } else {
+            0.014
+        };
+        for task in &mut sample.tasks {
+            let now = task.cpu_time.unwrap();
+            let (before, shown) = self.used.entry(task.id).or_default();
+            let starves = self.is_pinned && task.id.serial >= 2;
+            *shown += (now - *before).mul_f64(if starves { share } else { 1.0 });
+            *before = now;
+            task.cpu_time = Some(*shown);
+        }
+        sample
+    }
+
+    fn apply(&mut self, configuration: &Configuration) -> Applied {
+        self.is_pinned = configuration.pinning.is_some();
+        self.machine.apply(configuration)
+    }
+
+    fn now(&self) -> Duration {
+        self.machine.now()
+    }
+
+    fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError> {
+        self.machine.wait(duration)
+    }
+}
+
+#[test]
+fn threads_that_a_placement_leaves_without_work_keep_their_ranks_and_begin_no_search() {
+    let script = script(&program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 600.0));
+    let mut machine = Uneven {
+        machine: scripted(&script),
+        is_pinned: false,
+        used: BTreeMap::new(),
+    };
+    let (mut log, mut builder) = (Log::default(), RecordBuilder::new(&machine, "auto"));
+    let mut policy = Auto::new(AutoOptions::default());
+    pinfold_runtime::run(&mut machine, &mut policy, &mut builder, &mut log).unwrap();
+    assert_eq!(log.threads().len(), 1, "{:?}", log.threads());
+    assert!(
+        log.applied
+            .iter()
+            .all(|(_, configuration, _)| configuration.left_alone.is_empty())
+    );
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+}
+
+/// Why each list of candidates was made.
+fn candidates_codes(log: &Log) -> Vec<CandidatesCode> {
+    let code = |(_, finding): &(f64, Finding)| match finding {
+        Finding::CandidatesChosen { code, .. } => Some(*code),
+        _ => None,
+    };
+    log.findings.iter().filter_map(code).collect()
+}
+
+#[test]
+fn threads_that_come_back_get_what_was_best_for_them_without_a_search() {
+    let extra = |begins: f64| format!("[[thread]]\nbegins = {begins:?}\nends = {:?}\n", begins + 100.0);
+    let text = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 700.0);
+    let (head, phases) = text.split_once("[[phase]]").unwrap();
+    let (log, record) = run(&format!("{head}{}{}[[phase]]{phases}", extra(100.0), extra(400.0)));
+    let known = CandidatesCode::KnownThreads;
+    let proposals = CandidatesCode::Proposals;
+    assert_eq!(candidates_codes(&log), [proposals, proposals, known, known, known]);
+    let threads: Vec<usize> = log.threads().iter().map(|&(_, threads)| threads).collect();
+    assert_eq!(threads, [4, 5, 4, 5, 4]);
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+    assert_eq!(record.search.chosen.unwrap().code, ChoiceCode::KnownThreads);
+}
+
+#[test]
+fn a_program_that_has_another_number_of_threads_each_minute_is_searched_a_few_times_an_hour_and_a_line_says_so() {
+    let mut threads = String::new();
+    for minute in 1..=12 {
+        write!(threads, "[[thread]]\nbegins = {:?}\n", 60.0 * f64::from(minute)).unwrap();
+    }
+    let text = program([1000.0, 900.0, 900.0, 900.0], 0.01, 900.0);
+    let (head, phases) = text.split_once("[[phase]]").unwrap();
+    let (log, record) = run(&format!("{head}{threads}[[phase]]{phases}"));
+    let searches = candidates_codes(&log)
+        .into_iter()
+        .filter(|code| *code == CandidatesCode::Proposals);
+    assert_eq!(searches.count(), 8);
+    assert!(
+        log.notes()
+            .iter()
+            .any(|note| note.contains("searches have begun within an hour"))
+    );
+    assert_eq!(record.search.chosen.unwrap().code, ChoiceCode::SearchLimit);
+    assert_eq!(last_pinning(&log), None);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod policy;
 mod proposals;
 mod regions;
 mod search;
+mod thread_sets;
 mod trial;
 mod watching;
 

@@ -180,7 +180,7 @@ impl Auto {
     pub(super) fn propose_interleaving(&mut self, topology: &Topology, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.candidates[self.search.best].place.clone();
         let is_idle = self.search.load.is_some_and(|load| load < IDLE);
-        if best.pages.is_some() || is_idle || !self.may_interleave(topology) {
+        if self.search.is_interleaving_asked || best.pages.is_some() || is_idle || !self.may_interleave(topology) {
             return false;
         }
         let before = self.search.candidates.len();

@@ -6,6 +6,7 @@ use super::options::{AutoOptions, Near};
 use super::phases::Phases;
 use super::proposals::Proposal;
 use super::regions::RegionTimes;
+use super::thread_sets::ThreadSets;
 use super::trial::{Candidate, Place, Trial};
 use crate::Policy;
 use crate::findings::probed;
@@ -17,7 +18,7 @@ use crate::sam::Observer;
 use crate::statistics::Reading;
 use crate::times;
 use crate::turns::{Noise, Window};
-use crate::working_tasks::WorkingTasks;
+use crate::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::{
     Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, ProposerCode, Sample, Topology,
 };
@@ -103,6 +104,8 @@ pub(super) struct Search {
     pub(super) regions_of: Option<(usize, usize)>,
     /// Whether placements were proposed with the pages of the best one.
     pub(super) with_pages: bool,
+    /// Whether interleaved pages are not proposed any more.
+    pub(super) is_interleaving_asked: bool,
     /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
     pub(super) load: Option<f64>,
     /// Whether all proposals were tried, so that a choice was made.
@@ -129,8 +132,8 @@ pub struct Auto {
     /// The sample at which the present window began.
     pub(super) first: Sample,
     pub(super) threads: usize,
-    /// The windows for which the number of threads was another one.
-    pub(super) other_threads: u32,
+    /// The sets of threads that worked, and what was best for each.
+    pub(super) thread_sets: ThreadSets,
     pub(super) search: Search,
     /// The candidate that runs.
     pub(super) present: usize,
@@ -185,7 +188,7 @@ impl Auto {
             window: options.times.shortest,
             first: Sample::default(),
             threads: 0,
-            other_threads: 0,
+            thread_sets: ThreadSets::default(),
             search: Search {
                 candidates: vec![Candidate::new(place)],
                 ..Search::default()
@@ -345,6 +348,13 @@ impl Auto {
             });
         }
         self.time_regions(sample);
+        let judgement = self.judge_tasks(sample, findings);
+        let is_search_or_watch = !matches!(purpose, Purpose::Baseline | Purpose::Signature);
+        let may_change = is_search_or_watch && judgement != Judgement::Idle && self.options.threads.is_none();
+        if may_change && self.heed_threads(sample, findings) {
+            self.report_line(sample, findings);
+            return;
+        }
         let best = self.search.best;
         if best == self.present
             && let Some(gain) = self.search.candidates[best].gain
@@ -479,9 +489,7 @@ impl Auto {
             meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
             meter.restart();
         }
-        if purpose == Purpose::Watching {
-            self.working_tasks.begin_window(sample);
-        }
+        self.working_tasks.begin_window(sample);
         if sample.at >= self.affirmed + AFFIRM {
             self.affirmed = sample.at;
             self.requested.affirm();

@@ -54,6 +54,15 @@ impl Search {
         self.candidates.iter().position(|one| one.place == *place)
     }
 
+    /// Its best one is the choice, and nothing is proposed beside it.
+    pub(super) fn be_settled(&mut self) {
+        self.chosen = true;
+        self.neighbours = Some(vec![]);
+        self.with_pages = true;
+        self.is_interleaving_asked = true;
+        self.forecast = true;
+    }
+
     /// The gain of a candidate over the unpinned program, as far as it is known; that of this one itself is none.
     pub(super) fn gain_of(&self, candidate: usize) -> Option<Gain> {
         match candidate {
@@ -81,7 +90,7 @@ impl Auto {
             }
             None => self.search.candidates[UNPINNED].state = State::Best,
         }
-        self.other_threads = 0;
+        self.thread_sets.search_begins(sample.at);
         self.change = ChangePoint::new(self.patience);
         self.measure(Purpose::Baseline, sample);
     }

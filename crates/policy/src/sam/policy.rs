@@ -196,7 +196,8 @@ impl Sam {
                 rate: line.rate,
                 spread: line.spread,
             });
-            self.working_tasks.judge(sample);
+            // Moves of single tasks leave the others to the operating system.
+            self.working_tasks.judge(sample, true);
             meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
             meter.restart();
             *began = sample.at;
