@@ -6,14 +6,23 @@
 //! A count is a whole number, so a rate over `n` counts is known to about `1 / n`. A metric of which fewer than
 //! `ENOUGH` counts are to be expected in a probe can not even tell a tenth; `auto` takes the next one then, and when
 //! no other counts anything, says that the rates are coarse.
+//!
+//! The same program is to have the same metric in each run, whatever else runs on the machine. So a preferred metric is not
+//! passed over by how fast the program is at the moment: where it would count at least half as often as it should if the
+//! program ran all the time, the choice waits until it has counted `ENOUGH`, and takes it (`Choice::waits`). What an earlier
+//! run was measured by is preferred to all others.
 
 use crate::meter;
-use pinfold_core::{Metric, MetricCode, Sample, TaskId, sources};
+use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The fewest counts expected in one probe with which a metric is of use: rates are then known to a tenth, which is
 /// the least that the pinnings in the paper's section 5 differ by where pinning matters at all.
 const ENOUGH: f64 = 10.0;
+
+/// With this share of that, had its busiest task run all the time, a metric is waited for.
+const NEARLY: f64 = 0.5;
 
 /// Names whose Jaro-Winkler similarity is lower are not mistaken for each other.
 const SIMILAR: f64 = 0.75;
@@ -66,6 +75,17 @@ pub(crate) struct Choice {
     pub(crate) code: MetricCode,
     /// Why: a clause or two without a full stop.
     pub(crate) why: String,
+    /// Whether a metric that is preferred to this one may count often enough after a longer time.
+    pub(crate) waits: bool,
+}
+
+/// What the choice is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Purpose<'a> {
+    /// The length of a probe.
+    pub(crate) probe: Duration,
+    /// The metric by which an earlier run was measured.
+    pub(crate) known: Option<&'a str>,
 }
 
 impl MetricRequest {
@@ -109,29 +129,27 @@ impl MetricRequest {
         })
     }
 
-    /// Chooses by what was counted from `first` to `last` by the tasks that `counts` says yes to, for probes of
-    /// length `probe`.
+    /// Chooses by what was counted from `first` to `last` by the tasks that `counts` says yes to.
     pub(crate) fn choose(
         &self,
         metrics: &[Metric],
         first: &Sample,
         last: &Sample,
-        probe: Duration,
+        Purpose { probe, known }: Purpose<'_>,
         counts: impl Fn(TaskId) -> bool + Copy,
     ) -> Choice {
         let time = last.at.saturating_sub(first.at).as_secs_f64();
-        let rate = |index: usize, metric: &Metric| {
+        let rate = |(index, metric): (usize, &Metric)| {
             let grown = meter::growth(index, metric.scope, first, last, counts);
             grown.filter(|_| time > 0.0).map(|grown| grown / time)
         };
         let counted = Counted {
             metrics,
-            rates: metrics
-                .iter()
-                .enumerate()
-                .map(|(index, metric)| rate(index, metric))
-                .collect(),
+            rates: metrics.iter().enumerate().map(rate).collect(),
+            time,
+            ran: busiest(first, last).map_or(time, |ran| ran.as_secs_f64().min(time)),
             probe,
+            known: metrics.iter().position(|metric| Some(metric.name.as_str()) == known),
         };
         let Self::Named(name) = self else {
             return counted.automatic();
@@ -152,8 +170,19 @@ impl Choice {
             per_second: 0.0,
             code,
             why,
+            waits: false,
         }
     }
+}
+
+/// The processor time that the busiest task has used from `first` to `last`; `None` where none can be read.
+pub(crate) fn busiest(first: &Sample, last: &Sample) -> Option<Duration> {
+    let before: BTreeMap<TaskId, Option<Duration>> = first.tasks.iter().map(|task| (task.id, task.cpu_time)).collect();
+    let used = |task: &TaskSample| {
+        let before = before.get(&task.id).copied().flatten();
+        Some(task.cpu_time?.saturating_sub(before.unwrap_or_default()))
+    };
+    last.tasks.iter().filter_map(used).max()
 }
 
 /// What the metrics counted at the end of the initialisation.
@@ -161,7 +190,12 @@ struct Counted<'a> {
     metrics: &'a [Metric],
     /// Counts a second of each metric; `None` where nothing could be read.
     rates: Vec<Option<f64>>,
+    /// How long that took, and how long the busiest task ran meanwhile, in seconds.
+    time: f64,
+    ran: f64,
     probe: Duration,
+    /// The metric of an earlier run.
+    known: Option<usize>,
 }
 
 impl Counted<'_> {
@@ -187,17 +221,19 @@ impl Counted<'_> {
 
     /// The choice of `auto`: the most preferred metric that counts often enough, or else the most preferred that counts.
     fn automatic(&self) -> Choice {
-        let order = sources::automatic(self.metrics);
+        let mut order = sources::automatic(self.metrics);
+        // That of an earlier run comes first.
+        order.sort_by_key(|&index| self.known != Some(index));
         let counting: Vec<(usize, f64)> = order
             .iter()
             .filter_map(|&index| Some((index, self.rates[index].filter(|&rate| rate > 0.0)?)))
             .collect();
-        let enough = counting
-            .iter()
-            .find(|(_, rate)| rate * self.probe.as_secs_f64() >= ENOUGH);
-        let Some(&(index, rate)) = enough.or(counting.first()) else {
+        let enough = counting.iter().position(|&(_, rate)| self.is_enough(rate));
+        let Some(&(index, rate)) = counting.get(enough.unwrap_or(0)) else {
             return self.nothing_counts(&order);
         };
+        let preferred = &counting[..enough.unwrap_or(0)];
+        let waits = preferred.iter().any(|&(_, rate)| self.is_nearly_enough(rate));
         let passed_over: Vec<String> = order
             .iter()
             .take_while(|&&other| other != index)
@@ -207,7 +243,21 @@ impl Counted<'_> {
         if !passed_over.is_empty() {
             why = format!("{why} that counts here ({})", passed_over.join(", "));
         }
-        self.chosen(index, rate, MetricCode::NearestToProgress, &why)
+        Choice {
+            waits,
+            ..self.chosen(index, rate, MetricCode::NearestToProgress, &why)
+        }
+    }
+
+    /// Whether this many counts a second are enough for a probe, or have been enough for one.
+    fn is_enough(&self, rate: f64) -> bool {
+        rate * self.time.max(self.probe.as_secs_f64()) >= ENOUGH
+    }
+
+    /// Whether it may be the load of the machine that these are not enough.
+    fn is_nearly_enough(&self, rate: f64) -> bool {
+        let while_running = rate * self.time / self.ran;
+        while_running.is_finite() && while_running * self.probe.as_secs_f64() >= NEARLY * ENOUGH
     }
 
     fn chosen(&self, metric: usize, per_second: f64, code: MetricCode, why: &str) -> Choice {
@@ -216,6 +266,7 @@ impl Counted<'_> {
             per_second,
             code,
             why: format!("{why}{}", coarse(per_second, self.probe).unwrap_or_default()),
+            waits: false,
         }
     }
 

@@ -5,12 +5,13 @@
 //!    metrics are compared (`metric_choice`), because later behaviour is more typical.
 //! 2. If the program is idle at the end of `i`, because it waits for input or sleeps, the window is repeated every `i /
 //!    2`. A program that reports heartbeats is never idle, since a server sleeps between requests.
+//!    A window is also longer where a metric may count often enough by then that is preferred to those that do already.
 //! 3. If the program ends before that, its rate so far is reported.
 //! 4. If no metric counts, the run continues without one, and the metrics are compared again every `t`: the first
 //!    parallel region may come late.
 
 use crate::meter::Meter;
-use crate::metric_choice::MetricRequest;
+use crate::metric_choice::{MetricRequest, Purpose, busiest};
 use crate::times::{self, Times};
 use crate::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope};
@@ -23,11 +24,18 @@ const COUNTS_IN_A_READING: f64 = 20.0;
 /// The least number of readings of a probe, also for a metric that counts rarely.
 const READINGS_IN_A_PROBE: u32 = 10;
 
+/// For so many probes a program runs at most before a preferred metric is passed over, and for so many on a machine that
+/// gives it little time.
+const PATIENCE: u32 = 4;
+const PATIENCE_UNDER_LOAD: u32 = 8;
+
 /// The observation of a run until its tasks and its metric are known.
 #[derive(Debug)]
 pub(crate) struct Opening {
     times: Times,
     request: MetricRequest,
+    /// The metric by which an earlier run was measured.
+    known: Option<String>,
     metrics: Vec<Metric>,
     /// The sample at the beginning of the window; an empty one is the program's first instruction.
     first: Sample,
@@ -61,6 +69,7 @@ impl Opening {
         Self {
             times,
             request,
+            known: None,
             metrics: vec![],
             first: Sample::default(),
             window_begun: false,
@@ -69,6 +78,11 @@ impl Opening {
             told_why: None,
             latest: Sample::default(),
         }
+    }
+
+    /// The same, for a program that was measured by this metric before.
+    pub(crate) fn of_known(self, metric: Option<String>) -> Self {
+        Self { known: metric, ..self }
     }
 
     /// The run begins.
@@ -115,11 +129,14 @@ impl Opening {
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
             return Opened::NotYet;
         }
-        let choice = self
-            .request
-            .choose(&self.metrics, &self.first, sample, self.times.probe, |id| {
-                !working_tasks.is_left_alone(id)
-            });
+        let purpose = self.purpose(self.times.probe);
+        let choice = self.request.choose(&self.metrics, &self.first, sample, purpose, |id| {
+            !working_tasks.is_left_alone(id)
+        });
+        if choice.waits && self.is_patient(sample) {
+            self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
+            return Opened::NotYet;
+        }
         if choice.metric.is_some() || self.told_why.as_ref() != Some(&choice.why) {
             findings.push(Finding::MetricChosen {
                 metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
@@ -156,7 +173,8 @@ impl Opening {
         };
         let over = self.latest.at.saturating_sub(first.at);
         let works = |id| !working_tasks.is_left_alone(id);
-        let choice = self.request.choose(&self.metrics, first, &self.latest, over, works);
+        let purpose = self.purpose(over);
+        let choice = self.request.choose(&self.metrics, first, &self.latest, purpose, works);
         let rate = choice.metric.map(|metric| {
             let shares = match self.metrics[metric].scope {
                 Scope::Program => 1,
@@ -202,6 +220,21 @@ impl Opening {
             why: format!("The program ended before a metric was chosen. {lacked}"),
         });
         findings
+    }
+
+    fn purpose(&self, probe: Duration) -> Purpose<'_> {
+        Purpose {
+            probe,
+            known: self.known.as_deref(),
+        }
+    }
+
+    /// Whether the window may be longer.
+    fn is_patient(&self, sample: &Sample) -> bool {
+        let probe = self.times.probe;
+        let lasted = sample.at.saturating_sub(self.first.at);
+        let ran = busiest(&self.first, sample).unwrap_or(lasted);
+        ran < probe * PATIENCE && lasted < probe * PATIENCE_UNDER_LOAD
     }
 
     fn begin_window(&mut self, sample: &Sample, working_tasks: &mut WorkingTasks) {

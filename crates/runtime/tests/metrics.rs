@@ -79,6 +79,26 @@ fn a_metric_with_too_few_counts_in_a_probe_is_passed_over_while_there_is_a_bette
 }
 
 #[test]
+fn the_same_program_is_measured_by_the_same_metric_whatever_the_load_of_the_machine() {
+    // A region has four barriers. Alone, regions count 15 times in a probe; beside another program, 7 or 4 times.
+    for (per_step, busy) in [(0.0025, 1.0), (0.0012, 1.0), (0.0006, 0.25)] {
+        let text = format!(
+            "threads = 2\nduration = 400.0\n[[phase]]\nstart = 0.0\nrate = 100.0\nbusy = {busy:?}\n{}{}",
+            regions(&format!("per_step = {per_step}")),
+            metric(
+                "barriers",
+                "barrier",
+                "barriers",
+                "program",
+                &format!("per_step = {}", 4.0 * per_step)
+            ),
+        );
+        let (log, _) = run(&text, schedule(&["0,1", "0,4"]));
+        assert_eq!(chosen(&log)[0].0.as_deref(), Some("regions"), "{per_step} {busy}");
+    }
+}
+
+#[test]
 fn a_coarse_metric_is_better_than_none_and_the_user_is_told() {
     // 200 steps a second: a region every 5 s, 6 in a probe.
     let (log, record) = run(

@@ -180,7 +180,8 @@ impl Auto {
         let place = known.or_else(|| options.near.as_ref().map(Near::place));
         let place = place.unwrap_or_default();
         Self {
-            opening: Opening::new(options.times.opening(), options.metric.clone()),
+            opening: Opening::new(options.times.opening(), options.metric.clone())
+                .of_known(options.known.values().next().map(|known| known.metric.clone())),
             working_tasks: WorkingTasks::new(options.skip.clone()),
             metrics: vec![],
             observer: None,
