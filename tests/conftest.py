@@ -36,6 +36,9 @@ PATIENCE = 120
 #: Variables for pinfold or an OpenMP runtime that tests must not inherit from the caller.
 OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_(?!DB$|CLAIMS$).*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
 
+#: A command that prints the path of the agent which it has itself.
+AGENT_OF_COMMAND = 'grep -o -m 1 "/.*agent.so" /proc/self/maps'
+
 CPUS = sorted(os.sched_getaffinity(0))
 
 Value = TypeVar("Value")

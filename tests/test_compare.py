@@ -67,7 +67,7 @@ def compare(binary: Path, tmp_path: Path) -> Compare:
 
 def counting(folder: Path, then: str = "true") -> list[str]:
     """Return a program that writes a line to a file in each run, and then does this."""
-    return ["sh", "-c", f'echo "${{LD_PRELOAD:+under pinfold}}" >> {folder}/runs; {then}']
+    return ["sh", "-c", f'echo "${{PINFOLD_CHANNEL:+under pinfold}}" >> {folder}/runs; {then}']
 
 
 def test_variants_run_in_turns_and_the_table_has_all(compare: Compare) -> None:
@@ -76,7 +76,7 @@ def test_variants_run_in_turns_and_the_table_has_all(compare: Compare) -> None:
     names = ["alone", "unpinned", "fixed", "hint:SLP"]
     assert [one["command"] for one in done.json["results"]] == names
     assert [len(one["times"]) for one in done.json["results"]] == [2] * 4
-    # pinfold preloads its agent, so a program under pinfold can be distinguished from the program alone.
+    # pinfold gives its program a channel, so a program under pinfold can be distinguished from the program alone.
     under = ["under pinfold"] * 3
     assert (compare.folder / "runs").read_text().splitlines() == ["", *under, "", *under]
     rows = {line.split()[0] for line in done.out.splitlines() if "±" in line}

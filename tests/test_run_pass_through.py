@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, Pinfold, environment
+from conftest import AGENT_OF_COMMAND, PATIENCE, ROOT, Pinfold, environment
 
 
 def both(pinfold: Pinfold, *command: str, **options: Any) -> tuple[str, str]:
@@ -76,7 +76,7 @@ def test_arguments_arrive_as_they_are(pinfold: Pinfold) -> None:
     assert pinfold.run("--", "printf", "%s\\n", *words).out.splitlines() == words
 
 
-def test_the_environment_gains_channel_regions_and_agent_and_nothing_else(pinfold: Pinfold) -> None:
+def test_the_environment_gains_channel_and_regions_and_nothing_else(pinfold: Pinfold) -> None:
     alone, placed = (
         dict(line.split("=", 1) for line in text.split("\0") if line) for text in both(pinfold, "env", "-0")
     )
@@ -84,16 +84,111 @@ def test_the_environment_gains_channel_regions_and_agent_and_nothing_else(pinfol
     assert alone == {}
     assert added.pop("PINFOLD_CHANNEL").startswith("/proc/")
     assert added.pop("PINFOLD_REGIONS").startswith("/proc/")
-    assert Path(added.pop("LD_PRELOAD")).name.endswith("-agent.so")
-    # A program with AddressSanitizer accepts a preloaded library only with this.
-    assert added == {"ASAN_OPTIONS": "verify_asan_link_order=0"}
+    assert added == {}
 
 
-@pytest.mark.parametrize("variable", ["LD_PRELOAD", "OMP_TOOL_LIBRARIES"])
-def test_the_users_preloaded_libraries_precede_the_agent(pinfold: Pinfold, agent: Path, variable: str) -> None:
+@pytest.mark.parametrize("preload", [{}, {"LD_PRELOAD": ""}, {"LD_PRELOAD": "libm.so.6"}])
+def test_programs_that_a_program_starts_also_have_the_agent_and_see_the_users_preloaded_libraries(
+    pinfold: Pinfold, preload: dict[str, str]
+) -> None:
+    script = f"printenv LD_PRELOAD PINFOLD_PRELOADED; {AGENT_OF_COMMAND}; env -i sh -c '{AGENT_OF_COMMAND}'"
+    run = pinfold.run("-q", "--", "sh", "-c", script, env=preload)
+    *users, first, without_environment = run.out.splitlines()
+    assert users == list(preload.values())
+    assert first.endswith("-agent.so")
+    assert without_environment == first
+
+
+def test_the_users_preloaded_libraries_precede_the_agent(pinfold: Pinfold, tmp_path: Path) -> None:
+    library = tmp_path / "user.so"
+    source = ROOT / "agent/tests/user_preload.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    # glibc lists preloaded libraries in the order in which it searches them.
+    order = {"LD_PRELOAD": str(library), "LD_DEBUG": "scopes"}
+    run = pinfold.run("-q", "--", "true", env=order)
+    scope = next(line for line in run.err.splitlines() if "-agent.so" in line).split()
+    (agent,) = [place for place, name in enumerate(scope) if name.endswith("-agent.so")]
+    assert scope[agent - 1] == str(library)
+    assert "user's preload" in run.out
+
+
+def test_the_users_tools_precede_the_agent(pinfold: Pinfold, agent: Path) -> None:
     """Also before the agent that `PINFOLD_AGENT` names."""
-    run = pinfold.run("--", "printenv", variable, env={variable: "libm.so.6", "PINFOLD_AGENT": str(agent)})
+    variables = {"OMP_TOOL_LIBRARIES": "libm.so.6", "PINFOLD_AGENT": str(agent)}
+    run = pinfold.run("--", "printenv", "OMP_TOOL_LIBRARIES", env=variables)
     assert run.out == f"libm.so.6:{agent.resolve()}\n"
+
+
+@pytest.fixture
+def program_of_32_bits(tmp_path: Path) -> Path:
+    """Return a 32-bit program that a dynamic linker loads, and that prints a line."""
+    program = tmp_path / "program_of_32_bits"
+    command: list[str | Path] = [
+        "gcc",
+        "-m32",
+        "-nostartfiles",
+        "-nodefaultlibs",
+        "-o",
+        program,
+        ROOT / "tests/programs/greets.c",
+        "-lc",
+    ]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("gcc cannot link 32-bit programs here (apt install libc6-dev-i386)")
+    if subprocess.run([program], capture_output=True, check=False).returncode != 3:
+        pytest.skip("no 32-bit program runs here")
+    return program
+
+
+def test_a_program_that_cannot_load_the_agent_runs_as_alone(pinfold: Pinfold, program_of_32_bits: Path) -> None:
+    """The dynamic linker would print an error; and what the program starts has the agent again."""
+    for command in ([program_of_32_bits], ["sh", "-c", f"{program_of_32_bits}; exit $?"]):
+        run = pinfold.run("-q", "--", *command)
+        assert (run.status, run.out, run.err) == (3, "greetings\n", "")
+
+
+def test_ldd_lists_the_libraries_of_a_program_and_not_the_agent(pinfold: Pinfold) -> None:
+    alone, placed = both(pinfold, "ldd", "/bin/sh")
+    names = [[line.split()[0] for line in text.splitlines()] for text in (alone, placed)]
+    assert names[1] == names[0]
+
+
+#: Each changes what a process finds under the agent's path, and then executes a program.
+OTHER_FILES = {
+    "another /run": f"mount -t tmpfs tmpfs $(dirname $({AGENT_OF_COMMAND})); exec true",
+    "no execution": f"folder=$(dirname $({AGENT_OF_COMMAND})); mount --bind $folder $folder && "
+    "mount -o remount,bind,noexec $folder; exec true",
+    "another root": "mkdir root; for name in bin lib lib64 usr; do mkdir root/$name; mount --rbind /$name root/$name; "
+    "done; exec chroot root true",
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount and change the root")
+@pytest.mark.parametrize("script", OTHER_FILES.values(), ids=OTHER_FILES)
+def test_a_program_that_finds_another_file_in_the_agents_place_runs_as_alone(
+    pinfold: Pinfold, script: str, tmp_path: Path
+) -> None:
+    command = ("unshare", "--mount", "sh", "-e", "-c", script)
+    alone = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    if alone.returncode != 0:
+        pytest.skip("no mount namespace can be created here")
+    run = pinfold.run("-q", "--", *command, cwd=tmp_path)
+    assert (run.status, run.out, run.err) == (0, "", "")
+
+
+def test_a_program_with_address_sanitizer_starts_and_sees_the_users_options(pinfold: Pinfold, tmp_path: Path) -> None:
+    source, program = tmp_path / "options.c", tmp_path / "options"
+    source.write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n"
+        'const char *__asan_default_options(void) { return "detect_leaks=0"; }\n'
+        'int main(void) { const char *options = getenv("ASAN_OPTIONS"); puts(options ? options : "none"); return 4; }\n'
+    )
+    command: list[str | Path] = ["gcc", "-fsanitize=address", "-o", program, source]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("gcc has no libasan here")
+    for options in ({}, {"ASAN_OPTIONS": "verbosity=0"}):
+        run = pinfold.run("-q", "--", program, env=options)
+        assert (run.status, run.out, run.err) == (4, options.get("ASAN_OPTIONS", "none") + "\n", "")
 
 
 def test_without_the_agent_the_run_continues_and_names_what_is_missing(pinfold: Pinfold) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, QUICK, ROOT, environment
+from conftest import AGENT_OF_COMMAND, PATIENCE, QUICK, ROOT, environment
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "libpinfold_agent.so").write_text("not a library")
         (folder / "libpinfold_record.so").write_text("not a library")
-    program = ["sh", "-c", "echo $LD_PRELOAD; cat $LD_PRELOAD | head -c 4"]
+    program = ["sh", "-c", f"agent=$({AGENT_OF_COMMAND}); echo $agent; cat $agent | head -c 4"]
     done = run(alone, "run", "--", *program)
     preloaded, magic = done.stdout.split("\n", 1)
     assert str(alone.parent.parent) not in preloaded
@@ -65,7 +65,7 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
 def test_the_documents_state_which_glibc_the_agent_needs(alone: Path) -> None:
     """It is read from the agent that the binary carries: the newest among the versions of glibc that the file names."""
     agent = alone.parent / "agent.so"
-    done = run(alone, "run", "--", "sh", "-c", f"cp $LD_PRELOAD {agent}")
+    done = run(alone, "run", "--", "sh", "-c", f"cp $({AGENT_OF_COMMAND}) {agent}")
     assert done.returncode == 0, done.stderr
     needs = subprocess.check_output(["readelf", "--version-info", "--wide", agent], text=True)
     versions = {tuple(map(int, one.split("."))) for one in re.findall(r"Name: GLIBC_([0-9.]+)", needs)}

@@ -91,13 +91,13 @@ def site(cluster: Site) -> Site:
 
 
 def test_a_task_runs_under_pinfold_after_all_that_slurm_does_for_it(site: Site) -> None:
-    script = 'echo "$FROM_PROLOG $TMPDIR $SLURM_PROCID $PPID $SLURM_TASK_PID $LD_PRELOAD"; exit 3'
+    script = 'echo "$FROM_PROLOG $TMPDIR $SLURM_PROCID $PPID $SLURM_TASK_PID $PINFOLD_CHANNEL"; exit 3'
     done = site.run("srun", "--pinfold=none", "sh", "-c", script)
     assert done.returncode == 3, done.stderr
-    prolog, temporary, task, parent, its, agent = done.stdout.split()
+    prolog, temporary, task, parent, its, channel = done.stdout.split()
     assert (prolog, temporary, task) == ("yes", "/tmp", "0")
     assert parent == its
-    assert agent.endswith("agent.so")
+    assert channel.startswith("/proc/")
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("pinfold: ")]
     assert " task 0: policy none: " in line
     (record,) = site.records.glob("*.0.0.json")
@@ -108,7 +108,7 @@ def test_a_task_runs_under_pinfold_after_all_that_slurm_does_for_it(site: Site) 
 
 
 def test_without_the_option_nothing_happens(site: Site) -> None:
-    done = site.run("srun", "sh", "-c", "echo $LD_PRELOAD; exit 3")
+    done = site.run("srun", "sh", "-c", "echo $PINFOLD_CHANNEL; exit 3")
     assert (done.returncode, done.stdout.strip()) == (3, "")
     assert not list(site.records.glob("*.json"))
 
@@ -133,14 +133,16 @@ def test_each_task_of_two_nodes_has_its_record(site: Site) -> None:
 
 def test_a_batch_job_passes_it_to_its_steps_and_a_step_can_turn_it_off(site: Site) -> None:
     script = site.records / "job.sh"
-    script.write_text("#!/bin/sh\necho script $LD_PRELOAD\nsrun printenv LD_PRELOAD\nsrun --pinfold=off env\n")
+    script.write_text(
+        "#!/bin/sh\necho script $PINFOLD_CHANNEL\nsrun printenv PINFOLD_CHANNEL\nsrun --pinfold=off env\n"
+    )
     out = site.records / "out"
     done = site.run("sbatch", "--wait", "--pinfold=none", "--output", out, script)
     assert done.returncode == 0, done.stderr
     lines = out.read_text().splitlines()
     assert lines[0] == "script"
-    assert lines[1].endswith("agent.so")
-    assert not [line for line in lines[2:] if line.startswith("LD_PRELOAD=")]
+    assert lines[1].startswith("/proc/")
+    assert not [line for line in lines[2:] if line.startswith("PINFOLD_CHANNEL=")]
     assert len(list(site.records.glob("*.json"))) == 1
 
 
@@ -160,7 +162,7 @@ def test_what_is_forbidden_or_does_not_work_is_said_once_and_the_job_runs(
     site: Site, arguments: tuple[str, ...], option: str, said: str
 ) -> None:
     site.allows(f"binary={site.binary}", *arguments)
-    done = site.run("srun", option, "sh", "-c", "echo $LD_PRELOAD; exit 3")
+    done = site.run("srun", option, "sh", "-c", "echo $PINFOLD_CHANNEL; exit 3")
     assert (done.returncode, done.stdout.strip()) == (3, "")
     assert done.stderr.count(said) == 1
     assert done.stderr.count(ALONE) == 1

@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         claims: None,
         command: arguments.collect(),
         environment: vec![],
+        preload: None,
         removed_environment: vec![],
         topology: topology.build_all().expect("an allowed PU"),
         chosen: None,

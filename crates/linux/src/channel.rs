@@ -57,6 +57,12 @@ struct Segment {
     slots: [Slot; SLOTS],
 }
 
+/// The variable with the libraries that the dynamic linker loads.
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
+
+/// The variable with the user's own entry of `PRELOAD`, which the agent puts back: see agent/environment.c.
+pub(crate) const PRELOADED: &str = "PINFOLD_PRELOADED";
+
 /// A segment of shared memory that a program's processes can map.
 #[derive(Debug)]
 pub struct Channel {
@@ -166,31 +172,39 @@ impl Channel {
 
     /// The environment variables, with their values, that the program needs in addition to the inherited ones.
     /// `inherited` returns an inherited value; a value of the user stays, and comes before pinfold's. Without `agent`
-    /// only heartbeats can arrive.
+    /// only heartbeats can arrive. A program that is followed needs those of `variables` only.
     pub fn environment(
+        &self,
+        inherited: impl Fn(&str) -> Option<OsString>,
+        agent: Option<&Path>,
+    ) -> Vec<(OsString, OsString)> {
+        let mut variables = self.variables(&inherited, agent);
+        let Some(agent) = agent else { return variables };
+        let inherited = |name: &str| inherited(name).filter(|value| !value.is_empty());
+        let users = inherited(PRELOAD);
+        variables.push((PRELOADED.into(), users_entry(users.as_deref())));
+        variables.push((PRELOAD.into(), appended(users, agent.as_os_str())));
+        // A program built by GCC with AddressSanitizer refuses to start when a library precedes the sanitizer's, since
+        // it might replace a function that the sanitizer intercepts. The agent replaces none of these.
+        let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
+        variables.push(("ASAN_OPTIONS".into(), sanitizer));
+        variables
+    }
+
+    /// The part of `environment` that a followed program needs, which gets the agent at its exec (`launch::Preload`).
+    pub fn variables(
         &self,
         inherited: impl Fn(&str) -> Option<OsString>,
         agent: Option<&Path>,
     ) -> Vec<(OsString, OsString)> {
         let path = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
         let mut variables = vec![("PINFOLD_CHANNEL".into(), path.into())];
-        let Some(agent) = agent else { return variables };
-        let inherited = |name: &str| inherited(name).filter(|value| !value.is_empty());
-
-        let preload = appended(inherited("LD_PRELOAD"), agent.as_os_str());
-        variables.push(("LD_PRELOAD".into(), preload));
         // An OpenMP runtime finds a preloaded tool by itself. The agent must be in the list of tools only where there
         // is one: then it lets the other tools go first (agent/ompt.c).
-        if let Some(libraries) = inherited("OMP_TOOL_LIBRARIES") {
-            variables.push((
-                "OMP_TOOL_LIBRARIES".into(),
-                appended(Some(libraries), agent.as_os_str()),
-            ));
+        let tools = inherited("OMP_TOOL_LIBRARIES").filter(|tools| !tools.is_empty());
+        if let (Some(agent), Some(tools)) = (agent, tools) {
+            variables.push(("OMP_TOOL_LIBRARIES".into(), appended(Some(tools), agent.as_os_str())));
         }
-        // A program built by GCC with AddressSanitizer refuses to start when a library precedes the sanitizer's, since
-        // it might replace a function that the sanitizer intercepts. The agent replaces none of these.
-        let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
-        variables.push(("ASAN_OPTIONS".into(), sanitizer));
         variables
     }
 }
@@ -214,8 +228,18 @@ pub(crate) fn create_memory(name: &CStr) -> nix::Result<OwnedFd> {
     }
 }
 
+/// The value of `PRELOADED`, where the user's value of `PRELOAD` is this.
+pub(crate) fn users_entry(users: Option<&OsStr>) -> OsString {
+    users.map_or_else(OsString::new, |users| {
+        let mut entry = OsString::from(PRELOAD);
+        entry.push("=");
+        entry.push(users);
+        entry
+    })
+}
+
 /// `entry` at the end of a colon-separated list, unless it is the last one already.
-fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
+pub(crate) fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
     use std::os::unix::ffi::OsStrExt;
     match list {
         None => entry.to_owned(),
@@ -383,7 +407,11 @@ mod tests {
 
     #[test]
     fn the_agent_is_preloaded() {
-        let expected = [("LD_PRELOAD", "/a.so"), ("ASAN_OPTIONS", "verify_asan_link_order=0")];
+        let expected = [
+            ("PINFOLD_PRELOADED", ""),
+            ("LD_PRELOAD", "/a.so"),
+            ("ASAN_OPTIONS", "verify_asan_link_order=0"),
+        ];
         assert_eq!(environment_of(&[], Some("/a.so")), pairs(&expected));
         assert_eq!(environment_of(&[("LD_PRELOAD", "")], Some("/a.so")), pairs(&expected));
     }
@@ -396,8 +424,9 @@ mod tests {
             ("ASAN_OPTIONS", "detect_leaks=0"),
         ];
         let expected = [
-            ("LD_PRELOAD", "/one.so /two.so:/a.so"),
             ("OMP_TOOL_LIBRARIES", "/tool.so:/a.so"),
+            ("PINFOLD_PRELOADED", "LD_PRELOAD=/one.so /two.so"),
+            ("LD_PRELOAD", "/one.so /two.so:/a.so"),
             ("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"),
         ];
         assert_eq!(environment_of(&user, Some("/a.so")), pairs(&expected));
@@ -409,7 +438,9 @@ mod tests {
             ("LD_PRELOAD", "/u.so:/a.so"),
             ("ASAN_OPTIONS", "verify_asan_link_order=0"),
         ];
-        assert_eq!(environment_of(&outer, Some("/a.so")), pairs(&outer));
+        let users = [("PINFOLD_PRELOADED", "LD_PRELOAD=/u.so:/a.so")];
+        let expected = [&users[..], &outer[..]].concat();
+        assert_eq!(environment_of(&outer, Some("/a.so")), pairs(&expected));
     }
 
     #[test]

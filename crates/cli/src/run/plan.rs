@@ -11,7 +11,7 @@ use pinfold_linux::channel::Channel;
 use pinfold_linux::claims::Claims;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, RunningProcess, WaitingChild};
+use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, Preload, RunningProcess, WaitingChild};
 use pinfold_linux::regions::RegionTable;
 use pinfold_policy::auto::Near;
 use pinfold_policy::{Candidates, MetricRequest, Skip, Times, WithUserSettings};
@@ -307,7 +307,14 @@ impl Plan {
             }
         };
         let pages = self.page_options(arguments, initial)?;
-        let mut environment = channel.environment(|name: &str| env::var_os(name), agent.as_deref());
+        let inherited = |name: &str| env::var_os(name);
+        let mut environment = match waiting {
+            // It executes the program before pinfold follows it.
+            Some(_) => channel.environment(inherited, agent.as_deref()),
+            None => channel.variables(inherited, agent.as_deref()),
+        };
+        let preload = agent.as_deref().map(Preload::new).transpose();
+        let preload = preload.context("the agent cannot be given to the program")?;
         let regions = match built.regions {
             Regions::No => None,
             // The program is placed as a whole then.
@@ -322,6 +329,7 @@ impl Plan {
             waiting: waiting.cloned(),
             claims,
             environment,
+            preload,
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),
             chosen: self.chosen.clone(),

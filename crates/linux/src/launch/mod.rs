@@ -9,12 +9,15 @@
 mod accesses;
 mod attach;
 mod counting;
+mod dynamic_linking;
 pub(crate) mod exec;
 mod followed_process;
 pub(crate) mod inherited;
+mod initial_stack;
 mod limit;
 mod pages;
 mod prefetching;
+mod preload;
 mod program;
 mod running;
 mod seize;
@@ -34,6 +37,7 @@ pub use attach::{AttachError, ProcessName, RunningProcess};
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;
 use pinfold_core::{Pinning, PuId, PuSet, TaskId, Topology};
+pub use preload::Preload;
 pub(crate) use program::Program;
 pub(crate) use running::Running;
 use std::collections::BTreeSet;
@@ -55,6 +59,8 @@ pub struct Launch {
     pub waiting: Option<WaitingChild>,
     /// Variables that are added to the environment, or replace those of the same name.
     pub environment: Vec<(OsString, OsString)>,
+    /// The agent, for this program and all that it starts; `None` gives it none.
+    pub preload: Option<Preload>,
     /// Variables of the environment that the program does not get.
     pub removed_environment: Vec<OsString>,
     /// The machine. The program runs on those of its allowed PUs that this process may use.
@@ -224,6 +230,8 @@ pub(crate) enum FollowError {
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) program: Program,
+    /// The agent, for each program that is executed.
+    preload: Option<Preload>,
     /// When the program was executed.
     pub(crate) began: Option<Instant>,
     /// The main process.
@@ -240,10 +248,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(program: Program, keep_pinned: bool, attached: bool) -> Self {
+    fn new(program: Program, preload: Option<Preload>, keep_pinned: bool, attached: bool) -> Self {
         Self {
             phase: Phase::Starting,
             program,
+            preload,
             began: None,
             main: 0,
             main_stopped: false,
@@ -251,6 +260,13 @@ impl State {
             keep_pinned,
             attached,
             end_wanted: false,
+        }
+    }
+
+    /// A process has executed a program, and stands before its first instruction.
+    fn give_agent_to(&self, process: i32) {
+        if let Some(preload) = &self.preload {
+            preload.give_to(process);
         }
     }
 

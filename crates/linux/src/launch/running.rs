@@ -87,7 +87,7 @@ impl Running {
             launch.regions,
         );
         let kill_with_us = !launch.outlive;
-        let state = State::new(program, launch.keep_pinned, false);
+        let state = State::new(program, launch.preload, launch.keep_pinned, false);
         let follow = move |shared: &Shared| match waiting {
             Some((child, changes)) => tracer::follow_waiting(shared, &child, &changes, kill_with_us),
             None => tracer::follow(shared, &prepared, kill_with_us),
@@ -114,7 +114,7 @@ impl Running {
             Some(journal),
             None,
         );
-        let state = State::new(program, false, true);
+        let state = State::new(program, None, false, true);
         let process = attach.process;
         let follow = move |shared: &Shared| tracer::attach(shared, &process);
         let running = Self::follow(state, ProgramPages::new(attach.pages), blocked, follow);

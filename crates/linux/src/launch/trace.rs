@@ -129,6 +129,56 @@ pub(crate) fn event_message(thread: i32) -> Option<i32> {
     i32::try_from(message).ok()
 }
 
+/// The stack pointer of a stopped thread whose registers are this machine's.
+pub(crate) fn stack_pointer(thread: i32) -> io::Result<u64> {
+    registers(thread).map(|registers| {
+        #[cfg(target_arch = "x86_64")]
+        return registers.rsp;
+        #[cfg(target_arch = "aarch64")]
+        return registers.sp;
+    })
+}
+
+/// Sets the stack pointer of a stopped thread.
+pub(crate) fn set_stack_pointer(thread: i32, pointer: u64) -> io::Result<()> {
+    let mut registers = registers(thread)?;
+    #[cfg(target_arch = "x86_64")]
+    {
+        registers.rsp = pointer;
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        registers.sp = pointer;
+    }
+    transfer_registers(libc::PTRACE_SETREGSET, thread, &mut registers).map(|_| ())
+}
+
+/// The registers of a stopped thread. A 32-bit process has others.
+fn registers(thread: i32) -> io::Result<libc::user_regs_struct> {
+    // SAFETY: the structure is plain numbers.
+    let mut registers = unsafe { MaybeUninit::<libc::user_regs_struct>::zeroed().assume_init() };
+    let length = transfer_registers(libc::PTRACE_GETREGSET, thread, &mut registers)?;
+    if length == size_of_val(&registers) {
+        Ok(registers)
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Reads or writes the general registers of a stopped thread; returns how many bytes they have.
+fn transfer_registers(request: libc::c_uint, thread: i32, registers: &mut libc::user_regs_struct) -> io::Result<usize> {
+    let mut buffer = libc::iovec {
+        iov_base: ptr::from_mut(registers).cast(),
+        iov_len: size_of_val(registers),
+    };
+    // SAFETY: the request reads or writes at most the bytes of the buffer, which is the structure.
+    let result = unsafe { libc::ptrace(request, thread, libc::NT_PRSTATUS, &raw mut buffer) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(buffer.iov_len)
+}
+
 /// One ptrace call. Where the callers above ignore the error, it is `ESRCH`: the thread was killed while it was
 /// stopped, and its end is the next result of `await_event`.
 fn request(request: libc::c_uint, thread: i32, data: usize) -> io::Result<()> {

@@ -5,7 +5,8 @@
 //!    before its first instruction.
 //! 2. It blocks until one of them has an event, locks the program, takes the event, updates the program, and resumes
 //!    the thread. In between it costs nothing.
-//! 3. When the main process has ended, or pinfold has to detach, it stops each remaining thread, restores its original
+//! 3. At each exec it adds the agent to the new program's environment (`preload`).
+//! 4. When the main process has ended, or pinfold has to detach, it stops each remaining thread, restores its original
 //!    mask, and detaches from it. A process that ran before runs on undisturbed: the tracer ends without stopping any
 //!    thread, and then masks are restored by the journal.
 //!
@@ -167,6 +168,7 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
     let process = unborn.process;
     match event {
         Event::Executed => {
+            state.give_agent_to(process);
             state.began = Some(Instant::now());
             state.program.first_task(process);
             state.phase = Phase::Running;
@@ -206,6 +208,9 @@ fn handle(state: &mut State, thread: i32, event: Event) {
             }
         }
         Event::Executed => {
+            if !matches!(state.phase, Phase::Leaving(_)) {
+                state.give_agent_to(thread);
+            }
             if let Some(former) = trace::event_message(thread) {
                 state.program.executed(thread, former);
             }

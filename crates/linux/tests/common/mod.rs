@@ -134,6 +134,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         waiting: None,
         claims: None,
         environment: vec![],
+        preload: None,
         removed_environment: vec![],
         topology: this_machine(),
         chosen: None,

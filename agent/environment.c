@@ -1,0 +1,44 @@
+/*
+ * Gives a program the environment that its user has chosen.
+ *
+ * The dynamic linker finds the agent by LD_PRELOAD. A program that reads its environment, and each program that it starts
+ * with it, would find the agent there too. So pinfold adds a second variable, PINFOLD_PRELOADED, which has the user's
+ * entry ("LD_PRELOAD=...", or nothing where there was none). Before main() the agent puts that entry back and removes the
+ * second variable. pinfold adds both anew at each exec (crates/linux/src/launch/preload.rs).
+ *
+ * Known limit: constructors of libraries that run before the agent's see both variables.
+ */
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PRELOAD "LD_PRELOAD="
+#define PRELOADED "PINFOLD_PRELOADED="
+
+extern char **environ;
+
+/* The rest of an entry that begins with `name`; NULL for another entry. */
+static char *value_of(char *entry, const char *name)
+{
+    const size_t length = strlen(name);
+    return strncmp(entry, name, length) == 0 ? entry + length : NULL;
+}
+
+__attribute__((constructor)) static void restore_environment(void)
+{
+    char *users = NULL;
+    for (char **entry = environ; entry != NULL && *entry != NULL && users == NULL; entry++)
+        users = value_of(*entry, PRELOADED);
+    if (users == NULL)
+        return;
+    char **kept = environ;
+    for (char **entry = environ; *entry != NULL; entry++) {
+        if (value_of(*entry, PRELOADED) != NULL)
+            continue;
+        if (value_of(*entry, PRELOAD) == NULL)
+            *kept++ = *entry;
+        else if (*users != '\0')
+            *kept++ = users;
+    }
+    *kept = NULL;
+}

@@ -1,0 +1,175 @@
+//! Gives the agent to each program that can load it, and leaves the environment as the user has made it.
+//!
+//! `LD_PRELOAD` in the environment would reach every program that is started with it, also those that cannot load the
+//! agent. There the dynamic linker prints an error. So the tracer adds the variable at each exec, before the first
+//! instruction of the dynamic linker, to the environment on the stack of the new program:
+//!
+//! 1. Only a program that is linked dynamically for this machine gets it. A 32-bit program is not, nor is a static one.
+//! 2. The file must be the agent's under the root and in the mounts of the process, where it may be executed.
+//! 3. The user's libraries come first. The library of the address sanitizer comes before the agent, since the sanitizer ends
+//!    a program in which another library does.
+//! 4. A second variable has the user's own entry. The agent puts it back before `main`, so that neither the program nor
+//!    its children see a difference (agent/environment.c).
+//!
+//! Limits: where the kernel or a filter forbids the process to read the file, the linker prints its error. A program whose
+//! memory pinfold may not read, such as one whose file its user may execute and not read, gets no agent.
+
+use super::dynamic_linking::DynamicallyLinked;
+use super::initial_stack::InitialStack;
+use super::trace;
+use crate::channel::{PRELOAD, PRELOADED, appended, can_be_preloaded, users_entry};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::sys::stat::Mode;
+use nix::sys::statvfs::{FsFlags, fstatvfs};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The dynamic linker does not execute a program that has this variable, but lists its libraries: that is ldd(1).
+const LISTS_LIBRARIES: &str = "LD_TRACE_LOADED_OBJECTS";
+
+/// The agent for programs that are followed.
+#[derive(Debug)]
+pub struct Preload {
+    agent: PathBuf,
+    /// The device and the number of the file.
+    identity: (u64, u64),
+    owner: u32,
+    /// Whether every user may read the file.
+    for_everyone: bool,
+}
+
+impl Preload {
+    /// The agent at an absolute path.
+    pub fn new(agent: &Path) -> io::Result<Self> {
+        let there = fs::metadata(agent)?;
+        let others = |path: &Path, mode| fs::metadata(path).is_ok_and(|there| there.mode() & mode == mode);
+        Ok(Self {
+            identity: (there.dev(), there.ino()),
+            owner: nix::unistd::geteuid().as_raw(),
+            for_everyone: others(agent, 0o004) && agent.ancestors().skip(1).all(|folder| others(folder, 0o001)),
+            agent: agent.to_owned(),
+        })
+    }
+
+    /// Adds the agent to the environment of a process that has executed a program, and stands before its first
+    /// instruction. Where that is not possible the program runs without the agent.
+    pub(super) fn give_to(&self, process: i32) {
+        let _ = self.add_to_stack(process);
+    }
+
+    fn add_to_stack(&self, process: i32) -> io::Result<()> {
+        let Some(linked) = DynamicallyLinked::read(&File::open(format!("/proc/{process}/exe"))?) else {
+            return Ok(());
+        };
+        let pointer = trace::stack_pointer(process)?;
+        let memory = File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{process}/mem"))?;
+        let stack = InitialStack::read(&memory, pointer)?;
+        let is_privileged = stack.auxiliary(libc::AT_SECURE) != Some(0);
+        if is_privileged || stack.variable(LISTS_LIBRARIES).is_some() || !self.is_there_for(process)? {
+            return Ok(());
+        }
+        let users = stack.variable(PRELOAD).map(OsStr::from_bytes);
+        let new = stack.with_variables(&[
+            (PRELOAD, self.libraries(users, linked.sanitizer.as_deref())),
+            (PRELOADED, users_entry(users)),
+        ]);
+        // Where the stack has no room, the first bytes fail and nothing is written.
+        memory.write_all_at(&new.bytes, new.pointer)?;
+        trace::set_stack_pointer(process, new.pointer)
+    }
+
+    /// The value of `LD_PRELOAD` with the agent.
+    fn libraries(&self, users: Option<&OsStr>, sanitizer: Option<&str>) -> OsString {
+        let users = users.filter(|users| !users.is_empty());
+        let sanitizer = sanitizer.filter(|name| can_be_preloaded(Path::new(name)));
+        let first = users.or(sanitizer.map(OsStr::new));
+        appended(first.map(OsStr::to_owned), self.agent.as_os_str())
+    }
+
+    /// Whether a process finds the agent at its path and may load it from there.
+    fn is_there_for(&self, process: i32) -> io::Result<bool> {
+        let user = fs::metadata(format!("/proc/{process}"))?.uid();
+        if user != self.owner && user != 0 && !self.for_everyone {
+            return Ok(false);
+        }
+        let file = self.open_below(&PathBuf::from(format!("/proc/{process}/root")))?;
+        let may_execute = !fstatvfs(&file)?.flags().contains(FsFlags::ST_NOEXEC);
+        let there = File::from(file).metadata()?;
+        Ok(may_execute && (there.dev(), there.ino()) == self.identity)
+    }
+
+    /// Opens the agent's path as a process with this root does.
+    fn open_below(&self, root: &Path) -> nix::Result<OwnedFd> {
+        let path = OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let folder = open(root, path | OFlag::O_DIRECTORY, Mode::empty())?;
+        let how = OpenHow::new().flags(path).resolve(ResolveFlag::RESOLVE_IN_ROOT);
+        match openat2(&folder, &self.agent, how) {
+            // Linux before 5.6, or a filter: symbolic links in the path are those of this process.
+            Err(nix::Error::ENOSYS | nix::Error::EPERM) => {
+                let below = self.agent.strip_prefix("/").unwrap_or(&self.agent);
+                open(&root.join(below), path, Mode::empty())
+            }
+            result => result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn libraries(users: Option<&str>, sanitizer: Option<&str>) -> String {
+        let preload = Preload {
+            agent: "/a.so".into(),
+            identity: (0, 0),
+            owner: 0,
+            for_everyone: true,
+        };
+        let libraries = preload.libraries(users.map(OsStr::new), sanitizer);
+        libraries.into_string().unwrap()
+    }
+
+    #[test]
+    fn the_users_libraries_come_first_and_the_sanitizers_without_them() {
+        assert_eq!(libraries(None, None), "/a.so");
+        assert_eq!(libraries(Some(""), None), "/a.so");
+        assert_eq!(libraries(Some("/u.so /v.so"), None), "/u.so /v.so:/a.so");
+        assert_eq!(libraries(None, Some("libasan.so.8")), "libasan.so.8:/a.so");
+        assert_eq!(libraries(Some("/u.so"), Some("libasan.so.8")), "/u.so:/a.so");
+    }
+
+    #[test]
+    fn links_are_followed_below_the_root_of_the_process() {
+        let root = tempfile::tempdir().unwrap();
+        let agent = root.path().join("real/agent.so");
+        fs::create_dir(root.path().join("real")).unwrap();
+        fs::write(&agent, "").unwrap();
+        symlink("/real", root.path().join("run")).unwrap();
+        let preload = Preload {
+            agent: "/run/agent.so".into(),
+            ..Preload::new(&agent).unwrap()
+        };
+        let there = File::from(preload.open_below(root.path()).unwrap()).metadata().unwrap();
+        assert_eq!((there.dev(), there.ino()), preload.identity);
+        assert_eq!(preload.open_below(Path::new("/")).unwrap_err(), nix::Error::ENOENT);
+    }
+
+    #[test]
+    fn a_file_in_a_private_folder_is_not_for_everyone() {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = folder.path().join("agent.so");
+        fs::write(&agent, "").unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+        assert!(!Preload::new(&agent).unwrap().for_everyone);
+    }
+}
