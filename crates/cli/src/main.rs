@@ -43,6 +43,7 @@ use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use pinfold_linux::launch::{LaunchError, WaitingChild};
+use pinfold_linux::limits;
 use ratatui::crossterm::style::force_color_output;
 use std::env;
 use std::process::ExitCode;
@@ -103,6 +104,11 @@ const FAILURE: u8 = 125;
 const ALONE: &str = "the program runs without pinfold";
 
 fn main() -> ExitCode {
+    limits::with_usual_stack(run_command)
+}
+
+/// Runs the command of the command line.
+fn run_command() -> ExitCode {
     let waiting = WaitingChild::from_environment();
     let result = run(waiting.as_ref());
     let left = waiting.filter(WaitingChild::is_left);

@@ -28,7 +28,8 @@ pub(crate) use arguments::Arguments;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{RunningProcess, WaitingChild};
+use pinfold_linux::launch::{LaunchError, RunningProcess, WaitingChild, run_alone};
+use pinfold_linux::limits;
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::output::Output;
 use pinfold_linux::own;
@@ -39,6 +40,7 @@ use plan::{Plan, executable};
 use policies::{Built, Program};
 use report::Report;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -68,6 +70,11 @@ pub(crate) fn run(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Resu
 
 fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<ExitCode> {
     simulated::refuse(arguments, &Where::Here)?;
+    let may_step_aside = waiting.is_none() && !arguments.changes.dry_run && !arguments.limits.are_given();
+    limits::raise_own();
+    if let Some(why) = limits::too_small().filter(|_| may_step_aside) {
+        return Err(step_aside(arguments, &why).into());
+    }
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, &Where::Here)?;
     let claims = arguments.claims.of_this_run(&mut plan.notes);
@@ -81,13 +88,28 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     let launch = plan.launch(arguments, &built, waiting, claims)?;
     plan.notes.extend(arguments.journals.left_behind());
     let outputs = Outputs::open(arguments)?;
-    let mut machine = LinuxMachine::launch(launch)?;
+    let mut machine = match LinuxMachine::launch(launch) {
+        Err(error) if may_step_aside && error.is_shortage() => {
+            drop(outputs);
+            return Err(step_aside(arguments, &error).into());
+        }
+        launched => launched?,
+    };
     drive(arguments, &plan, &mut machine, outputs, built)
+}
+
+/// Becomes the program, where pinfold itself lacks something that the program may do without. Returns only where that fails.
+fn step_aside(arguments: &Arguments, why: &dyn Display) -> LaunchError {
+    if !arguments.reports.quiet {
+        console::say(format_args!("stepped aside: {why}; the program runs without pinfold"));
+    }
+    run_alone(&arguments.command)
 }
 
 /// Attaches to a running process.
 fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     simulated::refuse(arguments, &Where::Here)?;
+    limits::raise_own();
     let journals = Directory::new(&arguments.journals.path())?;
     let process = RunningProcess::find(number, &journals)?;
     let topology = arguments.machine.topology()?;

@@ -16,6 +16,7 @@ mod held;
 pub mod interrupt;
 pub mod journal;
 pub mod launch;
+pub mod limits;
 pub mod machine;
 pub mod memory;
 mod nearest;

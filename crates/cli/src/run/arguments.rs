@@ -186,6 +186,13 @@ pub(super) struct Limits {
     pub(super) cpunodebind: Option<String>,
 }
 
+impl Limits {
+    /// Whether the program may run on some CPUs only, which nobody else would see to.
+    pub(super) fn are_given(&self) -> bool {
+        self.physcpubind.is_some() || self.cpunodebind.is_some() || !self.near.is_empty()
+    }
+}
+
 /// What pinfold changes of the program, and for how long.
 #[derive(Args)]
 #[group(skip)]

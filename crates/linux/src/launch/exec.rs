@@ -46,6 +46,21 @@ impl Pointers {
     }
 }
 
+/// `sh FILE ARGUMENTS…`, for a script without a `#!` line. `Prepared::execute` inserts the file.
+fn shell_for(arguments: &Pointers) -> Vec<*const libc::c_char> {
+    let mut shell = vec![c"/bin/sh".as_ptr(), ptr::null()];
+    shell.extend_from_slice(&arguments.0[1..]);
+    shell
+}
+
+/// Executes a command in place of this process, as its caller would have done. Returns only where that fails.
+pub fn run_alone(command: &[OsString]) -> LaunchError {
+    match Prepared::new(command, std::env::vars_os(), None, None) {
+        Ok(prepared) => prepared.replace_this_process(),
+        Err(error) => error,
+    }
+}
+
 impl Prepared {
     /// Prepares `command` to run with `environment`, with a mask and a memory policy where these are given. Without a mask
     /// the program inherits the one of this process, as without pinfold.
@@ -79,6 +94,19 @@ impl Prepared {
         })
     }
 
+    /// Becomes the program, with the state that this process has inherited. Returns only where that fails.
+    fn replace_this_process(&self) -> LaunchError {
+        let arguments = Pointers::to(self.arguments.iter());
+        let environment = Pointers::to(self.environment.iter());
+        let mut shell = shell_for(&arguments);
+        // SAFETY: the pointers are into `self` and `shell`, which live on until the exec.
+        let failure = unsafe {
+            Inherited::at_start().restore();
+            self.execute(&arguments.0, &environment.0, &mut shell)
+        };
+        self.explain(failure)
+    }
+
     /// Forks a child that waits for `Unborn::let_go`.
     pub(crate) fn fork(&self) -> io::Result<Unborn> {
         let (go_read, go_write) = pipe()?;
@@ -86,9 +114,7 @@ impl Prepared {
         let inherited = Inherited::at_start();
         let arguments = Pointers::to(self.arguments.iter());
         let environment = Pointers::to(self.environment.iter());
-        // `sh FILE ARGUMENTS…`, for a script without a `#!` line; the child inserts the file.
-        let mut shell = vec![c"/bin/sh".as_ptr(), ptr::null()];
-        shell.extend_from_slice(&arguments.0[1..]);
+        let mut shell = shell_for(&arguments);
         // SAFETY: the child makes system calls only, on memory that was prepared above, until it executes or exits.
         let process = unsafe { libc::fork() };
         if process < 0 {

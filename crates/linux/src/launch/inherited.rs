@@ -1,7 +1,7 @@
 //! The state that this process inherited from its parent, which a program that it starts gets back.
 //!
 //! Rust's runtime ignores SIGPIPE before `main` and opens standard streams that were closed. pinfold blocks signals and
-//! raises its limit of open files. The program must not inherit any of this. So the state is saved before: the loader
+//! raises its limits. The program must not inherit any of this. So the state is saved before: the loader
 //! runs the functions of `.init_array` before `main`, and before Rust's runtime.
 
 use std::cell::UnsafeCell;
@@ -11,13 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The highest signal number of Linux.
 pub(crate) const HIGHEST_SIGNAL: i32 = 64;
 
+/// The number of resources that have limits (`RLIM_NLIMITS`).
+const RESOURCES: usize = 16;
+
 /// Signal state and limits at the start of this process.
 #[derive(Clone, Copy)]
 pub(crate) struct Inherited {
     /// Bit `n - 1` says that signal `n` was ignored.
     ignored: u64,
     mask: libc::sigset_t,
-    open_files: libc::rlimit,
+    /// By number of the resource.
+    limits: [libc::rlimit; RESOURCES],
     /// Which of the three standard streams were closed.
     closed: [bool; 3],
 }
@@ -73,20 +77,22 @@ impl Inherited {
             }
         }
         let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
-        let mut open_files = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: both calls write the structures that they are given; a zeroed sigset_t is valid.
+        let mut limits = [libc::rlimit {
+            rlim_cur: libc::RLIM_INFINITY,
+            rlim_max: libc::RLIM_INFINITY,
+        }; RESOURCES];
+        // SAFETY: the calls write the structures that they are given; a zeroed sigset_t is valid.
         let mask = unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), mask.as_mut_ptr());
-            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut open_files);
+            for (resource, limit) in (0..).zip(&mut limits) {
+                libc::getrlimit(resource, limit);
+            }
             mask.assume_init()
         };
         Self {
             ignored,
             mask,
-            open_files,
+            limits,
             // SAFETY: the call only asks.
             closed: [0, 1, 2].map(|stream| unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0),
         }
@@ -115,9 +121,11 @@ impl Inherited {
                 unsafe { libc::close(stream) };
             }
         }
-        // SAFETY: both structures were filled by the calls that are their counterparts.
+        // SAFETY: the structures were filled by the calls that are their counterparts.
         unsafe {
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const self.open_files);
+            for (resource, limit) in (0..).zip(&self.limits) {
+                libc::setrlimit(resource, limit);
+            }
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, std::ptr::null_mut());
         }
     }

@@ -34,6 +34,7 @@ use crate::counters::Plan;
 use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
 pub use attach::{AttachError, ProcessName, RunningProcess};
+pub use exec::run_alone;
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;
 use pinfold_core::{Pinning, PuId, PuSet, TaskId, Topology};
@@ -185,6 +186,11 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
+    /// Whether this process lacks a process, a thread, memory or files. The program has not begun then.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::Fork(_) | Self::Resource { .. })
+    }
+
     /// The exit status by the shell's conventions: 127 for a command that is not found, 126 for one that cannot be
     /// executed, and 125 where the launcher itself failed, as in env(1) and timeout(1).
     pub fn exit_status(&self) -> i32 {
