@@ -122,11 +122,9 @@ pub fn with_usual_stack<T: Send + 'static>(main: fn() -> T) -> T {
         let _ = before.thread_set_mask();
         main()
     });
-    match begun {
-        Ok(begun) => begun.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(_) => {
-            let _ = before.thread_set_mask();
-            main()
-        }
-    }
+    let Ok(begun) = begun else {
+        let _ = before.thread_set_mask();
+        return main();
+    };
+    begun.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -299,11 +299,15 @@ impl Plan {
         let initial = built.first_pinning();
         let plan = self.counted(arguments)?;
         let channel = Channel::create().context("the program cannot report its progress")?;
-        let agent = match embedded::agent() {
-            Ok(agent) => Some(agent),
+        let agent = embedded::agent().and_then(|agent| {
+            let preload = Preload::new(&agent).with_context(|| agent.display().to_string())?;
+            Ok((agent, preload))
+        });
+        let (agent, preload) = match agent {
+            Ok((agent, preload)) => (Some(agent), Some(preload)),
             Err(error) => {
                 self.notes.push(format!("Parallel regions are not counted: {error:#}."));
-                None
+                (None, None)
             }
         };
         let pages = self.page_options(arguments, initial)?;
@@ -313,8 +317,6 @@ impl Plan {
             Some(_) => channel.environment(inherited, agent.as_deref()),
             None => channel.variables(inherited, agent.as_deref()),
         };
-        let preload = agent.as_deref().map(Preload::new).transpose();
-        let preload = preload.context("the agent cannot be given to the program")?;
         let regions = match built.regions {
             Regions::No => None,
             // The program is placed as a whole then.
