@@ -287,8 +287,9 @@ impl Program {
     fn begin(&mut self, process: i32, thread: i32, origin: Origin, since: Instant) {
         if let Some(pu) = origin.pinned {
             self.untraced.pinned(process, pu, &origin.original);
-        } else if self.limit.is_limited() {
-            self.untraced.look_soon();
+        }
+        if origin.pinned.is_some() || self.limit.is_limited() {
+            self.untraced.look_soon(self.watching.procfs());
         }
         let skipped = &self.skipped;
         let id = self.table.begin(process, thread, origin, |serial| {
@@ -480,10 +481,12 @@ impl Program {
         self.configuration.clone_from(configuration);
         match &mut self.regions {
             Some(table) => {
+                if !configuration.regions.is_empty() {
+                    self.untraced.look_soon(self.watching.procfs());
+                }
                 table.plan(configuration);
                 if !configuration.regions.is_empty() {
                     self.configuration.pinning = None;
-                    self.untraced.look_soon();
                 }
             }
             None => by_region = configuration.refused_regions(),
@@ -730,6 +733,7 @@ impl Program {
             self.refuse(serial, why);
             return None;
         }
+        self.untraced.look_soon(self.watching.procfs());
         let result = CpuMask::single(pu).give_to(thread);
         let task = self.table.get_mut(serial)?;
         let Err(error) = result else {

@@ -13,18 +13,18 @@
 //! 3. A pinning that has ended counts until each task that was created before its end is in `/proc`.
 //! 4. While unpinned tasks are limited (`limit`), there are looks too. When the limit changes, the tasks found get it.
 //!
-//! A look costs one reading of `loadavg`, and two system calls for each number. Looks take less than a hundredth of
-//! the time.
+//! A look costs one reading of `loadavg`, and a system call for each number. Looks take less than a hundredth of the
+//! time.
 //!
-//! Limits: a task runs on its creator's PU until the next look. A task that has chosen exactly that PU
-//! itself (a ring with `IORING_SETUP_SQ_AFF`) counts as one that has inherited it. Where the kernel does not report
-//! migrations, so does one that has chosen the PU of another thread.
+//! Limits: a task runs on its creator's PU until the next look. A task that has chosen exactly that PU itself (a ring
+//! with `IORING_SETUP_SQ_AFF`) counts as one that has inherited it. Where the kernel does not report migrations, so does
+//! one that has chosen the PU of another thread.
 
 use super::limit::Limit;
 use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
 use crate::new_tasks::{NewTaskSearch, NewTasks};
-use crate::procfs::{Kinship, ticks_since_boot};
+use crate::procfs::{Kinship, Procfs, ticks_since_boot};
 use crate::requested::{Requested, Seen};
 use crate::tasks::TaskTable;
 use pinfold_core::PuId;
@@ -79,12 +79,15 @@ impl Untraced {
         if !Arc::ptr_eq(&pinning.original, original) {
             pinning.original = Arc::clone(original);
         }
-        self.look_soon();
     }
 
-    /// There are looks from now on.
-    pub(super) fn look_soon(&mut self) {
-        self.due.get_or_insert_with(|| Instant::now() + LOOKING);
+    /// There are looks from now on. Call it before a mask is set that a new task may inherit.
+    pub(super) fn look_soon(&mut self, procfs: &Procfs) {
+        if self.due.is_none() {
+            // What there is already has inherited nothing.
+            let _ = self.search.since_last_number(procfs);
+            self.due = Some(Instant::now() + LOOKING);
+        }
     }
 
     /// When the next look is due.
@@ -145,7 +148,7 @@ impl Untraced {
                 }
             }
         }
-        self.look_soon();
+        self.look_soon(procfs);
     }
 
     /// Releases all tasks that are created by the processes with pinnings, or by those with a limit.
