@@ -82,6 +82,9 @@ fn placed(text: &str, form: ToolForm) -> Result<(String, Option<String>)> {
             "the run kept no placement of all threads (--policy {policy}); `pinfold explain` without --format says why"
         );
     };
+    if let Some(why) = &kept.not_pinned {
+        bail!("the run kept no placement: threads ran unpinned, because {why}");
+    }
     let threads = match (&kept.pus, &kept.within) {
         (Some(pinning), _) => Some(Threads::Pinned(pinning)),
         (None, Some(within)) => Some(Threads::Within(within)),

@@ -49,7 +49,7 @@ impl Choice {
         }
         match record.kept_from_start() {
             Some(kept) => Self::Placement {
-                pus: kept.pus.clone(),
+                pus: kept.placed().cloned(),
                 pages: kept.pages,
             },
             None => Self::Undecided {

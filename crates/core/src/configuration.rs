@@ -202,6 +202,18 @@ pub struct Applied {
     pub sampled: Option<Sampled>,
     /// The result of applying a recording's accesses to the program, for each process.
     pub profiled: Vec<Profiled>,
+    /// What was applied in place of the requested configuration, because no thread could be pinned as it says; `None` where
+    /// that was applied.
+    pub instead: Option<Instead>,
+}
+
+/// A configuration that was applied in place of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instead {
+    /// What was applied.
+    pub configuration: Configuration,
+    /// Why no thread is pinned, as a clause.
+    pub why: String,
 }
 
 /// One change that the machine did not make.

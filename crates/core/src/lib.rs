@@ -36,7 +36,7 @@ pub use code::{
     HostNoteCode, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode, SampleCode,
     StayCode,
 };
-pub use configuration::{Applied, Configuration, Pinning, ProcessGoal, Refusal};
+pub use configuration::{Applied, Configuration, Instead, Pinning, ProcessGoal, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed, ProgramGain, RegionChoice, StrategyForecast};
 pub use device::{Device, DeviceKind, DeviceName, NoDeviceName, NoPciAddress, PciAddress};

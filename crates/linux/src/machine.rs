@@ -3,8 +3,8 @@
 use crate::claims::{Claims, Taken};
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
 use pinfold_core::{
-    Applied, Configuration, Machine, MachineError, Metric, NodeId, Pinning, PuSet, Refusal, RefusalCode, Sample,
-    Topology, Wait,
+    Applied, Configuration, Instead, Machine, MachineError, Metric, NodeId, Pinning, PuSet, Refusal, RefusalCode,
+    Sample, Topology, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -203,12 +203,12 @@ impl Machine for LinuxMachine {
             .as_mut()
             .and_then(|sharing| sharing.claim(configuration).err());
         let left = taken.map(|taken| left_to_others(configuration, taken));
-        let configuration = left.as_ref().map_or(configuration, |(configuration, _)| configuration);
-        let (before, mut applied, after) = {
+        let configuration = left.as_ref().map_or(configuration, |left| &left.configuration);
+        let (before, mut applied, after, refuse) = {
             let mut state = self.running.shared.lock();
             let before = state.program.ranked();
             let applied = state.program.apply(configuration);
-            (before, applied, state.program.ranked())
+            (before, applied, state.program.ranked(), state.program.all_refuse())
         };
         let after = if configuration.regions.is_empty() {
             after
@@ -217,7 +217,19 @@ impl Machine for LinuxMachine {
         };
         let Running { shared, pages, .. } = &mut self.running;
         pages.apply(shared, &self.topology, configuration, [&before, &after], &mut applied);
-        applied.refused.extend(left.map(|(_, refusal)| refusal));
+        if let Some(left) = left {
+            let why = format!(
+                "A placement is not tried, and threads run unpinned instead: {}.",
+                left.why
+            );
+            applied.refused.push(Refusal::of_machine(RefusalCode::Claimed, why));
+            applied.instead = Some(left);
+        } else if let (Some(why), true) = (
+            refuse,
+            configuration.pinning.is_some() && configuration.regions.is_empty(),
+        ) {
+            applied.instead = Some(unpinned(configuration, why));
+        }
         applied
     }
 
@@ -265,17 +277,19 @@ impl Machine for LinuxMachine {
     }
 }
 
-/// The configuration without its pinnings, of which another run has a PU, and what the user is told.
-fn left_to_others(configuration: &Configuration, taken: Taken) -> (Configuration, Refusal) {
-    let mut left = configuration.clone();
-    left.pinning = None;
-    left.regions.clear();
+/// The configuration without its pinnings, of which another run has a PU.
+fn left_to_others(configuration: &Configuration, taken: Taken) -> Instead {
     let Taken { pu, by } = taken;
-    let why = format!(
-        "A placement is not tried, and threads run unpinned instead: another pinfold (process {by}) has pinned its program \
-         to CPU {pu}."
-    );
-    (left, Refusal::of_machine(RefusalCode::Claimed, why))
+    let why = format!("another pinfold (process {by}) has pinned its program to CPU {pu}");
+    unpinned(configuration, why)
+}
+
+/// The configuration without its pinnings.
+fn unpinned(configuration: &Configuration, why: String) -> Instead {
+    let mut configuration = configuration.clone();
+    configuration.pinning = None;
+    configuration.regions.clear();
+    Instead { configuration, why }
 }
 
 /// The ranked tasks, each on the PU outside of regions: there the agent places them, and pages are where these threads are.

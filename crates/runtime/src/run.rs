@@ -66,7 +66,11 @@ fn was_applied(
     recorder: &mut impl Recorder,
 ) {
     record.applied(machine.now(), configuration, applied);
-    recorder.applied(machine.now(), configuration, applied);
+    let done = applied
+        .instead
+        .as_ref()
+        .map_or(configuration, |instead| &instead.configuration);
+    recorder.applied(machine.now(), done, applied);
     for refusal in &applied.refused {
         if reported.insert(refusal.why.clone()) {
             record.refused(refusal);

@@ -90,7 +90,7 @@ impl SampleRow {
             } => {
                 let candidate = record.search.candidates.get(*candidate)?;
                 // Rows of the database say nothing of pages and regions.
-                let whole = candidate.pages.is_none() && candidate.regions.is_empty();
+                let whole = candidate.pages.is_none() && candidate.regions.is_empty() && candidate.not_pinned.is_none();
                 let pus = candidate.pus.as_ref().filter(|_| whole)?;
                 Some(Self {
                     threads: record.search.threads?,

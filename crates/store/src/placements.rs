@@ -235,6 +235,9 @@ impl PlacementLearner {
 /// A choice of the present search; `None` where its rate is not known.
 fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(usize, KnownPlacement)> {
     let chosen = record.search.candidates.get(candidate)?;
+    if chosen.not_pinned.is_some() {
+        return None;
+    }
     let known = KnownPlacement {
         pinning: chosen.pus.clone(),
         pages: chosen.pages,

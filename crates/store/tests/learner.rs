@@ -30,6 +30,7 @@ fn candidate(rate: f64) -> Candidate {
         error: None,
         measured: Some(1.0),
         dropped: false,
+        not_pinned: None,
         metrics: vec![],
     }
 }

@@ -92,6 +92,9 @@ pub fn result(record: &Record) -> String {
     };
     let name = name(search, chosen.candidate);
     let candidate = search.candidates.get(chosen.candidate);
+    if let Some(text) = candidate.and_then(not_pinned) {
+        return text;
+    }
     if chosen.pus.is_none() && candidate.is_none_or(Candidate::is_left_alone) {
         let measured = search.candidates.iter().filter(|one| one.rate.is_some()).count();
         return match measured {
@@ -112,9 +115,22 @@ pub fn result(record: &Record) -> String {
     }
 }
 
+/// The result where the threads of a candidate ran unpinned all the same.
+fn not_pinned(candidate: &Candidate) -> Option<String> {
+    let why = candidate.not_pinned.as_ref()?;
+    let wanted = candidate
+        .pus
+        .as_ref()
+        .map_or_else(String::new, |pus| format!(", and not on CPUs {pus}"));
+    Some(format!("unpinned{wanted}: {why}"))
+}
+
 /// The result of a run that chose nothing.
 fn undecided(record: &Record) -> String {
     let kept = record.kept_from_start();
+    if let Some(text) = kept.and_then(not_pinned) {
+        return text;
+    }
     let placement = kept.map_or_else(|| "nothing was decided".to_owned(), ToString::to_string);
     format!("{placement}; not compared with unpinned")
 }
@@ -168,6 +184,7 @@ mod tests {
             error: Some(rate / 100.0),
             measured: Some(1.0),
             dropped: false,
+            not_pinned: None,
             metrics: vec![],
         }
     }

@@ -519,7 +519,20 @@ impl Program {
             pages: None,
             sampled: None,
             profiled: vec![],
+            instead: None,
         }
+    }
+
+    /// Why no task with a rank is pinned, where each of them has refused its PU.
+    pub(crate) fn all_refuse(&self) -> Option<String> {
+        let ranked = self
+            .table
+            .iter()
+            .filter(|task| self.table.rank(task.id.serial).is_some());
+        let reasons: Option<Vec<&String>> = ranked
+            .map(|task| task.refused.as_ref().filter(|_| task.pinned.is_none()))
+            .collect();
+        Some((*reasons?.first()?).clone())
     }
 
     /// The living tasks with ranks, the oldest first, with their ranks and the PUs on which they are pinned.

@@ -13,8 +13,10 @@
 //! Here a thread is a child, too. Tasks with real-time priority could run before the waiting thread; they are never
 //! pinned.
 //!
-//! Limits: a PU that was taken offline, or whose records were lost, is no longer covered (`Forks::covers`). Then a
-//! child is recognised when it is found.
+//! A PU whose records were lost is not covered (`Forks::covers`) until all tasks have been listed: each child of the time
+//! before is known then, and was recognised when it was found.
+//!
+//! Limits: a PU that was taken offline is not covered any more.
 
 use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
@@ -70,9 +72,42 @@ struct Shared {
     event: OwnedFd,
     creators: ArcSwap<Creators>,
     cpusets: Cpusets,
-    /// Whether no record was lost so far.
-    covers: AtomicBool,
+    coverage: Coverage,
     freed: AtomicU64,
+}
+
+/// Whether each child of a PU has been met.
+#[derive(Debug, Default)]
+struct Coverage {
+    /// How often records were lost.
+    losses: AtomicU64,
+    /// The losses after which all tasks have been listed.
+    listed: AtomicU64,
+    /// Whether the PU has no event any more.
+    ended: AtomicBool,
+}
+
+impl Coverage {
+    fn covers(&self) -> bool {
+        !self.has_ended() && self.losses() == self.listed.load(Ordering::Relaxed)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
+    }
+}
+
+/// PUs that are not covered.
+#[derive(Debug, Default)]
+pub(super) struct Uncovered {
+    /// PUs whose records were lost, with the number of losses.
+    pub(super) lost: BTreeMap<PuId, u64>,
+    /// PUs that have no event any more.
+    pub(super) ended: PuSet,
 }
 
 /// One PU.
@@ -152,7 +187,7 @@ impl Forks {
         let (was_on, is_on) = (!before.is_empty(), !creators.is_empty());
         shared.creators.store(Arc::new(creators));
         if was_on != is_on && perf_event::set_counting(&shared.event, is_on).is_err() {
-            shared.covers.store(false, Ordering::Relaxed);
+            shared.coverage.ended.store(true, Ordering::Relaxed);
         }
     }
 
@@ -160,7 +195,30 @@ impl Forks {
     /// mask.
     pub(super) fn covers(&self, pu: PuId) -> bool {
         let watch = self.0.get(&pu);
-        watch.is_some_and(|watch| watch.shared.covers.load(Ordering::Relaxed))
+        watch.is_some_and(|watch| watch.shared.coverage.covers())
+    }
+
+    /// The PUs that are not covered now.
+    pub(super) fn uncovered(&self) -> Uncovered {
+        let mut uncovered = Uncovered::default();
+        for (&pu, PuWatch { shared, .. }) in &self.0 {
+            let coverage = &shared.coverage;
+            if coverage.has_ended() {
+                uncovered.ended.insert(pu);
+            } else if !coverage.covers() {
+                uncovered.lost.insert(pu, coverage.losses());
+            }
+        }
+        uncovered
+    }
+
+    /// All tasks have been listed since these losses.
+    pub(super) fn all_were_listed(&self, lost: &BTreeMap<PuId, u64>) {
+        for (pu, &losses) in lost {
+            if let Some(watch) = self.0.get(pu) {
+                watch.shared.coverage.listed.store(losses, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Whether all PUs are covered.
@@ -184,7 +242,7 @@ impl PuWatch {
             event,
             creators: ArcSwap::default(),
             cpusets: Cpusets::default(),
-            covers: AtomicBool::new(true),
+            coverage: Coverage::default(),
             freed: AtomicU64::new(0),
         });
         let (stopped, stop) = nix::unistd::pipe().map_err(|error| ForksError::Event(pu, error))?;
@@ -259,7 +317,7 @@ impl Shared {
                 return;
             }
             if polled[0].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
-                self.covers.store(false, Ordering::Relaxed);
+                self.coverage.ended.store(true, Ordering::Relaxed);
                 return;
             }
         }
@@ -278,8 +336,61 @@ impl Shared {
                     self.freed.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Record::Lost(_) => self.covers.store(false, Ordering::Relaxed),
+            Record::Lost(_) => {
+                self.coverage.losses.fetch_add(1, Ordering::Relaxed);
+            }
             Record::Sample(_) | Record::Throttled => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PU 3, with an event that is none.
+    fn forks() -> Forks {
+        let shared = Arc::new(Shared {
+            pu: PuId(3),
+            event: File::open("/dev/null").unwrap().into(),
+            creators: ArcSwap::default(),
+            cpusets: Cpusets::default(),
+            coverage: Coverage::default(),
+            freed: AtomicU64::new(0),
+        });
+        let watch = PuWatch {
+            shared,
+            thread: None,
+            stop: None,
+        };
+        Forks(BTreeMap::from([(PuId(3), watch)]))
+    }
+
+    #[test]
+    fn a_pu_is_covered_again_when_all_tasks_have_been_listed_since_the_last_loss() {
+        let forks = forks();
+        let lose = || forks.0[&PuId(3)].shared.take(Record::Lost(1));
+        assert!(forks.cover_all());
+        lose();
+        assert!(!forks.cover_all());
+        let lost = forks.uncovered().lost;
+        // While tasks are listed.
+        lose();
+        forks.all_were_listed(&lost);
+        assert!(!forks.cover_all());
+        forks.all_were_listed(&forks.uncovered().lost);
+        assert!(forks.cover_all());
+        assert!(forks.uncovered().lost.is_empty());
+    }
+
+    #[test]
+    fn a_pu_without_an_event_stays_uncovered() {
+        let forks = forks();
+        forks.0[&PuId(3)].shared.coverage.ended.store(true, Ordering::Relaxed);
+        let uncovered = forks.uncovered();
+        assert!(uncovered.lost.is_empty());
+        assert_eq!(uncovered.ended.to_string(), "3");
+        forks.all_were_listed(&BTreeMap::from([(PuId(3), 0)]));
+        assert!(!forks.cover_all());
     }
 }

@@ -117,6 +117,8 @@ pub struct Watcher {
     pages: FollowedPages,
     statistics: Statistics,
     notes: Vec<HostNote>,
+    /// Whether records of forks were lost before the last look.
+    records_are_lost: bool,
     /// The kinds of notes that were already reported.
     reported: BTreeSet<HostNoteCode>,
 }
@@ -157,6 +159,7 @@ impl Watcher {
             journal: Journal::begin(directory)?,
             statistics: Statistics::default(),
             notes: vec![],
+            records_are_lost: false,
             reported: BTreeSet::new(),
         })
     }

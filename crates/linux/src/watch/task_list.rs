@@ -1,6 +1,7 @@
 //! The list of watched tasks: new tasks are added, and ended ones removed.
 
 use super::containers::Tracked;
+use super::forks::Uncovered;
 use super::reading::Reading;
 use super::{FormerPin, Watcher};
 use crate::affinity::CpuMask;
@@ -10,7 +11,7 @@ use crate::new_tasks::NewTasks;
 use crate::procfs::ThreadStat;
 use crate::requested::{Requested, Seen, Standing};
 use crate::tasks::{Origin, Task};
-use pinfold_core::{LeftAlone, PuId, PuSet, TaskId};
+use pinfold_core::{HostNoteCode, LeftAlone, PuId, PuSet, TaskId};
 use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,7 @@ impl Watcher {
             }
             NewTasks::Anywhere => self.list_all_tasks(at),
         }
+        self.meet_children_of_lost_records(at);
         let expired = |former: &mut FormerPin| former.until <= at;
         for former in self.former_pins.extract_if(.., expired) {
             if let Some(noted) = former.noted {
@@ -75,6 +77,36 @@ impl Watcher {
             {
                 forks.leave(former.pu, former.thread);
             }
+        }
+    }
+
+    /// Lists all tasks where records of forks were lost, so that the children of that time are known.
+    fn meet_children_of_lost_records(&mut self, at: Duration) {
+        let Some(forks) = &self.forks else { return };
+        let Uncovered { lost, ended } = forks.uncovered();
+        if !ended.is_empty() {
+            self.note_once(HostNoteCode::ChildrenWhenMet, || {
+                format!(
+                    "a child of a task that is pinned on one of the PUs {ended} runs there until it is met, an interval \
+                     after its birth: forks cannot be watched there any more"
+                )
+            });
+        }
+        let goes_on = std::mem::replace(&mut self.records_are_lost, !lost.is_empty());
+        if lost.is_empty() {
+            return;
+        }
+        if !goes_on {
+            let pus: PuSet = lost.keys().copied().collect();
+            let text = format!(
+                "children of tasks that are pinned on the PUs {pus} ran there until they were met: the kernel lost records \
+                 of forks, because too many came at once"
+            );
+            self.note(HostNoteCode::ChildrenWhenMet, text);
+        }
+        self.list_all_tasks(at);
+        if let Some(forks) = &self.forks {
+            forks.all_were_listed(&lost);
         }
     }
 

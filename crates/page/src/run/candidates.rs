@@ -66,6 +66,9 @@ fn over(rate: Option<f64>, first: Option<f64>) -> String {
 }
 
 fn result(candidate: &Candidate, kept: bool) -> &'static str {
+    if candidate.not_pinned.is_some() {
+        return "ran unpinned";
+    }
     match (kept, candidate.dropped, candidate.rate) {
         (true, _, _) => "kept",
         (false, true, _) => "dropped early, because it had lost",

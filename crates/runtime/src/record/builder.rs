@@ -23,6 +23,8 @@ pub struct RecordBuilder {
     present: Option<usize>,
     /// The candidate whose configuration is applied.
     tried: Option<usize>,
+    /// Why no thread is pinned, though a policy wanted that; `None` where they are as it wants.
+    not_pinned: Option<String>,
     /// `None` without a time line.
     timeline: Option<TimelineBuilder>,
 }
@@ -42,6 +44,7 @@ impl RecordBuilder {
             totals: Totals::default(),
             present: None,
             tried: None,
+            not_pinned: None,
             timeline: None,
         }
     }
@@ -114,8 +117,16 @@ impl RecordBuilder {
     pub(crate) fn applied(&mut self, at: Duration, configuration: &Configuration, applied: &Applied) {
         let search = self.record.earlier_searches.len();
         let candidate = self.tried.map(|candidate| (search, candidate));
+        let done = applied
+            .instead
+            .as_ref()
+            .map_or(configuration, |instead| &instead.configuration);
         if let Some(line) = &mut self.timeline {
-            line.applied(at, candidate, configuration);
+            line.applied(at, candidate, done);
+        }
+        if configuration.pins() {
+            self.not_pinned = applied.instead.as_ref().map(|instead| instead.why.clone());
+            self.note_whether_pinned();
         }
         self.record
             .pages
@@ -141,6 +152,22 @@ impl RecordBuilder {
             }));
     }
 
+    /// The candidate that was applied last, or that is the only one, was pinned or not.
+    fn note_whether_pinned(&mut self) {
+        let search = &mut self.record.search;
+        let only = (search.candidates.len() == 1).then_some(0);
+        let Some(place) = self.tried.or(only) else { return };
+        let Some(candidate) = search.candidates.get_mut(place) else {
+            return;
+        };
+        if candidate.pus.is_some() || !candidate.regions.is_empty() {
+            candidate.not_pinned.clone_from(&self.not_pinned);
+            if let Some(chosen) = search.chosen.as_mut().filter(|chosen| chosen.candidate == place) {
+                chosen.pus = candidate.placed().cloned();
+            }
+        }
+    }
+
     /// The machine refused a change, for a reason that is new in this run.
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
         self.record.refused.push(refusal.clone());
@@ -164,6 +191,7 @@ impl RecordBuilder {
                 self.search(Some(threads), pinnings);
                 self.record.search.candidates_code = Some(code);
                 self.record.search.candidates_why = Some(why);
+                self.note_whether_pinned();
             }
             Finding::Proposed {
                 pus,
@@ -330,7 +358,7 @@ impl RecordBuilder {
         let record = &self.record.search.candidates[candidate];
         self.record.search.chosen = Some(Chosen {
             candidate,
-            pus: record.pus.clone(),
+            pus: record.placed().cloned(),
             within: record.within.clone(),
             rate: record.rate,
             spread: record.spread,
@@ -387,6 +415,7 @@ fn candidate(pus: Option<Pinning>) -> Candidate {
         error: None,
         measured: None,
         dropped: false,
+        not_pinned: None,
         metrics: vec![],
     }
 }

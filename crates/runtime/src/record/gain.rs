@@ -47,6 +47,9 @@ impl Record {
     /// search.
     pub fn gain_over_unpinned(&self) -> Option<Gain> {
         let chosen = self.search.chosen.as_ref()?.candidate;
+        if self.search.candidates.get(chosen)?.not_pinned.is_some() {
+            return None;
+        }
         let in_turns = self.in_turns(chosen, true).or_else(|| self.in_turns(chosen, false));
         in_turns.or_else(|| self.search.gain_over_unpinned())
     }
@@ -95,6 +98,11 @@ impl Record {
 }
 
 impl Candidate {
+    /// The PU of each rank, where threads were pinned when it was applied last.
+    pub fn placed(&self) -> Option<&Pinning> {
+        self.pus.as_ref().filter(|_| self.not_pinned.is_none())
+    }
+
     /// Whether threads and pages stay as the operating system places them.
     pub fn is_left_alone(&self) -> bool {
         self.pus.is_none() && self.within.is_none() && self.pages.is_none() && self.regions.is_empty()
@@ -119,7 +127,7 @@ impl Search {
     pub fn gain_over_unpinned(&self) -> Option<Gain> {
         let measured = |candidate: &Candidate| Some((candidate.rate?, candidate.error));
         let chosen = self.candidates.get(self.chosen.as_ref()?.candidate)?;
-        if chosen.is_left_alone() {
+        if chosen.is_left_alone() || chosen.not_pinned.is_some() {
             return None;
         }
         Gain::new(measured(chosen)?, measured(self.unpinned()?)?)
@@ -166,6 +174,7 @@ mod tests {
             regions: vec![],
             measured: None,
             dropped: false,
+            not_pinned: None,
             metrics: vec![],
         };
         let mut record = Record {

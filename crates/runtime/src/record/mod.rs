@@ -282,6 +282,10 @@ pub struct Candidate {
     /// Whether it was dropped early, because it had lost.
     #[serde(default)]
     pub dropped: bool,
+    /// Why its threads ran unpinned all the same when it was applied last; absent where they were pinned. Its rates are
+    /// those of unpinned threads then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_pinned: Option<String>,
     /// The rates of all metrics during that time; empty before it was measured.
     #[serde(default)]
     pub metrics: Vec<MetricRate>,
@@ -301,7 +305,7 @@ pub struct CandidateRegion {
 pub struct Chosen {
     /// Position among the candidates, from 0.
     pub candidate: usize,
-    /// The PU of each rank; `None` for unpinned threads.
+    /// The PU of each rank; `None` for unpinned threads, also where the candidate could not be applied.
     pub pus: Option<Pinning>,
     /// The PUs on which unpinned threads run; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -346,6 +346,14 @@ impl Candidate {
     }
 
     fn explain(&self, metric: Option<&MetricRecord>, best: f64) -> String {
+        let text = self.explain_rate(metric, best);
+        match &self.not_pinned {
+            Some(why) => format!("{text}; threads ran unpinned, because {why}"),
+            None => text,
+        }
+    }
+
+    fn explain_rate(&self, metric: Option<&MetricRecord>, best: f64) -> String {
         let Some(measured_rate) = self.rate else {
             return "not measured".to_owned();
         };
