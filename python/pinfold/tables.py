@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pinfold.text import one_line
+
 
 @dataclass
 class Table:
@@ -30,7 +32,7 @@ class Table:
         """Return the table as lines of Markdown."""
         caption = [self.caption, ""] if self.caption else []
         heads = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
-        return [*caption, *heads, *("| " + " | ".join(row) + " |" for row in self.rows), ""]
+        return [*caption, *heads, *("| " + " | ".join(map(one_line, row)) + " |" for row in self.rows), ""]
 
     def html(self) -> str:
         """Return the table as HTML, in a box that scrolls where it is too wide.

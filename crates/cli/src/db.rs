@@ -5,6 +5,7 @@ use crate::{behaviour, console};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use pinfold_core::hint::AffinityHint;
+use pinfold_core::text::one_line;
 use pinfold_store::{Program, Store, hint_text};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -139,10 +140,10 @@ fn list(programs: &[Program]) -> String {
             text,
             "{:>4}  {:<20} {:<28} {hints:<24} {:>7}  on {}{}",
             program.id,
-            program.key.name,
-            program.key.shape,
+            one_line(&program.key.name),
+            one_line(&program.key.shape),
             program.samples.len(),
-            program.key.machine.name,
+            one_line(&program.key.machine.name),
             simulated(program),
         );
     }
@@ -171,11 +172,11 @@ fn show(programs: &[Program]) -> String {
             text,
             "{} {} {}\n  on {}{}\n  {}",
             program.id,
-            key.name,
-            key.shape,
-            key.machine.name,
+            one_line(&key.name),
+            one_line(&key.shape),
+            one_line(&key.machine.name),
             simulated(program),
-            key.identity
+            one_line(&key.identity)
         );
         for choice in &program.choices {
             let threads = choice.threads;
@@ -197,14 +198,14 @@ fn show(programs: &[Program]) -> String {
                 "  {} threads: {}, {} {:.4e} a second, {:+.1} % over unpinned",
                 one.threads,
                 one.place(),
-                one.metric,
+                one_line(&one.metric),
                 one.rate,
                 100.0 * one.gain
             );
         }
         for sample in &program.samples {
             let rate = match (&sample.metric, sample.rate) {
-                (Some(metric), Some(rate)) => format!("{metric} {rate:.4e} a second"),
+                (Some(metric), Some(rate)) => format!("{} {rate:.4e} a second", one_line(metric)),
                 _ => "no rate".to_owned(),
             };
             let _ = writeln!(

@@ -8,12 +8,15 @@ use clap::Args;
 use pinfold_core::placement::{Threads, ToolForm};
 use pinfold_policy::classify::PlacementModel;
 use pinfold_policy::react::ReactModel;
-use pinfold_runtime::RunDocument;
+use pinfold_runtime::{RunDocument, to_be_shown};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::error::Error;
+use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// Explain in words what a run decided, and why; or what a model looks at, and what it was learned from.
 ///
@@ -117,12 +120,22 @@ fn explained(text: &str) -> Result<String> {
         react_model: None,
     });
     if kind.placement_model.is_some() {
-        return Ok(text.parse::<PlacementModel>()?.to_string());
+        return in_words::<PlacementModel>(text);
     }
     if kind.react_model.is_some() {
-        return Ok(text.parse::<ReactModel>()?.to_string());
+        return in_words::<ReactModel>(text);
     }
     let document = RunDocument::read(text)?;
     let does = policies::explained(&document.record.policy);
     Ok(document.explanation(does))
+}
+
+/// A model in words, with names that can be shown. It is read as it is before, so that an error names the place in the file.
+fn in_words<Model>(text: &str) -> Result<String>
+where
+    Model: FromStr<Err: Error + Send + Sync + 'static> + Display,
+{
+    text.parse::<Model>()?;
+    let shown = to_be_shown(serde_json::from_str(text)?).to_string();
+    Ok(shown.parse::<Model>()?.to_string())
 }

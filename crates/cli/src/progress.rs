@@ -2,6 +2,7 @@
 
 use crate::console;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use pinfold_core::text::one_line;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{IsTerminal, stderr};
@@ -53,7 +54,7 @@ impl Progress {
     pub(crate) fn begin(&self, total: usize, text: &str) {
         if let Self::Bar(bar) = self {
             bar.set_length(total as u64);
-            bar.set_message(format!(", {text}"));
+            bar.set_message(format!(", {}", one_line(text)));
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::{console, journals};
 use anyhow::Result;
 use clap::Args;
+use pinfold_core::text::one_line;
 use pinfold_linux::journal::{Action, Directory, Found, Left, RolledBack, Roots};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -223,7 +224,8 @@ impl Entry {
 fn for_a_person(document: &Document) -> String {
     let mut text = String::new();
     for entry in &document.journals {
-        let file = entry.file.display();
+        let file = entry.file.display().to_string();
+        let file = one_line(&file);
         let _ = match entry.state {
             State::Running => writeln!(text, "{file}: its pinfold runs; left alone"),
             State::Kept => writeln!(text, "{file}: left on purpose (--keep-pinned); --kept rolls it back"),
@@ -250,10 +252,10 @@ fn for_a_person(document: &Document) -> String {
             };
         }
         for unknown in &entry.unknown {
-            let _ = writeln!(text, "{unknown}");
+            let _ = writeln!(text, "{}", one_line(unknown));
         }
         for left_alone in &entry.left_alone {
-            let _ = writeln!(text, "left alone: {left_alone}");
+            let _ = writeln!(text, "left alone: {}", one_line(left_alone));
         }
         if entry.state == State::Failed {
             let _ = writeln!(text, "{file} stays, because of changes that could not be rolled back");

@@ -2,6 +2,7 @@
 
 use crate::table::{Unit, mean, ratio};
 use crate::{Comparison, Difference, Variant};
+use pinfold_core::text::one_line;
 use std::fmt::Write as _;
 
 /// CSV (RFC 4180 with line feeds), times in seconds. What is not known is empty.
@@ -73,7 +74,7 @@ fn markdown_row(comparison: &Comparison, variant: &Variant, unit: Unit) -> Strin
     let [min, max] = [summary.map(|summary| summary.min), summary.map(|summary| summary.max)];
     format!(
         "| `{}` | {mean} | {} | {} | {} | {relative} |",
-        variant.name.replace('|', "\\|"),
+        one_line(&variant.name).replace('|', "\\|"),
         unit.text_or_dash(min),
         unit.text_or_dash(max),
         variant.runs.len()

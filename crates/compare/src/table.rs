@@ -1,6 +1,7 @@
 //! The comparison for people: a line that says what was compared, a table, the choices of the policies, and notes.
 
 use crate::{Choices, Comparison, Difference, Relative, Role, Summary, Variant, notes};
+use pinfold_core::text::one_line;
 use std::fmt::Write as _;
 
 /// The unit of the times in a table.
@@ -110,7 +111,7 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
     } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+        format!("'{}'", one_line(&word.replace('\'', "'\\''")))
     }
 }
 

@@ -28,6 +28,7 @@ mod region;
 mod sample;
 mod summary;
 mod task_move;
+pub mod text;
 mod thread_map;
 mod topology;
 

@@ -4,6 +4,7 @@
 //! not part of the tree: a node is attached to the object whose PUs are local to it, and several nodes may be attached
 //! to one object (high-bandwidth memory beside DRAM) or to one without PUs of its own (memory-only nodes).
 
+use crate::text::one_line;
 use crate::{NodeId, PuId, PuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -198,6 +199,16 @@ impl Topology {
         &self.allowed_nodes
     }
 
+    /// Firmware, the kernel or a file has the names. They stand in lines, and belong to what identifies a machine.
+    fn name_in_one_line(&mut self) {
+        let of_nodes = self.nodes.iter_mut().filter_map(|node| node.subtype.as_mut());
+        let kinds = self.core_kinds.iter_mut().flat_map(|kind| &mut kind.info);
+        let of_cores = kinds.flat_map(|(name, value)| [name, value]);
+        for name in of_nodes.chain(of_cores).chain([&mut self.name]) {
+            *name = one_line(name).into_owned();
+        }
+    }
+
     /// The same machine with fewer allowed PUs. A PU that was not allowed before is not allowed after.
     pub fn restricted_to(mut self, pus: &PuSet) -> Result<Self, TopologyError> {
         self.allowed_pus = self.allowed_pus.intersection(pus);
@@ -371,6 +382,7 @@ impl TopologyBuilder {
     /// The topology with only these PUs and nodes allowed. PUs that are not in the tree are dropped.
     pub fn build(mut self, allowed_pus: &PuSet, allowed_nodes: &[NodeId]) -> Result<Topology, TopologyError> {
         let topology = &mut self.topology;
+        topology.name_in_one_line();
         topology.nodes.sort_by_key(|node| node.id);
         topology.allowed_pus = topology.objects[0].pus.intersection(allowed_pus);
         topology.allowed_nodes = topology
@@ -410,6 +422,30 @@ impl TopologyBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_a_machine_are_one_line_without_control_characters() {
+        let hostile = "EPYC\u{1b}[2J\nforged\u{202e}".to_owned();
+        let mut builder = TopologyBuilder::new(hostile.clone());
+        let pu = builder.pu(builder.root(), PuId(0));
+        builder.node(NumaNode {
+            id: NodeId(0),
+            attached_to: pu,
+            pus: [PuId(0)].into_iter().collect(),
+            memory: None,
+            subtype: Some(hostile.clone()),
+        });
+        builder.core_kind(CoreKind {
+            pus: [PuId(0)].into_iter().collect(),
+            efficiency: None,
+            info: vec![(hostile.clone(), hostile)],
+        });
+        let topology = builder.build_all().unwrap();
+        let shown = r"EPYC\x1b[2J\nforged\u202e";
+        assert_eq!(topology.name(), shown);
+        assert_eq!(topology.nodes()[0].subtype.as_deref(), Some(shown));
+        assert_eq!(topology.core_kinds()[0].info, [(shown.to_owned(), shown.to_owned())]);
+    }
 
     /// One package with an L3 over two cores of two PUs, and one package without caches.
     pub(super) fn lopsided() -> Topology {

@@ -6,6 +6,7 @@ pub mod daemon;
 mod record;
 mod recorder;
 mod run;
+mod shown;
 mod totals;
 
 pub use record::{
@@ -16,4 +17,5 @@ pub use record::{
 };
 pub use recorder::Recorder;
 pub use run::run;
+pub use shown::to_be_shown;
 pub use totals::{MetricRate, Totals};

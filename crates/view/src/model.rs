@@ -1,6 +1,7 @@
 //! A machine model as text: its numbers with their sources, and simulated figures compared with published ones.
 
 use pinfold_core::summary;
+use pinfold_core::text::one_line;
 use pinfold_sim::microbenchmarks::{Comparison, none_found};
 use pinfold_sim::model::{Measure, Model, Published};
 use serde_json::Value;
@@ -70,7 +71,7 @@ fn collect(key: &str, value: &Value, found: &mut Vec<Number>) {
 /// A value for a reader: a latency with its unit, a list as words.
 fn plain(value: &Value) -> String {
     match value {
-        Value::String(word) => word.clone(),
+        Value::String(word) => one_line(word).into_owned(),
         Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
         Value::Object(object) => object
             .iter()
@@ -86,8 +87,8 @@ pub fn page(model: &Model) -> Result<String, serde_json::Error> {
     let numbers = numbers(model)?;
     let mut text = format!(
         "{}: {}\n{}\n\nIn bytes, hertz, bytes a second, joules and watts.\n",
-        model.name,
-        model.summary,
+        one_line(&model.name),
+        one_line(&model.summary),
         summary(&model.topology())
     );
     let width = numbers.iter().map(|number| number.key.len()).max().unwrap_or(0);
@@ -96,7 +97,9 @@ pub fn page(model: &Model) -> Result<String, serde_json::Error> {
         let _ = writeln!(
             text,
             "{:width$}  {:>values$}  {}",
-            number.key, number.value, number.source
+            number.key,
+            number.value,
+            one_line(&number.source)
         );
     }
     let assumed = numbers.iter().filter(|number| number.assumed).count();
@@ -115,7 +118,7 @@ fn published(model: &Model) -> String {
             text,
             "{}: {value}  {}{}",
             published.measure,
-            published.source(),
+            one_line(&published.source().to_string()),
             origin(published)
         );
     }
@@ -130,7 +133,7 @@ fn origin(published: &Published) -> String {
     if published.calibrates.is_empty() {
         String::new()
     } else {
-        format!(" [calibrates {}]", published.calibrates.join(", "))
+        one_line(&format!(" [calibrates {}]", published.calibrates.join(", "))).into_owned()
     }
 }
 
@@ -147,7 +150,8 @@ pub fn comparison(comparison: &Comparison<'_>) -> String {
     let model = comparison.model;
     let mut text = format!(
         "{}: {}\nSimulated by microbenchmarks, beside what was published of this machine or of a similar one.\n\n",
-        model.name, model.summary
+        one_line(&model.name),
+        one_line(&model.summary)
     );
     let names: Vec<String> = comparison.rows.iter().map(|row| row.measure.to_string()).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0);
@@ -167,7 +171,8 @@ pub fn comparison(comparison: &Comparison<'_>) -> String {
             } else {
                 "input"
             };
-            let source = published.source();
+            let source = published.source().to_string();
+            let source = one_line(&source);
             let _ = write!(
                 text,
                 "  {value:>12}  {difference:+6.1}%  {kind}: {source}{}",

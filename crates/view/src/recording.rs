@@ -1,5 +1,6 @@
 //! The content of a recording, as tables: threads, regions and areas, metrics, cache misses.
 
+use pinfold_core::text::{one_line, words};
 use pinfold_sim::misses::ThreadMisses;
 use pinfold_sim::window::Geometry;
 use pinfold_trace::{Area, Header, Metrics, RegionSummary, Summary, Thread, ThreadSummary};
@@ -14,9 +15,9 @@ pub fn info(out: &mut dyn Write, header: &Header, summary: &Summary) -> io::Resu
 }
 
 fn totals(out: &mut dyn Write, header: &Header, summary: &Summary) -> io::Result<()> {
-    writeln!(out, "command    {}", header.command.join(" "))?;
+    writeln!(out, "command    {}", words(&header.command))?;
     if let Some(window) = &header.window {
-        writeln!(out, "window     {window}")?;
+        writeln!(out, "window     {}", one_line(&window.to_string()))?;
     }
     let accesses: u64 = summary.threads.iter().map(|thread| thread.accesses).sum();
     let instructions: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
@@ -88,7 +89,7 @@ fn regions(out: &mut dyn Write, summaries: &[RegionSummary]) -> io::Result<()> {
             region
                 .threads
                 .map_or_else(|| "-".to_owned(), |threads| threads.to_string()),
-            region.function.as_deref().unwrap_or("-"),
+            one_line(region.function.as_deref().unwrap_or("-")),
         )?;
     }
     Ok(())
@@ -116,7 +117,7 @@ fn areas(out: &mut dyn Write, summaries: Option<&[Area]>) -> io::Result<()> {
             area.end - area.start,
             area.accesses,
             area.offset,
-            area.backing
+            one_line(&area.backing.to_string())
         )?;
     }
     Ok(())
@@ -238,4 +239,71 @@ fn share(part: u64, whole: u64) -> String {
         return "-".to_owned();
     }
     format!("{:.2} %", part as f64 / whole as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_trace::Backing;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    /// The summary of a recording whose names are all this text.
+    fn shown(name: &str) -> String {
+        let header = Header {
+            recorder: name.to_owned(),
+            architecture: name.to_owned(),
+            page_size: 4096,
+            command: vec![name.to_owned(), name.to_owned()],
+            program: name.to_owned(),
+            window: None,
+        };
+        let region = RegionSummary {
+            number: 1,
+            address: 0x1000,
+            file: Some(PathBuf::from(name)),
+            function: Some(name.to_owned()),
+            executions: 2,
+            threads: None,
+        };
+        let area = Area {
+            start: 0,
+            end: 4096,
+            backing: Backing::File(PathBuf::from(name)),
+            offset: 0,
+            writable: true,
+            accessible: true,
+            order: 0,
+            accesses: 3,
+        };
+        let summary = Summary {
+            threads: vec![],
+            regions: vec![region],
+            lines: 1,
+            pages: 1,
+            shared_lines: 0,
+            written_shared_lines: 0,
+            exact_footprint: true,
+            areas: Some(vec![area]),
+            stored: 100,
+        };
+        let mut out = vec![];
+        info(&mut out, &header, &summary).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn names_in_a_recording_add_no_line_and_no_control_character(name in any::<String>()) {
+            let text = shown(&name);
+            prop_assert_eq!(text.lines().count(), shown("a").lines().count());
+            prop_assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_escape_sequence_in_a_name_is_shown() {
+        let text = shown("./\u{1b}]0;owned\u{7}\nforged");
+        assert_eq!(text.matches("./\\x1b]0;owned\\x07\\nforged").count(), 4, "{text}");
+    }
 }

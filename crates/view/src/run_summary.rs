@@ -5,6 +5,7 @@
 
 use crate::findings::{duration, name, rate_text};
 use pinfold_core::size_text;
+use pinfold_core::text::words;
 use pinfold_runtime::{Candidate, Gain, Record};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub fn text(record: &Record, ending: &Ending<'_>) -> String {
         None => format!("the program was let go after {} and runs on", duration(ran)),
     };
     if !ending.command.is_empty() {
-        let _ = write!(text, ": {}", ending.command.join(" "));
+        let _ = write!(text, ": {}", words(ending.command));
     }
     let lines = [
         ("threads", threads(record)),

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.binary import find_binary
+from pinfold.text import redraw
 
 SECONDS_BETWEEN_LOOKS = 2.0
 """The interval between two looks at the jobs. Each look asks Slurm once, for all jobs."""
@@ -206,8 +207,10 @@ def _watch(asked: argparse.Namespace, running: list[tuple[Any, ShardJob]]) -> No
         line = f"{total - len(running)} of {total} shards done, {active} running"
         line += f", {resubmitted} resubmitted at the time limit" if resubmitted else ""
         if line != shown and not asked.quiet:
-            begin, end = ("\r\033[K", "") if sys.stderr.isatty() else ("", "\n")
-            print(f"{begin}pinfold learn: {line}", end=end, file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                redraw(f"pinfold learn: {line}")
+            else:
+                print(f"pinfold learn: {line}", file=sys.stderr, flush=True)
             shown = line
         if running:
             time.sleep(SECONDS_BETWEEN_LOOKS)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.binary import find_binary
+from pinfold.text import cleaned_output
 
 FAILURE = 125
 """The same as of the binary: a command that failed."""
@@ -77,6 +78,11 @@ It needs the Python package submitit. The data set has the same bytes as that of
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
+    with cleaned_output():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     asked = _parser().parse_args(arguments)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@
 use super::config::{self, LogFormat};
 use crate::console;
 use anyhow::{Context, Result};
+use pinfold_core::text::clean;
 use pinfold_linux::output::open_growing;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -73,6 +74,8 @@ impl Log {
             line.insert(0, '\n');
         }
         line.push('\n');
+        // JSON's escapes leave DEL, C1 and overrides of direction as they are.
+        let line = clean(&line);
         let written = match &mut self.sink {
             Sink::StandardError => console::log(&line),
             Sink::File(file) => file.write_all(line.as_bytes()),

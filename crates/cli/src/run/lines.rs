@@ -50,7 +50,7 @@ impl Lines {
     pub(super) fn say(&self, text: &str) {
         if let Some(mut file) = self.file.as_ref() {
             // A line that cannot be written does not end the run, as with standard error.
-            let _ = file.write_all((text.to_owned() + "\n").as_bytes());
+            let _ = file.write_all((console::lines(text).join("\n") + "\n").as_bytes());
         } else if self.are_kept() {
             self.kept.borrow_mut().push(text.to_owned());
         } else {

@@ -4,6 +4,7 @@
 //! program's output and a line that is redrawn would overwrite each other.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use pinfold_core::text::one_line;
 use std::fmt;
 use std::io::{IsTerminal, stderr, stdout};
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl Progress {
             bar.set_style(style("{msg} {wide_bar} {times}"));
             bar.set_length(milliseconds(lasts));
             bar.set_position(0);
-            bar.set_message(text.to_owned());
+            bar.set_message(one_line(text).into_owned());
         }
     }
 
@@ -41,7 +42,7 @@ impl Progress {
     pub(super) fn rest(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_style(style("{msg}"));
-            bar.set_message(text.to_owned());
+            bar.set_message(one_line(text).into_owned());
         }
     }
 

@@ -9,6 +9,7 @@ use super::lines::Lines;
 use super::plan::Plan;
 use super::policies::Listener;
 use super::progress::Progress;
+use pinfold_core::text::words;
 use pinfold_core::{Applied, Configuration, Finding, Machine, Refusal, Sample};
 use pinfold_linux::own;
 use pinfold_runtime::{Record, Recorder};
@@ -79,8 +80,7 @@ impl Report {
         self.command = command.to_vec();
         self.findings.attached = attached.is_some();
         if let Some(process) = attached {
-            let command = command.join(" ");
-            self.say(&format!("attached to process {process}: {command}"));
+            self.say(&format!("attached to process {process}: {}", words(command)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::state::{Container, State};
 use pinfold_core::Activity;
+use pinfold_core::text::clean;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -41,7 +42,10 @@ impl Text {
 }
 
 fn escaped(label: &str) -> String {
-    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    clean(label)
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// All metrics of a state.

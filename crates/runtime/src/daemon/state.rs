@@ -1,6 +1,7 @@
 //! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types (docs/formats.md).
 
 use crate::TimedComparison;
+use crate::shown::to_be_shown;
 use pinfold_core::container::{self, Qos, Runtime};
 use pinfold_core::{
     Activity, Children, Excess, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology,
@@ -103,7 +104,7 @@ impl State {
     /// The version of the format that this pinfold writes and reads.
     pub const VERSION: u32 = 1;
 
-    /// Reads the daemon's answer.
+    /// Reads the daemon's answer. Its strings can be shown: each is one line, without control characters.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl State {
                 writer: writer.unwrap_or("of that version").to_owned(),
             });
         }
-        serde_json::from_value(value).map_err(StateError::Malformed)
+        serde_json::from_value(to_be_shown(value)).map_err(StateError::Malformed)
     }
 }
 

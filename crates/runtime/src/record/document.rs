@@ -1,6 +1,7 @@
 //! The file that `pinfold run --json` writes (docs/formats.md).
 
 use super::Record;
+use crate::shown::to_be_shown;
 use pinfold_core::{PageMapping, Prefetchers, PuId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ impl RunDocument {
     /// The version of the format that this pinfold writes.
     pub const VERSION: u32 = 2;
 
-    /// Reads a file's text.
+    /// Reads a file's text. Its strings can be shown: each is one line, without control characters.
     ///
     /// # Errors
     ///
@@ -87,7 +88,7 @@ impl RunDocument {
                 writer: writer.unwrap_or("of that version").to_owned(),
             });
         }
-        serde_json::from_value(value).map_err(ReadError::Malformed)
+        serde_json::from_value(to_be_shown(value)).map_err(ReadError::Malformed)
     }
 
     /// The reason for each decision of the run, as lines for a person. `does` says what the policy does: a clause whose subject is
