@@ -57,8 +57,8 @@ test-guest-safety: build setup
 test-guest-rest: build setup
 	GUEST=rest $(PYTHON) -m pytest tests/guest $(addprefix --ignore=,$(guest_safety))
 
-test-kills: build setup ## children of pinned tasks and kills at scale: 500 children, 200 kills of the daemon and of run each
-	CHILDREN=500 KILLS=200 $(PYTHON) -m pytest tests/guest -k "children or kills"
+test-kills: build setup ## children of pinned tasks, kills and storms of cpusets at scale: 500 children, 200 kills of the daemon and of run each, 500 storms
+	CHILDREN=500 KILLS=200 STORMS=500 $(PYTHON) -m pytest tests/guest tests/test_cpusets.py -k "children or kills or storm"
 
 test-pages: build setup ## pages that the daemon moves after tasks, in the emulated machine, which hangs in one of ten runs
 	PAGES=1 $(PYTHON) -m pytest tests/guest/test_daemon_pages.py

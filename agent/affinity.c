@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 #include "affinity.h"
 #include "glibc.h"
+#include "pinfold.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -240,6 +241,34 @@ EXPORT int get_nprocs_conf(void)
     return (int)unpinned(real_get_nprocs_conf());
 }
 
+/* Whether nobody had set the mask with which the process began, as far as pinfold knows: it has all PUs of the program. */
+static bool initial_is_unset(void)
+{
+    enum { UNKNOWN, UNSET, SET };
+    static atomic_int known = UNKNOWN;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        struct pinfold_channel *channel = pinfold_map_channel();
+        const unsigned pus = channel == MAP_FAILED ? 0 : channel->unset_pus;
+        if (channel != MAP_FAILED)
+            munmap(channel, sizeof *channel);
+        answer = pus != 0 && initial_pus >= pus ? UNSET : SET;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == UNSET;
+}
+
+/* The mask that a thread gets back, of `initial_bytes`: the one with which the process began. Where nobody had set that,
+ * it has all PUs: the kernel takes those out that the cpuset does not allow, and adds those that it gains. */
+static const cpu_set_t *original_mask(void)
+{
+    static unsigned char all[MASK_BYTES];
+    if (!initial_is_unset())
+        return (const cpu_set_t *)initial;
+    memset(all, 0xff, sizeof all);
+    return (const cpu_set_t *)all;
+}
+
 bool pinfold_unpin(pid_t thread)
 {
     unsigned char mask[MASK_BYTES];
@@ -248,7 +277,7 @@ bool pinfold_unpin(pid_t thread)
     if (is_ours(thread)) {
         long length = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
         done = length > 0 && widen((size_t)length, (cpu_set_t *)mask) &&
-               syscall(SYS_sched_setaffinity, thread, (size_t)length, mask) == 0;
+               syscall(SYS_sched_setaffinity, thread, initial_bytes, original_mask()) == 0;
     }
     errno = before;
     return done;
@@ -261,7 +290,7 @@ void pinfold_unpin_pthread(pthread_t thread)
         begin();
     if (initial_bytes != 0 && real_pthread_get(thread, initial_bytes, (cpu_set_t *)mask) == 0 &&
         widen(initial_bytes, (cpu_set_t *)mask))
-        real_pthread_set(thread, initial_bytes, (cpu_set_t *)mask);
+        real_pthread_set(thread, initial_bytes, original_mask());
 }
 
 void pinfold_unpin_this_thread(void)
@@ -290,5 +319,5 @@ bool pinfold_pin_this_thread(unsigned pu)
 
 bool pinfold_give_original_mask(void)
 {
-    return set_mask(initial_bytes, initial);
+    return set_mask(initial_bytes, original_mask());
 }

@@ -59,7 +59,8 @@ struct pinfold_channel {
     uint32_t version;
     uint32_t slots_taken;               /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
     uint32_t attached[PINFOLD_SOURCES]; /* the number of times that each source has mapped the segment */
-    uint32_t unused[9];
+    uint32_t unset_pus;                 /* the PUs of the program at its start, if nobody had set its mask; else 0 */
+    uint32_t unused[8];
     struct pinfold_slot slots[PINFOLD_CHANNEL_SLOTS];
 };
 

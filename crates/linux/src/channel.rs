@@ -37,8 +37,10 @@ const SLOTS: usize = 1024;
 
 /// The counters of a slot; `ChannelCounter::word` says which is whose.
 const WORDS: usize = 8;
-/// The words of `attached` and of the unused space behind it; `Attached` says which is whose.
-const ATTACHED: usize = 12;
+/// `PINFOLD_SOURCES`: the words of `attached`; `Attached` says which is whose.
+const ATTACHED: usize = 3;
+/// The unused words behind them.
+const UNUSED: usize = 8;
 
 /// `struct pinfold_slot`: what one thread has counted.
 #[repr(C)]
@@ -54,6 +56,8 @@ struct Segment {
     version: AtomicU32,
     slots_taken: AtomicU32,
     attached: [AtomicU32; ATTACHED],
+    unset_pus: AtomicU32,
+    _unused: [AtomicU32; UNUSED],
     slots: [Slot; SLOTS],
 }
 
@@ -141,6 +145,14 @@ impl Channel {
             file: file.into(),
             segment: address.cast(),
         })
+    }
+
+    /// Says that nobody had set the mask of the program, which has this number of PUs. So the agent gives threads all CPUs
+    /// back, and not those of the moment.
+    pub(crate) fn mask_is_unset(&self, pus: usize) {
+        let pus = u32::try_from(pus).unwrap_or(0).to_ne_bytes();
+        // Without it the agent gives the CPUs of the program's start back.
+        let _ = nix::sys::uio::pwrite(&self.file, &pus, offset_of!(Segment, unset_pus) as i64);
     }
 
     /// The present totals: the sum over the slots in use. Each slot is one cache line, so a program with eight threads
@@ -342,6 +354,7 @@ mod tests {
             "struct pinfold_channel, attached[PINFOLD_SOURCE_HEARTBEAT]",
             "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
             "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
+            "struct pinfold_channel, unset_pus",
             "struct pinfold_channel, slots",
         ];
         let counters = sources::reported().map(|(_, counter)| format!("struct pinfold_slot, {}", counter.field));
@@ -364,6 +377,7 @@ mod tests {
             offset_of!(Segment, attached) + 4 * sources::Attached::Heartbeat as usize,
             offset_of!(Segment, attached) + 4 * sources::Attached::Gomp as usize,
             offset_of!(Segment, attached) + 4 * sources::Attached::Ompt as usize,
+            offset_of!(Segment, unset_pus),
             offset_of!(Segment, slots),
         ];
         let counters = sources::reported().map(|(_, counter)| offset_of!(Slot, counts) + 8 * counter.word);

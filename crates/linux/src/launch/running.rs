@@ -57,6 +57,9 @@ impl Running {
             Some(chosen) => Requested::Cpus(own.among(&chosen.into())),
             None => own.clone(),
         };
+        if let (Requested::Nobody, Some(channel)) = (&whole, &launch.channel) {
+            channel.mask_is_unset(usable.len());
+        }
         let environment = std::env::vars_os()
             .filter(|(name, _)| {
                 !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
