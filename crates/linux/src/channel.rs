@@ -17,6 +17,7 @@
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::uio::pwrite;
 use pinfold_core::{Metric, MetricSource, Scope, sources};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
@@ -151,8 +152,9 @@ impl Channel {
     /// back, and not those of the moment.
     pub(crate) fn mask_is_unset(&self, pus: usize) {
         let pus = u32::try_from(pus).unwrap_or(0).to_ne_bytes();
+        let offset = i64::try_from(offset_of!(Segment, unset_pus)).unwrap_or(i64::MAX);
         // Without it the agent gives the CPUs of the program's start back.
-        let _ = nix::sys::uio::pwrite(&self.file, &pus, offset_of!(Segment, unset_pus) as i64);
+        let _ = pwrite(&self.file, &pus, offset);
     }
 
     /// The present totals: the sum over the slots in use. Each slot is one cache line, so a program with eight threads

@@ -282,10 +282,17 @@ impl Seen {
     /// become narrower, so it gets all CPUs, which changes nothing for it.
     pub(crate) fn inherited<'a>(
         &self,
-        pins: impl Iterator<Item = (PuId, &'a Requested)> + Clone,
+        pins: impl Iterator<Item = (PuId, &'a Requested)>,
     ) -> Option<(PuId, &'a Requested)> {
-        let with = |standing| pins.clone().find(|&(pu, _)| self.standing(&[pu]) == standing);
-        with(Standing::InForce).or_else(|| with(Standing::Cut).map(|(pu, _)| (pu, &Requested::Nobody)))
+        let mut cut = None;
+        for (pu, original) in pins {
+            match self.standing(&[pu]) {
+                Standing::InForce => return Some((pu, original)),
+                Standing::Cut => cut = cut.or(Some((pu, &Requested::Nobody))),
+                Standing::Gone | Standing::Foreign => {}
+            }
+        }
+        cut
     }
 
     /// What the task is to get back if pinfold has pinned it on one of `pins`, and its mask was `original`.

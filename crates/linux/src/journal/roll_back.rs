@@ -498,7 +498,9 @@ fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeM
     let start = |process| procfs.stat(process, process).map(|stat| stat.start);
     adopted.retain(|&process, &mut (begun, _)| start(process) == Some(begun));
     let mut of_all = Pinnings::default();
-    changes.iter().for_each(|change| of_all.add(change));
+    for change in changes {
+        of_all.add(change);
+    }
     for process in procfs.processes() {
         if CpuMask::of_thread(process).is_ok_and(|usable| of_all.may_have_made(&usable))
             && let Some(stat) = procfs.stat(process, process)
