@@ -9,8 +9,8 @@
 //!
 //! The same program is to have the same metric in each run, whatever else runs on the machine. So a preferred metric is not
 //! passed over by how fast the program is at the moment: where it would count at least half as often as it should if the
-//! program ran all the time, the choice waits until it has counted `ENOUGH`, and takes it (`Choice::waits`). What an earlier
-//! run was measured by is preferred to all others.
+//! program ran all the time, or may do so with its next count, the choice waits until it has counted `ENOUGH`, and takes it
+//! (`Choice::waits`). What an earlier run was measured by is preferred to all others.
 
 use crate::meter;
 use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
@@ -232,8 +232,10 @@ impl Counted<'_> {
         let Some(&(index, rate)) = counting.get(enough.unwrap_or(0)) else {
             return self.nothing_counts(&order);
         };
-        let preferred = &counting[..enough.unwrap_or(0)];
-        let waits = preferred.iter().any(|&(_, rate)| self.is_nearly_enough(rate));
+        let preferred = order.iter().take_while(|&&other| other != index);
+        let waits = preferred
+            .filter_map(|&other| self.rates[other])
+            .any(|rate| self.may_be_enough(rate));
         let passed_over: Vec<String> = order
             .iter()
             .take_while(|&&other| other != index)
@@ -254,10 +256,12 @@ impl Counted<'_> {
         rate * self.time.max(self.probe.as_secs_f64()) >= ENOUGH
     }
 
-    /// Whether it may be the load of the machine that these are not enough.
-    fn is_nearly_enough(&self, rate: f64) -> bool {
-        let while_running = rate * self.time / self.ran;
-        while_running.is_finite() && while_running * self.probe.as_secs_f64() >= NEARLY * ENOUGH
+    /// Whether it may be the load of the machine that this many counts a second are not enough, or that nothing was counted
+    /// because the next count is still to come.
+    fn may_be_enough(&self, rate: f64) -> bool {
+        let nearly = NEARLY * ENOUGH / self.probe.as_secs_f64();
+        let counts = rate * self.time;
+        (counts.max(1.0) / self.ran) >= nearly
     }
 
     fn chosen(&self, metric: usize, per_second: f64, code: MetricCode, why: &str) -> Choice {
