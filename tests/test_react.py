@@ -103,12 +103,14 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     run = pinfold.record(*options, recording)
     assert run.status == 0, run.err
     assert run.json["regions"]["gain"] > 0, run.err
+    assert run.json["regions"]["program"]["gain"] > 0, run.err
     choices = run.json["regions"]["choices"]
     assert any(choice["threads"] == 8 and choice["after"] < choice["before"] for choice in choices), choices
     file = tmp_path / "again.json"
     file.write_text(json.dumps(run.json))
     explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=True).stdout
     assert "the time of all regions fell" in explained
+    assert "The whole program ran 1." in explained
     run = pinfold.record("--policy", "react", "--machine", "e5-4650x4", "--repeat", "5", recording)
     assert run.status == 0, run.err
     assert "models/react-e5-4650x4.json, which pinfold ships" in run.err

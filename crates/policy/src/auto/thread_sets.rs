@@ -63,8 +63,11 @@ impl ThreadSets {
         stays
     }
 
-    /// This is the best placement of these threads.
+    /// This is the best placement of these threads, unless they wait for a search.
     pub(super) fn keep(&mut self, threads: &BTreeSet<TaskId>, best: Kept) {
+        if self.is_owed {
+            return;
+        }
         self.kept.retain(|(known, _)| known != threads);
         if self.kept.len() == MOST_SETS {
             self.kept.remove(0);
@@ -178,6 +181,8 @@ mod tests {
         }
         assert!(!sets.may_search(seconds(3599)));
         sets.owe_search();
+        sets.keep(&threads(0..4), on(1));
+        assert_eq!(sets.recall(&threads(0..4)), None, "nothing was found for them");
         assert!(!sets.is_search_due(seconds(3599)));
         assert!(sets.is_search_due(seconds(3600)));
         sets.search_begins(seconds(3600));

@@ -16,7 +16,7 @@ pub(super) fn explain(regions: Option<&Regions>, text: &mut String) {
         None => "pages were left alone".to_owned(),
     };
     let gain = match regions.gain {
-        Some(gain) => format!("the time of all regions went from 1 to {:.3}", 1.0 / (1.0 + gain)),
+        Some(gain) => format!("the time of all regions fell from 1 to {:.3}", 1.0 / (1.0 + gain)),
         None => "the effect on all regions was not measured".to_owned(),
     };
     let at = number(regions.at);
