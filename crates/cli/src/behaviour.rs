@@ -3,7 +3,9 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use nix::unistd::geteuid;
-use pinfold_store::{LearnedRules, Machine, Opened, ProgramKey, Store};
+use pinfold_core::{PuSet, Topology};
+use pinfold_linux::input;
+use pinfold_store::{LearnedRules, Machine, Opened, ProgramKey, Store, StoreError};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -47,15 +49,51 @@ impl Arguments {
 
     /// Opens the database, or creates it; with a note for the user.
     pub(crate) fn open(&self) -> Result<(Store, Option<String>)> {
-        let Opened { store, set_aside } = Opened::new(&self.path()?)?;
-        let note = set_aside.map(|aside| {
-            format!(
-                "The behaviour database was damaged. It lies in `{}` now, and a new one is begun.",
-                aside.display()
-            )
-        });
-        Ok((store, note))
+        Ok(with_note(Opened::new(&self.path()?)?))
     }
+
+    /// Opens the database for a run on a machine with this topology. A run goes on without a database that another process
+    /// keeps locked. With notes for the user.
+    pub(crate) fn open_for_run(&self, topology: &Topology, machine: &Machine) -> Result<(Option<Store>, Vec<String>)> {
+        match Opened::new(&self.path()?) {
+            Err(error @ (StoreError::Locked { .. } | StoreError::InUse { .. })) => {
+                let note = format!("Nothing is known or remembered of this run: {error}.");
+                Ok((None, vec![note]))
+            }
+            opened => {
+                let (mut store, note) = with_note(opened?);
+                let adopted = store.adopt(machine, all_pus(topology))?;
+                Ok((Some(store), note.into_iter().chain(known_again(adopted)).collect()))
+            }
+        }
+    }
+}
+
+/// All PUs of a machine.
+pub(crate) fn all_pus(topology: &Topology) -> &PuSet {
+    &topology.object(topology.root()).pus
+}
+
+/// What the user is told where the programs of an older identity of the machine were adopted.
+pub(crate) fn known_again(programs: usize) -> Option<String> {
+    let noun = if programs == 1 { "program" } else { "programs" };
+    (programs > 0).then(|| {
+        format!(
+            "What was learned of {programs} {noun} on this machine is used again: the size of the memory does not make it \
+             another machine any more."
+        )
+    })
+}
+
+fn with_note(opened: Opened) -> (Store, Option<String>) {
+    let Opened { store, set_aside } = opened;
+    let note = set_aside.map(|aside| {
+        format!(
+            "The behaviour database was damaged. It lies in `{}` now, and a new one is begun.",
+            aside.display()
+        )
+    });
+    (store, note)
 }
 
 /// The default file of the database. Without a home directory the user has no folder that persists.
@@ -78,7 +116,11 @@ pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<Le
     if named.is_none() && !file.exists() {
         return Ok(None);
     }
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the rules `{}`", file.display()))?;
+    let text = match named {
+        Some(_) => input::text(file, input::MOST),
+        None => input::text_of_regular(file, input::MOST),
+    };
+    let text = text.with_context(|| format!("cannot read the rules `{}`", file.display()))?;
     let rules = LearnedRules::parse(&text).with_context(|| format!("`{}` holds no rules", file.display()))?;
     Ok(Some(rules))
 }

@@ -470,6 +470,8 @@ codes! {
         ChildrenWhenMet = "children_when_met",
         /// The behaviour database cannot be read, so that no program is known from earlier runs.
         NothingKnown = "nothing_known",
+        /// Programs of this machine are known again, which an older pinfold had learned under another identity of it.
+        KnownAgain = "known_again",
     }
 
     /// When a child of a pinned task gets the mask that its creator had.

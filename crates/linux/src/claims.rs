@@ -1,22 +1,24 @@
 //! Which PUs the live runs of pinfold on this machine have pinned their programs to, so that none takes another's.
 //!
 //! Each user has one file in shared memory, a table with a record for each run: its process, the start time of that, and
-//! its PUs. All users may read it, and only its owner writes. The name has the PID namespace, because the numbers of
-//! processes mean something in one namespace.
+//! its PUs. Runs of one user read their table, and the table of root, which all users may read. What other users claim is
+//! not believed: a record may name every PU, and its process may sleep. The name has the PID namespace, because the numbers
+//! of processes mean something in one namespace.
 //!
 //! - A record whose process has ended is free. So a kill leaves nothing that matters.
 //! - Nobody waits for a lock. To claim PUs, a run writes them into its record as wanted, and then reads the others. PUs
 //!   that are settled are another's. Of two runs that want the same PUs, the one with the lower record gets them.
-//! - A table that cannot be read is as if it were not there, and the user is told.
+//! - A table of root that cannot be read is as if it were not there, and the user is told.
 //!
 //! Limits: of PUs above 4095, and of more than 256 runs of one user, nothing is known.
 
 use crate::own::{self, Own};
 use crate::procfs::Procfs;
+use nix::fcntl::OFlag;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::unistd::geteuid;
+use nix::unistd::{Uid, geteuid};
 use pinfold_core::{PuId, PuSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::mem::size_of;
 use std::num::NonZeroUsize;
@@ -39,6 +41,8 @@ const SETTLED: u32 = 2;
 /// How often, and how long each time, a run waits for another one that wants the same PUs and will give way.
 const LOOKS: usize = 50;
 const LOOK: Duration = Duration::from_micros(100);
+
+const ROOT: Uid = Uid::from_raw(0);
 
 /// What one run has.
 #[repr(C)]
@@ -64,7 +68,7 @@ pub enum ClaimsError {
         error: io::Error,
     },
     /// Something else has its name.
-    #[error("{}: {what}; remove it", path.display())]
+    #[error("{}: {what}; --claims names another folder", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -76,7 +80,7 @@ pub enum ClaimsError {
     Full(PathBuf),
 }
 
-/// PUs that another run has pinned its program to.
+/// PUs that another run of this user or of root has pinned its program to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// One of them.
@@ -88,9 +92,8 @@ pub struct Taken {
 /// The record of this run in the table of its user, and the view of all others. The record is free when this is dropped.
 #[derive(Debug)]
 pub struct Claims {
-    folder: PathBuf,
-    suffix: String,
-    own_file: PathBuf,
+    /// The table of root; `None` where that is the own one.
+    of_root: Option<PathBuf>,
     table: NonNull<Record>,
     own: usize,
     owner: u64,
@@ -106,20 +109,21 @@ impl Claims {
         let procfs = Procfs::default();
         let process = std::process::id().cast_signed();
         let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |there| there.ino());
-        let suffix = format!("-{namespace}");
-        let path = folder.join(format!("{PREFIX}{}{suffix}", geteuid()));
+        let user = geteuid();
+        let table_of = |user| folder.join(format!("{PREFIX}{user}-{namespace}"));
+        let path = table_of(user);
         let failed = |error: io::Error| ClaimsError::Io {
             path: path.clone(),
             error,
         };
-        let options = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o644)
-            .clone();
-        let file = match own::open(&path, &options).map_err(failed)? {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let opened = if user.is_root() {
+            own::open(&path, options.mode(0o644))
+        } else {
+            own::open_private(&path, &options)
+        };
+        let file = match opened.map_err(failed)? {
             Own::File(file) => file,
             Own::Foreign(what) => return Err(ClaimsError::Foreign { path, what }),
         };
@@ -131,9 +135,7 @@ impl Claims {
         let table = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) };
         let start = procfs.stat(process, process).map_or(0, |stat| stat.start);
         let mut claims = Self {
-            folder: folder.to_owned(),
-            suffix,
-            own_file: path.clone(),
+            of_root: (!user.is_root()).then(|| table_of(ROOT)),
             table: table.map_err(|errno| failed(errno.into()))?.cast(),
             own: RECORDS,
             owner: u64::from(process.cast_unsigned()) | start << 32,
@@ -236,31 +238,22 @@ impl Claims {
         is_alive(&self.procfs, record.owner.load(Ordering::SeqCst))
     }
 
-    /// Calls this with the process and the PUs of each live run of other users; notes on tables that cannot be read.
+    /// Calls this with the process and the PUs of each live run of root, where that is another user; returns notes on a table
+    /// that cannot be read.
     fn others(&self, each: &mut dyn FnMut(i32, &PuSet)) -> Vec<String> {
-        let mut notes = vec![];
-        let Ok(listed) = fs::read_dir(&self.folder) else {
-            return notes;
-        };
-        for entry in listed.flatten() {
-            let name = entry.file_name();
-            let user = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(self.suffix.as_str()));
-            let path = entry.path();
-            let Some(user) = user.filter(|_| path != self.own_file) else {
-                continue;
-            };
-            match read_foreign(&path, user) {
-                Ok(Some(words)) => self.live_runs(&words, each),
-                Ok(None) => {}
-                Err(error) => notes.push(format!(
-                    "What pinfold has pinned for user {user} is not known, and may be on the same CPUs: {}: {error}.",
+        let Some(path) = &self.of_root else { return vec![] };
+        match read_table(path, ROOT) {
+            Ok(Some(words)) => self.live_runs(&words, each),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return vec![format!(
+                    "What pinfold has pinned for root is not known, and may be on the same CPUs: {}: {error}.",
                     path.display()
-                )),
+                )];
             }
         }
-        notes
+        vec![]
     }
 
     fn live_runs(&self, words: &[u64], each: &mut dyn FnMut(i32, &PuSet)) {
@@ -285,14 +278,18 @@ impl Drop for Claims {
     }
 }
 
-/// The words of another user's table; `None` for a file that is none.
-fn read_foreign(path: &Path, user: &str) -> io::Result<Option<Vec<u64>>> {
-    let there = fs::symlink_metadata(path)?;
-    if !there.is_file() || there.uid().to_string() != user || there.len() != SIZE as u64 {
+/// The words of this user's table; `None` for a file that is none.
+fn read_table(path: &Path, user: Uid) -> io::Result<Option<Vec<u64>>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path)?;
+    let there = file.metadata()?;
+    if !there.is_file() || there.uid() != user.as_raw() || there.len() != SIZE as u64 {
         return Ok(None);
     }
     let mut bytes = Vec::with_capacity(SIZE);
-    File::open(path)?.take(SIZE as u64).read_to_end(&mut bytes)?;
+    file.take(SIZE as u64).read_to_end(&mut bytes)?;
     let words = bytes
         .chunks_exact(8)
         .map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
@@ -327,6 +324,11 @@ mod tests {
 
     fn pus(list: &str) -> PuSet {
         list.parse().unwrap()
+    }
+
+    fn only_file(folder: &Path) -> PathBuf {
+        let mut files = fs::read_dir(folder).unwrap();
+        files.next().unwrap().unwrap().path()
     }
 
     #[test]
@@ -400,28 +402,35 @@ mod tests {
     }
 
     #[test]
-    fn what_other_users_have_is_seen_and_a_file_that_is_not_theirs_is_ignored() {
+    fn a_table_counts_where_its_file_belongs_to_the_user() {
         let folder = tempfile::tempdir().unwrap();
         let run = Claims::new(folder.path()).unwrap();
         run.claim(&pus("5")).unwrap();
-        let theirs = folder.path().join(format!("{PREFIX}12345{}", run.suffix));
-        fs::copy(&run.own_file, &theirs).unwrap();
-        run.release();
-        assert!(run.taken().0.is_empty());
-        if let Err(error) = std::os::unix::fs::chown(&theirs, Some(12345), None) {
-            return pinfold_testing::skip(format_args!("only root can make a file of another user: {error}"));
-        }
-        assert_eq!(run.taken().0, pus("5"));
-        assert_eq!(run.claim(&pus("5")).unwrap_err().pu, PuId(5));
+        let mut seen = vec![];
+        let table = only_file(folder.path());
+        let words = read_table(&table, geteuid()).unwrap().unwrap();
+        run.live_runs(&words, &mut |by, its| seen.push((by, its.to_string())));
+        assert_eq!(seen, [(std::process::id().cast_signed(), "5".to_owned())]);
+        let stranger = Uid::from_raw(geteuid().as_raw() + 1);
+        assert_eq!(read_table(&table, stranger).unwrap(), None);
+    }
+
+    #[test]
+    fn only_root_has_a_table_that_others_may_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let _run = Claims::new(folder.path()).unwrap();
+        let mode = fs::metadata(only_file(folder.path())).unwrap().mode() & 0o777;
+        assert_eq!(mode, if geteuid().is_root() { 0o644 } else { 0o600 });
     }
 
     #[test]
     fn a_file_that_is_not_ours_is_left_alone_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
-        let path = Claims::new(folder.path()).unwrap().own_file.clone();
+        drop(Claims::new(folder.path()).unwrap());
+        let path = only_file(folder.path());
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
         let error = Claims::new(folder.path()).unwrap_err().to_string();
-        assert!(error.ends_with("it is a symbolic link; remove it"), "{error}");
+        assert!(error.contains("it is a symbolic link; --claims names"), "{error}");
     }
 }

@@ -4,12 +4,13 @@
 //! Otherwise the kernel ends the program with pinfold. The guard sleeps and costs nothing.
 //!
 //! 1. pinfold makes a pipe and forks the guard. pinfold continues when the guard has closed its copies of pinfold's
-//!    files: with them it would hold the journal's lock after pinfold's death.
+//!    files: with them it would hold the lock of the journal and of the one daemon after pinfold's death.
 //! 2. The guard keeps the journal's file open, because somebody may remove the file's directory: `rm -r`, or the end of
 //!    the user's session. It blocks in a read of the pipe. A byte says that the journal has another file from now on, or
 //!    that the end is a normal one: then the guard exits. The end of the pipe means that pinfold died, or that it has
 //!    left changes to the guard.
-//! 3. Then it rolls back pinfold's changes, by the function that it was given.
+//! 3. Then it rolls back pinfold's changes, by the function that it was given. No thread of pinfold can make a change any
+//!    more, so no lock of a stranger is waited for.
 //!
 //! Limits: if the guard is killed together with pinfold, nothing is rolled back until `pinfold reset`.
 

@@ -1,14 +1,12 @@
 //! Resources of this process: processor time, and files that it alone may work on.
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::OFlag;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::geteuid;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::ops::Deref;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -64,6 +62,28 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<Own> {
     })
 }
 
+/// Opens a file as `open` does, which no other user may open: whoever may read a file can lock it. A file that is made is
+/// private from the beginning, and one that an older pinfold has made becomes so.
+pub fn open_private(path: &Path, options: &OpenOptions) -> io::Result<Own> {
+    let opened = open(path, options.clone().mode(PRIVATE))?;
+    if let Own::File(file) = &opened {
+        make_private(file)?;
+    }
+    Ok(opened)
+}
+
+/// Takes the permissions of a file of this user from all others. A file of another user stays as it is.
+pub fn make_private(file: &File) -> io::Result<()> {
+    let there = file.metadata()?;
+    if there.mode() & 0o077 == 0 || there.uid() != geteuid().as_raw() {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(there.mode() & 0o700))
+}
+
+/// The permissions of a file that only its owner may open.
+const PRIVATE: u32 = 0o600;
+
 /// Why something is no regular file of this user.
 fn foreign(there: &Metadata) -> Option<&'static str> {
     if there.is_symlink() {
@@ -88,35 +108,6 @@ pub fn not_an_own_socket(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// A file that is locked against other processes that request the same lock.
-#[derive(Debug)]
-pub struct LockedFile(Flock<File>);
-
-impl Deref for LockedFile {
-    type Target = File;
-
-    fn deref(&self) -> &File {
-        &self.0
-    }
-}
-
-/// The file, locked until it is dropped; `None` where another process has locked it. The lock also ends with the
-/// process.
-pub fn lock(file: File) -> io::Result<Option<LockedFile>> {
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(locked) => Ok(Some(LockedFile(locked))),
-        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-        Err((_, error)) => Err(error.into()),
-    }
-}
-
-/// Waits until no other process has the file locked; returns it, locked until it is dropped.
-pub fn wait_and_lock(file: File) -> io::Result<LockedFile> {
-    Flock::lock(file, FlockArg::LockExclusive)
-        .map(LockedFile)
-        .map_err(|(_, error)| error.into())
-}
-
 /// Whether `path` names this file: another process may have removed it, and put another one in its place.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
@@ -129,6 +120,20 @@ pub fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_private_file_is_made_private_also_where_it_was_open_to_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs::write(&old, "text").unwrap();
+        fs::set_permissions(&old, Permissions::from_mode(0o644)).unwrap();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        for path in [new, old] {
+            assert!(matches!(open_private(&path, &options).unwrap(), Own::File(_)));
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        }
+    }
 
     #[test]
     fn only_a_regular_file_of_this_user_is_opened() {
@@ -148,15 +153,5 @@ mod tests {
             Own::Foreign("it is no regular file")
         ));
         assert!(open(&folder.path().join("nothing"), &options).is_err());
-    }
-
-    #[test]
-    fn a_locked_file_is_refused_until_it_is_closed() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let first = lock(file.reopen().unwrap()).unwrap();
-        assert!(first.is_some());
-        assert!(lock(file.reopen().unwrap()).unwrap().is_none());
-        drop(first);
-        assert!(lock(file.reopen().unwrap()).unwrap().is_some());
     }
 }

@@ -139,6 +139,7 @@ pub struct Learner {
 impl Learner {
     /// Learns of the program `key`. `now` is the time in seconds since 1970.
     pub fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>, now: fn() -> i64) -> Self {
+        let failed = store.writes_beside_the_program().err().map(|error| error.to_string());
         Self {
             store,
             key,
@@ -146,7 +147,7 @@ impl Learner {
             rules: rules.map(|rules| rules.version.clone()),
             asked: None,
             before: None,
-            failed: None,
+            failed,
         }
     }
 
@@ -166,9 +167,11 @@ impl Learner {
         }
     }
 
-    fn keep(&mut self, result: Result<(), StoreError>) {
-        if let Err(error) = result {
-            self.failed.get_or_insert_with(|| error.to_string());
+    /// Writes, unless that has failed before: a database that is locked is not waited for again and again.
+    fn keep(&mut self, write: impl FnOnce(&mut Store, &ProgramKey) -> Result<(), StoreError>) {
+        if self.failed.is_none() {
+            let written = write(&mut self.store, &self.key);
+            self.failed = written.err().map(|error| self.store.explained(error).to_string());
         }
     }
 
@@ -186,16 +189,14 @@ impl Learner {
             kept,
             at: (self.now)(),
         };
-        let written = self.store.choose(&self.key, &choice);
-        self.keep(written);
+        self.keep(|store, key| store.choose(key, &choice));
     }
 }
 
 impl Recorder for Learner {
     fn finding(&mut self, _at: Duration, finding: &Finding, record: &Record) {
         if let Some(sample) = SampleRow::of(finding, record, (self.now)()) {
-            let written = self.store.add_sample(&self.key, &sample);
-            self.keep(written);
+            self.keep(|store, key| store.add_sample(key, &sample));
         }
         match finding {
             Finding::Sampled {

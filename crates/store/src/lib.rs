@@ -11,8 +11,10 @@
 //! 4. `store`: writing and reading.
 //! 5. `learner`: what a run of the policy `hints` reads and adds.
 //! 6. `placements`: what a run of the policy `auto` reads and adds.
-//! 7. `samples`: the samples as a data set.
+//! 7. `adopt`: programs of this machine under an older identity.
+//! 8. `samples`: the samples as a data set.
 
+mod adopt;
 mod learner;
 mod lock;
 mod placements;

@@ -84,7 +84,7 @@ impl PlacementRow {
     }
 }
 
-fn is_made(connection: &Connection) -> Result<bool, rusqlite::Error> {
+pub(crate) fn is_made(connection: &Connection) -> Result<bool, rusqlite::Error> {
     let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'placement'";
     Ok(connection.query_row(query, [], |_| Ok(())).optional()?.is_some())
 }
@@ -212,17 +212,20 @@ pub struct PlacementLearner {
 impl PlacementLearner {
     /// Learns of the program `key`. `now` is the time in seconds since 1970.
     pub fn new(store: Store, key: ProgramKey, now: fn() -> i64) -> Self {
+        let failed = store.writes_beside_the_program().err().map(|error| error.to_string());
         Self {
             store,
             key,
             now,
-            failed: None,
+            failed,
         }
     }
 
-    fn keep(&mut self, result: Result<(), StoreError>) {
-        if let Err(error) = result {
-            self.failed.get_or_insert_with(|| error.to_string());
+    /// Writes, unless that has failed before: a database that is locked is not waited for again and again.
+    fn keep(&mut self, write: impl FnOnce(&mut Store, &ProgramKey) -> Result<(), StoreError>) {
+        if self.failed.is_none() {
+            let written = write(&mut self.store, &self.key);
+            self.failed = written.err().map(|error| self.store.explained(error).to_string());
         }
     }
 
@@ -252,8 +255,7 @@ fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(us
 impl Recorder for PlacementLearner {
     fn finding(&mut self, _at: Duration, finding: &Finding, record: &Record) {
         if let Some(sample) = SampleRow::of(finding, record, (self.now)()) {
-            let written = self.store.add_sample(&self.key, &sample);
-            self.keep(written);
+            self.keep(|store, key| store.add_sample(key, &sample));
         }
         let Finding::Chosen {
             candidate,
@@ -272,11 +274,10 @@ impl Recorder for PlacementLearner {
         if let (Some(1..), Some(threads)) = (regions, record.search.threads) {
             // Rows of the database say nothing of regions, whose addresses differ from run to run. Without a row the next run
             // finds them again.
-            let forgotten = self.store.forget_placement(&self.key, threads);
-            self.keep(forgotten);
+            self.keep(|store, key| store.forget_placement(key, threads));
         } else if let Some((threads, known)) = placement(*candidate, *gain_over_first, record) {
-            let written = self.store.keep_placement(&self.key, threads, &known, (self.now)());
-            self.keep(written);
+            let now = (self.now)();
+            self.keep(|store, key| store.keep_placement(key, threads, &known, now));
         }
     }
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 /// The identity of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// A hash of its objects, NUMA nodes and distances, or of its model where it is simulated.
+    /// The version of this identity, and a hash of its objects, NUMA nodes and distances, or of those of its model where it is
+    /// simulated.
     pub fingerprint: String,
     /// Its name, for people.
     pub name: String,
@@ -32,16 +33,17 @@ pub struct ProgramKey {
 impl Machine {
     /// The machine as the database knows it; `simulated` is the name of a model or script where it is simulated.
     pub fn new(topology: &Topology, simulated: Option<&str>) -> Self {
-        // The allowed PUs differ from run to run, and machines of one name can differ in shape.
-        let shape = (
-            topology.objects(),
-            topology.nodes(),
-            topology.distances(),
-            simulated.is_some(),
-        );
+        // The allowed PUs differ from run to run, and machines of one name can differ in shape. What the kernel leaves of a
+        // node's memory differs from kernel to kernel, and with hotplug.
+        let nodes: Vec<_> = topology
+            .nodes()
+            .iter()
+            .map(|node| (node.id, node.attached_to, &node.pus, &node.subtype))
+            .collect();
+        let shape = (topology.objects(), nodes, topology.distances(), simulated.is_some());
         let shape = serde_json::to_string(&shape).expect("plain data is JSON");
         Self {
-            fingerprint: format!("{:032x}", content_hash(shape.as_bytes())),
+            fingerprint: format!("2-{:032x}", content_hash(shape.as_bytes())),
             name: simulated.unwrap_or(topology.name()).to_owned(),
             simulated: simulated.is_some(),
         }

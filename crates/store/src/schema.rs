@@ -11,11 +11,14 @@
 use crate::Store;
 use crate::lock::Lock;
 use nix::unistd::geteuid;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use pinfold_linux::lock::{Holder, holder_text};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,10 +31,21 @@ const APPLICATION: u32 = 0x504e_4644;
 const APPLICATION_AT: usize = 68;
 /// The first bytes of a file of `SQLite`.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// How long a writer waits for another writer, and a repair for processes that have the file open.
+/// How long a repair waits for processes that have the file open.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two attempts to lock.
+/// How long a writer waits for another writer while the program runs, and before: the program waits for it then.
+pub(crate) const PATIENCE_OF_WRITER: Duration = Duration::from_secs(10);
+const PATIENCE_AT_BEGIN: Duration = Duration::from_secs(2);
+/// How long opening a database may take: its file is read once from begin to end.
+const READING: Duration = Duration::from_secs(20);
+/// Steps of SQLite's machine between two looks at the time: some milliseconds.
+const STEPS: i32 = 100_000;
+/// The most bytes of one value. The longest are the metrics of a sample, of less than a kilobyte.
+const LONGEST: i32 = 1 << 24;
+/// The time between the first two attempts to lock. It is doubled up to the longest one, so that many processes that find a
+/// damaged database do not keep each other from repairing it.
 const AGAIN: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 
 const TABLES: &str = "
     CREATE TABLE program (
@@ -97,12 +111,38 @@ pub enum StoreError {
     },
     /// It is damaged, and cannot be renamed now.
     #[error(
-        "the behaviour database `{}` is damaged, and another pinfold has it open; try again when that has ended, or name another \
-         file by --db", file.display()
+        "the behaviour database `{}` is damaged, and {holder} has it open; try again when that has ended, or name another file \
+         by --db", file.display()
     )]
     InUse {
         /// The file.
         file: PathBuf,
+        /// The process that has it open, as text.
+        holder: String,
+    },
+    /// Another process keeps it locked.
+    #[error(
+        "the behaviour database cannot be used now: {holder} has locked `{}`; try again when that has ended, or name another \
+         file by --db", file.display()
+    )]
+    Locked {
+        /// The locked file.
+        file: PathBuf,
+        /// The process that has locked it, as text.
+        holder: String,
+    },
+    /// There is more in it than can be shown.
+    #[error(
+        "the behaviour database `{}` has {samples} samples of {bytes} bytes, more than are read at once; name one program, or \
+         forget some by `pinfold db forget`", file.display()
+    )]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+        /// The number of samples.
+        samples: u64,
+        /// The bytes of their texts.
+        bytes: u64,
     },
     /// A later pinfold made it.
     #[error(
@@ -141,48 +181,68 @@ enum Found {
 impl Opened {
     /// Opens `file`, and makes it if it does not exist.
     pub fn new(file: &Path) -> Result<Self, StoreError> {
-        Self::within(file, PATIENCE).map_err(|error| match error {
-            // SQLite names no file. In a container with a read-only root, the file is there and cannot be written.
-            StoreError::Sqlite(error) if is_forbidden(&error) => failed(file, &said(&error)),
-            other => other,
-        })
+        Self::within(file, PATIENCE).map_err(|error| explained(error, file))
     }
 
     fn within(file: &Path, patience: Duration) -> Result<Self, StoreError> {
         if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(|error| failed(file, &error))?;
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| failed(file, &error))?;
         }
         check_kind(file)?;
-        let lock_file = with(file, ".lock");
+        make_private(file).map_err(|error| failed(file, &error))?;
         let deadline = Instant::now() + patience;
+        let mut pause = AGAIN;
         loop {
-            let lock = Lock::shared(&lock_file).map_err(|error| failed(file, &error))?;
+            let lock = Lock::shared(file)?;
             if let Found::Whole(connection) = look(file)? {
-                let store = Store::new(connection, lock);
+                trust_the_time(&connection)?;
+                let store = Store::new(connection, file, lock);
                 return Ok(Self { store, set_aside: None });
             }
             drop(lock);
-            if let Some(lock) = Lock::alone(&lock_file).map_err(|error| failed(file, &error))? {
-                let mut set_aside = None;
-                let connection = match look(file)? {
-                    Found::Whole(connection) => connection,
-                    Found::Unmade => make(file)?,
-                    Found::Damaged => {
-                        set_aside = Some(self::set_aside(file).map_err(|error| failed(file, &error))?);
-                        make(file)?
-                    }
-                };
-                drop(lock);
-                let lock = Lock::shared(&lock_file).map_err(|error| failed(file, &error))?;
-                let store = Store::new(connection, lock);
-                return Ok(Self { store, set_aside });
+            match Lock::alone(file)? {
+                Ok(lock) => {
+                    let mut set_aside = None;
+                    let connection = match look(file)? {
+                        Found::Whole(connection) => connection,
+                        Found::Unmade => make(file)?,
+                        Found::Damaged => {
+                            set_aside = Some(self::set_aside(file).map_err(|error| failed(file, &error))?);
+                            make(file)?
+                        }
+                    };
+                    drop(lock);
+                    let lock = Lock::shared(file)?;
+                    trust_the_time(&connection)?;
+                    let store = Store::new(connection, file, lock);
+                    return Ok(Self { store, set_aside });
+                }
+                Err(locked) if Instant::now() >= deadline => {
+                    let file = file.to_path_buf();
+                    let holder = holder_text(Holder::of(&locked).as_ref());
+                    return Err(StoreError::InUse { file, holder });
+                }
+                Err(_) => {
+                    // Not all at the same time.
+                    thread::sleep(pause + AGAIN * (std::process::id() % 16));
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
             }
-            if Instant::now() >= deadline {
-                let file = file.to_path_buf();
-                return Err(StoreError::InUse { file });
-            }
-            thread::sleep(AGAIN);
         }
+    }
+}
+
+/// An error with the file, which `SQLite` does not name. In a container with a read-only root, the file is there and cannot be
+/// written.
+pub(crate) fn explained(error: StoreError, file: &Path) -> StoreError {
+    match error {
+        StoreError::Sqlite(error) if is_forbidden(&error) => failed(file, &said(&error)),
+        StoreError::Sqlite(error) if is_busy(&error) => locked(file),
+        StoreError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+            failed(file, &format!("reading it takes longer than {} s", READING.as_secs()))
+        }
+        other => other,
     }
 }
 
@@ -194,6 +254,25 @@ fn is_forbidden(error: &rusqlite::Error) -> bool {
     )
 }
 
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+/// The error for a database that another process has locked. `SQLite` locks bytes of the file, and of the index of its log.
+fn locked(file: &Path) -> StoreError {
+    let holder = ["", "-shm"].iter().find_map(|part| {
+        // A descriptor that is closed takes the locks of this process from the file with it, and this process is giving up.
+        Holder::of(&File::open(with(file, part)).ok()?)
+    });
+    StoreError::Locked {
+        file: file.to_path_buf(),
+        holder: holder_text(holder.as_ref()),
+    }
+}
+
 /// The text of an error without its number.
 fn said(error: &rusqlite::Error) -> String {
     match error {
@@ -202,7 +281,7 @@ fn said(error: &rusqlite::Error) -> String {
     }
 }
 
-fn failed(file: &Path, why: &impl ToString) -> StoreError {
+pub(crate) fn failed(file: &Path, why: &impl ToString) -> StoreError {
     StoreError::File {
         file: file.to_path_buf(),
         why: why.to_string(),
@@ -217,7 +296,7 @@ fn not_ours(file: &Path, why: impl Into<String>) -> StoreError {
 }
 
 /// The file with more at the end of its name.
-fn with(file: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file.as_os_str());
     name.push(suffix);
     PathBuf::from(name)
@@ -240,6 +319,19 @@ fn check_kind(file: &Path) -> Result<(), StoreError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Takes the permissions of a database of this user from all others: whoever may read it can keep it locked. By their names,
+/// because a file that is closed loses the locks that this process has on it.
+fn make_private(file: &Path) -> io::Result<()> {
+    for part in ["", "-wal", "-shm", "-journal"] {
+        let path = with(file, part);
+        let Ok(there) = fs::metadata(&path) else { continue };
+        if there.is_file() && there.uid() == geteuid().as_raw() && there.mode() & 0o077 != 0 {
+            fs::set_permissions(&path, Permissions::from_mode(there.mode() & 0o700))?;
+        }
+    }
+    Ok(())
 }
 
 /// Inspects the file. Nothing is written; only a transaction that a kill interrupted is rolled back.
@@ -275,7 +367,7 @@ fn look(file: &Path) -> Result<Found, StoreError> {
 fn recognise(file: &Path) -> Result<bool, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
-    connection.busy_timeout(PATIENCE)?;
+    distrust(&connection)?;
     match recognise_by(&connection, file) {
         // A kill interrupted a transaction, which has to be rolled back before anything can be read.
         Err(StoreError::Sqlite(error)) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
@@ -296,6 +388,16 @@ fn recognise_by(connection: &Connection, file: &Path) -> Result<bool, StoreError
         let file = file.to_path_buf();
         return Err(StoreError::Newer { file, version });
     }
+    let code = "SELECT type || ' ' || name FROM sqlite_schema
+                WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1";
+    let code: Option<String> = connection.query_row(code, [], |row| row.get(0)).optional()?;
+    if let (APPLICATION, Some(code)) = (application, code) {
+        let why = format!(
+            "it has the {code}, and pinfold makes tables only",
+            code = code.escape_debug()
+        );
+        return Err(not_ours(file, why));
+    }
     let count = |condition: &str| {
         let query = format!("SELECT COUNT(*) FROM sqlite_schema WHERE {condition}");
         connection.query_row(&query, [], |row| row.get::<_, i64>(0))
@@ -304,6 +406,7 @@ fn recognise_by(connection: &Connection, file: &Path) -> Result<bool, StoreError
     let ours = count("type = 'table' AND name IN ('program', 'sample', 'choice', 'built')")? == 4;
     let begun = count("TRUE")? == 0;
     match application {
+        APPLICATION if version == VERSION && !ours => Err(not_ours(file, "its tables are not pinfold's")),
         APPLICATION => Ok(version == VERSION),
         0 if version == VERSION && ours || version == 0 && begun => Ok(false),
         _ => Err(not_ours(file, "it is a database of another program")),
@@ -322,14 +425,33 @@ fn is_marked(file: &Path) -> io::Result<bool> {
 fn connect(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
-    connection.busy_timeout(PATIENCE)?;
+    distrust(&connection)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(connection)
 }
 
+/// Limits what the content of a file can do: anybody may have written it. The time counts until `trust_the_time`.
+fn distrust(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.busy_timeout(PATIENCE_AT_BEGIN)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    let deadline = Instant::now() + READING;
+    connection.progress_handler(STEPS, Some(move || Instant::now() > deadline))
+}
+
+/// The database was read to its end, and has tables only: no statement takes longer than its data.
+fn trust_the_time(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.progress_handler(0, None::<fn() -> bool>)
+}
+
 /// Makes what is missing. The caller holds the exclusive lock.
 fn make(file: &Path) -> Result<Connection, StoreError> {
+    let mut options = OpenOptions::new();
+    let made = options.append(true).create(true).mode(0o600).open(file);
+    made.map_err(|error| failed(file, &error))?;
     let mut connection = connect(file)?;
     // First of all, and into the file itself: damage after a kill must not hide whose file it is.
     connection.pragma_update(None, "application_id", APPLICATION)?;

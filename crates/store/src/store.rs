@@ -3,7 +3,7 @@
 use crate::lock::Lock;
 use crate::placements::PlacementRow;
 use crate::program::{Machine, ProgramKey};
-use crate::schema::StoreError;
+use crate::schema::{PATIENCE_OF_WRITER, StoreError, explained};
 use pinfold_core::Observed;
 use pinfold_core::hint::AffinityHint;
 use rusqlite::types::Type;
@@ -11,11 +11,17 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The most samples, and the most bytes of their texts, that are read at once. A run adds some tens of samples.
+const MOST_SAMPLES: u64 = 1 << 20;
+const MOST_BYTES: u64 = 1 << 28;
 
 /// The open database.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
+    file: PathBuf,
     /// Dropped after the connection, so that no process renames the file before.
     _lock: Lock,
 }
@@ -148,11 +154,22 @@ pub struct Forgotten {
 }
 
 impl Store {
-    pub(crate) fn new(connection: Connection, lock: Lock) -> Self {
+    pub(crate) fn new(connection: Connection, file: &Path, lock: Lock) -> Self {
         Self {
             connection,
+            file: file.to_path_buf(),
             _lock: lock,
         }
+    }
+
+    /// The error with the file, and with the process that has it locked.
+    pub(crate) fn explained(&self, error: StoreError) -> StoreError {
+        explained(error, &self.file)
+    }
+
+    /// The program runs from now on, and does not wait for what is written: another writer is waited for longer.
+    pub(crate) fn writes_beside_the_program(&self) -> Result<(), StoreError> {
+        Ok(self.connection.busy_timeout(PATIENCE_OF_WRITER)?)
     }
 
     /// The hints that are known of a program, by number of threads. With `rules`, the version of those in use, hints that
@@ -238,6 +255,16 @@ impl Store {
 
     /// All programs, or those whose number or name is `which`, in the order in which they were first seen.
     pub fn programs(&self, which: Option<&str>) -> Result<Vec<Program>, StoreError> {
+        let (samples, bytes): (u64, u64) = self.connection.query_row(
+            "SELECT COUNT(*), IFNULL(SUM(LENGTH(observed) + LENGTH(pus)), 0) FROM sample JOIN program ON program.id = program
+             WHERE ?1 IS NULL OR name = ?1 OR CAST(program.id AS TEXT) = ?1",
+            [which],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        if samples > MOST_SAMPLES || bytes > MOST_BYTES {
+            let file = self.file.clone();
+            return Err(StoreError::TooLarge { file, samples, bytes });
+        }
         let mut programs: Vec<Program> = self
             .connection
             .prepare(

@@ -388,3 +388,45 @@ fn a_folder_that_cannot_be_written_is_named() {
         .to_string();
     assert!(refused.contains("/proc/no/such/behaviour.db"), "{refused}");
 }
+
+#[test]
+fn a_view_that_never_ends_in_the_place_of_a_table_is_named_and_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    open(&file).add_sample(&key("fft"), &sample(1)).unwrap();
+    let theirs = rusqlite::Connection::open(&file).unwrap();
+    let endless = "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number) SELECT n FROM number";
+    for (code, name) in [
+        (format!("ALTER TABLE program RENAME TO other; CREATE VIEW program AS {endless}"), "view program"),
+        (
+            format!("DROP VIEW program; ALTER TABLE other RENAME TO program;
+                     CREATE TRIGGER late AFTER INSERT ON sample BEGIN DELETE FROM built WHERE samples IN ({endless}); END"),
+            "trigger late",
+        ),
+    ] {
+        theirs.execute_batch(&code).unwrap();
+        let refused = Opened::new(&file).unwrap_err();
+        assert!(matches!(refused, StoreError::NotOurs { .. }), "{refused}");
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
+}
+
+#[test]
+fn more_samples_than_are_read_at_once_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    let mut store = open(&file);
+    store.add_sample(&key("fft"), &sample(1)).unwrap();
+    store.add_sample(&key("lu"), &sample(1)).unwrap();
+    drop(store);
+    let theirs = rusqlite::Connection::open(&file).unwrap();
+    let rows = "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 17)
+                INSERT INTO sample SELECT NULL, 1, 8, n, 'unpinned', '', 1.0, NULL, NULL, printf('%.*c', 16000000, ' ')
+                FROM number";
+    theirs.execute_batch(rows).unwrap();
+    theirs.close().unwrap();
+    let store = open(&file);
+    let refused = store.programs(None).unwrap_err();
+    assert!(matches!(refused, StoreError::TooLarge { samples: 19, .. }), "{refused}");
+    assert_eq!(store.programs(Some("lu")).unwrap().len(), 1);
+}

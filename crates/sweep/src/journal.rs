@@ -8,17 +8,17 @@
 //! 3. A result has a key, which is a hash of everything on which it depends (`plan`). The next opening of the file
 //!    reads all complete records by their keys. A partial record at the end, left by a kill or a full disk, is cut off.
 //!
-//! The file is locked while it is open.
+//! The file is private, and locked while it is open.
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
-use pinfold_linux::own::{self, LockedFile};
+use pinfold_linux::lock::{Holder, LockedFile, holder_text, lock};
+use pinfold_linux::own;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -115,16 +115,22 @@ impl Journal {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
             let file = opened(path).with_context(failure)?;
-            let Some(file) = own::lock(file).with_context(failure)? else {
+            own::make_private(&file).with_context(failure)?;
+            let Some(locked) = lock(file.try_clone().with_context(failure)?).with_context(failure)? else {
+                let holder = Holder::of(&file);
+                let who = match &holder {
+                    Some(holder) if holder.is_stranger() => "another user",
+                    _ => "another sweep",
+                };
                 bail!(
-                    "another sweep is writing {}: wait for its end, or give this one another output",
-                    path.display()
+                    "{who} has locked {}: wait for the end of {}, or give this sweep another output",
+                    path.display(),
+                    holder_text(holder.as_ref())
                 );
             };
             // The process that had it locked may have finished and removed it in between.
-            let inode = file.metadata().with_context(failure)?.ino();
-            if fs::metadata(path).is_ok_and(|there| there.ino() == inode) {
-                break file;
+            if own::is_at(&locked, path) {
+                break locked;
             }
         };
         let mut bytes = vec![];

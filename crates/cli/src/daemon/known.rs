@@ -4,9 +4,9 @@
 //! where its file may be read, which for programs of other users needs `CAP_SYS_PTRACE`. What another build was fastest with
 //! is as good a proposal, because the daemon compares everything with the unpinned machine.
 
-use crate::console;
+use crate::{behaviour, console};
 use anyhow::{Context, Result};
-use pinfold_core::{HostNote, HostNoteCode};
+use pinfold_core::{HostNote, HostNoteCode, PuSet};
 use pinfold_runtime::daemon::{Knowledge, KnownProcess};
 use pinfold_store::{Machine, Opened, ProgramKey};
 use std::fs;
@@ -25,16 +25,16 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// The database of this file, for programs on this machine.
-    pub(super) fn new(file: PathBuf, machine: Machine) -> Self {
+    /// The database of this file, for programs on this machine, which has these PUs.
+    pub(super) fn new(file: PathBuf, machine: Machine, pus: PuSet) -> Self {
         let (asked, processes) = channel::<i32>();
         let (found, answers) = channel();
         // It ends when no more is asked.
         thread::spawn(move || {
             let mut failed = false;
             for process in processes {
-                let answer = match known(&file, process, &machine) {
-                    Ok(known) => (known, None),
+                let answer = match known(&file, process, &machine, &pus) {
+                    Ok((known, adopted)) => (known, behaviour::known_again(adopted).map(known_again)),
                     Err(error) => {
                         let first = !std::mem::replace(&mut failed, true);
                         (KnownProcess::nothing(process), first.then(|| unreadable(&error)))
@@ -70,6 +70,13 @@ impl Knowledge for Database {
     }
 }
 
+fn known_again(text: String) -> HostNote {
+    HostNote {
+        code: HostNoteCode::KnownAgain,
+        text,
+    }
+}
+
 fn unreadable(error: &anyhow::Error) -> HostNote {
     let why = console::whole(error);
     HostNote {
@@ -78,12 +85,13 @@ fn unreadable(error: &anyhow::Error) -> HostNote {
     }
 }
 
-/// What is known of the program of a process: nothing where that has ended.
-fn known(file: &Path, process: i32, machine: &Machine) -> Result<KnownProcess> {
+/// What is known of the program of a process: nothing where that has ended. With the number of programs that were adopted.
+fn known(file: &Path, process: i32, machine: &Machine, pus: &PuSet) -> Result<(KnownProcess, usize)> {
     let Some(command) = command(process).filter(|_| file.exists()) else {
-        return Ok(KnownProcess::nothing(process));
+        return Ok((KnownProcess::nothing(process), 0));
     };
     let Opened { mut store, .. } = Opened::new(file)?;
+    let adopted = store.adopt(machine, pus)?;
     let program = Path::new(&command[0]);
     let mut find = |binary: &[u8]| {
         let key = ProgramKey::new(binary, program, &command[1..], machine.clone());
@@ -99,11 +107,12 @@ fn known(file: &Path, process: i32, machine: &Machine) -> Result<KnownProcess> {
     {
         (_, placements) = find(&binary)?;
     }
-    Ok(KnownProcess {
+    let known = KnownProcess {
         process,
         program,
         placements,
-    })
+    };
+    Ok((known, adopted))
 }
 
 /// The words of a process's command line; `None` where it has ended or has none.
@@ -132,7 +141,10 @@ mod tests {
 
     /// Asks for this process, and waits for the answer.
     fn asked(file: &Path, process: i32) -> (Vec<KnownProcess>, Vec<HostNote>) {
-        answers(&mut Database::new(file.to_path_buf(), machine()), &[process])
+        answers(
+            &mut Database::new(file.to_path_buf(), machine(), PuSet::new()),
+            &[process],
+        )
     }
 
     /// Asks for these processes, and waits for as many answers.
@@ -191,7 +203,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("behaviour.db");
         fs::write(&file, "text").unwrap();
-        let mut database = Database::new(file.clone(), machine());
+        let mut database = Database::new(file.clone(), machine(), PuSet::new());
         let (known, notes) = answers(&mut database, &[own(), own()]);
         let nothing = KnownProcess::nothing(own());
         assert_eq!(known, [nothing.clone(), nothing.clone()], "nobody waits for an answer");

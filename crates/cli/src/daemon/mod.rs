@@ -12,7 +12,7 @@ mod report;
 mod server;
 mod sources;
 
-use crate::console;
+use crate::{behaviour, console};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 use config::{Config, Export};
@@ -129,7 +129,10 @@ fn watcher(
 
 fn knowledge(arguments: &Arguments, config: &Config, topology: &Topology) -> Box<dyn Knowledge> {
     match arguments.database(config) {
-        Some(file) => Box::new(Database::new(file, pinfold_store::Machine::new(topology, None))),
+        Some(file) => {
+            let machine = pinfold_store::Machine::new(topology, None);
+            Box::new(Database::new(file, machine, behaviour::all_pus(topology).clone()))
+        }
         None => Box::new(NothingKnown::default()),
     }
 }

@@ -6,14 +6,15 @@ use super::record::{self, Change, Record, Target, VERSION};
 use super::roll_back::{self, RolledBack, Roots};
 use super::{Directory, UNFINISHED, write_new};
 use crate::guard::Duty;
-use crate::own::{self, LockedFile, Own};
+use crate::lock::{Holder, LockedFile, lock};
+use crate::own::{self, Own};
 use crate::procfs::Procfs;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The extension of a journal that cannot be read.
 const DAMAGED: &str = "damaged";
@@ -98,11 +99,41 @@ pub(super) fn has_process(path: &Path, procfs: &Procfs, process: i32) -> bool {
     file.read_to_end(&mut bytes).is_ok() && Contents::read(&bytes).has_process(procfs, process)
 }
 
-/// Whether to wait for the process that has a journal locked.
+/// What is known of the process that writes a journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    Never,
-    UntilUnlocked,
+pub(crate) enum Writing {
+    /// It may run.
+    MayGoOn,
+    /// It has ended, or writes no more.
+    Ended,
+}
+
+/// How long, and how often, a guard waits for a process of this user that has the journal locked: one that rolls it back.
+const PATIENCE: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// The lock of a journal; `None` where another process has it.
+fn lock_of(file: &File, writing: Writing) -> io::Result<Option<LockedFile>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let lock = lock(file.try_clone()?)?;
+        let is_awaited = || Holder::of(file).is_some_and(|holder| !holder.is_stranger());
+        if lock.is_some() || writing == Writing::MayGoOn || Instant::now() >= deadline || !is_awaited() {
+            return Ok(lock);
+        }
+        sleep(AGAIN);
+    }
+}
+
+/// Whether the process that wrote a journal may still run, where another process has locked the journal. The lock alone does
+/// not show it: a user who could read the file once may have it locked.
+fn may_go_on(file: &File, here: &Origin, of: Option<&Origin>) -> bool {
+    let relation = of.map(|of| here.relation(of));
+    match (relation, of.and_then(|of| of.writer)) {
+        (Some(Relation::EarlierBoot), _) => false,
+        (Some(Relation::Here), Some(writer)) => writer.lives(&Procfs::default()),
+        _ => !Holder::of(file).is_some_and(|holder| holder.is_stranger()),
+    }
 }
 
 /// A journal in a directory.
@@ -120,36 +151,32 @@ pub enum Found {
     Left(Left),
 }
 
-/// The journal of a killed pinfold; it is locked while this value exists.
+/// The journal of a killed pinfold. It is locked while this value exists, except where a process that is not its writer has
+/// the lock. Two processes that roll it back at the same time do the same.
 #[derive(Debug)]
 pub struct Left {
     path: PathBuf,
-    lock: LockedFile,
+    file: File,
+    _lock: Option<LockedFile>,
     pub(super) contents: Contents,
 }
 
 impl Left {
     /// Opens and reads the journal at `path`; `None` where it does not exist any more.
-    pub(crate) fn open(path: &Path, here: &Origin, waiting: Waiting) -> Result<Option<Found>, JournalError> {
+    pub(crate) fn open(path: &Path, here: &Origin, writing: Writing) -> Result<Option<Found>, JournalError> {
         loop {
-            let mut file = match own::open(path, OpenOptions::new().read(true).write(true)) {
+            let mut file = match own::open_private(path, OpenOptions::new().read(true).write(true)) {
                 Ok(Own::File(file)) => file,
                 Ok(Own::Foreign(why)) => return Ok(Some(Found::NotOurs(path.to_path_buf(), why))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Ok(Some(Found::Unreadable(path.to_path_buf(), error))),
             };
-            let mut bytes = vec![];
-            let lock = match waiting {
-                Waiting::Never => own::lock(file.try_clone().map_err(failure(path, "opened"))?),
-                Waiting::UntilUnlocked => file.try_clone().and_then(own::wait_and_lock).map(Some),
-            };
-            let Some(lock) = lock.map_err(failure(path, "locked"))? else {
-                return Ok(Some(Found::Running(path.to_path_buf())));
-            };
+            let lock = lock_of(&file, writing).map_err(failure(path, "locked"))?;
             // The process that had it locked may have removed or replaced it meanwhile.
-            if !own::is_at(&lock, path) {
+            if !own::is_at(&file, path) {
                 continue;
             }
+            let mut bytes = vec![];
             if let Err(error) = file.read_to_end(&mut bytes) {
                 return Ok(Some(Found::Unreadable(path.to_path_buf(), error)));
             }
@@ -157,6 +184,9 @@ impl Left {
                 return Ok(Some(Found::NotOurs(path.to_path_buf(), NO_JOURNAL)));
             }
             let mut contents = Contents::read(&bytes);
+            if lock.is_none() && writing == Writing::MayGoOn && may_go_on(&file, here, contents.origin.as_ref()) {
+                return Ok(Some(Found::Running(path.to_path_buf())));
+            }
             match contents.origin.as_ref().map(|origin| here.relation(origin)) {
                 None | Some(Relation::Here) => {}
                 Some(Relation::EarlierBoot) => contents.changes.clear(),
@@ -172,7 +202,8 @@ impl Left {
             }
             return Ok(Some(Found::Left(Self {
                 path: path.to_path_buf(),
-                lock,
+                file,
+                _lock: lock,
                 contents,
             })));
         }
@@ -208,7 +239,7 @@ impl Left {
 
     /// Writes after the last whole line.
     fn append(&self, lines: &str) -> io::Result<()> {
-        let mut file = &*self.lock;
+        let mut file = &self.file;
         file.set_len(self.contents.whole)?;
         file.seek(SeekFrom::End(0))?;
         file.write_all(lines.as_bytes())
@@ -218,8 +249,8 @@ impl Left {
     pub fn settle(self) -> Result<Option<PathBuf>, JournalError> {
         if self.contents.damage.is_none() {
             // A guard that keeps the file open sees that nothing is left to do.
-            let _ = self.lock.set_len(0);
-            fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
+            let _ = self.file.set_len(0);
+            remove(&self.path)?;
             return Ok(None);
         }
         let mut number = 1;
@@ -232,13 +263,22 @@ impl Left {
             // A link and not a renaming, which would replace a file of this name.
             match fs::hard_link(&self.path, &aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 linked => {
                     linked.map_err(failure(&self.path, "set aside"))?;
-                    fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
+                    remove(&self.path)?;
                     return Ok(Some(aside));
                 }
             }
         }
+    }
+}
+
+/// Removes a journal that another process may have removed since.
+fn remove(path: &Path) -> Result<(), JournalError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failure(path, "removed")(error)),
+        _ => Ok(()),
     }
 }
 
@@ -253,7 +293,7 @@ pub(crate) struct Abandoned<'a> {
 
 impl Duty for Abandoned<'_> {
     fn open(&self) -> Option<File> {
-        match own::open(self.path, OpenOptions::new().read(true).write(true)) {
+        match own::open_private(self.path, OpenOptions::new().read(true).write(true)) {
             Ok(Own::File(file)) => Some(file),
             _ => None,
         }
@@ -261,7 +301,7 @@ impl Duty for Abandoned<'_> {
 
     fn roll_back(self, mut file: Option<File>) {
         loop {
-            let left = match Left::open(self.path, self.here, Waiting::UntilUnlocked) {
+            let left = match Left::open(self.path, self.here, Writing::Ended) {
                 Ok(Some(Found::Left(left))) => left,
                 // Somebody has removed it, or its directory.
                 Ok(None) => match file.take().and_then(|file| self.removed(file)) {
@@ -282,7 +322,7 @@ impl Duty for Abandoned<'_> {
                 }
                 return;
             }
-            if !own::is_at(&left.lock, self.path) && self.write_again(&left).is_err() {
+            if !own::is_at(&left.file, self.path) && self.write_again(&left).is_err() {
                 return;
             }
             if rolled_back.waiting().is_empty() {
@@ -297,12 +337,13 @@ impl Duty for Abandoned<'_> {
 impl Abandoned<'_> {
     /// The content of a file that has no name any more; `None` where others have rolled it back.
     fn removed(&self, mut file: File) -> Option<Left> {
-        let lock = own::wait_and_lock(file.try_clone().ok()?).ok()?;
+        let lock = lock_of(&file, Writing::Ended).ok()?;
         let mut bytes = vec![];
         file.read_to_end(&mut bytes).ok()?;
         record::is_begun(&bytes).then(|| Left {
             path: self.path.to_path_buf(),
-            lock,
+            file,
+            _lock: lock,
             contents: Contents::read(&bytes),
         })
     }

@@ -5,9 +5,9 @@
 //!    too.
 //! 2. The file is locked while its pinfold lives. At its normal end pinfold rolls all changes back and removes the
 //!    file.
-//! 3. An unlocked file is from a killed pinfold. Its guard (`guard`), `pinfold reset`, or any other caller of
-//!    `Left::roll_back` rolls back what is still as pinfold made it, and removes the file. The guard keeps the file open:
-//!    it finds the changes also where the file, or its directory, was removed.
+//! 3. A file that is unlocked, or whose writer has ended, is from a killed pinfold. Its guard (`guard`), `pinfold reset`,
+//!    or any other caller of `Left::roll_back` rolls back what is still as pinfold made it, and removes the file. The
+//!    guard keeps the file open: it finds the changes also where the file, or its directory, was removed.
 //! 4. When a file has grown to several times its content, it is written again and replaced.
 //!
 //! The directory is in memory (`/run`): data that the kernel has taken survive a kill, and a reboot resets masks and
@@ -34,7 +34,8 @@ mod tests;
 pub use crate::action::Action;
 use crate::affinity::CpuMask;
 use crate::guard::Guard;
-use crate::own::{self, LockedFile, Own};
+use crate::lock::{LockedFile, lock};
+use crate::own::{self, Own};
 use crate::prefetchers::Registers;
 use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
 use crate::requested::{Requested, Seen};
@@ -42,7 +43,7 @@ pub use error::JournalError;
 use error::failure;
 use left::Abandoned;
 use left::NO_JOURNAL;
-pub(crate) use left::Waiting;
+pub(crate) use left::Writing;
 pub use left::{Found, Left};
 pub use origin::Elsewhere;
 pub(crate) use origin::Origin;
@@ -55,6 +56,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// The extension of a journal's file, and of a journal that is being made.
 const WHOLE: &str = "journal";
@@ -62,6 +65,11 @@ const UNFINISHED: &str = "unfinished";
 
 /// A journal is not written again before it has this many bytes.
 const SMALL: u64 = 1 << 16;
+
+/// How often, and how long each time, a journal waits for a process that reads the directory: that has a file locked to
+/// remove it.
+const ATTEMPTS: usize = 100;
+const BEING_REMOVED: Duration = Duration::from_millis(1);
 
 /// The directory of journals.
 #[derive(Clone, Debug)]
@@ -144,7 +152,7 @@ impl Directory {
         let mut found = vec![];
         for path in paths {
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some(WHOLE) => found.extend(Left::open(&path, &self.here, Waiting::Never)?),
+                Some(WHOLE) => found.extend(Left::open(&path, &self.here, Writing::MayGoOn)?),
                 Some(UNFINISHED) => {
                     if let Some(why) = remove_unfinished(&path) {
                         found.push(Found::NotOurs(path, why));
@@ -169,13 +177,13 @@ pub enum Concerned {
 /// Removes an unfinished journal: no change was made with it. A journal that is being made is locked, except for an
 /// instant in which its maker finds it removed and makes another. Returns why it stays, where it is no journal.
 fn remove_unfinished(path: &Path) -> Option<&'static str> {
-    let file = match own::open(path, OpenOptions::new().read(true)) {
+    let file = match own::open_private(path, OpenOptions::new().read(true)) {
         Ok(Own::File(file)) => file,
         Ok(Own::Foreign(why)) => return Some(why),
         // It was removed, or cannot be read; there is nothing to roll back in either case.
         Err(_) => return None,
     };
-    match own::lock(file) {
+    match lock(file) {
         Ok(Some(lock)) if is_unfinished(&lock, path) => {
             let _ = fs::remove_file(path);
             None
@@ -475,13 +483,16 @@ fn write_new(
         lines.push_str(&Record::Kept.to_line());
     }
     let unfinished = path.with_extension(UNFINISHED);
-    loop {
+    for _ in 0..ATTEMPTS {
         let mut options = OpenOptions::new();
-        let Own::File(file) = own::open(&unfinished, options.read(true).append(true).create(true))? else {
+        let Own::File(file) = own::open_private(&unfinished, options.read(true).append(true).create(true))? else {
             return Err(io::ErrorKind::AlreadyExists.into());
         };
         // Another process that reads the directory may have it locked, to remove it.
-        let Some(file) = own::lock(file)? else { continue };
+        let Some(file) = lock(file)? else {
+            thread::sleep(BEING_REMOVED);
+            continue;
+        };
         if !own::is_at(&file, &unfinished) {
             continue;
         }
@@ -492,4 +503,6 @@ fn write_new(
         (&*file).write_all(lines.as_bytes())?;
         return Ok((file, lines.len() as u64));
     }
+    // A process that does not read the directory has it locked.
+    Err(io::ErrorKind::AlreadyExists.into())
 }

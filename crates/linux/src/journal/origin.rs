@@ -1,4 +1,5 @@
-//! The origin of a journal: the boot of the machine, and the namespaces of its numbers and times.
+//! The origin of a journal: the boot of the machine, the namespaces of its numbers and times, and the process that writes
+//! it.
 //!
 //! Process numbers are valid in one PID namespace, and start times in one time namespace; the boot's identifier is the
 //! same in all containers of a machine. A journal of other namespaces is left alone: here its numbers name other
@@ -29,6 +30,25 @@ pub(crate) struct Origin {
     pub(crate) boot: String,
     /// The namespaces; `None` in a journal of version 1, which does not name them.
     pub(crate) namespaces: Option<Namespaces>,
+    /// The process that writes it; `None` in a journal of version 1 or 2, which does not name it.
+    pub(crate) writer: Option<Writer>,
+}
+
+/// A process that writes a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Writer {
+    /// Its number.
+    pub(crate) process: i32,
+    /// When it began, in clock ticks since boot.
+    pub(crate) start: u64,
+}
+
+impl Writer {
+    /// Whether it runs. One that was killed and not yet reaped does not.
+    pub(super) fn lives(self, procfs: &Procfs) -> bool {
+        let stat = procfs.stat(self.process, self.process);
+        stat.is_some_and(|stat| stat.start == self.start && !matches!(stat.state, 'Z' | 'X'))
+    }
 }
 
 /// The namespaces that a process's numbers and times are relative to.
@@ -76,9 +96,15 @@ impl Origin {
             return Err(JournalError::AnotherProc);
         }
         let namespaces = Namespaces::of(procfs, "self").map_err(failure(&this.join("ns"), "read"))?;
+        let process = process::id().cast_signed();
+        let stat = procfs.stat(process, process);
         Ok(Self {
             boot: boot.trim().to_owned(),
             namespaces: Some(namespaces),
+            writer: stat.map(|stat| Writer {
+                process,
+                start: stat.start,
+            }),
         })
     }
 
@@ -198,8 +224,11 @@ mod tests {
     }
 
     fn origin(namespaces: Option<Namespaces>) -> Origin {
-        let boot = "4711".to_owned();
-        Origin { boot, namespaces }
+        Origin {
+            boot: "4711".to_owned(),
+            namespaces,
+            writer: None,
+        }
     }
 
     #[test]

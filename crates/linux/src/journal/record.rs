@@ -4,15 +4,15 @@
 //! done. A line that a kill has truncated has no end, and is no record. Any other line that does not fit its checksum,
 //! or has an unknown content, is damage.
 
-use super::origin::{Namespaces, Origin, PidNamespace};
+use super::origin::{Namespaces, Origin, PidNamespace, Writer};
 use crate::affinity::CpuMask;
 use crate::requested::Requested;
 use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
 use std::str::SplitAsciiWhitespace;
 
-/// The version of the format. Version 1, which has no namespaces, and version 2, in which each mask was asked for by
-/// somebody, are read too.
+/// The version of the format. Version 1, which has no namespaces, and version 2, which has no writer and in which each mask
+/// was asked for by somebody, are read too.
 pub(super) const VERSION: u32 = 3;
 
 /// The mask that nobody has asked for.
@@ -138,13 +138,15 @@ impl Record {
                 1 => Self::Begin(Origin {
                     boot: words.next()?.to_owned(),
                     namespaces: None,
+                    writer: None,
                 }),
-                2 | VERSION => Self::Begin(Origin {
+                version @ (2 | VERSION) => Self::Begin(Origin {
                     boot: words.next()?.to_owned(),
                     namespaces: Some(Namespaces {
                         pid: pid_namespace(words.next()?)?,
                         boot_offset: signed(words.next()?)?,
                     }),
+                    writer: if version == 2 { None } else { Some(writer(&mut words)?) },
                 }),
                 version => {
                     // Its fields are not known.
@@ -186,12 +188,25 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Begin(Origin { boot, namespaces }) => match namespaces {
-                None => write!(f, "journal 1 {boot}"),
-                Some(Namespaces { pid, boot_offset }) => {
-                    write!(f, "journal {VERSION} {boot} {}:{} {boot_offset}", pid.device, pid.inode)
+            Self::Begin(Origin {
+                boot,
+                namespaces,
+                writer,
+            }) => {
+                let version = match (namespaces, writer) {
+                    (None, _) => 1,
+                    (Some(_), None) => 2,
+                    (Some(_), Some(_)) => VERSION,
+                };
+                write!(f, "journal {version} {boot}")?;
+                if let Some(Namespaces { pid, boot_offset }) = namespaces {
+                    write!(f, " {}:{} {boot_offset}", pid.device, pid.inode)?;
+                    if let Some(Writer { process, start }) = writer {
+                        write!(f, " {process} {start}")?;
+                    }
                 }
-            },
+                Ok(())
+            }
             Self::OtherVersion(version) => write!(f, "journal {version}"),
             Self::Change(Change::Mask(change)) => {
                 let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
@@ -245,6 +260,13 @@ fn thread(words: &mut SplitAsciiWhitespace<'_>) -> Option<Thread> {
     Some(Thread {
         process: number()?,
         thread: number()?,
+        start: digits::decimal(words.next()?)?,
+    })
+}
+
+fn writer(words: &mut SplitAsciiWhitespace<'_>) -> Option<Writer> {
+    Some(Writer {
+        process: digits::decimal(words.next()?).filter(|&process| process > 0)?,
         start: digits::decimal(words.next()?)?,
     })
 }
@@ -359,7 +381,13 @@ pub(crate) mod tests {
                 pid: PidNamespace { device, inode },
                 boot_offset,
             });
-        ("[0-9a-f-]{1,36}", proptest::option::of(namespaces)).prop_map(|(boot, namespaces)| Origin { boot, namespaces })
+        let writer = (1i32..9, any::<u64>()).prop_map(|(process, start)| Writer { process, start });
+        let about = (namespaces, proptest::option::of(writer));
+        ("[0-9a-f-]{1,36}", proptest::option::of(about)).prop_map(|(boot, about)| Origin {
+            boot,
+            namespaces: about.map(|(namespaces, _)| namespaces),
+            writer: about.and_then(|(_, writer)| writer),
+        })
     }
 
     fn records() -> impl Strategy<Value = Record> {
@@ -376,7 +404,12 @@ pub(crate) mod tests {
     fn a_sign_in_place_of_a_digit_is_damage() {
         let begins_with_zero = |boot: u32| {
             let boot = boot.to_string();
-            let line = Record::Begin(Origin { boot, namespaces: None }).to_line();
+            let origin = Origin {
+                boot,
+                namespaces: None,
+                writer: None,
+            };
+            let line = Record::Begin(origin).to_line();
             line.starts_with('0').then_some(line)
         };
         let line = (0..).find_map(begins_with_zero).unwrap();

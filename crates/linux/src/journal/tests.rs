@@ -10,6 +10,7 @@ fn bytes(records: &[Record]) -> Vec<u8> {
     let begin = Record::Begin(Origin {
         boot: "4711-0815".to_owned(),
         namespaces: None,
+        writer: None,
     });
     let lines = std::iter::once(&begin).chain(records).map(Record::to_line);
     lines.collect::<String>().into_bytes()
@@ -162,7 +163,7 @@ fn opened(origin: &Origin) -> Found {
     drop(write_new(&path, origin, [pinned(0, 1), register], false).unwrap());
     fs::rename(path.with_extension(UNFINISHED), &path).unwrap();
     let here = Origin::here(&Procfs::default()).unwrap();
-    Left::open(&path, &here, Waiting::Never).unwrap().unwrap()
+    Left::open(&path, &here, Writing::MayGoOn).unwrap().unwrap()
 }
 
 fn changes_of(found: &Found) -> Vec<Target> {

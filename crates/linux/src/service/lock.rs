@@ -1,9 +1,14 @@
 //! One daemon per machine: two would move each other's tasks.
+//!
+//! The lock file is private. A lock of another user on it, who opened it when an older pinfold had made it for all to read,
+//! is no daemon's: the file is replaced. Only the process that has the replacement locked may replace it, so that two
+//! daemons that start together do not replace each other's.
 
-use crate::own::{self, LockedFile, Own};
-use std::fs::OpenOptions;
+use crate::lock::{Holder, LockedFile, holder_text, lock};
+use crate::own::{self, Own};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Why this daemon is not the only one.
@@ -11,12 +16,12 @@ use std::path::{Path, PathBuf};
 pub enum InstanceError {
     /// Another one runs.
     #[error(
-        "a daemon runs already: process {process} (it has locked {}); end it first, or send it SIGHUP to have it read its \
-         configuration again", path.display()
+        "a daemon runs already: {holder} has locked {}; end it first, or send it SIGHUP to have it read its configuration \
+         again", path.display()
     )]
     Runs {
-        /// Its process number, or `?` where the file has none.
-        process: String,
+        /// The process that has the lock, as text.
+        holder: String,
         /// The locked file.
         path: PathBuf,
     },
@@ -44,26 +49,24 @@ impl Instance {
             path: path.clone(),
             error,
         };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o644);
-        let file = match own::open(&path, &options).map_err(failure)? {
-            Own::File(file) => file,
-            Own::Foreign(why) => return Err(failure(io::Error::other(format!("{why}, and is left alone")))),
-        };
-        // It has a process number of at most ten digits, and the end of the line; or nothing.
-        let mut process = String::new();
-        let read = (&file).take(12).read_to_string(&mut process);
-        let short = read.is_ok_and(|length| length < 12);
-        let process = process.trim();
-        if !short || process.bytes().any(|byte| !byte.is_ascii_digit()) {
-            let text = "it is not the lock of a daemon, and is left alone";
-            return Err(failure(io::Error::other(text)));
-        }
-        let Some(lock) = own::lock(file).map_err(failure)? else {
-            return Err(InstanceError::Runs {
-                process: if process.is_empty() { "?" } else { process }.to_owned(),
-                path,
-            });
+        let lock = loop {
+            let file = open(&path).map_err(failure)?;
+            if !is_of_a_daemon(&file) {
+                let text = "it is not the lock of a daemon, and is left alone";
+                return Err(failure(io::Error::other(text)));
+            }
+            match lock(file.try_clone().map_err(failure)?).map_err(failure)? {
+                Some(lock) if own::is_at(&lock, &path) => break lock,
+                Some(_) => {}
+                None => {
+                    let holder = Holder::of(&file);
+                    let stranger = holder.as_ref().is_some_and(Holder::is_stranger);
+                    if !(stranger && replace(&file, &path).map_err(failure)?) && own::is_at(&file, &path) {
+                        let holder = holder_text(holder.as_ref());
+                        return Err(InstanceError::Runs { holder, path });
+                    }
+                }
+            }
         };
         // The file stays at the end: if it were removed, two daemons could lock two files of the same name.
         lock.set_len(0).map_err(failure)?;
@@ -73,10 +76,40 @@ impl Instance {
     }
 }
 
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    match own::open_private(path, &options)? {
+        Own::File(file) => Ok(file),
+        Own::Foreign(why) => Err(io::Error::other(format!("{why}, and is left alone"))),
+    }
+}
+
+/// Whether a file has a process number of at most ten digits and the end of the line, or nothing.
+fn is_of_a_daemon(file: &File) -> bool {
+    let mut process = String::new();
+    let read = file.take(12).read_to_string(&mut process);
+    read.is_ok_and(|length| length < 12) && process.trim().bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Replaces a file that a stranger has locked; `false` where another daemon is doing that.
+fn replace(file: &File, path: &Path) -> io::Result<bool> {
+    let new = path.with_extension("lock.new");
+    let made = open(&new)?;
+    let Some(lock) = lock(made)? else { return Ok(false) };
+    if own::is_at(&lock, &new) && own::is_at(file, path) {
+        fs::rename(&new, path)?;
+    }
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use nix::unistd::geteuid;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
 
     #[test]
     fn a_second_one_is_refused_with_the_number_of_the_first() {
@@ -86,6 +119,55 @@ mod tests {
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(first);
         Instance::claim(root.path()).unwrap();
+    }
+
+    #[test]
+    fn the_holder_is_named_and_not_the_process_that_the_file_names() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("daemon.lock");
+        fs::write(&path, "7\n").unwrap();
+        let held = Held::by(&path, geteuid().as_raw());
+        let error = Instance::claim(root.path()).unwrap_err().to_string();
+        let expected = format!("process {} (flock)", held.0.id());
+        assert!(error.contains(&expected), "{error}");
+    }
+
+    #[test]
+    fn a_lock_of_another_user_does_not_keep_a_daemon_from_starting() {
+        if !geteuid().is_root() {
+            return pinfold_testing::skip("only root can lock a file as another user");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("daemon.lock");
+        fs::write(&path, "7\n").unwrap();
+        for folder in [root.path(), &path] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let _held = Held::by(&path, 65_534);
+        let first = Instance::claim(root.path()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(matches!(Instance::claim(root.path()), Err(InstanceError::Runs { .. })));
+        drop(first);
+    }
+
+    /// A process of this user that has a file locked.
+    struct Held(Child);
+
+    impl Held {
+        fn by(path: &Path, user: u32) -> Self {
+            let mut flock = Command::new("flock");
+            flock.arg(path).args(["sh", "-c", "echo locked; read end"]).uid(user);
+            let mut process = flock.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            process.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+            Self(process)
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            drop(self.0.stdin.take());
+            let _ = self.0.wait();
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use pinfold_core::Finding;
 use pinfold_policy::auto::{AutoOptions, AutoTimes, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
-use pinfold_store::{Machine, PlacementLearner, ProgramKey};
+use pinfold_store::{Machine, PlacementLearner, ProgramKey, Store};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -179,7 +179,6 @@ fn times(flags: &ArgMatches, arguments: &crate::run::Arguments) -> AutoTimes {
 
 /// The policy. `rules`: whether learned rules are asked.
 fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result<Built> {
-    let database = &setting.arguments.behaviour;
     let machine = Machine::new(setting.topology, setting.simulated);
     let key = match setting.program {
         // A program that may be executed and not read has no key, and is not remembered.
@@ -202,11 +201,12 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
         });
     }
     if let Some(key) = key {
-        match remembered(database, &key, &mut options) {
-            Ok(store) => {
+        match remembered(setting, &key, &mut options) {
+            Ok((store, more)) => {
+                notes.extend(more);
                 options.rules = options.rules.filter(|_| rules);
                 listener = Box::new(Outcome {
-                    learner: Some(PlacementLearner::new(store, key, behaviour::now)),
+                    learner: store.map(|store| PlacementLearner::new(store, key, behaviour::now)),
                 });
             }
             // The program is placed all the same.
@@ -230,17 +230,20 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
     })
 }
 
-/// Reads what is known of the program.
+/// Reads what is known of the program; with notes for the user.
 fn remembered(
-    database: &behaviour::Arguments,
+    setting: &Setting<'_>,
     key: &ProgramKey,
     options: &mut AutoOptions,
-) -> Result<pinfold_store::Store> {
+) -> Result<(Option<Store>, Vec<String>)> {
+    let database = &setting.arguments.behaviour;
     let rules = behaviour::read_rules(None, &database.rules_path()?)?;
-    let (mut store, _) = database.open()?;
+    let (mut store, notes) = database.open_for_run(setting.topology, &key.machine)?;
     options.rules = rules.map(|rules| rules.rules);
-    options.known = store.known_placements(key)?;
-    Ok(store)
+    if let Some(store) = &mut store {
+        options.known = store.known_placements(key)?;
+    }
+    Ok((store, notes))
 }
 
 /// Reports the forecast, and keeps what was found.

@@ -11,6 +11,7 @@ use pinfold_linux::counters::Request;
 use pinfold_policy::{HintOptions, Normalised, RuleMetric, Rules};
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{Learner, Machine};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -93,12 +94,12 @@ impl PolicyEntry for Hints {
 fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
     let database = &setting.arguments.behaviour;
     let machine = Machine::new(setting.topology, setting.simulated);
-    let Some(key) = setting.program.key(machine)? else {
+    let Some(key) = setting.program.key(machine.clone())? else {
         let number = setting.program.number();
         bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy");
     };
     let rules = behaviour::read_rules(flags.rules.as_deref(), &database.rules_path()?)?;
-    let (mut store, note) = database.open()?;
+    let (mut store, mut notes) = database.open_for_run(setting.topology, &machine)?;
     let common = setting.common.clone();
     let options = HintOptions {
         times: common.times,
@@ -106,12 +107,14 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         skip: common.skip,
         threads: common.threads,
         observe: flags.observe.and_then(|observe| observe.0),
-        known: store.known_hints(&key, rules.as_ref())?,
+        known: match &mut store {
+            Some(store) => store.known_hints(&key, rules.as_ref())?,
+            None => BTreeMap::new(),
+        },
         rules: rules.as_ref().map(|learned| learned.rules.clone()),
         verify: !flags.unverified,
     };
     options.check()?;
-    let mut notes = Vec::from_iter(note);
     if options.rules.is_none() {
         notes.push(format!(
             "There are no learned rules in `{}`, so a program that is not known stays where it is observed. `pinfold db rebuild` makes \
@@ -129,7 +132,7 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         notes,
         listener: Box::new(Learning {
             rules: options.rules.clone(),
-            learner: Learner::new(store, key, rules.as_ref(), behaviour::now),
+            learner: store.map(|store| Learner::new(store, key, rules.as_ref(), behaviour::now)),
             database: database.clone(),
             // Rules that the user names are not learned from the database.
             rebuild: (flags.rules.is_none() && flags.rebuild != 0.0).then_some(flags.rebuild),
@@ -162,7 +165,8 @@ fn requests(rules: &Rules) -> Vec<Request> {
 /// Writes the run to the behaviour database.
 struct Learning {
     rules: Option<Rules>,
-    learner: Learner,
+    /// `None` where the database cannot be used.
+    learner: Option<Learner>,
     database: behaviour::Arguments,
     /// The growth of the database in percent after which the rules are learned again; `None` for never.
     rebuild: Option<f64>,
@@ -183,7 +187,9 @@ impl Listener for Learning {
     }
 
     fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) -> Option<String> {
-        self.learner.finding(at, finding, record);
+        if let Some(learner) = &mut self.learner {
+            learner.finding(at, finding, record);
+        }
         match finding {
             Finding::Sampled {
                 says: Some(says), why, ..
@@ -193,6 +199,6 @@ impl Listener for Learning {
     }
 
     fn end(&mut self) -> Option<String> {
-        rebuild::after_run(self.learner.end(self.rebuild), &self.database)
+        rebuild::after_run(self.learner.as_mut()?.end(self.rebuild), &self.database)
     }
 }

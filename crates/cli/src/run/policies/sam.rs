@@ -103,11 +103,16 @@ impl PolicyEntry for Sam {
             requests,
             build: Box::new(move |setting| {
                 let common = setting.common.clone();
+                let (known, notes) = if flags.known {
+                    known(setting)?
+                } else {
+                    Default::default()
+                };
                 let policy = pinfold_policy::sam::Sam::new(SamOptions {
                     interval: setting.arguments.times.interval,
                     thresholds: counted.thresholds.clone(),
                     mapper: flags.mapper(),
-                    known: if flags.known { known(setting)? } else { vec![] },
+                    known,
                     pages_follow: flags.with(Ability::PagesFollow),
                     events: counted.events.clone(),
                     times: common.times,
@@ -116,6 +121,7 @@ impl PolicyEntry for Sam {
                 });
                 Ok(Built {
                     listener: Box::new(Moves),
+                    notes,
                     ..Built::new(policy)
                 })
             }),
@@ -176,18 +182,24 @@ impl Flags {
 }
 
 /// What is known of each program, by number of threads.
-fn known(setting: &Setting<'_>) -> Result<Vec<BTreeMap<usize, KnownPlacement>>> {
+type Known = Vec<BTreeMap<usize, KnownPlacement>>;
+
+/// What is known of the programs, with notes for the user.
+fn known(setting: &Setting<'_>) -> Result<(Known, Vec<String>)> {
     let machine = Machine::new(setting.topology, setting.simulated);
     let keys: Vec<ProgramKey> = match setting.program {
         Program::Several(programs) => {
             let key = |(file, command): &(PathBuf, Vec<String>)| behaviour::program_key(file, command, machine.clone());
             programs.iter().map(key).collect::<Result<_>>()?
         }
-        one => one.key(machine)?.into_iter().collect(),
+        one => one.key(machine.clone())?.into_iter().collect(),
     };
-    let (mut store, _) = setting.arguments.behaviour.open()?;
+    let (store, notes) = setting.arguments.behaviour.open_for_run(setting.topology, &machine)?;
+    let Some(mut store) = store else {
+        return Ok((vec![], notes));
+    };
     let known = keys.iter().map(|key| Ok(store.known_placements(key)?));
-    known.collect()
+    Ok((known.collect::<Result<_>>()?, notes))
 }
 
 /// Reports moves of threads, and their number by cause.
