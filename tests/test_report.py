@@ -325,3 +325,37 @@ def test_a_page_of_an_evaluation_fits_and_is_readable(
     drawing = "document.querySelector('svg')"
     scale = page.evaluate(f"{drawing}.getBoundingClientRect().width / {drawing}.viewBox.baseVal.width")
     assert min(sizes) * scale >= 11.9
+
+
+def test_a_record_of_any_length_gives_a_page_of_limited_length_that_says_what_it_leaves_out(
+    pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path
+) -> None:
+    document = pinfold.record("--policy", "none", "--", compiled("spin"), "2", "1").json
+    line, points = document["timeline"], 100_000
+    line["at"] = [float(point + 1) for point in range(points)]
+    for series in line["metrics"]:
+        series["rates"] = [float(point % 2) for point in range(points)]
+    for series in line["nodes"]:
+        series["bytes"] = [point for point in range(points)]
+    for task in line["tasks"]:
+        task["places"] = [[point, point % 2] for point in range(points)]
+    document["notes"] = [{"at": 1.0, "code": "machine", "text": "note"}] * points
+    document["command"] = ["x" * points]
+    file, page = tmp_path / "long.json", tmp_path / "page.html"
+    file.write_text(json.dumps(document))
+    assert file.stat().st_size > 8 * LARGEST
+    made = report(pinfold.binary, file, "-o", page)
+    assert made.returncode == 0, made.stderr
+    assert page.stat().st_size < LARGEST
+    left_out = f"{points - 4096} of `command`, {points - 512} of `notes`"
+    assert left_out in page.read_text()
+    explained = subprocess.run([pinfold.binary, "explain", file], capture_output=True, text=True, check=True).stdout
+    assert left_out in explained
+    assert len(explained) < LARGEST
+
+
+def test_a_file_without_an_end_is_refused(pinfold: Pinfold) -> None:
+    command = [pinfold.binary, "explain", "/dev/zero"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "cannot read `/dev/zero`: it has more than 64 MiB" in refused.stderr

@@ -20,13 +20,15 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     Args:
         tables: one or more, with the metadata that docs/formats.md describes.
     """
-    metadata = dict(tables[0].schema.metadata)
-    found = [table.schema.metadata for table in tables]
+    found = [table.schema.metadata or {} for table in tables]
+    metadata = dict(found[0])
     if METRICS in metadata:
-        units = {metric["name"]: metric["unit"] for one in found for metric in json.loads(one[METRICS])}
+        units = {metric["name"]: metric["unit"] for one in found for metric in json.loads(one.get(METRICS, b"[]"))}
         metadata[METRICS] = _text([{"name": name, "unit": unit} for name, unit in units.items()])
     if MODELS in metadata:
-        metadata[MODELS] = _text({name: model for one in found for name, model in json.loads(one[MODELS]).items()})
+        metadata[MODELS] = _text(
+            {name: model for one in found for name, model in json.loads(one.get(MODELS, b"{}")).items()}
+        )
     return pyarrow.concat_tables(tables, promote_options="permissive").replace_schema_metadata(metadata)
 
 

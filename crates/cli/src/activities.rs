@@ -5,10 +5,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use pinfold_calibrate::activities::{ActivityError, of_set, parse, with_reads};
 use pinfold_calibrate::thresholds::{self, Clock};
 use pinfold_linux::counters::{self, Availability, Request};
+use pinfold_linux::input;
 use pinfold_linux::pfm::{self, PmuKind};
 use pinfold_policy::sam::{MapperEvents, Thresholds};
 use pinfold_sim::EventSet;
-use std::fs;
 use std::path::Path;
 
 /// What else `pinfold run` and the daemon can do where no event set can be used.
@@ -75,6 +75,7 @@ pub(crate) fn named(text: &str) -> Result<(MapperEvents, Vec<Request>)> {
 
 /// The thresholds of a file, for rates by this clock.
 pub(crate) fn read_thresholds(file: &Path, by: Clock) -> Result<Thresholds> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the thresholds `{}`", file.display()))?;
+    let text =
+        input::text(file, input::MOST).with_context(|| format!("cannot read the thresholds `{}`", file.display()))?;
     Ok(thresholds::parse(&file.display().to_string(), &text, by)?)
 }

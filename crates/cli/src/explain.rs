@@ -6,6 +6,7 @@ use crate::run::policies;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::placement::{Threads, ToolForm};
+use pinfold_linux::input;
 use pinfold_policy::classify::PlacementModel;
 use pinfold_policy::react::ReactModel;
 use pinfold_runtime::{RunDocument, to_be_shown};
@@ -13,7 +14,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::error::Error;
 use std::fmt::Display;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -48,7 +48,7 @@ struct Kind {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let file = arguments.file.display();
-    let text = fs::read_to_string(&arguments.file).with_context(|| format!("cannot read `{file}`"))?;
+    let text = input::text(&arguments.file, input::MOST).with_context(|| format!("cannot read `{file}`"))?;
     if let Some(form) = arguments.format {
         let (placed, lost) = placed(&text, form).with_context(|| format!("`{file}`"))?;
         console::print(&format!("{placed}\n"))?;
@@ -125,9 +125,10 @@ fn explained(text: &str) -> Result<String> {
     if kind.react_model.is_some() {
         return in_words::<ReactModel>(text);
     }
-    let document = RunDocument::read(text)?;
+    let (document, left_out) = RunDocument::read_shortened(text)?;
     let does = policies::explained(&document.record.policy);
-    Ok(document.explanation(does))
+    let left_out = left_out.sentence().map_or_else(String::new, |sentence| sentence + "\n");
+    Ok(document.explanation(does) + &left_out)
 }
 
 /// A model in words, with names that can be shown. It is read as it is before, so that an error names the place in the file.

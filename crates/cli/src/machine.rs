@@ -4,12 +4,12 @@ use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{Device, Topology};
+use pinfold_linux::input;
 use pinfold_linux::topology::{self, EXAMPLE, ReadError, Source};
 use pinfold_sim::Script;
 use pinfold_sim::model::{self, Model};
 use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -97,7 +97,8 @@ impl Selected {
             Self::Builtin(name) => model::builtin(name).with_context(|| format!("there is no model `{name}`")),
             Self::ModelFile(file) => {
                 let shown = file.display().to_string();
-                let text = fs::read_to_string(file).with_context(|| format!("cannot read the model `{shown}`"))?;
+                let text =
+                    input::text(file, input::MOST).with_context(|| format!("cannot read the model `{shown}`"))?;
                 Ok(Model::parse(&shown, &text)?)
             }
             Self::Here | Self::Described(_) | Self::Scripted(_) => bail!("this machine has no model"),
@@ -218,7 +219,8 @@ impl Arguments {
 }
 
 pub(crate) fn read_script(file: &Path) -> Result<Script> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the script `{}`", file.display()))?;
+    let text =
+        input::text(file, input::MOST).with_context(|| format!("cannot read the script `{}`", file.display()))?;
     text.parse()
         .with_context(|| format!("`{}` is no script of a machine", file.display()))
 }

@@ -2,12 +2,12 @@
 
 use crate::console;
 use crate::run::policies;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use pinfold_linux::input;
 use pinfold_linux::output::Output;
 use pinfold_page::daemon::{self, DaemonLog};
 use pinfold_runtime::RunDocument;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let file = arguments.file.display();
-    let text = fs::read_to_string(&arguments.file).with_context(|| format!("cannot read `{file}`"))?;
+    let text = input::text(&arguments.file, input::MOST_OF_LOG).with_context(|| format!("cannot read `{file}`"))?;
     let page = page(&text).with_context(|| format!("`{file}`"))?;
     match Output::optional("--output", arguments.output.as_deref())? {
         Some(output) => output.write(page.as_bytes())?,
@@ -45,7 +45,10 @@ fn page(text: &str) -> Result<String> {
     if DaemonLog::is_log(text) {
         return Ok(daemon::page(&DaemonLog::read(text)?));
     }
-    let document = RunDocument::read(text)?;
+    if text.len() as u64 > input::MOST {
+        bail!("it has more than {} MiB, the most of a record", input::MOST >> 20);
+    }
+    let (document, left_out) = RunDocument::read_shortened(text)?;
     let does = policies::explained(&document.record.policy);
-    Ok(pinfold_page::run(&document, does))
+    Ok(pinfold_page::run(&document, does, left_out.sentence().as_deref()))
 }

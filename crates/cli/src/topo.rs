@@ -5,10 +5,10 @@ mod json;
 use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use pinfold_linux::input;
 use pinfold_linux::output::Output;
 use pinfold_page::picture::Picture;
 use pinfold_runtime::RunDocument;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -92,7 +92,7 @@ fn picture(arguments: &Arguments) -> Result<Picture> {
         return Ok(Picture::of_machine(&machine.topology()?, &machine.devices()?));
     };
     let file = run.display();
-    let text = fs::read_to_string(run).with_context(|| format!("cannot read `{file}`"))?;
+    let text = input::text(run, input::MOST).with_context(|| format!("cannot read `{file}`"))?;
     let document = RunDocument::read(&text).with_context(|| format!("`{file}`"))?;
     Picture::of_run(&document).with_context(|| format!("`{file}`"))
 }

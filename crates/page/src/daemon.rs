@@ -157,6 +157,7 @@ fn working(log: &DaemonLog) -> Markup {
         .moves
         .iter()
         .zip(1..)
+        .take(DRAWN)
         .map(|(one, number)| Mark { at: one.at, number })
         .collect();
     let chart = Chart {

@@ -14,8 +14,9 @@ use crate::{machine, occupancy, words};
 use maud::{Markup, html};
 use pinfold_runtime::{Record, RunDocument, Timeline};
 
-/// The page of a run. `does` says what its policy does: a clause whose subject is the name of the policy.
-pub fn page(document: &RunDocument, does: Option<&str>) -> String {
+/// The page of a run. `does` says what its policy does: a clause whose subject is the name of the policy. `left_out` says what
+/// of the record the document lacks.
+pub fn page(document: &RunDocument, does: Option<&str>, left_out: Option<&str>) -> String {
     let record = &document.record;
     let drawn = record.timeline.as_ref().filter(|line| !line.at.is_empty());
     let drawn = drawn.map(|line| (Layout::of(&line.topology), Course::of(line, record.program.ran)));
@@ -60,7 +61,10 @@ pub fn page(document: &RunDocument, does: Option<&str>) -> String {
     sections.push(Section {
         id: "notes",
         title: "Refusals and notes",
-        body: notes(record),
+        body: html! {
+            (notes(record))
+            @if let Some(left_out) = left_out { p { (left_out) } }
+        },
     });
     let data = drawn
         .as_ref()

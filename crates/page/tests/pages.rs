@@ -63,7 +63,7 @@ const LOG: &str = r#"{"time":"2026-01-02T03:04:05.000Z","event":"started","pinfo
 "#;
 
 fn page(text: &str) -> String {
-    pinfold_page::run(&RunDocument::read(text).unwrap(), Some("tries <pinnings>"))
+    pinfold_page::run(&RunDocument::read(text).unwrap(), Some("tries <pinnings>"), None)
 }
 
 fn assert_has(page: &str, texts: &[&str]) {
@@ -257,7 +257,7 @@ proptest! {
     #[test]
     fn a_damaged_record_is_drawn_or_refused(text in spoiled_text(&[RUN])) {
         if let Ok(document) = RunDocument::read(&text) {
-            let page = pinfold_page::run(&document, None);
+            let page = pinfold_page::run(&document, None, None);
             prop_assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
         }
     }

@@ -10,7 +10,7 @@ mod shown;
 mod totals;
 
 pub use record::{
-    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Gain, HintSample, MetricReason, MetricRecord,
+    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Gain, HintSample, LeftOut, MetricReason, MetricRecord,
     MetricSeries, NodeSeries, PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record,
     RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedComparison, TimedConfiguration,
     TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, of_every_second_point,

@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow
 import pyarrow.compute
-import pyarrow.parquet
 
+from pinfold.learn import tables
 from pinfold.learn.hints import LlcDomains, Loads, cpu_list
 from pinfold.learn.rule_policy import RuleMetric
 
@@ -78,16 +78,17 @@ def read_table(files: Sequence[Path]) -> pyarrow.Table:
         The rows in the order of ``KEY``. The schema's metadata has the metrics of all files.
 
     Raises:
-        ValueError: if a metric has another unit in another file.
+        ValueError: if a file is no data set, or a metric has another unit in another file.
     """
-    tables = [pyarrow.parquet.read_table(file) for file in files]
+    found = [tables.read(file) for file in files]
     units: dict[str, str] = {}
-    for file, table in zip(files, tables, strict=True):
-        for metric in json.loads(table.schema.metadata[b"pinfold.metrics"]):
+    for file, table in zip(files, found, strict=True):
+        tables.require(file, table, [*KEY, "program", "time_s"], "programs: `pinfold sweep -o` writes one")
+        for metric in tables.metrics_of(file, table.schema.metadata):
             unit = units.setdefault(metric["name"], metric["unit"])
             if unit != metric["unit"]:
                 raise ValueError(f"{file} has {metric['name']} in {metric['unit']}, another data set in {unit}")
-    table = pyarrow.concat_tables(tables, promote_options="permissive")
+    table = pyarrow.concat_tables(found, promote_options="permissive")
     table = table.select([name for name in table.column_names if name not in units] + sorted(units))
     metrics = [{"name": name, "unit": unit} for name, unit in sorted(units.items())]
     table = table.replace_schema_metadata({b"pinfold.metrics": json.dumps(metrics).encode()})
@@ -103,6 +104,8 @@ def covered(table: pyarrow.Table) -> pyarrow.Table:
     Raises:
         ValueError: if no row is left; it names the programs.
     """
+    if "window_covers" not in table.column_names:
+        return table
     left = table.filter(pyarrow.compute.fill_null(table["window_covers"], True))
     if table.num_rows and not left.num_rows:
         programs = ", ".join(sorted(set(table["program"].to_pylist())))
@@ -165,7 +168,7 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
             counters=tuple(
                 _number(row[name]) / (row["num_threads"] if _of_all_threads(name) else 1) for name in metrics
             ),
-            performance=1 / row["time_s"] if performance == SPEED else _number(row[performance]),
+            performance=_speed(row["time_s"]) if performance == SPEED else _number(row[performance]),
             seconds=seconds[_place(row)],
             pinning=tuple(_pus(row)),
         )
@@ -194,6 +197,10 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _pus(row: Mapping[str, Any]) -> list[int]:
     """Return the PU of each rank. Ranks that outnumber the PUs use the PUs again from the first."""
     return list(itertools.islice(itertools.cycle(cpu_list(row["pinning"])), row["num_threads"]))
+
+
+def _speed(seconds: float) -> float:
+    return 1 / seconds if seconds else float("nan")
 
 
 def _number(value: float | None) -> float:

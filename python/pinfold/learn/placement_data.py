@@ -18,6 +18,7 @@ import pyarrow
 import pyarrow.parquet
 
 from pinfold.joined import joined
+from pinfold.learn import tables
 from pinfold.learn.placement_features import COLUMN, MACHINE, PROGRAM
 from pinfold.learn.strategies import INSTRUMENTATION, STRATEGIES, Example, examples
 
@@ -118,16 +119,12 @@ def read_programs(files: Sequence[Path]) -> list[Example]:
     Raises:
         ValueError: if a file is no data set of placements; the message names it.
     """
-    tables = [pyarrow.parquet.read_table(file) for file in files]
+    found = [tables.read(file) for file in files]
     needed = ["region", "program", "command", "machine", "num_threads", "thread_map", "page_map", "time_s"]
     needed += ["window_covers", *(COLUMN + name for name in (*PROGRAM, *MACHINE))]
-    for file, table in zip(files, tables, strict=True):
-        if missing := [name for name in needed if name not in table.column_names]:
-            raise ValueError(
-                f"{file} has no column `{missing[0]}`, so it is no data set of placements: make one with "
-                "`pinfold learn observe classify`"
-            )
-    return ordered(examples(joined(tables)))
+    for file, table in zip(files, found, strict=True):
+        tables.require(file, table, needed, "placements: make one with `pinfold learn observe classify`")
+    return ordered(examples(joined(found)))
 
 
 def ordered(found: Sequence[Example]) -> list[Example]:

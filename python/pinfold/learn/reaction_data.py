@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet
+import pyarrow
 
 from pinfold.joined import METRICS, joined
+from pinfold.learn import tables
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,16 +140,12 @@ def read(files: Sequence[Path]) -> list[Regions]:
     Raises:
         ValueError: if a file lacks columns or rows; the message names it.
     """
-    tables = [pyarrow.parquet.read_table(file) for file in files]
+    found = [tables.read(file) for file in files]
     needed = ["machine", "program", "region", "num_threads", "num_nodes", "thread_map", "page_map", "prefetch"]
     needed += ["time_s", "command", "window_covers", "simulated"]
-    for file, table in zip(files, tables, strict=True):
-        if missing := [name for name in needed if name not in table.column_names]:
-            raise ValueError(
-                f"{file} has no column `{missing[0]}`, so it is no data set of configurations: make one with "
-                "`pinfold sweep --space ics20`"
-            )
-    table = joined(tables)
+    for file, table in zip(files, found, strict=True):
+        tables.require(file, table, needed, "configurations: make one with `pinfold sweep --space ics20`")
+    table = joined(found)
     counters = _counters(table)
     rows = [
         row

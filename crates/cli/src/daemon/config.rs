@@ -8,10 +8,10 @@ mod values;
 use crate::activities;
 use anyhow::{Context, Result, bail};
 use pinfold_calibrate::thresholds::Clock;
+use pinfold_linux::input;
 use pinfold_linux::watch::{PageLimits, Selection};
 use pinfold_policy::sam::{MapperOptions, Thresholds};
 use serde::Deserialize;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Log {
 impl Config {
     /// Reads a file. The error names the place and the remedy.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).with_context(|| {
+        let text = input::text(path, input::MOST).with_context(|| {
             format!(
                 "the configuration {} cannot be read; name another with --config",
                 path.display()

@@ -1,6 +1,7 @@
 //! Requests the state of the daemon.
 
 use anyhow::{Context, Result, bail};
+use pinfold_linux::input;
 use pinfold_runtime::daemon::state::State;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -24,7 +25,10 @@ pub(super) fn ask_text(socket: &Path) -> Result<String> {
         .write_all(b"GET /state HTTP/1.1\r\nHost: pinfold\r\n\r\n")
         .with_context(shown)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(shown)?;
+    (&stream)
+        .take(input::MOST)
+        .read_to_string(&mut answer)
+        .with_context(shown)?;
     let (head, body) = answer.split_once("\r\n\r\n").with_context(shown)?;
     if !head.starts_with("HTTP/1.1 200 ") {
         bail!("{}: {}", socket.display(), body.trim());

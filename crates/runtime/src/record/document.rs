@@ -76,6 +76,11 @@ impl RunDocument {
     ///
     /// It is no record, or a later pinfold wrote it.
     pub fn read(text: &str) -> Result<Self, ReadError> {
+        Self::of_value(Self::value(text)?)
+    }
+
+    /// The text as JSON, if it is a record that this pinfold reads.
+    pub(super) fn value(text: &str) -> Result<serde_json::Value, ReadError> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(ReadError::NoJson)?;
         if value.get("policy").is_none() || value.get("candidates").is_none() {
             return Err(ReadError::NoRecord);
@@ -88,6 +93,10 @@ impl RunDocument {
                 writer: writer.unwrap_or("of that version").to_owned(),
             });
         }
+        Ok(value)
+    }
+
+    pub(super) fn of_value(value: serde_json::Value) -> Result<Self, ReadError> {
         serde_json::from_value(to_be_shown(value)).map_err(ReadError::Malformed)
     }
 

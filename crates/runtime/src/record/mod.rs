@@ -7,11 +7,13 @@ mod builder;
 mod document;
 mod explanation;
 mod gain;
+mod shortened;
 mod timeline;
 
 pub use builder::RecordBuilder;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
 pub use gain::Gain;
+pub use shortened::LeftOut;
 pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline, of_every_second_point};
 
 use crate::MetricRate;

@@ -236,7 +236,7 @@ impl TimelineBuilder {
 
     fn point(&mut self, sample: &Sample) {
         if self.line.at.len() >= POINTS {
-            self.thin();
+            self.line.thin();
         }
         let point = self.line.at.len();
         self.line.at.push(rounded(sample.at.as_secs_f64()));
@@ -284,22 +284,23 @@ impl TimelineBuilder {
             known.places.push((point, pu));
         }
     }
+}
 
-    /// Drops every second point, and adds its time to the next one.
-    fn thin(&mut self) {
-        let line = &mut self.line;
-        let times = line.at.clone();
-        for series in &mut line.metrics {
+impl Timeline {
+    /// Drops every second point, and adds its time to the next one. Each series has a value for each point.
+    pub(super) fn thin(&mut self) {
+        let times = self.at.clone();
+        for series in &mut self.metrics {
             series.rates = merged(&times, &series.rates);
         }
-        for series in &mut line.nodes {
+        for series in &mut self.nodes {
             series.bytes = series.bytes.iter().copied().step_by(2).collect();
         }
-        for task in &mut line.tasks {
+        for task in &mut self.tasks {
             task.places = of_every_second_point(&task.places);
         }
-        line.at = times.iter().copied().step_by(2).collect();
-        line.readings *= 2;
+        self.at = times.iter().copied().step_by(2).collect();
+        self.readings = self.readings.saturating_mul(2);
     }
 }
 

@@ -10,9 +10,9 @@ mod threads;
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::Topology;
+use pinfold_linux::input;
 use pinfold_sim::model::Model;
 use pinfold_sim::sweep::{Point, SpaceFile, space};
-use std::fs;
 use std::path::Path;
 
 /// The named spaces.
@@ -122,7 +122,7 @@ fn find(name: &str) -> Result<Selected> {
     }
     let file = Path::new(name);
     if file.extension().is_some_and(|extension| extension == "toml") {
-        let text = fs::read_to_string(file).with_context(|| format!("the space `{name}` cannot be read"))?;
+        let text = input::text(file, input::MOST).with_context(|| format!("the space `{name}` cannot be read"))?;
         return Ok(Selected::File(SpaceFile::parse(name, &text)?));
     }
     let near = SPACES

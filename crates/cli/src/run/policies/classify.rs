@@ -9,12 +9,12 @@ use pinfold_calibrate::activities::{set_of_machine, with_reads};
 use pinfold_calibrate::peaks_of_model;
 use pinfold_core::Finding;
 use pinfold_linux::counters::Request;
+use pinfold_linux::input;
 use pinfold_policy::classify::{ClassifyOptions, MachinePeaks, PlacementModel};
 use pinfold_policy::sam::MapperEvents;
 use pinfold_runtime::Record;
 use pinfold_sim::model::Model;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -157,7 +157,8 @@ pub(super) fn model(requested: Option<&Path>) -> Result<Option<(String, Placemen
         Some(none) if none == Path::new(NONE) => return Ok(None),
         Some(file) => {
             let name = format!("`{}`", file.display());
-            let text = fs::read_to_string(file).with_context(|| format!("cannot read the placement model {name}"))?;
+            let text =
+                input::text(file, input::MOST).with_context(|| format!("cannot read the placement model {name}"))?;
             (name, text)
         }
     };
@@ -170,7 +171,8 @@ pub(super) fn model(requested: Option<&Path>) -> Result<Option<(String, Placemen
 /// What a machine can carry, by the file of its model.
 fn peaks(file: &Path) -> Result<MachinePeaks> {
     let name = file.display().to_string();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the model `{name}` of this machine"))?;
+    let text =
+        input::text(file, input::MOST).with_context(|| format!("cannot read the model `{name}` of this machine"))?;
     let model = Model::parse(&name, &text).context("`pinfold calibrate --model` writes the model of this machine")?;
     Ok(peaks_of_model(&model))
 }

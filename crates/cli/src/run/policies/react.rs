@@ -5,10 +5,10 @@ use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::{Finding, RegionChoice};
+use pinfold_linux::input;
 use pinfold_policy::react::{ReactModel, ReactOptions};
 use pinfold_runtime::Record;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactMo
     let (name, text) = match (requested, shipped()) {
         (Some(file), _) => {
             let name = format!("`{}`", file.display());
-            let text = fs::read_to_string(file).with_context(|| format!("cannot read the model {name}"))?;
+            let text = input::text(file, input::MOST).with_context(|| format!("cannot read the model {name}"))?;
             (name, text)
         }
         (None, Some((machine, text))) => (
