@@ -21,6 +21,7 @@
 #include "affinity.h"
 #include "glibc.h"
 #include "pinfold.h"
+#include "scheduling.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -311,7 +312,7 @@ bool pinfold_pin_this_thread(unsigned pu)
 {
     /* Whole words, as the kernel reads them; 1024 PUs, as many as regions.h has. */
     unsigned long mask[1024 / (8 * sizeof(unsigned long))] = {0};
-    if (pu >= 8 * sizeof mask || (initial_byte(pu / 8) & (1u << pu % 8)) == 0)
+    if (pu >= 8 * sizeof mask || (initial_byte(pu / 8) & (1u << pu % 8)) == 0 || pinfold_this_thread_is_real_time())
         return false;
     mask[pu / (8 * sizeof *mask)] = 1ul << pu % (8 * sizeof *mask);
     return set_mask(sizeof mask, mask);

@@ -16,8 +16,8 @@ void pinfold_unpin_pthread(pthread_t thread);
 /* Whether the process has set a mask itself: then its threads are its own business. */
 bool pinfold_process_sets_masks(void);
 
-/* Sets the calling thread's mask to one PU, if that is in the mask with which the process began; or to that mask.
- * Returns whether that succeeded. */
+/* Sets the calling thread's mask to one PU, if that is in the mask with which the process began, and if the thread has
+ * neither a deadline nor real-time priority; or to that mask. Returns whether that succeeded. */
 bool pinfold_pin_this_thread(unsigned pu);
 bool pinfold_give_original_mask(void);
 

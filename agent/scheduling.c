@@ -18,6 +18,7 @@
 #define _GNU_SOURCE
 #include "affinity.h"
 #include "glibc.h"
+#include "scheduling.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -63,10 +64,16 @@ __attribute__((constructor)) static void begin(void)
         pinfold_next_call = next;
 }
 
-static int is_real_time(int policy)
+static bool is_real_time(int policy)
 {
     policy &= ~SCHED_RESET_ON_FORK;
     return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+bool pinfold_this_thread_is_real_time(void)
+{
+    /* The function of musl always fails. The call cannot fail for the calling thread. */
+    return is_real_time((int)pinfold_next_call(SYS_sched_getscheduler, 0));
 }
 
 static long set_attributes(long thread, long attributes, long flags)

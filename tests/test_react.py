@@ -38,6 +38,18 @@ def test_a_team_is_made_smaller_and_its_threads_are_pinned(
     assert "They are profiled under 1 thread on 1 node" in run.err
 
 
+@pytest.mark.usefixtures("several_cpus")
+def test_a_thread_with_real_time_priority_is_not_pinned_in_a_region(
+    pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path
+) -> None:
+    two = configuration(2, 1, "local")
+    words = ("--policy", "react", "--react-model", model_of(tmp_path, two, two), *QUICK)
+    run = pinfold.record(*words, "--", compiled("real_time_team", "-fopenmp"), "30", env={"OMP_NUM_THREADS": "2"})
+    if "no real-time priority here" in run.out:
+        pytest.skip(run.out)
+    assert run.out == "pinned: 20, real-time: 0\n", run.err
+
+
 def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfold: Pinfold, tmp_path: Path) -> None:
     source = tmp_path / "named.c"
     source.write_text((PROGRAMS / "team_sizes.c").read_text().replace("omp parallel", "omp parallel num_threads(2)"))
