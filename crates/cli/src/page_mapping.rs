@@ -3,8 +3,9 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::memory::{self, Selection};
-use pinfold_core::{NodeSet, PageMapping, Topology};
+use pinfold_core::{NodeSet, PageMapping, ParsePageMappingError, Topology};
 use std::io::{IsTerminal, stderr, stdout};
+use std::str::FromStr;
 
 /// The page mapping: at most one of these.
 // Every command's arguments are called `Arguments`; clap would derive the same group name from that twice.
@@ -14,10 +15,13 @@ pub(crate) struct Arguments {
     /// Where pages are: first_touch, interleave, interleave:NODES, `weighted_interleave:NODES`, bind:NODES,
     /// preferred:NODE, single:NODE, local, remote (the nearest node that is not the threads' own), locality (on the
     /// node whose threads access the page most) and balance (as many accesses on each node). NODES are such as 0-3,8.
+    ///
+    /// Where no nodes are named, pages are in the main memory only, which is DRAM. NODES name memory of other kinds (GPUs,
+    /// high-bandwidth, persistent and CXL memory), too, and all is all of them, as in interleave:all.
     #[arg(long, group = "mapping", value_name = "MAPPING")]
-    page_map: Option<PageMapping>,
+    page_map: Option<Named>,
 
-    /// Memory of these NUMA nodes only: a list, or all. As numactl's: a program that needs more is killed.
+    /// Memory of these NUMA nodes only: a list, or all, of any kind. As numactl's: a program that needs more is killed.
     #[arg(short, long, group = "mapping", value_name = "NODES")]
     membind: Option<String>,
 
@@ -40,6 +44,27 @@ pub(crate) struct Arguments {
     localalloc: bool,
 }
 
+/// The text of a page mapping, in which `all` can take the place of the nodes.
+#[derive(Clone)]
+struct Named(String);
+
+impl FromStr for Named {
+    type Err = ParsePageMappingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // On which machine is not known yet. What takes two nodes takes all.
+        of_nodes(text, "0,1").map(|_| Self(text.to_owned()))
+    }
+}
+
+/// The page mapping with these nodes in the place of `all`.
+fn of_nodes(text: &str, all: &str) -> Result<PageMapping, ParsePageMappingError> {
+    match text.strip_suffix(":all") {
+        Some(name) => format!("{name}:{all}").parse().or_else(|_| text.parse()),
+        None => text.parse(),
+    }
+}
+
 /// The page mapping of these nodes; `None` where it takes fewer.
 type OfNodes = fn(NodeSet) -> Option<PageMapping>;
 
@@ -59,8 +84,9 @@ impl Arguments {
             }),
         ];
         let mut named = None;
-        if let Some(mapping) = self.page_map {
-            named = Some((format!("--page-map {mapping}"), mapping));
+        if let Some(Named(text)) = &self.page_map {
+            let mapping = of_nodes(text, &memory::memory_nodes(topology).to_string());
+            named = Some((format!("--page-map {text}"), mapping?));
         } else if self.localalloc {
             named = Some(("--localalloc".to_owned(), PageMapping::Local));
         }
@@ -219,6 +245,23 @@ pub(crate) fn progress(quiet: bool) -> Box<dyn FnMut(u64, u64) + Send> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_takes_the_place_of_several_nodes() {
+        let of = |text: &str| {
+            text.parse::<Named>()
+                .map(|named| of_nodes(&named.0, "0,8,255").unwrap().to_string())
+        };
+        assert_eq!(of("interleave:all").unwrap(), "interleave:0,8,255");
+        assert_eq!(of("bind:all").unwrap(), "bind:0,8,255");
+        assert_eq!(of("interleave").unwrap(), "interleave");
+        for text in ["single:all", "local:all", ":all", "interleave:some"] {
+            assert!(
+                of(text).unwrap_err().to_string().contains(&format!("`{text}`")),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn rates_have_the_units_of_memory_and_decimal_ones() {

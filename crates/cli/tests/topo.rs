@@ -242,6 +242,15 @@ fn the_memory_of_gpus_is_shown_where_hwloc_is_told_to_keep_it() {
     let mut command = topo(&["--machine", &machine]);
     command.env("HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES", "1");
     assert!(printed(command).contains("node 255 (GPUMemory, 15 GiB)"));
+    let mut command = topo(&["--machine", &machine, "--json"]);
+    command.env("HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES", "1");
+    let topology = json(command);
+    let gpu = &topology["nodes"][7];
+    assert_eq!(
+        (&gpu["id"], &gpu["kind"], &gpu["pus"]),
+        (&255.into(), &"gpu".into(), &"".into())
+    );
+    assert_eq!(topology["nodes"][0]["kind"], Value::Null);
 }
 
 #[test]

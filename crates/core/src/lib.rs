@@ -56,6 +56,6 @@ pub use summary::{size_text, summary};
 pub use task_move::{Activity, Excess, MappingCode, MappingComparison, MoveReason, ProcessGain, TaskMove};
 pub use thread_map::{ThreadMap, map_over_nodes, map_threads};
 pub use topology::{
-    Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
-    TopologyError,
+    Cache, CacheType, CoreKind, Distances, MemoryKind, NumaNode, Object, ObjectId, ObjectKind, Topology,
+    TopologyBuilder, TopologyError, resolve_overlaps,
 };

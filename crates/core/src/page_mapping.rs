@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum PageMapping {
     /// On the node of the thread that touches the page first.
     FirstTouch,
-    /// On all nodes of the machine in turn, by address.
+    /// On the nodes of the main memory in turn, by address (`memory::main_memory`).
     Interleave,
     /// On these nodes in turn, by address. At least one node.
     InterleaveOver(NodeSet),
@@ -25,11 +25,11 @@ pub enum PageMapping {
     Single(NodeId),
     /// On the node of the threads, if they are on one node; with threads on several nodes, as `FirstTouch`.
     Local,
-    /// On the node that is nearest to the thread that touches the page first, but not its own.
+    /// On the node of the main memory that is nearest to the thread that touches the page first, but not its own.
     Remote,
     /// On the node whose threads access the page most. Needs the accesses of each thread.
     Locality,
-    /// Distributed so that all nodes of the machine have about the same number of accesses. Needs the accesses of each
+    /// Distributed so that all nodes of the main memory have about the same number of accesses. Needs the accesses of each
     /// thread.
     Balance,
 }

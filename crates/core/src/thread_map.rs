@@ -3,7 +3,8 @@
 //! As in the papers, a thread map gives each thread its own core while there are cores. Further threads use the second
 //! PUs, and then threads share PUs.
 
-use crate::{NumaNode, ObjectKind, Pinning, PuId, Topology};
+use crate::placement::cores;
+use crate::{NumaNode, Pinning, PuId, Topology};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -37,66 +38,75 @@ impl fmt::Display for ThreadMap {
     }
 }
 
-/// `threads` threads spread evenly over the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes,
-/// or more nodes than exist or than threads. Where the division leaves a rest, the first nodes have one thread more.
+/// `threads` threads on the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes, or more nodes than
+/// exist or than threads. PUs that belong to no node count as one node after the others.
+///
+/// The threads are spread evenly while each has a PU of its own: a node that is full has no more, and the first nodes
+/// have one more where the division leaves a rest. Further threads share PUs, again one on each.
 pub fn map_threads(topology: &Topology, threads: usize, nodes: usize, map: ThreadMap) -> Option<Pinning> {
     let mut pus = pus_by_node(topology);
     if nodes == 0 || nodes > pus.len() || nodes > threads {
         return None;
     }
     pus.truncate(nodes);
-    let share = |node: usize| threads / nodes + usize::from(node < threads % nodes);
-    let place = |node: usize, turn: usize| pus[node][turn % pus[node].len()];
-    let ranks = match map {
-        ThreadMap::Compact => (0..nodes)
-            .flat_map(|node| (0..share(node)).map(move |turn| (node, turn)))
-            .map(|(node, turn)| place(node, turn))
-            .collect(),
-        ThreadMap::Scatter => (0..threads).map(|rank| place(rank % nodes, rank / nodes)).collect(),
-    };
-    Pinning::new(ranks)
+    let shares = shares(threads, &pus);
+    let place = |(node, turn): (usize, usize)| pus[node][turn % pus[node].len()];
+    let of_node = |node: usize| (0..shares[node]).map(move |turn| (node, turn));
+    let mut places: Vec<(usize, usize)> = (0..nodes).flat_map(of_node).collect();
+    if map == ThreadMap::Scatter {
+        places.sort_by_key(|&(node, turn)| (turn, node));
+    }
+    Pinning::new(places.into_iter().map(place).collect())
 }
 
-/// The same over as many nodes as there are threads for; `None` for no threads, or where no node has an allowed PU.
+/// The same over as many nodes as there are threads for; `None` for no threads.
 pub fn map_over_nodes(topology: &Topology, threads: usize, map: ThreadMap) -> Option<Pinning> {
-    let allowed = topology.allowed_pus();
-    let with_pus = |node: &&NumaNode| node.pus.iter().any(|pu| allowed.contains(pu));
-    let nodes = topology.nodes().iter().filter(with_pus).count();
+    let nodes = pus_by_node(topology).len();
     map_threads(topology, threads, nodes.min(threads), map)
 }
 
-/// The allowed PUs of each node that has any: the first PU of each core, core by core, then the second ones.
+/// The number of threads on each node.
+fn shares(threads: usize, pus: &[Vec<PuId>]) -> Vec<usize> {
+    let all: usize = pus.iter().map(Vec::len).sum();
+    let (rounds, mut rest) = (threads / all, threads % all);
+    let mut shares = vec![0; pus.len()];
+    while rest > 0 {
+        for (share, pus) in shares.iter_mut().zip(pus) {
+            if rest > 0 && *share < pus.len() {
+                *share += 1;
+                rest -= 1;
+            }
+        }
+    }
+    let full = pus.iter().map(|pus| rounds * pus.len());
+    shares.iter().zip(full).map(|(share, full)| share + full).collect()
+}
+
+/// The allowed PUs of each node that has any, and then those of no node: the first PU of each core, core by core, then
+/// the second ones.
 fn pus_by_node(topology: &Topology) -> Vec<Vec<PuId>> {
-    let cores: Vec<Vec<PuId>> = topology
-        .objects_of(ObjectKind::Core)
-        .map(|(_, core)| {
-            core.pus
-                .iter()
-                .filter(|&pu| topology.allowed_pus().contains(pu))
-                .collect()
-        })
-        .collect();
+    let cores = cores(topology);
     let siblings = cores.iter().map(Vec::len).max().unwrap_or(0);
     let all: Vec<PuId> = (0..siblings)
         .flat_map(|sibling| cores.iter().filter_map(move |core| core.get(sibling).copied()))
         .collect();
+    let (of_nodes, outside): (Vec<PuId>, Vec<PuId>) = all
+        .iter()
+        .partition(|&&pu| topology.nodes().iter().any(|node| node.pus.contains(pu)));
+    let of_node = |node: &NumaNode| of_nodes.iter().copied().filter(|&pu| node.pus.contains(pu)).collect();
     topology
         .nodes()
         .iter()
-        .map(|node| {
-            all.iter()
-                .copied()
-                .filter(|&pu| node.pus.contains(pu))
-                .collect::<Vec<PuId>>()
-        })
-        .filter(|pus| !pus.is_empty())
+        .map(of_node)
+        .chain([outside])
+        .filter(|pus: &Vec<PuId>| !pus.is_empty())
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NodeId, PuSet, TopologyBuilder};
+    use crate::{NodeId, ObjectKind, PuSet, TopologyBuilder};
 
     /// Three nodes of two cores with two PUs, numbered as Linux does: the second PUs of all cores come after the first
     /// ones. The last node has memory and no PUs.
@@ -157,9 +167,40 @@ mod tests {
     #[test]
     fn only_allowed_pus_are_used_and_nodes_without_one_do_not_count() {
         let some = topology([0, 4, 5, 10]);
-        assert_eq!(text(&some, 4, 2, ThreadMap::Compact).unwrap(), "0,0,4,5");
-        assert_eq!(text(&some, 3, 2, ThreadMap::Scatter).unwrap(), "0,4,0");
+        assert_eq!(text(&some, 2, 2, ThreadMap::Compact).unwrap(), "0,4");
         assert_eq!(text(&some, 4, 3, ThreadMap::Compact), None);
+    }
+
+    #[test]
+    fn a_node_that_is_full_has_no_more_threads_while_another_has_an_idle_pu() {
+        let some = topology([0, 4, 5, 10]);
+        assert_eq!(text(&some, 4, 2, ThreadMap::Compact).unwrap(), "0,4,5,10");
+        assert_eq!(text(&some, 3, 2, ThreadMap::Scatter).unwrap(), "0,4,5");
+        assert_eq!(text(&some, 6, 2, ThreadMap::Compact).unwrap(), "0,0,4,5,10,4");
+    }
+
+    #[test]
+    fn pus_of_no_node_come_after_those_of_the_nodes() {
+        let mut builder = TopologyBuilder::new("half");
+        for pu in 0..4 {
+            builder.pu(builder.root(), PuId(pu));
+        }
+        builder.node(NumaNode {
+            id: NodeId(0),
+            attached_to: builder.root(),
+            pus: "2-3".parse().unwrap(),
+            memory: None,
+            subtype: None,
+        });
+        let half = builder.build_all().unwrap();
+        assert_eq!(
+            map_over_nodes(&half, 4, ThreadMap::Compact).unwrap().to_string(),
+            "2,3,0,1"
+        );
+        assert_eq!(
+            map_over_nodes(&half, 4, ThreadMap::Scatter).unwrap().to_string(),
+            "2,0,3,1"
+        );
     }
 
     #[test]

@@ -2,14 +2,18 @@
 //!
 //! Objects live in one vector, parents before children, the root (the machine) first. As in hwloc 2, NUMA nodes are
 //! not part of the tree: a node is attached to the object whose PUs are local to it, and several nodes may be attached
-//! to one object (high-bandwidth memory beside DRAM) or to one without PUs of its own (memory-only nodes).
+//! to one object: high-bandwidth memory beside DRAM, memory-only nodes beside their neighbour, nodes that cut across
+//! packages. A PU belongs to one node at most (`node`).
 
 use crate::text::one_line;
 use crate::{NodeId, PuId, PuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod node;
 mod parts;
+
+pub use node::{MemoryKind, NumaNode, resolve_overlaps};
 
 /// Position of an object in `Topology::objects`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,22 +95,6 @@ pub struct Object {
     pub pus: PuSet,
 }
 
-/// A NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NumaNode {
-    /// The operating system's number.
-    pub id: NodeId,
-    /// The object whose PUs are local to it.
-    pub attached_to: ObjectId,
-    /// The PUs that are local to it. A node without CPUs has those of the nearest node by hwloc's distances, and none
-    /// where the distances do not decide.
-    pub pus: PuSet,
-    /// Its memory in bytes: zero for a memoryless node, `None` where unknown.
-    pub memory: Option<u64>,
-    /// hwloc's subtype, where it has one: `HBM`, `GPUMemory`, `NVM` …
-    pub subtype: Option<String>,
-}
-
 /// Relative latencies between NUMA nodes, as the firmware's SLIT gives them: 10 is local.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distances {
@@ -170,6 +158,12 @@ impl Topology {
     /// The NUMA nodes, by operating-system index.
     pub fn nodes(&self) -> &[NumaNode] {
         &self.nodes
+    }
+
+    /// Whether the PUs of a node are not those of the object to which it is attached, so that the tree does not show them:
+    /// the node cuts across packages or caches.
+    pub fn is_cut(&self, node: &NumaNode) -> bool {
+        !node.pus.is_empty() && node.pus != self.object(node.attached_to).pus
     }
 
     /// Distances between the NUMA nodes, where the machine reports them.
@@ -342,6 +336,11 @@ impl TopologyBuilder {
         ObjectId(0)
     }
 
+    /// The PUs so far.
+    pub fn pus(&self) -> &PuSet {
+        &self.topology.objects[0].pus
+    }
+
     /// Adds an object below `parent`.
     pub fn object(&mut self, parent: ObjectId, kind: ObjectKind, os_index: Option<u32>) -> ObjectId {
         self.push(parent, kind, os_index, None)
@@ -384,6 +383,7 @@ impl TopologyBuilder {
         let topology = &mut self.topology;
         topology.name_in_one_line();
         topology.nodes.sort_by_key(|node| node.id);
+        node::resolve_overlaps(&mut topology.nodes);
         topology.allowed_pus = topology.objects[0].pus.intersection(allowed_pus);
         topology.allowed_nodes = topology
             .nodes

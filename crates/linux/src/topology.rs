@@ -3,7 +3,7 @@
 //!
 //! 1. hwloc loads the source, and keeps what is not allowed in the tree.
 //! 2. Its normal objects become the tree of `pinfold_core::Topology`, parents before children. Its NUMA nodes are
-//!    attached to the same normal objects as in hwloc.
+//!    attached to the same normal objects as in hwloc. The kernel decides which PUs belong to each (`nodes`, `kernel`).
 //! 3. The allowed objects are those of hwloc's view of the cpuset, and on the machine at hand also those of the calling
 //!    thread's affinity mask: `taskset`, cgroups and a batch system's binding are respected, never widened.
 //!
@@ -13,14 +13,15 @@
 //!
 //! Known limits, which are hwloc's defaults: instruction caches and offline CPUs are not read, nor are the NUMA nodes
 //! of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are
-//! skipped: a node behind one is attached to the object above the cache. A node without CPUs counts as local to the PUs
-//! of the nearest node if the distances have one, and else to none. If all nodes of a machine have a memory size of
+//! skipped: a node behind one is attached to the object above the cache. If all nodes of a machine have a memory size of
 //! zero, the source has no sizes (XML made from CPUID dumps), and the memory of the nodes is unknown, not zero.
 
 mod devices;
 mod environment;
 mod isolated;
+mod kernel;
 mod name;
+mod nodes;
 mod xml;
 
 pub use devices::devices;
@@ -33,6 +34,7 @@ use hwlocality::object::attributes::{CacheAssociativity, ObjectAttributes};
 use hwlocality::object::distance::DistancesKind;
 use hwlocality::object::types::{CacheType as HwlocCacheType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder as Loader};
+use kernel::KernelNodes;
 use pinfold_core::{
     Cache, CacheType, CoreKind, Distances, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology,
     TopologyBuilder, TopologyError,
@@ -186,8 +188,11 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
 
     let mut reading = Reading::new(name::of(&machine, source));
     reading.children(machine.root_object(), ObjectId(0));
-    reading.nodes();
-    let mut builder = reading.builder;
+    let Reading { mut builder, nodes } = reading;
+    let kernel = kernel_root(source).map_or_else(KernelNodes::default, |root| KernelNodes::read(&root));
+    for node in nodes::completed(nodes, &machine, &kernel, builder.pus()) {
+        builder.node(node);
+    }
     if let Some(distances) = distances(&machine, source)? {
         builder.distances(distances);
     }
@@ -208,6 +213,15 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
         .map(|node| NodeId(index(node)))
         .collect();
     Ok(builder.build(&allowed, &allowed_nodes)?)
+}
+
+/// The root of the file system with the kernel's lists of this machine or this copy of one; `None` for a description.
+fn kernel_root(source: &Source) -> Option<PathBuf> {
+    match source {
+        Source::Live => Some(std::env::var_os("HWLOC_FSROOT").map_or_else(|| "/".into(), PathBuf::from)),
+        Source::FsRoot(root) => Some(root.clone()),
+        Source::Xml(_) | Source::Synthetic(_) => None,
+    }
 }
 
 /// Lets hwloc load the source.
@@ -274,7 +288,7 @@ fn check_copy(path: &Path) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// The tree under construction: nodes are added when it is known whether any of them has a memory size.
+/// The tree under construction, and its nodes.
 struct Reading {
     builder: TopologyBuilder,
     nodes: Vec<NumaNode>,
@@ -315,32 +329,8 @@ impl Reading {
     /// Collects the NUMA nodes below `object`, through memory-side caches.
     fn memory_children(&mut self, object: &TopologyObject, attached_to: ObjectId) {
         for child in object.memory_children() {
-            let os_index = child.os_index().and_then(|os_index| u32::try_from(os_index).ok());
-            if let (Some(ObjectAttributes::NUMANode(attributes)), Some(id)) = (child.attributes(), os_index) {
-                self.nodes.push(NumaNode {
-                    id: NodeId(id),
-                    attached_to,
-                    pus: child
-                        .cpuset()
-                        .map(|pus| pus.iter_set().map(|pu| PuId(index(pu))).collect())
-                        .unwrap_or_default(),
-                    memory: attributes.local_memory().map(u64::from),
-                    subtype: child.subtype().map(|subtype| subtype.to_string_lossy().into_owned()),
-                });
-            }
+            self.nodes.extend(nodes::node(child, attached_to));
             self.memory_children(child, attached_to);
-        }
-    }
-
-    /// Adds the NUMA nodes. hwloc has zero for both no memory and unknown memory; if any node has some, the others have
-    /// none.
-    fn nodes(&mut self) {
-        let has_sizes = self.nodes.iter().any(|node| node.memory.is_some());
-        for mut node in self.nodes.drain(..) {
-            if has_sizes {
-                node.memory = Some(node.memory.unwrap_or(0));
-            }
-            self.builder.node(node);
         }
     }
 }

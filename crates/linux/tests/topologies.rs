@@ -3,7 +3,9 @@
 //! The expectations of the captured machines were taken from `lstopo` of hwloc 2.9 on the same files, with
 //! `HWLOC_COMPONENTS=linux,stop` for the copies of `/sys`, so that the machine at hand does not mix in.
 
-use pinfold_core::{Device, DeviceKind, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology};
+use pinfold_core::memory::{main_memory, memory_nodes};
+use pinfold_core::placement::NamedPlacement;
+use pinfold_core::{Device, DeviceKind, MemoryKind, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology};
 use pinfold_linux::topology::{EXAMPLE, ReadError, Source, devices, read};
 use proptest::prelude::*;
 use std::fs;
@@ -445,14 +447,61 @@ fn a_node_without_memory_has_none_and_is_not_unknown() {
 }
 
 #[test]
-fn a_node_without_cpus_is_local_to_the_pus_of_the_nearest_node() {
+fn a_node_without_cpus_is_beside_the_nearest_node_and_has_none_of_its_pus() {
     let topology = FakeTree::new()
         .with_nodes(&[(0b0011, 1 << 20), (0b1100, 1 << 20), (0, 1 << 19)])
         .with_distances(&["10 21 13", "21 10 23", "13 23 10"])
         .read();
     let node = &topology.nodes()[2];
-    assert_eq!(node.pus.to_string(), "0-1");
+    assert_eq!(node.pus, PuSet::new());
     assert_eq!(node.attached_to, topology.nodes()[0].attached_to);
+    assert_eq!(topology.nodes()[0].pus.to_string(), "0-1");
+    assert_consistent(&topology);
+}
+
+#[test]
+fn nodes_that_cut_across_packages_have_the_cpus_that_the_kernel_lists() {
+    let topology = FakeTree::new()
+        .with_nodes(&[(0b0101, 1 << 20), (0b1010, 1 << 20)])
+        .read();
+    let pus: Vec<String> = topology.nodes().iter().map(|node| node.pus.to_string()).collect();
+    assert_eq!(pus, ["0,2", "1,3"]);
+    assert!(topology.nodes().iter().all(|node| topology.is_cut(node)));
+    assert_consistent(&topology);
+}
+
+#[test]
+fn memory_without_cpus_is_named_by_the_kernels_memory_tier() {
+    let tree = FakeTree::new().with_nodes(&[(0b0011, 1 << 20), (0b1100, 1 << 20), (0, 1 << 19), (0, 1 << 19)]);
+    tree.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-2");
+    tree.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "3");
+    let topology = tree.read();
+    let kinds: Vec<_> = topology.nodes().iter().map(NumaNode::kind).collect();
+    assert_eq!(kinds, [None, None, Some(MemoryKind::Dram), Some(MemoryKind::Other)]);
+    assert_eq!(main_memory(&topology).to_string(), "0-2");
+}
+
+#[test]
+fn memory_without_cpus_of_which_nothing_is_known_is_not_main_memory() {
+    let topology = FakeTree::new()
+        .with_nodes(&[(0b0011, 1 << 20), (0b1100, 1 << 20), (0, 1 << 19)])
+        .read();
+    assert_eq!(main_memory(&topology).to_string(), "0-1");
+    assert_eq!(memory_nodes(&topology).to_string(), "0-2");
+}
+
+#[test]
+fn memory_with_less_than_half_of_the_bandwidth_is_not_main_memory() {
+    let tree = FakeTree::new().with_nodes(&[(0b0011, 1 << 20), (0b1100, 1 << 20), (0, 1 << 19)]);
+    tree.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-2");
+    for (node, initiator, bandwidth) in [(0, 0, 100_000), (1, 1, 100_000), (2, 0, 30_000)] {
+        let initiators = format!("sys/devices/system/node/node{node}/access0/initiators");
+        tree.write(&format!("{initiators}/read_bandwidth"), &bandwidth.to_string());
+        fs::create_dir(tree.root().join(&initiators).join(format!("node{initiator}"))).unwrap();
+    }
+    let topology = tree.read();
+    assert_eq!(topology.nodes()[2].subtype.as_deref(), Some("low bandwidth"));
+    assert_eq!(main_memory(&topology).to_string(), "0-1");
 }
 
 #[test]
@@ -607,8 +656,26 @@ fn assert_consistent(topology: &Topology) {
     }
     let domains = topology.llc_domains();
     assert_partition(all, domains.iter().map(|&domain| &topology.object(domain).pus));
+    let mut of_nodes = PuSet::new();
     for node in topology.nodes() {
         assert!(node.pus.is_subset(&topology.object(node.attached_to).pus));
+        for pu in node.pus.iter() {
+            assert!(of_nodes.insert(pu), "PU {pu} is in two nodes");
+        }
+    }
+    assert_ranks_are_distinct(topology);
+}
+
+/// That each thread has a PU of its own, where there are as many.
+fn assert_ranks_are_distinct(topology: &Topology) {
+    let all = topology.allowed_pus().len();
+    for name in ["compact", "scatter", "close", "spread", "packed", "distributed"] {
+        let placement: NamedPlacement = name.parse().unwrap();
+        for threads in [1, 2, 3, all / 2, all - 1, all].map(|threads| threads.clamp(1, all)) {
+            let ranks = placement.pinning(topology, threads);
+            let pus: PuSet = ranks.pus().iter().copied().collect();
+            assert_eq!(pus.len(), threads, "{name} of {threads} threads on {}", topology.name());
+        }
     }
 }
 

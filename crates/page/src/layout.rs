@@ -1,19 +1,20 @@
 //! The machine as boxes in boxes: NUMA nodes, packages, last-level-cache domains, and cores with their PUs.
 //!
-//! 1. Each NUMA node, package and domain is a set of PUs. Nodes with the same PUs are one box: memory of several kinds.
+//! 1. Each NUMA node, package and domain is a set of PUs. Nodes without PUs, and nodes that cut across packages, are no
+//!    boxes.
 //! 2. The sets are put into each other, the largest first. Of equal sets the package is outside, then the node, then
 //!    the domain. So a node with several packages, and a domain with several nodes, are drawn as they are.
 //! 3. A core is in the smallest box that contains it.
 
-use pinfold_core::{NodeId, ObjectKind, PuSet, Topology, size_text};
+use pinfold_core::{NodeId, NumaNode, ObjectKind, PuSet, Topology, size_text};
 use pinfold_runtime::daemon::state;
 
 /// The boxes of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Layout {
     pub(crate) blocks: Vec<Block>,
-    /// Nodes without PUs.
-    pub(crate) memory_only: Vec<NodeId>,
+    /// Nodes without a box, with their labels.
+    pub(crate) apart: Vec<(NodeId, String)>,
     /// The PUs that the program may use.
     pub(crate) allowed: PuSet,
 }
@@ -41,7 +42,15 @@ impl Layout {
                 Block::new(numbered("Package", package.os_index), package.pus.clone()),
             ));
         }
-        for node in topology.nodes().iter().filter(|node| !node.pus.is_empty()) {
+        let cuts = |pus: &PuSet, package: &PuSet| {
+            let both = pus.intersection(package);
+            !both.is_empty() && both != *pus && both != *package
+        };
+        let is_box = |node: &&NumaNode| {
+            let mut packages = topology.objects_of(ObjectKind::Package);
+            !node.pus.is_empty() && !packages.any(|(_, package)| cuts(&node.pus, &package.pus))
+        };
+        for node in topology.nodes().iter().filter(is_box) {
             let kind = node
                 .subtype
                 .as_ref()
@@ -71,7 +80,7 @@ impl Layout {
         let nodes = topology.nodes().iter();
         Self {
             blocks: nested(found, topology.object(topology.root()).pus.clone(), cores),
-            memory_only: nodes.filter(|node| node.pus.is_empty()).map(|node| node.id).collect(),
+            apart: nodes.filter(|node| !is_box(node)).map(label_apart).collect(),
             allowed: topology.allowed_pus().clone(),
         }
     }
@@ -99,7 +108,7 @@ impl Layout {
         Self {
             allowed: blocks.iter().flat_map(|block| block.pus.iter()).collect(),
             blocks,
-            memory_only: vec![],
+            apart: vec![],
         }
     }
 
@@ -168,6 +177,15 @@ impl Block {
     }
 }
 
+/// A node without a box, with its label.
+fn label_apart(node: &NumaNode) -> (NodeId, String) {
+    let has = match node.pus.is_empty() {
+        true => "memory only".to_owned(),
+        false => format!("CPUs {}", node.pus),
+    };
+    (node.id, format!("NUMA node {}, {has}", node.id))
+}
+
 fn numbered(what: &str, number: Option<u32>) -> String {
     number.map_or_else(|| what.to_owned(), |number| format!("{what} {number}"))
 }
@@ -194,7 +212,7 @@ fn nested(mut found: Vec<(u8, Block)>, all: PuSet, cores: Vec<Vec<u32>>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{Cache, CacheType, NumaNode, ObjectId, PuId, TopologyBuilder};
+    use pinfold_core::{Cache, CacheType, ObjectId, PuId, TopologyBuilder};
 
     /// Packages of `cores` cores with one cache each, and a node for each list of PUs.
     fn machine(packages: u32, cores: u32, nodes: &[&str]) -> Topology {
@@ -257,7 +275,19 @@ mod tests {
 
     #[test]
     fn memory_without_cpus_is_listed() {
-        assert_eq!(Layout::of(&machine(1, 2, &["0-1", ""])).memory_only, [NodeId(1)]);
+        let layout = Layout::of(&machine(1, 2, &["0-1", ""]));
+        assert_eq!(layout.apart, [(NodeId(1), "NUMA node 1, memory only".to_owned())]);
+    }
+
+    #[test]
+    fn nodes_that_cut_across_packages_are_listed_and_each_core_is_in_its_package() {
+        let cut = machine(2, 2, &["0,2", "1,3"]);
+        let apart = [(0, "NUMA node 0, CPUs 0,2"), (1, "NUMA node 1, CPUs 1,3")];
+        assert_eq!(
+            Layout::of(&cut).apart,
+            apart.map(|(node, label)| (NodeId(node), label.to_owned()))
+        );
+        assert_eq!(labels(&cut), ["Package 0, L3 32 MiB", "Package 1, L3 32 MiB"]);
     }
 
     #[test]

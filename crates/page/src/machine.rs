@@ -29,9 +29,9 @@ pub(crate) fn section(layout: &Layout, course: &Course) -> Markup {
         noscript { p.hint { "Without JavaScript the drawing shows the end of the run, at " (numbers::seconds(course.at[point])) "." } }
         div.machine role="img" aria-label=(drawing.description()) {
             @for block in &layout.blocks { (drawing.block(block)) }
-            @for node in &layout.memory_only {
+            @for (node, label) in &layout.apart {
                 div.block {
-                    p.label { "NUMA node " (node.0) ", memory only" }
+                    p.label { (label) }
                     (drawing.memory(node.0))
                 }
             }

@@ -13,7 +13,8 @@
 
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{
-    CacheType, Device, DeviceName, Distances, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text, summary,
+    CacheType, Device, DeviceName, Distances, MemoryKind, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text,
+    summary,
 };
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -377,11 +378,28 @@ impl<'a> Drawing<'a> {
                     Some(0) => "no memory".to_owned(),
                     Some(memory) => size_text(memory),
                 };
-                let no_pus = node.pus.is_empty().then(|| "no PUs".to_owned());
-                let details: Vec<String> = node.subtype.clone().into_iter().chain([memory]).chain(no_pus).collect();
+                let details: Vec<String> = node
+                    .subtype
+                    .clone()
+                    .into_iter()
+                    .chain([memory])
+                    .chain(self.own(node))
+                    .collect();
                 format!("{name} ({})", details.join(", "))
             })
             .collect()
+    }
+
+    /// The PUs of a node where the place in the tree does not show them. Memory of another kind than DRAM seldom has any.
+    fn own(&self, node: &NumaNode) -> Option<String> {
+        let is_special = node.kind().is_some_and(|kind| kind != MemoryKind::Dram);
+        if self.topology.is_cut(node) {
+            Some(format!("PUs {}", self.pus(&node.pus)))
+        } else if node.pus.is_empty() && !is_special {
+            Some("no PUs".to_owned())
+        } else {
+            None
+        }
     }
 
     /// A list of PUs. Those that are not allowed are in brackets.
@@ -621,6 +639,33 @@ Machine, node 1 (1 GiB, no PUs)
     Core 3, 2 PUs: 3 [4]
 ";
         assert_eq!(tree(&lopsided()), expected);
+    }
+
+    #[test]
+    fn a_node_that_cuts_across_packages_has_its_pus_beside_it() {
+        let mut builder = TopologyBuilder::new("cut");
+        let root = builder.root();
+        for package in 0..2 {
+            let object = builder.object(root, ObjectKind::Package, Some(package));
+            for pu in [2 * package, 2 * package + 1] {
+                builder.pu(object, PuId(pu));
+            }
+        }
+        for (id, pus) in [(0, "0,2"), (1, "1,3")] {
+            builder.node(NumaNode {
+                id: NodeId(id),
+                attached_to: root,
+                pus: pus.parse().unwrap(),
+                memory: Some(1 << 30),
+                subtype: None,
+            });
+        }
+        let expected = "\
+Machine, node 0 (1 GiB, PUs 0,2), node 1 (1 GiB, PUs 1,3)
+  2 packages, each 2 PUs:
+    Package 0: 0-1   Package 1: 2-3
+";
+        assert_eq!(tree(&builder.build_all().unwrap()), expected);
     }
 
     #[test]

@@ -67,7 +67,12 @@ pub fn write(
         ),
         levels: matched(&curve::levels(&calibration.curve), &shape),
         hidden: siblings.is_some(),
-        node_memory: topology.nodes().iter().filter_map(|node| node.memory).min(),
+        node_memory: topology
+            .nodes()
+            .iter()
+            .filter(|node| !node.pus.is_empty())
+            .filter_map(|node| node.memory)
+            .min(),
         shape,
         calibration,
         text: String::new(),

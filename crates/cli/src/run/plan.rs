@@ -419,6 +419,9 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
     }
     if let Some(list) = &arguments.limits.cpunodebind {
         let numbers: PuSet = list.parse().context("--cpunodebind")?;
+        if topology.nodes().is_empty() {
+            bail!("--cpunodebind {list}: no NUMA node of this machine is known; --physcpubind names CPUs");
+        }
         if numbers.is_empty() {
             bail!(
                 "--cpunodebind `{list}` names no NUMA node; there are {}",
@@ -436,6 +439,15 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
                     anyhow!("--cpunodebind {list}: there is no NUMA node {number}; there are {known}")
                 })?;
             local.extend(node.pus.iter());
+        }
+        if local.is_empty() {
+            let with_cpus = topology.nodes().iter().filter(|node| !node.pus.is_empty());
+            let with_cpus: Vec<String> = with_cpus.map(|node| node.id.to_string()).collect();
+            bail!(
+                "--cpunodebind {list}: this NUMA node has memory and no CPUs; {} have CPUs, and --membind {list} takes its \
+                 memory",
+                with_cpus.join(", ")
+            );
         }
         pus = pus.intersection(&local);
     }

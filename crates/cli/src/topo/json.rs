@@ -14,6 +14,7 @@ pub(super) fn of(topology: &Topology, devices: &[Device]) -> Value {
                 "id": node.id,
                 "pus": node.pus,
                 "memory": node.memory,
+                "kind": node.kind(),
                 "subtype": node.subtype,
             })
         })

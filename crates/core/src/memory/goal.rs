@@ -1,11 +1,14 @@
 //! The node of each page under a page mapping, on a given machine with threads on given nodes.
 
 use super::{Spread, Turns};
-use crate::{NodeId, NodeSet, PageMapping, PuId, Topology};
+use crate::{MemoryKind, NodeId, NodeSet, NumaNode, PageMapping, PuId, Topology};
 
 /// Why a page mapping is not possible on this machine at present.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
+    /// The machine reports no nodes.
+    #[error("no NUMA node of this machine is known, so pages have no other place; leave the page mapping out")]
+    NoNodes,
     /// It names a node that the machine does not have.
     #[error("there is no NUMA node {nodes}; there are {known}")]
     NoSuchNode {
@@ -31,7 +34,10 @@ pub enum Unavailable {
         with_memory: NodeSet,
     },
     /// `remote` has no second node.
-    #[error("the page mapping remote needs a second NUMA node with memory, and {0} is the only one that is allowed")]
+    #[error(
+        "the page mapping remote needs a second NUMA node with main memory, and {0} is the only one that is allowed; single:NODE \
+         names memory of another kind"
+    )]
     NoOtherNode(NodeId),
     /// The remote node depends on the thread.
     #[error(
@@ -51,11 +57,35 @@ pub fn memory_nodes(topology: &Topology) -> NodeSet {
         .collect()
 }
 
+/// The nodes of the host's main memory: those over which pages are spread where nobody names nodes. Memory of other kinds
+/// (GPUs, high-bandwidth, persistent and CXL memory) is for those who ask for it.
+///
+/// These are the memory nodes whose memory is DRAM, and those with CPUs of which no kind is known: the kernel, too, has all
+/// nodes with CPUs in the first memory tier. A node without CPUs whose kind is not known is left out. Where there are none
+/// of them, all memory nodes with CPUs are (a processor with high-bandwidth memory alone), and else all memory nodes.
+pub fn main_memory(topology: &Topology) -> NodeSet {
+    let usable = memory_nodes(topology);
+    let those = |wanted: fn(&NumaNode) -> bool| -> NodeSet {
+        let nodes = topology.nodes().iter().filter(|node| usable.contains(node.id));
+        nodes.filter(|node| wanted(node)).map(|node| node.id).collect()
+    };
+    let is_main = |node: &NumaNode| match node.kind() {
+        Some(kind) => kind == MemoryKind::Dram,
+        None => !node.pus.is_empty(),
+    };
+    let sets = [those(is_main), those(|node| !node.pus.is_empty())];
+    sets.into_iter().find(|nodes| !nodes.is_empty()).unwrap_or(usable)
+}
+
 /// Whether the machine has the nodes that `mapping` names, and they are allowed.
 pub fn check_nodes(mapping: PageMapping, topology: &Topology) -> Result<(), Unavailable> {
     let known: NodeSet = topology.nodes().iter().map(|node| node.id).collect();
     let allowed: NodeSet = topology.allowed_nodes().iter().copied().collect();
     let with_memory = memory_nodes(topology);
+    let needs_nodes = |mapping| !matches!(mapping, PageMapping::FirstTouch | PageMapping::Local);
+    if known.is_empty() && needs_nodes(mapping) {
+        return Err(Unavailable::NoNodes);
+    }
     let lacking = |present: &NodeSet| Some(mapping.named().difference(present)).filter(|nodes| !nodes.is_empty());
     if let Some(nodes) = lacking(&known) {
         return Err(Unavailable::NoSuchNode { nodes, known });
@@ -69,8 +99,7 @@ pub fn check_nodes(mapping: PageMapping, topology: &Topology) -> Result<(), Unav
     Ok(())
 }
 
-/// The node to which a PU is local. If there are several, since a node without PUs counts as local to those of its
-/// neighbour, it is the lowest: Linux numbers nodes with processors before memory-only nodes.
+/// The node to which a PU belongs.
 pub fn node_of_pu(topology: &Topology, pu: PuId) -> Option<NodeId> {
     let mut local = topology.nodes().iter().filter(|node| node.pus.contains(pu));
     local.next().map(|node| node.id)
@@ -81,15 +110,15 @@ pub fn nodes_of_pus(topology: &Topology, pus: impl IntoIterator<Item = PuId>) ->
     pus.into_iter().filter_map(|pu| node_of_pu(topology, pu)).collect()
 }
 
-/// The allowed node that is nearest to `node`, but not `node` itself. The lowest one wins a tie, also where the machine
-/// reports no distances.
+/// The node of the main memory that is nearest to `node`, but not `node` itself. The lowest one wins a tie, also where the
+/// machine reports no distances.
 pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
     let distance = |other: NodeId| -> Option<u64> {
         let distances = topology.distances()?;
         let place = |id| distances.nodes.iter().position(|&known| known == id);
         distances.values.get(place(node)?)?.get(place(other)?).copied()
     };
-    let others = memory_nodes(topology);
+    let others = main_memory(topology);
     let others = others.iter().filter(|&other| other != node);
     others.min_by_key(|&other| (distance(other).unwrap_or(u64::MAX), other))
 }
@@ -107,7 +136,7 @@ pub fn spread(
     let weighted = |nodes: NodeSet| Turns::weighted(nodes.iter().map(|node| (node, weight(node)))).map(Spread::InTurn);
     Ok(match mapping {
         PageMapping::FirstTouch | PageMapping::Locality | PageMapping::Balance => None,
-        PageMapping::Interleave => Turns::even(&memory_nodes(topology)).map(Spread::InTurn),
+        PageMapping::Interleave => Turns::even(&main_memory(topology)).map(Spread::InTurn),
         PageMapping::InterleaveOver(nodes) => Turns::even(&nodes).map(Spread::InTurn),
         PageMapping::WeightedInterleave(nodes) => weighted(nodes),
         PageMapping::Bind(nodes) => Turns::even(&nodes).map(Spread::Within),
@@ -128,10 +157,10 @@ pub fn spread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Distances, NumaNode, ObjectKind, PuSet, TopologyBuilder};
+    use crate::{Distances, ObjectKind, PuSet, TopologyBuilder};
     use proptest::prelude::*;
 
-    /// Four nodes of two PUs, a fifth with memory alone that is nearest to node 3, and a sixth without memory. Node 2
+    /// Four nodes of two PUs, a fifth with DRAM alone that is nearest to node 3, and a sixth without memory. Node 2
     /// is not allowed. They form a ring, so that node 0 is nearer to 1 and 3 than to 2.
     fn machine() -> Topology {
         let mut builder = TopologyBuilder::new("ring");
@@ -143,7 +172,10 @@ mod tests {
             }
             builder.node(numa_node(node, &[2 * node, 2 * node + 1], 1 << 30));
         }
-        builder.node(numa_node(4, &[6, 7], 1 << 30));
+        builder.node(NumaNode {
+            subtype: Some("DRAM".to_owned()),
+            ..numa_node(4, &[], 1 << 30)
+        });
         builder.node(numa_node(5, &[], 0));
         builder.distances(Distances {
             nodes: (0..6).map(NodeId).collect(),
@@ -186,6 +218,69 @@ mod tests {
         );
     }
 
+    /// A node for each PU set and subtype, with 1 GiB each.
+    fn mixed(nodes: &[(&str, Option<&str>)]) -> Topology {
+        let mut builder = TopologyBuilder::new("mixed");
+        let root = builder.root();
+        for pu in 0..4 {
+            builder.pu(root, PuId(pu));
+        }
+        for (id, &(pus, subtype)) in (0..).zip(nodes) {
+            builder.node(NumaNode {
+                pus: pus.parse().unwrap(),
+                subtype: subtype.map(str::to_owned),
+                ..numa_node(id, &[], 1 << 30)
+            });
+        }
+        builder.build_all().unwrap()
+    }
+
+    #[test]
+    fn the_main_memory_is_dram_and_that_of_nodes_with_cpus_where_no_kind_is_known() {
+        for (machine, expected) in [
+            (vec![("0-1", None), ("2-3", None)], "0-1"),
+            // hwloc gives GPU memory the CPUs of its neighbour.
+            (vec![("0-3", None), ("0-3", Some("GPUMemory"))], "0"),
+            (
+                vec![
+                    ("0-1", Some("DRAM")),
+                    ("2-3", Some("DRAM")),
+                    ("", Some("NVM")),
+                    ("", Some("CXL-DRAM")),
+                ],
+                "0-1",
+            ),
+            (
+                vec![("0-3", None), ("0-3", Some("HBM")), ("", Some("memory_tier22"))],
+                "0",
+            ),
+            (vec![("0-3", None), ("", None)], "0"),
+            (vec![("0-3", None), ("", Some("DRAM"))], "0-1"),
+            // Processors with high-bandwidth memory alone.
+            (
+                vec![("0-1", Some("HBM")), ("2-3", Some("HBM")), ("", Some("NVM"))],
+                "0-1",
+            ),
+            (vec![("", None), ("", Some("NVM"))], "0-1"),
+        ] {
+            assert_eq!(main_memory(&mixed(&machine)), nodes(expected), "{machine:?}");
+        }
+    }
+
+    #[test]
+    fn memory_of_another_kind_is_taken_where_it_is_named_only() {
+        let machine = mixed(&[("0-3", None), ("", Some("GPUMemory"))]);
+        let of = |mapping| spread(mapping, &machine, &nodes("0"), |_| 1);
+        assert_eq!(of(PageMapping::Interleave).unwrap().unwrap().nodes(), nodes("0"));
+        assert_eq!(of(PageMapping::Remote), Err(Unavailable::NoOtherNode(NodeId(0))));
+        for named in [
+            PageMapping::InterleaveOver(nodes("0-1")),
+            PageMapping::Bind(nodes("0-1")),
+        ] {
+            assert_eq!(of(named).unwrap().unwrap().nodes(), nodes("0-1"));
+        }
+    }
+
     #[test]
     fn local_is_the_node_of_the_threads_and_first_touch_for_threads_on_several() {
         assert_eq!(of(PageMapping::Local, "3"), Ok(Some(Spread::On(NodeId(3)))));
@@ -204,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pu_is_on_the_node_that_has_processors() {
+    fn a_pu_is_on_its_node() {
         assert_eq!(node_of_pu(&machine(), PuId(6)), Some(NodeId(3)));
         assert_eq!(nodes_of_pus(&machine(), [0, 1, 2].map(PuId)), nodes("0-1"));
     }
@@ -218,6 +313,23 @@ mod tests {
         ] {
             let error = of(PageMapping::Bind(nodes(named)), "0").unwrap_err().to_string();
             assert!(texts.iter().all(|text| error.contains(text)), "{error}");
+        }
+    }
+
+    #[test]
+    fn where_no_node_is_known_pages_stay_with_the_threads_that_touch_them() {
+        let mut builder = TopologyBuilder::new("no nodes");
+        builder.pu(builder.root(), PuId(0));
+        let machine = builder.build_all().unwrap();
+        let of = |mapping| spread(mapping, &machine, &NodeSet::default(), |_| 1);
+        assert_eq!(of(PageMapping::FirstTouch), Ok(None));
+        assert_eq!(of(PageMapping::Local), Ok(None));
+        for mapping in [
+            PageMapping::Interleave,
+            PageMapping::Remote,
+            PageMapping::Single(NodeId(0)),
+        ] {
+            assert_eq!(of(mapping), Err(Unavailable::NoNodes));
         }
     }
 

@@ -20,7 +20,7 @@ mod spread;
 pub use area::{AreaKind, MemoryArea, Selection, Share};
 pub use cost::{ASSUMED_COPY_RATE, SAMPLED_BEFORE, TooLong, check_cost};
 pub use following::{Followed, Following, PinnedTask};
-pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
+pub use goal::{Unavailable, check_nodes, main_memory, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
 pub use moves::{Left, LeftCode, PageCount, PageMoves};
 pub use origins::{Back, Noting, Origins};
 pub use profile::{AccessProfile, PagePlaces};

@@ -3,8 +3,9 @@
 //! Threads are not distinguished here, so a placement is a set of allowed PUs. Two sets are the same placement when an
 //! automorphism of the topology tree maps one to the other. Sibling subtrees are interchangeable when they are
 //! isomorphic as labelled trees. A label has: the kind of object, the cache's attributes, the kind of core, and the
-//! number of attached NUMA nodes with whether each has memory, is allowed, and its subtype. PUs that are not allowed
-//! are ignored, and so are subtrees without allowed PUs.
+//! number of attached NUMA nodes with whether each has memory, is allowed, and its subtype. A PU of a node that cuts
+//! across packages or caches has that node in its label. PUs that are not allowed are ignored, and so are subtrees
+//! without allowed PUs.
 //!
 //! 1. `symmetry` reduces the topology to a tree of the objects that branch, and gives isomorphic subtrees the same
 //!    class.
@@ -33,6 +34,7 @@ pub use elsewhere::Symmetries;
 pub use enumerate::Iter;
 pub use levels::Levels;
 pub use named::NamedPlacement;
+pub(crate) use named::cores;
 pub use tool_form::{ParseToolFormError, Threads, ToolForm};
 
 use crate::{Pinning, PuSet, Topology};

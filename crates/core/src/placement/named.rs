@@ -48,7 +48,7 @@ impl NamedPlacement {
 }
 
 /// The allowed PUs of each core that has any, in the order of the topology; a PU without a core is a place of its own.
-fn cores(topology: &Topology) -> Vec<Vec<PuId>> {
+pub(crate) fn cores(topology: &Topology) -> Vec<Vec<PuId>> {
     let allowed = topology.allowed_pus();
     let cores = topology.objects_of(ObjectKind::Core);
     let mut places: Vec<Vec<PuId>> = cores

@@ -8,7 +8,7 @@
 //! With n objects of bounded depth this takes O(n log n) look-ups. Only the order of siblings, by their lowest allowed
 //! PU, depends on operating-system indices.
 
-use crate::{Cache, ObjectId, ObjectKind, PuId, Topology};
+use crate::{Cache, NodeId, ObjectId, ObjectKind, PuId, Topology};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -53,6 +53,8 @@ struct Label {
     cache: Option<Cache>,
     /// Position in `Topology::core_kinds`; only PUs carry it.
     core_kind: Option<usize>,
+    /// The node of a PU whose node is not a subtree. Only PUs carry it.
+    cut_node: Option<NodeId>,
     /// The attached NUMA nodes; they have no order and are sorted.
     nodes: Vec<NodeLabel>,
 }
@@ -144,12 +146,16 @@ impl Builder<'_> {
             kind: object.kind,
             cache: object.cache,
             core_kind: None,
+            cut_node: None,
             nodes: self.nodes.get(&id).cloned().unwrap_or_default(),
         };
         let first_leaf = self.pus.len();
         if object.kind == ObjectKind::Pu {
             let pu = lowest_allowed(topology, id)?;
             label.core_kind = core_kind(topology, pu);
+            let mut nodes = topology.nodes().iter();
+            let node = nodes.find(|node| node.pus.contains(pu));
+            label.cut_node = node.filter(|node| topology.is_cut(node)).map(|node| node.id);
             self.pus.push(pu);
             let class = self.class(label, vec![], || Class {
                 capacity: 1,

@@ -11,7 +11,8 @@ use super::team::{CountSource, timed_runs};
 use super::{CalibrationError, enough_memory};
 use crate::memory::MemoryPolicy;
 use pinfold_core::measurement::CopiedRuns;
-use pinfold_core::{NodeId, PuId, Topology};
+use pinfold_core::memory::node_of_pu;
+use pinfold_core::{PuId, Topology};
 use std::sync::Mutex;
 
 /// Bytes of a row: section 2.2, "on the order of 4 KB".
@@ -112,8 +113,8 @@ pub fn copying(
     let elsewhere = Mutex::new(vec![]);
     let prepare = |position: usize| {
         let arrays = Arrays::new(bytes)?;
-        let nodes = nodes_of(topology, pus[position]);
-        let share = [&arrays.from, &arrays.to].map(|memory| memory.share_elsewhere(&nodes));
+        let node = node_of_pu(topology, pus[position]);
+        let share = [&arrays.from, &arrays.to].map(|memory| memory.share_elsewhere(&[node?]));
         elsewhere
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -133,12 +134,6 @@ pub fn copying(
         runs: done,
         elsewhere: shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
     })
-}
-
-/// The nodes to which a PU is local.
-fn nodes_of(topology: &Topology, pu: PuId) -> Vec<NodeId> {
-    let nodes = topology.nodes().iter().filter(|node| node.pus.contains(pu));
-    nodes.map(|node| node.id).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{Accesses, ProfileError, SampledMachine, Sampling, SamplingError, Target, on_process};
 use pinfold_core::memory::{
-    AccessProfile, MemoryArea, PagePlaces, Profiled, RecordedProfile, Sampled, memory_nodes, node_of_pu,
+    AccessProfile, MemoryArea, PagePlaces, Profiled, RecordedProfile, Sampled, main_memory, memory_nodes, node_of_pu,
 };
 use pinfold_core::{NodeId, PageMapping, Topology};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,13 +109,12 @@ impl ProgramAccesses {
         ranked: &[Ranked],
     ) -> Option<PagePlaces> {
         let known = self.known.get(&process)?;
-        let nodes = memory_nodes(topology);
         let profile = match known {
             Known::Sampled(accesses) => &accesses.profile,
             Known::Recorded(profile) => profile,
         };
         if mapping == PageMapping::Balance {
-            return Some(profile.by_balance(&nodes));
+            return Some(profile.by_balance(&main_memory(topology)));
         }
         let its = ranked.iter().filter(|(id, ..)| id.process == process);
         let pinned = its.filter_map(|&(id, rank, pu)| {
@@ -133,6 +132,6 @@ impl ProgramAccesses {
             };
             pinned.get(&thread).copied().or_else(seen)
         };
-        Some(profile.by_locality(&nodes, node_of))
+        Some(profile.by_locality(&memory_nodes(topology), node_of))
     }
 }

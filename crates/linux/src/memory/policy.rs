@@ -11,7 +11,7 @@
 //! it; `MPOL_LOCAL` places pages like the default. Interleaved or preferred memory cannot be included.
 
 use pinfold_core::memory::Spread;
-use pinfold_core::memory::{Unavailable, memory_nodes, spread};
+use pinfold_core::memory::{Unavailable, main_memory, spread};
 use pinfold_core::{NodeSet, PageMapping, Topology};
 use std::fmt;
 use std::io;
@@ -130,7 +130,7 @@ impl MemoryPolicy {
         Ok(match mapping {
             PageMapping::FirstTouch => first_touch(),
             PageMapping::Local => with(Mode::Local, none),
-            PageMapping::Interleave => with(Mode::Interleave, memory_nodes(topology)),
+            PageMapping::Interleave => with(Mode::Interleave, main_memory(topology)),
             PageMapping::InterleaveOver(nodes) => with(Mode::Interleave, nodes),
             PageMapping::WeightedInterleave(nodes) => with(Mode::WeightedInterleave, nodes),
             PageMapping::Bind(nodes) => with(Mode::Bind, nodes),

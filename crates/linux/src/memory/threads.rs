@@ -7,7 +7,7 @@ use super::{Accesses, System};
 use crate::affinity::CpuMask;
 use crate::procfs::Procfs;
 use pinfold_core::memory::{
-    AccessProfile, PagePlaces, Spread, Unavailable, memory_nodes, node_of_pu, nodes_of_pus, spread,
+    AccessProfile, PagePlaces, Spread, Unavailable, main_memory, memory_nodes, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{NodeId, NodeSet, PageMapping, PuId, Topology};
 use std::collections::BTreeMap;
@@ -87,10 +87,9 @@ impl<'a> ProcessThreads<'a> {
         profile: &AccessProfile,
         node_of: impl Fn(u32) -> Option<NodeId>,
     ) -> PagePlaces {
-        let nodes = memory_nodes(self.topology);
         match mapping {
-            PageMapping::Balance => profile.by_balance(&nodes),
-            _ => profile.by_locality(&nodes, node_of),
+            PageMapping::Balance => profile.by_balance(&main_memory(self.topology)),
+            _ => profile.by_locality(&memory_nodes(self.topology), node_of),
         }
     }
 

@@ -48,7 +48,7 @@ use crate::tasks::TaskTable;
 use containers::{Tracked, TrackedContainers};
 use forks::Forks;
 use pages::{FollowedPages, Places};
-use pinfold_core::memory::{memory_nodes, node_of_pu};
+use pinfold_core::memory::{main_memory, memory_nodes, node_of_pu};
 use pinfold_core::{
     Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, ProcessGoal, ProcessPages, PuId, TaskId,
     Topology, Wake,
@@ -138,8 +138,12 @@ struct FormerPin {
 impl Watcher {
     /// Begins to watch, with its own journal in `directory` and a guard. Call it before other threads are started.
     pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
+        let memory = pages::Memory {
+            all: memory_nodes(&watching.topology),
+            main: main_memory(&watching.topology),
+        };
         Ok(Self {
-            pages: FollowedPages::new(watching.pages, memory_nodes(&watching.topology)),
+            pages: FollowedPages::new(watching.pages, memory),
             watching,
             procfs: Procfs::default(),
             cpusets: Cpusets::default(),

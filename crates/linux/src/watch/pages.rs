@@ -4,7 +4,7 @@
 //! 1. Beside their tasks: if all working tasks of a process are on one node, all its pages belong there. Otherwise a page
 //!    belongs on the node whose tasks access it most. Accesses are sampled once, by the processor's memory events alone:
 //!    the other way to see them would stop the program.
-//!    Interleaved: on all nodes with memory in turn.
+//!    Interleaved: on all nodes of the main memory in turn.
 //! 2. If copying would take longer than `PageLimits::within`, all pages stay.
 //! 3. Each page that moves has its former node noted. When the process is not followed any more, its pages go back.
 //! 4. The process is held by a pidfd, so that another one with its number is never changed.
@@ -57,11 +57,19 @@ pub(super) struct Places {
     pub(super) nodes: NodeSet,
 }
 
+/// The nodes that have memory.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    /// All, of any kind.
+    pub(super) all: NodeSet,
+    /// Those of the main memory.
+    pub(super) main: NodeSet,
+}
+
 /// The processes whose pages follow, and the thread that moves them.
 pub(super) struct FollowedPages {
     limits: PageLimits,
-    /// The nodes that have memory.
-    memory: NodeSet,
+    memory: Memory,
     /// Of each process whose pages were sent for: where to, and its pinned tasks then.
     sent: BTreeMap<i32, (ProcessGoal, BTreeMap<i32, NodeId>)>,
     under_way: usize,
@@ -92,7 +100,7 @@ enum Job {
 }
 
 impl FollowedPages {
-    pub(super) fn new(limits: PageLimits, memory: NodeSet) -> Self {
+    pub(super) fn new(limits: PageLimits, memory: Memory) -> Self {
         Self {
             limits,
             memory,
@@ -176,7 +184,7 @@ impl FollowedPages {
 }
 
 impl Worker {
-    fn start(memory: NodeSet) -> Self {
+    fn start(memory: Memory) -> Self {
         let (jobs, received) = channel();
         let (done, results) = channel();
         let stops = Arc::new(AtomicBool::new(false));
@@ -228,7 +236,7 @@ struct Process {
 struct Mover {
     system: System,
     page_size: u64,
-    memory: NodeSet,
+    memory: Memory,
     stops: Arc<AtomicBool>,
     processes: BTreeMap<i32, Process>,
 }
@@ -290,7 +298,7 @@ impl Mover {
         let movable = areas.iter().filter(|area| Selection::default().is_all(area, policy));
         let (goal, bytes) = match (towards, places.nodes.only()) {
             (ProcessGoal::Interleave, _) => self.interleaved(movable.map(MemoryArea::resident_bytes).sum())?,
-            (ProcessGoal::Tasks, Some(node)) if self.memory.contains(node) => {
+            (ProcessGoal::Tasks, Some(node)) if self.memory.all.contains(node) => {
                 let elsewhere = |area: &MemoryArea| area.resident_bytes() - area.resident.get(&node).unwrap_or(&0);
                 (Goal::ByAddress(Spread::On(node)), movable.map(elsewhere).sum())
             }
@@ -306,7 +314,7 @@ impl Mover {
                     unknown => unknown.insert(sampled(&target, &areas)?),
                 };
                 let node_of = |thread: u32| places.pinned.get(&thread.cast_signed()).copied();
-                let places = accesses.profile.by_locality(&self.memory, node_of);
+                let places = accesses.profile.by_locality(&self.memory.all, node_of);
                 (Goal::ByAccesses(places), movable.map(MemoryArea::resident_bytes).sum())
             }
         };
@@ -335,11 +343,11 @@ impl Mover {
         Ok(moves)
     }
 
-    /// The goal of pages on all nodes in turn, and how many of these bytes are elsewhere: wherever they are, one node's share
+    /// The goal of pages on all nodes of the main memory in turn, and how many of these bytes are elsewhere: wherever they are, one node's share
     /// is there already.
     fn interleaved(&self, bytes: u64) -> Result<(Goal, u64), Reason<RefusalCode>> {
-        let turns = Turns::even(&self.memory).ok_or_else(|| stay("no NUMA node has memory"))?;
-        let elsewhere = bytes - bytes / self.memory.len() as u64;
+        let turns = Turns::even(&self.memory.main).ok_or_else(|| stay("no NUMA node has memory"))?;
+        let elsewhere = bytes - bytes / self.memory.main.len() as u64;
         Ok((Goal::ByAddress(Spread::InTurn(turns)), elsewhere))
     }
 

@@ -110,11 +110,8 @@ impl Drawing<'_> {
         let mut parts = vec![line(&title, true)];
         parts.extend(head.iter().map(|text| line(text, false)));
         let mut blocks: Vec<Part> = self.layout.blocks.iter().map(|block| self.block(block)).collect();
-        let memory_only = self.layout.memory_only.iter();
-        blocks.extend(memory_only.map(|&node| {
-            let label = line(&format!("NUMA node {node}, memory only"), true);
-            boxed(Fill::Node, vec![label, self.memory(node)])
-        }));
+        let apart = self.layout.apart.iter();
+        blocks.extend(apart.map(|(node, label)| boxed(Fill::Node, vec![line(label, true), self.memory(*node)])));
         parts.push(in_rows(blocks));
         let elsewhere = self.devices.iter().filter(|device| self.home(device).is_none());
         parts.extend(elsewhere.map(|device| boxed(Fill::Device, vec![line(&self.device(device), false)])));

@@ -9,6 +9,7 @@
 
 use super::policy::{Auto, UNPINNED};
 use super::trial::{Place, State, Trial};
+use pinfold_core::memory::main_memory;
 use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Sample, Topology};
 use std::time::Duration;
 
@@ -195,7 +196,7 @@ impl Auto {
     /// Whether pages can be spread over nodes at all.
     pub(super) fn may_interleave(&self, topology: &Topology) -> bool {
         let is_sensitive = self.search.insensitive.is_none();
-        is_sensitive && self.options.moves_pages && topology.allowed_nodes().len() > 1
+        is_sensitive && self.options.moves_pages && main_memory(topology).len() > 1
     }
 }
 
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
     use crate::synthetic::synthetic;
     use crate::turns::Gain;
-    use pinfold_core::{Pinning, PuId};
+    use pinfold_core::{NodeId, NumaNode, Pinning, PuId, TopologyBuilder};
 
     fn seconds(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -251,6 +252,30 @@ mod tests {
         assert!(policy.retried(seconds(4.0), Some(Duration::ZERO)) > seconds(4.1));
         assert_eq!(policy.retried(seconds(4.0), None), seconds(8.0));
         policy.retried(seconds(4.0), Some(Duration::MAX));
+    }
+
+    #[test]
+    fn pages_are_not_interleaved_onto_the_memory_of_a_gpu() {
+        let machine = |subtype: Option<&str>| {
+            let mut builder = TopologyBuilder::new("one node and another");
+            let root = builder.root();
+            for pu in 0..2 {
+                builder.pu(root, PuId(pu));
+            }
+            for (id, pus, subtype) in [(0, "0", None), (1, "1", subtype)] {
+                builder.node(NumaNode {
+                    id: NodeId(id),
+                    attached_to: root,
+                    pus: pus.parse().unwrap(),
+                    memory: Some(1 << 30),
+                    subtype: subtype.map(str::to_owned),
+                });
+            }
+            builder.build_all().unwrap()
+        };
+        let policy = Auto::new(AutoOptions::default());
+        assert!(policy.may_interleave(&machine(None)));
+        assert!(!policy.may_interleave(&machine(Some("GPUMemory"))));
     }
 
     #[test]

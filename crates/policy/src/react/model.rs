@@ -5,7 +5,10 @@
 use super::counters;
 use crate::rules::Trained;
 use crate::tree::Tree;
-use pinfold_core::{LIKWID, NodeId, PageMapping, Pinning, Prefetchers, RegionCounts, ThreadMap, Topology, map_threads};
+use pinfold_core::memory::main_memory;
+use pinfold_core::{
+    LIKWID, NodeId, PageMapping, Pinning, Prefetchers, PuSet, RegionCounts, ThreadMap, Topology, map_threads,
+};
 use std::fmt;
 
 /// A configuration of a region (section 2 of the paper).
@@ -24,21 +27,17 @@ pub struct ModelConfiguration {
 }
 
 impl ModelConfiguration {
-    /// The PUs of its threads; `None` on a machine that is too small.
+    /// The PUs of its threads; `None` on a machine that is too small, or whose first nodes are.
     pub fn pinning(&self, topology: &Topology) -> Option<Pinning> {
-        if self.threads > topology.allowed_pus().len() {
-            return None;
-        }
-        map_threads(topology, self.threads, self.nodes, self.thread_map)
+        let pinning = map_threads(topology, self.threads, self.nodes, self.thread_map)?;
+        let pus: PuSet = pinning.pus().iter().copied().collect();
+        (pus.len() == self.threads).then_some(pinning)
     }
 
     /// The page mapping, with the machine's own nodes.
     pub(super) fn pages(&self, topology: &Topology) -> PageMapping {
         match self.page_map {
-            PageMapping::Single(_) => {
-                let nodes = topology.allowed_nodes().iter().map(|node| node.0).min();
-                PageMapping::Single(NodeId(nodes.unwrap_or(0)))
-            }
+            PageMapping::Single(_) => PageMapping::Single(main_memory(topology).first().unwrap_or(NodeId(0))),
             other => other,
         }
     }

@@ -68,7 +68,6 @@ impl Shape {
             .collect();
         let packages: Vec<&PuSet> = sets(topology, ObjectKind::Package);
         let cores: Vec<&PuSet> = sets(topology, ObjectKind::Core);
-        // A node without PUs of its own lists those of its neighbour; the first node with a PU is the PU's own.
         let nodes: Vec<&PuSet> = topology.nodes().iter().map(|node| &node.pus).collect();
         let mut known = Known::default();
         let mut shape = Self {
