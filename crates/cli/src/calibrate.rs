@@ -11,7 +11,7 @@
 mod thresholds;
 
 use crate::console;
-use crate::machine::Selected;
+use crate::machine::{Selected, topology_here};
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use pinfold_calibrate::calibration_json;
@@ -19,7 +19,6 @@ use pinfold_calibrate::model::{self, Shape};
 use pinfold_core::measurement::Thoroughness;
 use pinfold_linux::calibrate;
 use pinfold_linux::output::Output;
-use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::Model;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -101,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.thresholds {
         return thresholds::run(arguments, machine, files);
     }
-    let topology = topology::read(&Source::Live)?;
+    let topology = topology_here(arguments.quiet)?;
     let shape = Shape::of(&topology)?;
     let say = |text: &str| {
         if !arguments.quiet {

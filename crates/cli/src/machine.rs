@@ -5,10 +5,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{Device, Topology};
 use pinfold_linux::input;
-use pinfold_linux::topology::{self, EXAMPLE, ReadError, Source};
+use pinfold_linux::topology::{self, EXAMPLE, Here, Source};
 use pinfold_sim::Script;
 use pinfold_sim::model::{self, Model};
-use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -75,8 +74,8 @@ impl Selected {
     /// The machine's topology. A scripted machine's is named in its script.
     pub(crate) fn topology(&self) -> Result<Topology> {
         match self {
-            Self::Here => Ok(topology::read(&Source::Live)?),
-            Self::Described(source) => described(source, &[], topology::read),
+            Self::Here => topology_here(false),
+            Self::Described(source) => Ok(topology::read_by(&mut reader(&[], source), source)?),
             Self::Scripted(file) => scripted_topology(file),
             Self::Builtin(_) | Self::ModelFile(_) => Ok(self.model()?.topology()),
         }
@@ -85,8 +84,8 @@ impl Selected {
     /// The machine's devices, by PCI address. Models and scripts have none.
     pub(crate) fn devices(&self) -> Result<Vec<Device>> {
         match self {
-            Self::Here => Ok(topology::devices(&Source::Live)?),
-            Self::Described(source) => described(source, &["--devices"], topology::devices),
+            Self::Here => Ok(topology::devices_here(&mut reader(&[DEVICES], &Source::Live))?),
+            Self::Described(source) => Ok(topology::read_by(&mut reader(&[DEVICES], source), source)?),
             Self::Scripted(_) | Self::Builtin(_) | Self::ModelFile(_) => Ok(vec![]),
         }
     }
@@ -106,35 +105,48 @@ impl Selected {
     }
 }
 
-/// The name of the subcommand that reads a description in a process of its own.
+/// The name of the subcommand that reads a machine in a process of its own.
 pub(crate) const READER: &str = "read-topology";
 
-/// What a reader in a process of its own reads of a description; `read` where it is this machine.
-fn described<T: DeserializeOwned>(
-    source: &Source,
-    options: &[&str],
-    read: fn(&Source) -> Result<T, ReadError>,
-) -> Result<T> {
+/// Its option to read devices instead of the topology.
+const DEVICES: &str = "--devices";
+
+/// The command that reads a machine in a process of its own.
+fn reader(options: &[&str], source: &Source) -> Command {
     let (kind, operand) = match source {
-        Source::Live => return Ok(read(source)?),
+        Source::Live => ("here", OsStr::new("")),
         Source::Xml(file) => ("xml", file.as_os_str()),
         Source::FsRoot(directory) => ("fsroot", directory.as_os_str()),
         Source::Synthetic(description) => ("synthetic", OsStr::new(description)),
     };
     let mut reader = Command::new("/proc/self/exe");
-    let reader = reader.arg(READER).args(options).args([kind, "--"]).arg(operand);
-    Ok(topology::read_by(reader, source)?)
+    reader.arg(READER).args(options).args([kind, "--"]).arg(operand);
+    reader
 }
 
-/// Reads the description of a machine for another pinfold, and writes the answer for it.
+/// This machine, with what the user should know of how it was read.
+pub(crate) fn here() -> Result<Here> {
+    Ok(topology::here(&mut reader(&[], &Source::Live))?)
+}
+
+/// The topology of this machine. What the user should know of how it was read is said unless that is not wanted.
+pub(crate) fn topology_here(quiet: bool) -> Result<Topology> {
+    let here = here()?;
+    if let Some(note) = here.note.filter(|_| !quiet) {
+        console::say(note);
+    }
+    Ok(here.topology)
+}
+
+/// Reads a machine for another pinfold, and writes the answer for it.
 #[derive(Args)]
 pub(crate) struct Described {
     /// Read its devices instead of its topology.
     #[arg(long)]
     devices: bool,
-    /// What it is: xml, fsroot or synthetic.
+    /// What it is: here, xml, fsroot or synthetic.
     kind: String,
-    /// The file, the directory or the text.
+    /// The file, the directory or the text; nothing for this machine.
     operand: OsString,
 }
 
@@ -143,6 +155,7 @@ pub(crate) fn describe(described: &Described) -> Result<ExitCode> {
     let source = match described.kind.as_str() {
         "xml" => Source::Xml(described.operand.clone().into()),
         "fsroot" => Source::FsRoot(described.operand.clone().into()),
+        "here" => Source::Live,
         _ => Source::Synthetic(described.operand.to_string_lossy().into_owned()),
     };
     let answer = if described.devices {

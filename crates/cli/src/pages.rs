@@ -1,6 +1,7 @@
 //! `pinfold pages`: where the pages of a running process are, and moving them.
 
 use crate::console;
+use crate::machine::topology_here;
 use crate::run::number;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -11,7 +12,6 @@ use pinfold_linux::memory::{
     on_process, page_size,
 };
 use pinfold_linux::output::Output;
-use pinfold_linux::topology::{self, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let topology = topology::read(&Source::Live)?;
+    let topology = topology_here(arguments.quiet)?;
     let mapping = arguments.mapping.mapping(&topology)?;
     let selection = arguments.migration.selection(arguments.overrides)?;
     let sampling = arguments.sampling.sampling(mapping)?;

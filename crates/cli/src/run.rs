@@ -22,7 +22,7 @@ mod simulated;
 pub(crate) mod simulations;
 
 use crate::console;
-use crate::machine::{Selected, read_script, script_topology};
+use crate::machine::{self, Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 use lines::Lines;
@@ -75,8 +75,9 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     if let Some(why) = limits::too_small().filter(|_| may_step_aside) {
         return Err(step_aside(arguments, &why).into());
     }
-    let topology = arguments.machine.topology()?;
-    let mut plan = Plan::new(arguments, topology, &Where::Here)?;
+    let here = machine::here()?;
+    let mut plan = Plan::new(arguments, here.topology, &Where::Here)?;
+    plan.notes.extend(here.note);
     let claims = arguments.claims.of_this_run(&mut plan.notes);
     let built = plan.build_beside(arguments, &Program::Command(&arguments.command), claims.as_ref())?;
     let pinning = built.first_pinning();
@@ -112,12 +113,13 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     limits::raise_own();
     let journals = Directory::new(&arguments.journals.path())?;
     let process = RunningProcess::find(number, &journals)?;
-    let topology = arguments.machine.topology()?;
-    let (allowed, pus) = (topology.allowed_pus().clone(), process.pus());
-    let topology = topology.restricted_to(&pus).with_context(|| {
+    let here = machine::here()?;
+    let (allowed, pus) = (here.topology.allowed_pus().clone(), process.pus());
+    let topology = here.topology.restricted_to(&pus).with_context(|| {
         format!("process {number} may run on the CPUs {pus} only, and this pinfold places on {allowed} only")
     })?;
     let mut plan = Plan::attached(arguments, topology, &process)?;
+    plan.notes.extend(here.note);
     let command = process.command();
     let claims = arguments.claims.of_this_run(&mut plan.notes);
     let program = Program::File(&process.executable(), &command);

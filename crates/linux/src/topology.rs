@@ -9,7 +9,8 @@
 //!
 //! I/O devices are read apart (`devices`), where a command asks for them: hwloc may add groups to the tree for them.
 //!
-//! hwloc trusts its input, so a separate process reads a description from another source (`read_by`).
+//! hwloc trusts its input, so a separate process reads each source (`here`, `read_by`). If hwloc fails on the machine at
+//! hand, its topology is that of `/sys`, without NUMA nodes (`sysfs`).
 //!
 //! Known limits, which are hwloc's defaults: instruction caches and offline CPUs are not read, nor are the NUMA nodes
 //! of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are
@@ -18,13 +19,16 @@
 
 mod devices;
 mod environment;
+mod here;
 mod isolated;
 mod kernel;
 mod name;
 mod nodes;
+mod sysfs;
 mod xml;
 
 pub use devices::devices;
+pub use here::{Here, devices_here, here};
 pub use isolated::{answer, read_by};
 
 use crate::affinity::CpuMask;
@@ -134,6 +138,9 @@ pub enum ReadError {
     /// The process that reads refused the source: the reason, with the remedy.
     #[error("{0}")]
     Refused(String),
+    /// hwloc failed in the process that reads: its error.
+    #[error("{0}")]
+    Failed(String),
     /// The process that reads ended without a topology.
     #[error(
         "cannot read {what}: hwloc {how}, as it does with damaged or oversized descriptions; write the description again, as \
@@ -148,6 +155,24 @@ pub enum ReadError {
     /// The result is no usable topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
+}
+
+impl ReadError {
+    /// Whether hwloc, or the process that runs it, failed. The other errors say that the source is refused.
+    fn is_of_hwloc(&self) -> bool {
+        match self {
+            Self::Hwloc { .. } | Self::Reader { .. } | Self::Failed(_) | Self::Ended { .. } => true,
+            Self::Unreadable { .. }
+            | Self::NotXml { .. }
+            | Self::NotADirectory { .. }
+            | Self::NoSystem { .. }
+            | Self::NotSynthetic { .. }
+            | Self::AnotherMachine
+            | Self::NoAffinity(_)
+            | Self::Refused(_)
+            | Self::Topology(_) => false,
+        }
+    }
 }
 
 /// A synthetic description that works, for messages.

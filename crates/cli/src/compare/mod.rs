@@ -15,7 +15,7 @@ mod simulated;
 mod variants;
 
 use crate::console;
-use crate::machine::Selected;
+use crate::machine::{Selected, topology_here};
 use crate::progress::{Counted, Progress};
 use anyhow::{Result, bail};
 pub(crate) use arguments::Arguments;
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// The machine in one line. Errors: it cannot be compared on.
 fn machine(arguments: &Arguments) -> Result<String> {
     let topology = match arguments.machine.selected()? {
-        Selected::Here => arguments.machine.topology()?,
+        Selected::Here => topology_here(arguments.surroundings.quiet)?,
         Selected::Builtin(_) | Selected::ModelFile(_) => arguments.machine.selected()?.model()?.topology(),
         Selected::Described(source) => bail!(
             "{source} describes the topology of a machine and not its speed, so nothing can be compared there; leave --machine \

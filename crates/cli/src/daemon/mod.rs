@@ -12,6 +12,7 @@ mod report;
 mod server;
 mod sources;
 
+use crate::machine::topology_here;
 use crate::{behaviour, console};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
@@ -23,7 +24,6 @@ use pinfold_linux::counters::Plan;
 use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
-use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::Machine;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = Directory::new(&arguments.journals.path())?;
     let _only = Instance::claim(&arguments.journals.path())?;
     let mut log = Log::open(&config.log)?;
-    let topology = topology::read(&Source::Live)?;
+    let topology = topology_here(false)?;
     let listeners = listeners(&config.export, &arguments.journals)?;
     roll_back_what_was_left(&directory, &mut log)?;
     let forks = ForkEvents::open(topology.allowed_pus());

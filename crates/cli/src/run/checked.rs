@@ -5,7 +5,7 @@ use super::place::Where;
 use super::plan::{Plan, executable};
 use super::policies::Program;
 use super::{Arguments, simulated};
-use crate::machine::Selected;
+use crate::machine::{Selected, topology_here};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::Topology;
@@ -27,7 +27,7 @@ enum Place {
 impl Place {
     fn of(arguments: &Arguments) -> Result<Self> {
         Ok(match arguments.machine.selected()? {
-            Selected::Here => Self::Here(Box::new(arguments.machine.topology()?)),
+            Selected::Here => Self::Here(Box::new(topology_here(true)?)),
             selected => Self::Model(Box::new(selected.model()?)),
         })
     }

@@ -1,18 +1,19 @@
-//! Reads a description in a separate process: hwloc trusts its input, and a damaged file can crash or block the process
-//! that reads it.
+//! Reads a topology in a separate process: hwloc trusts its input, and a damaged file, or a `/sys` that it does not
+//! expect, can crash or block the process that reads it.
 //!
 //! 1. The reader is started by the caller's command, with limits on memory and processor time. It ends with pinfold.
-//! 2. It reads the description by `read` or `devices`, and writes the result to its standard output with `answer`.
-//! 3. pinfold waits for the answer for a limited time, and builds the topology again from the parts in it.
+//! 2. It reads the source by `read` or `devices`, and writes the result to its standard output with `answer`.
+//! 3. pinfold waits for the answer for a limited time, and builds the topology again from the parts in it. What the reader
+//!    writes to standard error is hwloc's; of that is known only whether there was any.
 
 use super::{ReadError, Source};
 use crate::child::dies_with_us;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, setrlimit};
-use serde::Serialize;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
-use std::io::{self, Read};
+use serde::{Deserialize, Serialize};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,25 +27,54 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The answer for the largest machine of today has some 100 KB.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// A reader's output: what was read, or why it could not be, as JSON.
+/// What a reader answers, as JSON.
+type Answer<T> = Result<T, Failure>;
+
+/// Why a reader read nothing.
+#[derive(Serialize, Deserialize)]
+struct Failure {
+    /// The reason, with the remedy.
+    why: String,
+    /// Whether hwloc failed, and the source was not refused.
+    is_of_hwloc: bool,
+}
+
+/// What a reader has read.
+#[derive(Debug)]
+pub(super) struct Read<T> {
+    pub(super) what: T,
+    /// Whether hwloc wrote a message.
+    pub(super) has_messages: bool,
+}
+
+/// A reader's output: what was read, or why it could not be.
 pub fn answer<T: Serialize>(read: Result<T, ReadError>) -> serde_json::Result<String> {
     let why = |error: &ReadError| {
         let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
         causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
     };
-    serde_json::to_string(&read.map_err(|error| why(&error)))
+    let answer: Answer<T> = read.map_err(|error| Failure {
+        why: why(&error),
+        is_of_hwloc: error.is_of_hwloc(),
+    });
+    serde_json::to_string(&answer)
 }
 
 /// Reads a topology, or devices, by a command that writes the `answer`. Call it from the process's first thread: the kernel ends the
 /// reader when the thread that started it ends.
 pub fn read_by<T: DeserializeOwned>(reader: &mut Command, source: &Source) -> Result<T, ReadError> {
+    read(reader, source).map(|read| read.what)
+}
+
+/// The same, with whether hwloc wrote a message.
+pub(super) fn read<T: DeserializeOwned>(reader: &mut Command, source: &Source) -> Result<Read<T>, ReadError> {
     let failed = |cause: io::Error| ReadError::Reader {
         what: source.to_string(),
         source: cause,
     };
     let mut child = start(reader).map_err(failed)?;
-    let mut text = vec![];
-    let whole = receive(&mut child, &mut text).map_err(failed);
+    let mut received = Received::default();
+    let whole = receive(&mut child, &mut received).map_err(failed);
     if !matches!(whole, Ok(true)) {
         // It may have ended by itself meanwhile.
         let _ = child.kill();
@@ -60,9 +90,13 @@ pub fn read_by<T: DeserializeOwned>(reader: &mut Command, source: &Source) -> Re
             "takes longer than {LONGEST_WAIT:?}, or more than {mebibytes} MiB"
         )));
     }
-    match serde_json::from_slice::<Result<T, String>>(&text) {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(why)) => Err(ReadError::Refused(why)),
+    match serde_json::from_slice::<Answer<T>>(&received.answer) {
+        Ok(Ok(what)) => Ok(Read {
+            what,
+            has_messages: received.has_messages,
+        }),
+        Ok(Err(Failure { why, is_of_hwloc: true })) => Err(ReadError::Failed(why)),
+        Ok(Err(Failure { why, .. })) => Err(ReadError::Refused(why)),
         Err(_) if !status.success() => Err(ended(how(status))),
         Err(error) => Err(ended(format!("made a machine that cannot be: {error}"))),
     }
@@ -77,43 +111,72 @@ fn start(reader: &mut Command) -> io::Result<Child> {
                 (Resource::RLIMIT_CPU, MOST_SECONDS),
                 (Resource::RLIMIT_CORE, 0),
             ] {
+                // Only root may raise a limit that the user has set lower.
+                let most = most.min(getrlimit(resource)?.1);
                 setrlimit(resource, most, most)?;
             }
             Ok(())
         });
     }
-    // The messages of hwloc and the runtime about a damaged file are replaced by the text here.
     reader
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
 }
 
+/// What a child has written.
+#[derive(Default)]
+struct Received {
+    answer: Vec<u8>,
+    has_messages: bool,
+}
+
 /// Receives the child's output to its end; false where that takes too long, or is too long.
-fn receive(child: &mut Child, text: &mut Vec<u8>) -> io::Result<bool> {
-    let Some(output) = child.stdout.as_mut() else {
+fn receive(child: &mut Child, received: &mut Received) -> io::Result<bool> {
+    let (Some(output), Some(messages)) = (child.stdout.as_mut(), child.stderr.as_mut()) else {
         return Ok(true);
     };
     let deadline = Instant::now() + LONGEST_WAIT;
     let mut piece = [0; 1 << 13];
-    while text.len() <= LONGEST_ANSWER {
+    // A child that waits for the reader of its messages does not answer, so both are read to their ends.
+    let (mut answers, mut complains) = (true, true);
+    while (answers || complains) && received.answer.len() <= LONGEST_ANSWER {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLIN)], timeout) {
+        let open = [(answers, output.as_fd()), (complains, messages.as_fd())];
+        let open = open.into_iter().filter(|(is_open, _)| *is_open);
+        let mut files: Vec<PollFd> = open.map(|(_, file)| PollFd::new(file, PollFlags::POLLIN)).collect();
+        match poll(&mut files, timeout) {
             Ok(0) => return Ok(false),
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        match output.read(&mut piece) {
-            Ok(0) => return Ok(true),
-            Ok(length) => text.extend(&piece[..length]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        let mut ready = files.iter().map(|file| file.any().unwrap_or(false));
+        let has_answer = answers && ready.next().unwrap_or(false);
+        let has_message = complains && ready.next().unwrap_or(false);
+        if has_answer {
+            let length = read_some(output, &mut piece)?;
+            received.answer.extend(&piece[..length]);
+            answers = length > 0;
+        }
+        if has_message {
+            complains = read_some(messages, &mut piece)? > 0;
+            received.has_messages |= complains;
         }
     }
-    Ok(false)
+    Ok(!answers && !complains)
+}
+
+/// Reads from a file that has something, or has ended.
+fn read_some(from: &mut impl io::Read, piece: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
 }
 
 /// How a reader without an answer ended.
@@ -169,6 +232,29 @@ mod tests {
             let error = read_by_shell(script).unwrap_err().to_string();
             assert!(error.contains("synthetic:pu:2") && error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn what_hwloc_says_is_noticed_and_a_long_message_does_not_stop_the_answer() {
+        let source = Source::Synthetic("pu:2".to_owned());
+        let text = answer(super::super::read(&source)).unwrap();
+        for (script, has_messages) in [("", false), ("head -c 1000000 /dev/zero >&2; ", true)] {
+            let script = format!("{script}echo '{text}'");
+            let read = super::read::<Topology>(Command::new("sh").args(["-c", &script]), &source).unwrap();
+            assert_eq!(read.has_messages, has_messages);
+        }
+    }
+
+    #[test]
+    fn a_reader_keeps_a_lower_limit_of_the_user() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -t"]);
+        // SAFETY: only a system call is made between fork and exec.
+        unsafe {
+            shell.pre_exec(move || Ok(setrlimit(Resource::RLIMIT_CPU, 5, 5)?));
+        }
+        let output = start(&mut shell).unwrap().wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "5\n");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! has no model.
 
 use super::Source;
+use super::kernel::text;
 use hwlocality::object::types::ObjectType;
 use std::path::Path;
 
@@ -30,6 +31,17 @@ pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
             .map_or_else(|_| file_name(path), |path| file_name(&path)),
         Source::Synthetic(description) => description.clone(),
     })
+}
+
+/// The processor model in `/proc` of the file system at `root`, where it names one.
+pub(super) fn of_processor(root: &Path) -> Option<String> {
+    let text = text(&root.join("proc/cpuinfo"))?;
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let mut models = fields.filter(|(key, _)| matches!(key.trim(), "model name" | "cpu"));
+    models
+        .next()
+        .map(|(_, value)| short_model(value))
+        .filter(|name| !name.is_empty())
 }
 
 /// A short name of a processor model: `Intel(R) Xeon(R) CPU E5-2680 v3 @ 2.50GHz` is `Intel Xeon E5-2680 v3`.

@@ -4,6 +4,7 @@
 //! sweep of rates is that of the simulated machines.
 
 use crate::activities;
+use crate::machine;
 use anyhow::{Context, Result, anyhow};
 use pinfold_calibrate::Places;
 use pinfold_calibrate::activities::of_set;
@@ -13,7 +14,7 @@ use pinfold_calibrate::thresholds::{
 use pinfold_core::{Activity, PuId, Topology};
 use pinfold_linux::calibrate::{self, CountSource, Locality, SharingEffort};
 use pinfold_linux::counters::{Plan, Request};
-use pinfold_linux::topology::{self, Source};
+use pinfold_linux::topology::Here;
 use pinfold_policy::sam::MapperEvents;
 use pinfold_sim::thresholds::{numbers_of_tasks, work};
 use std::time::Duration;
@@ -94,7 +95,8 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     let (set, events) = events(metric)?;
     let coherence = formula(&events, Activity::InterPackageCoherence)?;
     let memory = formula(&events, Activity::MemoryBandwidth)?;
-    let topology = topology::read(&Source::Live)?;
+    let Here { topology, note } = machine::here()?;
+    note.iter().for_each(|note| say(note));
     let places = Places::of(&topology).with_context(refusal)?;
     let effort = Effort::new(quick);
     // Checked before the first measurement: the counters and the memory.
@@ -239,6 +241,7 @@ mod tests {
     use pinfold_core::measurement::Relation;
     use pinfold_linux::calibrate::ThreadCounts;
     use pinfold_linux::counters::CounterError;
+    use pinfold_linux::topology::{self, Source};
     use std::cell::RefCell;
 
     /// At each reading a thread has counted a hundred cycles and one event more.
