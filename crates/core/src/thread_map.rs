@@ -65,8 +65,9 @@ pub fn map_over_nodes(topology: &Topology, threads: usize, map: ThreadMap) -> Op
     map_threads(topology, threads, nodes.min(threads), map)
 }
 
-/// The number of threads on each node.
-fn shares(threads: usize, pus: &[Vec<PuId>]) -> Vec<usize> {
+/// The number of threads on each of several groups of PUs: as even as possible while each thread has a PU of its own, and
+/// the first groups have one more where the division leaves a rest.
+pub(crate) fn shares(threads: usize, pus: &[Vec<PuId>]) -> Vec<usize> {
     let all: usize = pus.iter().map(Vec::len).sum();
     let (rounds, mut rest) = (threads / all, threads % all);
     let mut shares = vec![0; pus.len()];

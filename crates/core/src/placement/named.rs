@@ -1,7 +1,7 @@
 //! Placements with names that users know from elsewhere.
 
 use crate::hint::{AffinityHint, ParseAffinityHintError};
-use crate::thread_map::map_over_nodes;
+use crate::thread_map::{map_over_nodes, shares};
 use crate::{ObjectKind, Pinning, PuId, ThreadMap, Topology};
 use std::fmt;
 use std::str::FromStr;
@@ -67,14 +67,13 @@ fn share(all: usize, parts: usize, part: usize) -> usize {
 }
 
 /// Consecutive threads on each place in turn: one on each of the first places where there are enough, and otherwise
-/// equally many on each, on its PUs in turn.
+/// equally many on each, on its PUs in turn, but not more than it has PUs while another place has an idle one.
 fn by_place(places: &[Vec<PuId>], threads: usize) -> Vec<PuId> {
-    let used = places.len().min(threads);
-    let on_place = |(number, place): (usize, &Vec<PuId>)| -> Vec<PuId> {
-        let of_place = share(threads, used, number);
+    let used = &places[..places.len().min(threads)];
+    let on_place = |(place, of_place): (&Vec<PuId>, usize)| -> Vec<PuId> {
         place.iter().copied().cycle().take(of_place).collect()
     };
-    places.iter().take(used).enumerate().flat_map(on_place).collect()
+    used.iter().zip(shares(threads, used)).flat_map(on_place).collect()
 }
 
 /// The first place of each of as many parts of consecutive places as there are threads; with more threads than places
@@ -189,6 +188,14 @@ mod tests {
         let some = machine([1, 7, 4]);
         assert_eq!(pus("close", &some, 2), "1,4");
         assert_eq!(pus("close", &some, 3), "1,7,4");
+    }
+
+    #[test]
+    fn a_core_with_one_allowed_pu_has_one_thread_while_another_core_has_an_idle_pu() {
+        let some = machine([0, 1, 7]);
+        for name in ["close", "spread"] {
+            assert_eq!(pus(name, &some, 3), "0,1,7", "{name}");
+        }
     }
 
     #[test]
