@@ -19,6 +19,12 @@ def mask(task: int) -> set[int]:
     return os.sched_getaffinity(task)
 
 
+def all_stopped(process: int) -> bool:
+    """Return whether each thread of a process is stopped."""
+    states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{process}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 @dataclass
 class Ring:
     """tests/programs/ring.c, and the pinfold or else the program itself that has its standard streams."""
@@ -153,6 +159,7 @@ def test_a_kill_leaves_no_ring_on_the_cpu_of_a_creator_that_has_ended(
     cpu = ring.pinned()
     # A pinfold that is stopped finds nothing, and does not know of the creator's end.
     ring.started.send_signal(signal.SIGSTOP)
+    eventually(lambda: all_stopped(ring.started.pid), "pinfold is stopped")
     (thread,) = ring.make("leave")
     eventually(lambda: not alive(ring.worker), "the ring's creator has ended")
     assert mask(thread) == cpu
