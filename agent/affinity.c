@@ -46,6 +46,9 @@ static size_t initial_bytes;
 
 static unsigned initial_pus;
 
+/* Whether nobody had set that mask, as far as pinfold knows: it has all PUs of the program. */
+static bool initial_is_unset;
+
 /* The process that this memory belongs to, and whether it has set a mask. */
 static atomic_int owner;
 static atomic_bool owner_sets_masks;
@@ -88,6 +91,12 @@ __attribute__((constructor)) static void begin(void)
     long length = syscall(SYS_sched_getaffinity, 0, sizeof initial, initial);
     initial_bytes = length > 0 ? (size_t)length : 0;
     initial_pus = count(initial_bytes, initial);
+    /* Now, because a program may forbid itself to open files later. */
+    struct pinfold_channel *channel = pinfold_map_channel();
+    if (channel != MAP_FAILED) {
+        initial_is_unset = channel->unset_pus != 0 && initial_pus >= channel->unset_pus;
+        munmap(channel, sizeof *channel);
+    }
 }
 
 /* glibc has pthread_atfork() in the static part of its library only, which calls this. musl does not have it. */
@@ -242,29 +251,12 @@ EXPORT int get_nprocs_conf(void)
     return (int)unpinned(real_get_nprocs_conf());
 }
 
-/* Whether nobody had set the mask with which the process began, as far as pinfold knows: it has all PUs of the program. */
-static bool initial_is_unset(void)
-{
-    enum { UNKNOWN, UNSET, SET };
-    static atomic_int known = UNKNOWN;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer == UNKNOWN) {
-        struct pinfold_channel *channel = pinfold_map_channel();
-        const unsigned pus = channel == MAP_FAILED ? 0 : channel->unset_pus;
-        if (channel != MAP_FAILED)
-            munmap(channel, sizeof *channel);
-        answer = pus != 0 && initial_pus >= pus ? UNSET : SET;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
-    }
-    return answer == UNSET;
-}
-
 /* The mask that a thread gets back, of `initial_bytes`: the one with which the process began. Where nobody had set that,
  * it has all PUs: the kernel takes those out that the cpuset does not allow, and adds those that it gains. */
 static const cpu_set_t *original_mask(void)
 {
     static unsigned char all[MASK_BYTES];
-    if (!initial_is_unset())
+    if (!initial_is_unset)
         return (const cpu_set_t *)initial;
     memset(all, 0xff, sizeof all);
     return (const cpu_set_t *)all;
