@@ -83,9 +83,8 @@ impl Roles {
     pub(crate) fn saw(&mut self, task: TaskId, used: Duration, window: Seen) {
         let has_share = window.has_share(used);
         let next = match self.0.get(&task) {
-            None if has_share => WORKER,
+            None | Some(Role::Worker { .. }) if has_share => WORKER,
             None => HELPER,
-            Some(Role::Worker { .. }) if has_share => WORKER,
             Some(&Role::Worker { idle, unpinned }) => {
                 let idle = idle + window.lasted;
                 let unpinned = unpinned

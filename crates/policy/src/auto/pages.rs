@@ -29,6 +29,18 @@ const LATER: f64 = 1.05;
 /// what prefetchers read: of a program that goes through its memory misses show a tenth of that.
 const IDLE: f64 = 0.05;
 
+/// What is still proposed for pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OfPages {
+    /// Placements with the pages of the best one, and to interleave its pages.
+    #[default]
+    All,
+    /// To interleave its pages.
+    Interleaving,
+    /// The search is settled.
+    Nothing,
+}
+
 impl Auto {
     /// The longest time that pages may take to move to where a candidate wants them; `None` for no limit.
     pub(super) fn moving_within(&self, candidate: usize, at: Duration) -> Option<Duration> {
@@ -139,9 +151,10 @@ impl Auto {
         let Some(pages) = self.search.candidates[self.search.best].place.pages else {
             return;
         };
-        if std::mem::replace(&mut self.search.with_pages, true) {
+        if self.search.of_pages != OfPages::All {
             return;
         }
+        self.search.of_pages = OfPages::Interleaving;
         for one in self.of_topology(topology) {
             let place = Place {
                 pages: Some(pages),
@@ -181,7 +194,8 @@ impl Auto {
     pub(super) fn propose_interleaving(&mut self, topology: &Topology, findings: &mut Vec<Finding>) -> bool {
         let best = self.search.candidates[self.search.best].place.clone();
         let is_idle = self.search.load.is_some_and(|load| load < IDLE);
-        if self.search.is_interleaving_asked || best.pages.is_some() || is_idle || !self.may_interleave(topology) {
+        if self.search.of_pages == OfPages::Nothing || best.pages.is_some() || is_idle || !self.may_interleave(topology)
+        {
             return false;
         }
         let before = self.search.candidates.len();

@@ -3,6 +3,7 @@
 use super::budget::{Budget, Record};
 use super::change::ChangePoint;
 use super::options::{AutoOptions, Near};
+use super::pages::OfPages;
 use super::phases::Phases;
 use super::proposals::Proposal;
 use super::regions::RegionTimes;
@@ -102,10 +103,8 @@ pub(super) struct Search {
     pub(super) regions: BTreeMap<usize, RegionTimes>,
     /// The best one, and how many had such times, when it was last asked where regions were faster.
     pub(super) regions_of: Option<(usize, usize)>,
-    /// Whether placements were proposed with the pages of the best one.
-    pub(super) with_pages: bool,
-    /// Whether interleaved pages are not proposed any more.
-    pub(super) is_interleaving_asked: bool,
+    /// What is still proposed for pages.
+    pub(super) of_pages: OfPages,
     /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
     pub(super) load: Option<f64>,
     /// Whether all proposals were tried, so that a choice was made.

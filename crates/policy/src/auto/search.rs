@@ -2,6 +2,7 @@
 
 use super::change::ChangePoint;
 use super::options::Source;
+use super::pages::OfPages;
 use super::policy::{Auto, Purpose, Search, UNPINNED};
 use super::proposals;
 use super::trial::{Candidate, Place, State, Trial};
@@ -58,8 +59,7 @@ impl Search {
     pub(super) fn be_settled(&mut self) {
         self.chosen = true;
         self.neighbours = Some(vec![]);
-        self.with_pages = true;
-        self.is_interleaving_asked = true;
+        self.of_pages = OfPages::Nothing;
         self.forecast = true;
     }
 
@@ -443,7 +443,7 @@ impl Auto {
                     self.search.gained += gain.map_or(0.0, |gain| gain.log);
                     self.search.neighbours = None;
                 }
-                self.search.with_pages = false;
+                self.search.of_pages = OfPages::All;
                 if self.search.best != trial.b {
                     self.search.chosen = false;
                     self.patience = 1.0;
