@@ -496,7 +496,9 @@ fn memory_with_less_than_half_of_the_bandwidth_is_not_main_memory() {
     tree.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-2");
     for (node, initiator, bandwidth) in [(0, 0, 100_000), (1, 1, 100_000), (2, 0, 30_000)] {
         let initiators = format!("sys/devices/system/node/node{node}/access0/initiators");
-        tree.write(&format!("{initiators}/read_bandwidth"), &bandwidth.to_string());
+        for direction in ["read", "write"] {
+            tree.write(&format!("{initiators}/{direction}_bandwidth"), &bandwidth.to_string());
+        }
         fs::create_dir(tree.root().join(&initiators).join(format!("node{initiator}"))).unwrap();
     }
     let topology = tree.read();
