@@ -15,7 +15,10 @@
  *      (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads the
  *      masks, as after any runtime that has reset a mask.
  *
- * Known limit: the kernel answers other direct system calls.
+ * After main() has begun, an answer makes no system call that the program did not ask for: a sandbox (seccomp) could kill
+ * the program for it. So a thread is recognised as one of this process by memory alone. Setting a mask makes one more.
+ *
+ * Known limits: the kernel answers other direct system calls, and questions about another thread by its number.
  */
 #define _GNU_SOURCE
 #include "affinity.h"
@@ -57,6 +60,12 @@ static atomic_bool owner_sets_masks;
  * direct system call. */
 static atomic_int visitor_that_sets_masks;
 
+/* Where a thread's own number is, in bytes after pthread_self(); 0 when it is not known. */
+static size_t number_at;
+
+/* The search for it ends here: glibc has it after 720 bytes, musl after less than 64. */
+#define LONGEST_THREAD 1024
+
 static int (*real_get)(pid_t, size_t, cpu_set_t *);
 static int (*real_set)(pid_t, size_t, const cpu_set_t *);
 static int (*real_pthread_get)(pthread_t, size_t, cpu_set_t *);
@@ -73,9 +82,30 @@ static unsigned count(size_t size, const unsigned char *bytes)
     return pus;
 }
 
+/* The calling thread's number, as the C library keeps it; 0 where that is not known. */
+static pid_t own_number(void)
+{
+    return number_at == 0 ? 0 : *(const pid_t *)((const char *)pthread_self() + number_at);
+}
+
+/* Finds where the C library keeps the number of a thread: in the structure to which pthread_self() points, in glibc and
+ * musl. A thread that was created and a child of fork() have the right number there before they run. */
+static void find_number(void)
+{
+    const pid_t own = (pid_t)syscall(SYS_gettid);
+    for (size_t at = sizeof own; at < LONGEST_THREAD; at += sizeof own) {
+        if (*(const pid_t *)((const char *)pthread_self() + at) == own) {
+            number_at = at;
+            return;
+        }
+    }
+}
+
 static void this_process_owns_the_memory(void)
 {
-    atomic_store_explicit(&owner, getpid(), memory_order_relaxed);
+    /* The only thread of a child of fork() has the number of the process. */
+    const pid_t number = own_number();
+    atomic_store_explicit(&owner, number != 0 ? number : getpid(), memory_order_relaxed);
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -104,7 +134,8 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-    this_process_owns_the_memory();
+    atomic_store_explicit(&owner, getpid(), memory_order_relaxed);
+    find_number();
     int (*atfork)(void (*)(void), void (*)(void), void (*)(void)) = NULL;
     if (__register_atfork != NULL)
         __register_atfork(NULL, NULL, this_process_owns_the_memory, NULL);
@@ -153,11 +184,17 @@ static bool widen(size_t size, cpu_set_t *mask)
     return true;
 }
 
-/* Whether `thread` is a thread of this process; 0 means the calling one. */
+/* Whether `thread` is known as one of this process: the calling one, which 0 means too, or the first one. */
 static bool is_ours(pid_t thread)
 {
+    return thread == 0 || thread == own_number() || thread == atomic_load_explicit(&owner, memory_order_relaxed);
+}
+
+/* Whether `thread` is another thread of this process, which the kernel has to be asked. */
+static bool is_our_other_thread(pid_t thread)
+{
     int before = errno;
-    bool ours = thread == 0 || syscall(SYS_tgkill, getpid(), thread, 0) == 0;
+    bool ours = syscall(SYS_tgkill, getpid(), thread, 0) == 0;
     errno = before;
     return ours;
 }
@@ -186,7 +223,7 @@ EXPORT int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t *mask)
 {
     if (!real_set)
         begin();
-    if (is_ours(thread))
+    if (is_ours(thread) || is_our_other_thread(thread))
         note_own_mask();
     return real_set(thread, size, mask);
 }
@@ -267,7 +304,7 @@ bool pinfold_unpin(pid_t thread)
     unsigned char mask[MASK_BYTES];
     int before = errno;
     bool done = false;
-    if (is_ours(thread)) {
+    if (is_ours(thread) || is_our_other_thread(thread)) {
         long length = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
         done = length > 0 && widen((size_t)length, (cpu_set_t *)mask) &&
                syscall(SYS_sched_setaffinity, thread, initial_bytes, original_mask()) == 0;

@@ -6,7 +6,8 @@
  * to memory that only its own thread uses. Without pinfold it does nothing.
  *
  * How it works. pinfold creates one segment of shared memory, the channel, and names it in the environment variable
- * PINFOLD_CHANNEL as a path. The first call in a process maps it. The segment has only totals that grow: the program
+ * PINFOLD_CHANNEL as a path. A program maps it when it is loaded, before main(): later the program may have forbidden
+ * itself to open files (seccomp), and a call makes no system call. The segment has only totals that grow: the program
  * adds, pinfold reads, and neither waits. Each thread takes its own slot, one cache line; when all slots are taken,
  * threads share them, and so does a child with its parent after fork(). No count is lost, because additions are atomic.
  *
@@ -58,7 +59,7 @@ struct pinfold_channel {
     uint64_t magic;
     uint32_t version;
     uint32_t slots_taken;               /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
-    uint32_t attached[PINFOLD_SOURCES]; /* the number of times that each source has mapped the segment */
+    uint32_t attached[PINFOLD_SOURCES]; /* the number of times that each source has attached itself */
     uint32_t unset_pus;                 /* the PUs of the program at its start, if nobody had set its mask; else 0 */
     uint32_t unused[8];
     struct pinfold_slot slots[PINFOLD_CHANNEL_SLOTS];
@@ -94,23 +95,39 @@ static inline struct pinfold_channel *pinfold_map_channel(void)
     return channel;
 }
 
-/* The channel, mapped once; NULL when there is none. Each translation unit has a mapping of its own, which is harmless
- * and spares the header a library. Each stays with one source. */
-static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source source)
+/* The channel of this executable or library, whose translation units share it: NULL before the first attempt to map it,
+ * MAP_FAILED after a failure. */
+__attribute__((weak, visibility("hidden"))) struct pinfold_channel *pinfold_mapped_channel;
+
+/* Maps the channel, once; NULL when there is none. */
+static inline struct pinfold_channel *pinfold_mapped(void)
 {
-    static struct pinfold_channel *mapped; /* NULL before the first attempt, MAP_FAILED after a failure */
-    struct pinfold_channel *channel = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
+    struct pinfold_channel *channel = __atomic_load_n(&pinfold_mapped_channel, __ATOMIC_ACQUIRE);
     if (channel == NULL) {
         struct pinfold_channel *fresh = pinfold_map_channel();
-        if (__atomic_compare_exchange_n(&mapped, &channel, fresh, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        if (__atomic_compare_exchange_n(&pinfold_mapped_channel, &channel, fresh, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
             channel = fresh;
-            if (fresh != MAP_FAILED)
-                __atomic_fetch_add(&fresh->attached[source], 1, __ATOMIC_RELAXED);
-        } else if (fresh != MAP_FAILED) {
+        else if (fresh != MAP_FAILED)
             munmap(fresh, sizeof(struct pinfold_channel)); /* Another thread was first; `channel` is now its mapping. */
-        }
     }
     return channel == MAP_FAILED ? NULL : channel;
+}
+
+__attribute__((constructor)) static void pinfold_map_at_load(void)
+{
+    (void)pinfold_mapped();
+}
+
+/* The channel, to which this source is attached from now on; NULL when there is none. Each translation unit stays with
+ * one source. */
+static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source source)
+{
+    static char attached;
+    struct pinfold_channel *channel = pinfold_mapped();
+    if (channel != NULL && !__atomic_exchange_n(&attached, 1, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&channel->attached[source], 1, __ATOMIC_RELAXED);
+    return channel;
 }
 
 /* The calling thread's slot; NULL when there is no channel. */

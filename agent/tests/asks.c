@@ -1,11 +1,12 @@
 /* asks: pins itself to its first PU as pinfold would, by a bare system call, and then asks in each way that the C library
-   has on how many PUs it may run; prints the answers. With `sets` it first sets its own mask through the library. */
+   has on how many PUs it may run, and once in a child; prints the answers. With `sets` it first sets its own mask through the library. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
@@ -28,6 +29,13 @@ int main(int argc, char **argv)
     sched_getaffinity((int)syscall(SYS_gettid), sizeof answer, &answer);
     printf(" %d", CPU_COUNT(&answer));
     pthread_getaffinity_np(pthread_self(), sizeof answer, &answer);
-    printf(" %d\n", CPU_COUNT(&answer));
+    printf(" %d", CPU_COUNT(&answer));
+    fflush(stdout);
+    if (fork() == 0) {
+        sched_getaffinity(getpid(), sizeof answer, &answer);
+        printf(" %d\n", CPU_COUNT(&answer));
+        return 0;
+    }
+    wait(NULL);
     return 0;
 }

@@ -431,16 +431,41 @@ fn several_pus() -> bool {
 }
 
 #[test]
+fn a_program_that_forbids_itself_system_calls_is_counted_and_not_killed() {
+    let folder = TempDir::new().unwrap();
+    for (compiler, language) in [("gcc", &[][..]), ("clang", &[]), ("g++", &["-x", "c++", "-std=c++20"])] {
+        if !exists(compiler) {
+            pinfold_testing::skip(format_args!("no {compiler}"));
+            continue;
+        }
+        let source = [language, &["sandboxed.c"]].concat();
+        let program = compile(compiler, &["-fopenmp", "-pthread"], &source, &folder, "sandboxed");
+        let counted = totals(&program, &[], &[]);
+        assert_eq!([counted.of(&HEARTBEAT), counted.of(&REGIONS)], [Some(2), Some(2)], "{compiler}");
+    }
+}
+
+#[test]
+fn a_program_that_only_includes_the_header_has_no_count_of_heartbeats() {
+    let folder = TempDir::new().unwrap();
+    let source = folder.path().join("silent.c");
+    let header = agent_folder().canonicalize().unwrap().join("pinfold.h");
+    fs::write(&source, format!("#include \"{}\"\nint main(void) {{ return 0; }}\n", header.display())).unwrap();
+    let program = compile("gcc", &[], &[source.to_str().unwrap()], &folder, "silent");
+    assert_eq!(counts(&totals(&program, &[], &[])), [None, None, None]);
+}
+
+#[test]
 fn a_pinned_thread_reads_all_the_pus_of_its_process() {
     if several_pus() {
         let answers = answers_of_asks(&[]);
-        assert_eq!(answers, [answers[0]; 4]);
+        assert_eq!(answers, [answers[0]; 5]);
     }
 }
 
 #[test]
 fn a_process_that_sets_its_own_mask_reads_the_real_masks() {
-    assert_eq!(answers_of_asks(&["sets"])[1..], [1, 1, 1]);
+    assert_eq!(answers_of_asks(&["sets"])[1..], [1, 1, 1, 1]);
 }
 
 /// What `counts` prints: the C library's numbers of PUs before its thread is put on one PU, and after that.
