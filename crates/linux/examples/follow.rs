@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         outlive: journal.is_some(),
         keep_pinned,
         journal,
+        journals: None,
         plan: None,
         channel: None,
         regions: None,

@@ -254,6 +254,7 @@ impl Machine for LinuxMachine {
                 Phase::Starting | Phase::Running | Phase::Leaving(_) => {}
             }
             state.program.verify_if_due();
+            state.notice_end();
             let now = Instant::now();
             if state.end_wanted || end.is_some_and(|end| end <= now) {
                 return Ok(Wait::Left);

@@ -9,9 +9,11 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 use pinfold_core::{PuId, PuSet, digits};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -160,6 +162,15 @@ impl Procfs {
         let maps = fs::read(self.root.join(process.to_string()).join("maps")).unwrap_or_default();
         let maps = String::from_utf8_lossy(&maps);
         texts.iter().any(|text| maps.contains(text))
+    }
+
+    /// A variable of the environment with which the program of a process began.
+    pub(crate) fn variable(&self, process: i32, name: &str) -> Option<OsString> {
+        let environment = fs::read(self.file(&process.to_string(), "environ")).unwrap_or_default();
+        let value = environment
+            .split(|&byte| byte == 0)
+            .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        value.map(|value| OsString::from_vec(value.to_vec()))
     }
 
     /// The processes, in ascending order.

@@ -441,7 +441,11 @@ fn a_program_that_forbids_itself_system_calls_is_counted_and_not_killed() {
         let source = [language, &["sandboxed.c"]].concat();
         let program = compile(compiler, &["-fopenmp", "-pthread"], &source, &folder, "sandboxed");
         let counted = totals(&program, &[], &[]);
-        assert_eq!([counted.of(&HEARTBEAT), counted.of(&REGIONS)], [Some(2), Some(2)], "{compiler}");
+        assert_eq!(
+            [counted.of(&HEARTBEAT), counted.of(&REGIONS)],
+            [Some(2), Some(2)],
+            "{compiler}"
+        );
     }
 }
 
@@ -450,7 +454,11 @@ fn a_program_that_only_includes_the_header_has_no_count_of_heartbeats() {
     let folder = TempDir::new().unwrap();
     let source = folder.path().join("silent.c");
     let header = agent_folder().canonicalize().unwrap().join("pinfold.h");
-    fs::write(&source, format!("#include \"{}\"\nint main(void) {{ return 0; }}\n", header.display())).unwrap();
+    fs::write(
+        &source,
+        format!("#include \"{}\"\nint main(void) {{ return 0; }}\n", header.display()),
+    )
+    .unwrap();
     let program = compile("gcc", &[], &[source.to_str().unwrap()], &folder, "silent");
     assert_eq!(counts(&totals(&program, &[], &[])), [None, None, None]);
 }

@@ -350,6 +350,7 @@ impl Plan {
             } else {
                 None
             },
+            journals: Some(arguments.journals.path()),
             plan,
             channel: Some(channel),
             regions,

@@ -10,7 +10,6 @@ use pinfold_core::PuSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -254,11 +253,7 @@ impl RunningProcess {
 
     /// A variable of the environment with which its program began.
     pub fn variable(&self, name: &str) -> Option<OsString> {
-        let environment = self.read("environ");
-        let value = environment
-            .split(|&byte| byte == 0)
-            .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        value.map(|value| OsString::from_vec(value.to_vec()))
+        self.procfs.variable(self.number, name)
     }
 
     /// The PUs on which its threads, and those of its descendants, may run now.

@@ -4,24 +4,28 @@
 //! process and `seize` takes hold of its threads. `trace` has the system calls, `tracer` is the thread that follows,
 //! `running` starts and ends it. `program` has the tasks and their PUs, `untraced` finds the tasks that ptrace does not
 //! report. `pages` has the places of the pages, `accesses` the accesses by page. `signals` forwards signals,
-//! `inherited` restores the inherited state. The shared data are here.
+//! `inherited` restores the inherited state. `polling` follows processes that cannot be traced: those that trace, which
+//! `executable` recognises and of which `stepping_aside` lets go. The shared data are here.
 
 mod accesses;
 mod attach;
 mod counting;
 mod dynamic_linking;
 pub(crate) mod exec;
+mod executable;
 mod followed_process;
 pub(crate) mod inherited;
 mod initial_stack;
 mod limit;
 mod pages;
+mod polling;
 mod prefetching;
 mod preload;
 mod program;
 mod running;
 mod seize;
 pub(crate) mod signals;
+mod stepping_aside;
 mod trace;
 mod tracer;
 mod untraced;
@@ -44,9 +48,11 @@ pub(crate) use running::Running;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use stepping_aside::SteppingAside;
 pub use waiting::WaitingChild;
 
 /// A task that has a rank, its rank, and the PU on which it is pinned.
@@ -87,6 +93,8 @@ pub struct Launch {
     /// The directory of journals. It is needed where changes outlive pinfold: with `outlive`, `keep_pinned`, and for
     /// prefetchers.
     pub journal: Option<Directory>,
+    /// Where the journal is made when pinfold lets go of a process, which then outlives it, if there is none yet.
+    pub journals: Option<PathBuf>,
     /// What to count for each task.
     pub plan: Option<Plan>,
     /// The channel for the program's own reports. Its variables must be in `environment`.
@@ -251,6 +259,10 @@ pub(crate) struct State {
     attached: bool,
     /// Whether a signal asks to let an attached program go.
     pub(crate) end_wanted: bool,
+    /// The processes that pinfold is about to let go of.
+    aside: SteppingAside,
+    /// Whether nothing is traced any more while the main process is polled.
+    traces_nothing: bool,
 }
 
 impl State {
@@ -266,14 +278,14 @@ impl State {
             keep_pinned,
             attached,
             end_wanted: false,
+            aside: SteppingAside::default(),
+            traces_nothing: false,
         }
     }
 
-    /// A process has executed a program, and stands before its first instruction.
-    fn give_agent_to(&self, process: i32) {
-        if let Some(preload) = &self.preload {
-            preload.give_to(process);
-        }
+    /// A process has executed a program, and stands before its first instruction. Returns whether it has the agent.
+    fn give_agent_to(&self, process: i32) -> bool {
+        self.preload.as_ref().is_some_and(|preload| preload.give_to(process))
     }
 
     /// Rolls back all changes except for those that shall stay.
@@ -284,6 +296,24 @@ impl State {
             self.program.apply_prefetchers(None);
         } else {
             self.program.release();
+        }
+    }
+
+    /// Notices the end of a main process that is polled, where the tracer waits for nothing any more.
+    pub(crate) fn notice_end(&mut self) {
+        if !self.traces_nothing || !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        if self.attached {
+            if self.program.has_ended(self.main) && !std::mem::replace(&mut self.end_wanted, true) {
+                let main = self.main;
+                self.program.note(format!(
+                    "Process {main} has ended. Its exit status is not known, because pinfold did not trace it."
+                ));
+            }
+        } else if let Some(status) = trace::status_of_child(self.main) {
+            self.part();
+            self.phase = Phase::Over(Some(status));
         }
     }
 

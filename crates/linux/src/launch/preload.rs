@@ -57,14 +57,14 @@ impl Preload {
     }
 
     /// Adds the agent to the environment of a process that has executed a program, and stands before its first
-    /// instruction. Where that is not possible the program runs without the agent.
-    pub(super) fn give_to(&self, process: i32) {
-        let _ = self.add_to_stack(process);
+    /// instruction. Where that is not possible the program runs without the agent. Returns whether it has the agent.
+    pub(super) fn give_to(&self, process: i32) -> bool {
+        self.add_to_stack(process).unwrap_or(false)
     }
 
-    fn add_to_stack(&self, process: i32) -> io::Result<()> {
+    fn add_to_stack(&self, process: i32) -> io::Result<bool> {
         let Some(linked) = DynamicallyLinked::read(&File::open(format!("/proc/{process}/exe"))?) else {
-            return Ok(());
+            return Ok(false);
         };
         let pointer = trace::stack_pointer(process)?;
         let memory = File::options()
@@ -74,7 +74,7 @@ impl Preload {
         let stack = InitialStack::read(&memory, pointer)?;
         let is_privileged = stack.auxiliary(libc::AT_SECURE) != Some(0);
         if is_privileged || stack.variable(LISTS_LIBRARIES).is_some() || !self.is_there_for(process)? {
-            return Ok(());
+            return Ok(false);
         }
         let users = stack.variable(PRELOAD).map(OsStr::from_bytes);
         let new = stack.with_variables(&[
@@ -83,7 +83,8 @@ impl Preload {
         ]);
         // Where the stack has no room, the first bytes fail and nothing is written.
         memory.write_all_at(&new.bytes, new.pointer)?;
-        trace::set_stack_pointer(process, new.pointer)
+        trace::set_stack_pointer(process, new.pointer)?;
+        Ok(true)
     }
 
     /// The value of `LD_PRELOAD` with the agent.

@@ -9,6 +9,8 @@
 //! 2. It is pinned to its rank's PU, unless it is the first thread of a process: see `LinuxMachine`.
 //! 3. Its counters are opened.
 
+mod polled;
+
 use super::Ranked;
 use super::counting::Counting;
 use super::limit::Limit;
@@ -25,6 +27,7 @@ use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
     Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
 };
+use polled::Polled;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -48,6 +51,8 @@ pub(crate) struct Program {
     prefetching: Prefetching,
     /// The parallel regions, where the agent places their threads.
     regions: Option<RegionTable>,
+    /// The processes that are followed without `ptrace`.
+    polled: Polled,
     /// The mask of unpinned tasks.
     limit: Limit,
     masks: MaskReader,
@@ -89,6 +94,7 @@ impl Program {
             journal,
             regions,
             prefetching: Prefetching::new(limit.pus().iter().collect()),
+            polled: Polled::default(),
             limit,
             masks: MaskReader::default(),
             configuration: Configuration {
@@ -162,6 +168,9 @@ impl Program {
         let now = Instant::now();
         let since = now.checked_sub(task.age).unwrap_or(now);
         self.begin(task.process, task.thread, Origin::first(task.mask), since);
+        if let Some(why) = task.polled {
+            self.poll(task.process, task.process, why);
+        }
     }
 
     /// A task of a program that another process has forked for pinfold, with the mask of that process.
@@ -562,6 +571,7 @@ impl Program {
 
     /// Restores the original mask of each task, and pins no other one.
     pub(crate) fn release(&mut self) {
+        self.release_polled();
         self.apply(&Configuration::default());
         // The agent would unpin its threads itself at their next region, which may not come.
         let tasks: Vec<TaskId> = self.table.iter().map(|task| task.id).collect();
@@ -653,11 +663,14 @@ impl Program {
     /// When the masks of tasks that have begun should be looked at again.
     pub(crate) fn next_verification(&self) -> Option<Instant> {
         let verification = self.verifications.first().copied();
-        verification.into_iter().chain(self.untraced.due()).min()
+        let others = self.untraced.due().into_iter().chain(self.next_reading());
+        verification.into_iter().chain(others).min()
     }
 
     /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time.
+    /// Reads the polled processes before, if the time has come.
     pub(crate) fn verify_if_due(&mut self) {
+        self.read_polled_if_due();
         let now = Instant::now();
         if self.untraced.due().is_some_and(|due| due <= now) {
             self.look_for_untraced();
@@ -684,7 +697,10 @@ impl Program {
         let wanted = self
             .configuration
             .pu_of(task.id, rank)
-            .filter(|_| real_time.is_none() && !self.may_ask(task.id));
+            .filter(|_| real_time.is_none() && !self.may_ask(task.id) && self.may_be_pinned(task.id.process));
+        if !self.is_same(task.id.process, thread) {
+            return None;
+        }
         // A thread that has ended has no mask.
         let current = CpuMask::of_thread(thread).ok()?;
         let mut seen = None;

@@ -88,7 +88,8 @@ impl Running {
             Counting::new(launch.plan, launch.channel),
             journal,
             launch.regions,
-        );
+        )
+        .with_journals_in(launch.journals);
         let kill_with_us = !launch.outlive;
         let state = State::new(program, launch.preload, launch.keep_pinned, false);
         let follow = move |shared: &Shared| match waiting {
@@ -238,8 +239,8 @@ impl Drop for Running {
                 state.phase = Phase::Leaving(None);
                 return;
             }
-            for process in state.program.processes() {
-                // SAFETY: a plain system call; a live process in the table has not been reaped.
+            for process in state.program.processes_to_end() {
+                // SAFETY: a plain system call; a live process in the table has not been reaped, or was compared.
                 unsafe { libc::kill(process, libc::SIGKILL) };
             }
         }

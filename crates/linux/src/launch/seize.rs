@@ -6,6 +6,7 @@
 //! 3. The mask of each thread is read. Nothing was changed until then.
 //!
 //! The kernel's threads of a process (`io_uring`, vhost) have no rank, and so are left alone: see `untraced`.
+//! A process that traces itself or others is not seized, and is polled (`stepping_aside`).
 //!
 //! A descendant that may not be traced, or is in another PID namespace, is left alone with its own descendants. Of the
 //! process itself each thread must be seized, or none is.
@@ -13,10 +14,12 @@
 //! Limits: a kernel without `CONFIG_PROC_CHILDREN` does not show descendants that run already.
 
 use super::attach::{AttachError, ProcessName, RunningProcess, age};
+use super::executable::Executables;
+use super::polling::Cause;
 use super::trace;
 use crate::cpuset::Cpusets;
 use crate::requested::Requested;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -28,6 +31,8 @@ pub(super) struct SeizedTask {
     pub(super) age: Duration,
     /// Its mask.
     pub(super) mask: Requested,
+    /// Why its process is polled; `None` where it is traced.
+    pub(super) polled: Option<Cause>,
     start: u64,
 }
 
@@ -46,6 +51,8 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
     let mut seized = vec![];
     let mut left_alone: BTreeSet<i32> = BTreeSet::new();
     let mut notes = vec![];
+    let mut executables = Executables::default();
+    let mut tracing: BTreeMap<i32, Option<Cause>> = BTreeMap::new();
     loop {
         let before = seen.len();
         for process in procfs.family_without(running.number(), &left_alone) {
@@ -57,9 +64,16 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
                 left_alone.insert(process);
                 continue;
             }
+            let polled = tracing
+                .entry(process)
+                .or_insert_with(|| executables.tracing_of_running(procfs, process));
             for thread in procfs.threads(process) {
                 let is_user_worker = || procfs.stat(process, thread).is_some_and(|stat| stat.is_user_worker);
                 if !seen.insert(thread) || is_user_worker() {
+                    continue;
+                }
+                if polled.is_some() {
+                    seized.push((process, thread));
                     continue;
                 }
                 match trace::seize(thread, kill_with_us) {
@@ -92,6 +106,7 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
                 thread,
                 age: age(start),
                 mask: Requested::of(thread, &cpusets).ok()?,
+                polled: tracing.get(&process).copied().flatten(),
                 start,
             })
         })

@@ -188,6 +188,10 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
         if !state.main_stopped {
             return;
         }
+        if state.program.is_polled(state.main) {
+            // Only a traced process reports that it goes on.
+            state.main_stopped = false;
+        }
     }
     // Positive codes are the kernel's, mainly for the terminal; zero and below are of other processes.
     let is_for_the_program = if signal.ssi_code <= 0 {

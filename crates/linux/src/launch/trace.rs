@@ -69,9 +69,56 @@ pub(crate) fn await_event(stop: &AtomicBool) -> io::Result<Option<Pending>> {
 /// Takes the event of `thread`; `None` when there is none any more, because a kill came in between.
 pub(crate) fn take_event(thread: i32) -> Option<Event> {
     let mut status = 0;
+    // A stop of a child that is not traced needs `WUNTRACED`.
+    let options = WAIT_OPTIONS | libc::WNOHANG | libc::WUNTRACED;
     // SAFETY: the call writes the status that it is given.
-    let taken = unsafe { libc::waitpid(thread, &raw mut status, WAIT_OPTIONS | libc::WNOHANG) };
+    let taken = unsafe { libc::waitpid(thread, &raw mut status, options) };
     (taken == thread).then(|| decode(status))
+}
+
+/// The number with which the agent marks a request (`REQUEST` in `agent/step_aside.c`).
+const REQUEST: u64 = 0x7066_6c64;
+
+/// The signal that is a request of the agent.
+pub(crate) const REQUEST_SIGNAL: i32 = libc::SIGURG;
+
+/// A request of the agent to let go of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// The requesting one, which its parent traces.
+    TracedByParent,
+    /// The requesting one, which traces itself.
+    TracedByItself,
+    /// That of this thread, which the requesting one traces.
+    Traces(i32),
+}
+
+/// The request that the signal is which `thread` is about to receive, if it is one.
+pub(crate) fn requested(thread: i32) -> Option<Request> {
+    let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
+    request(libc::PTRACE_GETSIGINFO, thread, information.as_mut_ptr() as usize).ok()?;
+    // SAFETY: the kernel filled in the structure. A signal of this code carries a value, and each pattern of bytes is one.
+    let (code, value) = unsafe {
+        let information = information.assume_init();
+        (information.si_code, information.si_value().sival_ptr as u64)
+    };
+    let lower = u32::try_from(value & u64::from(u32::MAX)).ok()?.cast_signed();
+    (code == libc::SI_QUEUE && value >> 32 == REQUEST).then_some(match lower {
+        0 => Request::TracedByParent,
+        -1 => Request::TracedByItself,
+        thread => Request::Traces(thread),
+    })
+}
+
+/// The shell's form of the status of a child of this process that has ended; `None` for one that lives.
+pub(crate) fn status_of_child(process: i32) -> Option<i32> {
+    let mut status = 0;
+    // SAFETY: the call writes the status that it is given.
+    let ended = unsafe { libc::waitpid(process, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    match (ended == process).then(|| decode(status))? {
+        Event::Ended(status) => Some(status),
+        _ => None,
+    }
 }
 
 fn decode(status: i32) -> Event {
@@ -112,14 +159,15 @@ pub(crate) fn listen(thread: i32) {
     let _ = request(libc::PTRACE_LISTEN, thread, 0);
 }
 
-/// Makes a running thread stop.
-pub(crate) fn interrupt(thread: i32) {
-    let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
+/// Makes a running thread stop. Returns whether it is traced.
+pub(crate) fn interrupt(thread: i32) -> bool {
+    request(libc::PTRACE_INTERRUPT, thread, 0).is_ok()
 }
 
-/// Detaches from a stopped thread, with a signal or none (0). It stays stopped if its process is.
-pub(crate) fn detach(thread: i32, signal: i32) {
-    let _ = request(libc::PTRACE_DETACH, thread, signal.cast_unsigned() as usize);
+/// Detaches from a stopped thread, with a signal or none (0). It stays stopped if its process is. Returns whether it was
+/// traced.
+pub(crate) fn detach(thread: i32, signal: i32) -> bool {
+    request(libc::PTRACE_DETACH, thread, signal.cast_unsigned() as usize).is_ok()
 }
 
 /// The new thread's id at `Created`, the previous thread id at `Executed`; `None` when the thread was killed.
@@ -182,7 +230,7 @@ fn transfer_registers(request: libc::c_uint, thread: i32, registers: &mut libc::
 /// One ptrace call. Where the callers above ignore the error, it is `ESRCH`: the thread was killed while it was
 /// stopped, and its end is the next result of `await_event`.
 fn request(request: libc::c_uint, thread: i32, data: usize) -> io::Result<()> {
-    // SAFETY: the requests used here take a number, or the address of a c_ulong, as data, and no address.
+    // SAFETY: the requests used here take a number, or the address of a c_ulong or siginfo_t, as data, and no address.
     let result = unsafe { libc::ptrace(request, thread, ptr::null_mut::<libc::c_void>(), data) };
     if result < 0 {
         return Err(io::Error::last_os_error());

@@ -11,7 +11,7 @@
 //!    thread, and then masks are restored by the journal.
 //!
 //! Limits: ptrace does not report what the kernel creates for `io_uring`, nor a task in `CLONE_UNTRACED` mode: see
-//! `untraced`. A program that traces others (a debugger) cannot trace a followed one. Each signal for the program costs
+//! `untraced`. A program from elsewhere (a debugger) cannot trace a followed one. Each signal for the program costs
 //! two switches to this thread. If pinfold detaches from a thread during one of the few system calls that the kernel
 //! does not restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)), the call returns EINTR, as after
 //! SIGSTOP and SIGCONT.
@@ -20,6 +20,7 @@ use super::attach::{AttachError, RunningProcess};
 use super::exec::{Prepared, Unborn};
 use super::seize::seize;
 use super::signals;
+use super::stepping_aside;
 use super::trace::{self, Event};
 use super::waiting::{Changes, WaitingChild};
 use super::{FollowError, LaunchError, Phase, Shared, State};
@@ -139,6 +140,8 @@ fn follow_events(shared: &Shared, mut starting: Option<(&Prepared, &mut Unborn)>
     }
     shared.change(|state| match state.phase {
         Phase::Leaving(status) => state.phase = Phase::Over(status),
+        // All that is left is polled.
+        Phase::Running if state.program.is_polled(state.main) => state.traces_nothing = true,
         Phase::Starting | Phase::Running => state.phase = Phase::Over(None),
         Phase::Over(_) | Phase::Failed(_) => {}
     });
@@ -168,11 +171,13 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
     let process = unborn.process;
     match event {
         Event::Executed => {
-            state.give_agent_to(process);
+            let has_agent = state.give_agent_to(process);
             state.began = Some(Instant::now());
             state.program.first_task(process);
             state.phase = Phase::Running;
-            trace::resume(process, 0);
+            if !stepping_aside::executed(state, process, has_agent) {
+                trace::resume(process, 0);
+            }
         }
         Event::Ended(status) => {
             state.phase = match unborn.failure() {
@@ -187,6 +192,7 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
 }
 
 fn handle(state: &mut State, thread: i32, event: Event) {
+    let mut has_agent = false;
     match event {
         Event::Ended(status) => {
             if thread == state.main && state.attached {
@@ -194,6 +200,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
             } else if thread == state.main {
                 part(state, Some(status));
             }
+            stepping_aside::detached(state, thread);
             return;
         }
         Event::Trap | Event::GroupStop(_) => {
@@ -204,12 +211,17 @@ fn handle(state: &mut State, thread: i32, event: Event) {
         }
         Event::Created => {
             if let Some(created) = trace::event_message(thread) {
+                let is_known = state.program.has_thread(created);
                 state.program.announced(thread, created);
+                if !is_known && state.program.is_polled(created) {
+                    // The kernel has attached to it, and it stops at its begin.
+                    state.aside.add(created);
+                }
             }
         }
         Event::Executed => {
             if !matches!(state.phase, Phase::Leaving(_)) {
-                state.give_agent_to(thread);
+                has_agent = state.give_agent_to(thread);
             }
             if let Some(former) = trace::event_message(thread) {
                 state.program.executed(thread, former);
@@ -217,8 +229,12 @@ fn handle(state: &mut State, thread: i32, event: Event) {
         }
         Event::Signal(_) => {}
     }
+    let request = match event {
+        Event::Signal(trace::REQUEST_SIGNAL) => trace::requested(thread),
+        _ => None,
+    };
     let signal = match event {
-        Event::Signal(signal) => signal,
+        Event::Signal(signal) if request.is_none() => signal,
         _ => 0,
     };
     if matches!(state.phase, Phase::Leaving(_)) {
@@ -227,6 +243,17 @@ fn handle(state: &mut State, thread: i32, event: Event) {
         }
         trace::detach(thread, signal);
         state.program.detached(thread);
+    } else if let Some(request) = request {
+        stepping_aside::grant(state, thread, request);
+    } else if state.program.is_polled(thread) {
+        if !trace::detach(thread, signal) && thread == state.main {
+            // It is a child of this process, and was stopped.
+            state.main_stopped = true;
+            state.stop_with_main();
+        }
+        stepping_aside::detached(state, thread);
+    } else if matches!(event, Event::Executed) && stepping_aside::executed(state, thread, has_agent) {
+        // It is resumed when pinfold has stepped aside.
     } else if matches!(event, Event::GroupStop(_)) {
         trace::listen(thread);
         state.stop_with_main();
@@ -240,7 +267,13 @@ fn part(state: &mut State, status: Option<i32>) {
     state.phase = Phase::Leaving(status);
     state.program.strike_out_dead_leaders();
     state.part();
-    for thread in state.program.threads() {
-        trace::interrupt(thread);
+    for thread in state.aside.take_waiting() {
+        trace::resume(thread, 0);
     }
+    for thread in state.program.threads() {
+        if !trace::interrupt(thread) && state.program.is_polled(thread) {
+            state.program.detached(thread);
+        }
+    }
+    state.program.end_polling();
 }

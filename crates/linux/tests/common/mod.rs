@@ -145,6 +145,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         outlive: false,
         keep_pinned: false,
         journal: None,
+        journals: None,
         plan: None,
         channel: None,
         regions: None,

@@ -1,0 +1,100 @@
+/*
+ * Asks pinfold to step aside for a program that traces itself, or another process that pinfold follows.
+ *
+ * Linux permits one tracer for each thread, and pinfold is it. So strace and gdb would fail inside of pinfold, and so would
+ * the leak detection of AddressSanitizer and LeakSanitizer, which traces its own process. The program has priority: pinfold
+ * lets go of the process in question, and follows it by other means (crates/linux/src/launch/stepping_aside.rs).
+ *
+ *   1. A request is the signal SIGURG, which a thread sends itself. pinfold sees it as the tracer, lets go, takes the signal
+ *      away and lets the thread run again. So the request is fulfilled when the call has returned. Without pinfold the
+ *      signal has no effect, unless the program handles it.
+ *   2. ptrace() is replaced: it makes a request before a call that begins to trace.
+ *   3. A process with a leak sanitizer makes a request before main(): the sanitizer searches for leaks at the end, or when
+ *      the program asks for it, and its tracer makes its system calls directly.
+ *
+ * Known limits: ptrace by direct system calls is not seen. pinfold itself looks at static programs.
+ */
+#define _GNU_SOURCE
+#include "glibc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The upper half of the value that comes with the signal. The lower half is a thread of the process that pinfold shall let
+ * go of, or one of the numbers below for the calling one. launch/trace.rs has the same numbers. */
+#define REQUEST UINT64_C(0x70666c64)
+enum { TRACED_BY_PARENT = 0, TRACED_BY_ITSELF = -1 };
+
+static long (*real_ptrace)(enum __ptrace_request, ...);
+
+static void request(pid_t thread)
+{
+    const int saved_errno = errno;
+    const pid_t process = (pid_t)syscall(SYS_getpid); /* The process may have been created by vfork(). */
+    const uint64_t value = REQUEST << 32 | (uint32_t)thread;
+    siginfo_t information;
+    sigset_t urgent, before;
+    memset(&information, 0, sizeof information);
+    information.si_signo = SIGURG;
+    information.si_code = SI_QUEUE;
+    information.si_pid = process;
+    memcpy(&information.si_value, &value, sizeof value);
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    sigprocmask(SIG_UNBLOCK, &urgent, &before);
+    syscall(SYS_rt_tgsigqueueinfo, process, (pid_t)syscall(SYS_gettid), SIGURG, &information);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = saved_errno;
+}
+
+/* Whether the user has turned leak detection off, in the options of a sanitizer. */
+static bool is_turned_off(void)
+{
+    const char *names[] = {"ASAN_OPTIONS", "LSAN_OPTIONS"};
+    bool off = false;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *options = getenv(names[i]);
+        if (options == NULL)
+            continue;
+        if (strstr(options, "detect_leaks=1") != NULL || strstr(options, "detect_leaks=true") != NULL)
+            return false;
+        off |= strstr(options, "detect_leaks=0") != NULL || strstr(options, "detect_leaks=false") != NULL;
+    }
+    return off;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    real_ptrace = (long (*)(enum __ptrace_request, ...))dlsym(RTLD_NEXT, "ptrace");
+    if (dlsym(RTLD_DEFAULT, "__lsan_do_leak_check") != NULL && getenv("PINFOLD_CHANNEL") != NULL && !is_turned_off())
+        request(TRACED_BY_ITSELF);
+    dlerror(); /* A failure is the agent's; the program should not see it. */
+}
+
+EXPORT long ptrace(enum __ptrace_request kind, ...)
+{
+    va_list arguments;
+    va_start(arguments, kind);
+    const pid_t thread = va_arg(arguments, pid_t);
+    void *address = va_arg(arguments, void *);
+    void *data = va_arg(arguments, void *);
+    va_end(arguments);
+    if (!real_ptrace)
+        begin();
+    if (kind == PTRACE_TRACEME)
+        request(TRACED_BY_PARENT);
+    else if (kind == PTRACE_ATTACH || kind == PTRACE_SEIZE)
+        request(thread);
+    return real_ptrace(kind, thread, address, data);
+}

@@ -1,0 +1,128 @@
+//! Whether an executable traces, by what it is linked with. The agent knows better, but is not in static programs and
+//! in those that ran before pinfold attached to them.
+//!
+//! 1. A leak sanitizer traces its own process at the end. It is in the executable or in a library that this needs.
+//! 2. A dynamic program that traces others imports `ptrace`.
+//! 3. A static one has the system call's number in front of the system call. Its symbols may have been removed.
+//!
+//! Limits: a Go program makes each system call by a common function, which shows no number. Libraries that a program loads
+//! later are not looked at.
+
+use super::polling::Cause;
+use crate::procfs::Procfs;
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+/// Functions of which a program with a leak sanitizer has one.
+const SANITIZERS: [&str; 4] = ["__asan_init", "__lsan_init", "__hwasan_init", "__lsan_do_leak_check"];
+
+/// The longest code between loading the number of a system call and the call, in bytes.
+const NEAR: usize = 24;
+
+/// What an executable shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shown {
+    has_sanitizer: bool,
+    has_ptrace: bool,
+    is_dynamic: bool,
+}
+
+/// A file: device, inode, size, and the time of its last change.
+type Key = (u64, u64, u64, i64, i64);
+
+/// The executables that were looked at.
+#[derive(Debug, Default)]
+pub(super) struct Executables(HashMap<Key, Shown>);
+
+impl Executables {
+    /// What the program of `process` traces without asking pinfold to step aside. One that
+    /// has the agent asks.
+    pub(super) fn tracing(&mut self, procfs: &Procfs, process: i32, has_agent: bool) -> Option<Cause> {
+        let file = File::open(procfs.file(&process.to_string(), "exe")).ok()?;
+        let there = file.metadata().ok()?;
+        let key = (there.dev(), there.ino(), there.len(), there.mtime(), there.mtime_nsec());
+        let shown = *self.0.entry(key).or_insert_with(|| look_at(file).unwrap_or_default());
+        if has_agent || !shown.has_sanitizer && !shown.has_ptrace {
+            return None;
+        }
+        if shown.has_sanitizer {
+            return detects_leaks(procfs, process).then_some(Cause::TracesItself);
+        }
+        Some(Cause::Traces)
+    }
+
+    /// The same for a process that has run for a while, so that its libraries are loaded, without an agent.
+    pub(super) fn tracing_of_running(&mut self, procfs: &Procfs, process: i32) -> Option<Cause> {
+        let has_sanitizer = procfs.has_mapped(process, &["/libasan.so", "/liblsan.so", "/libclang_rt."]);
+        if has_sanitizer && detects_leaks(procfs, process) {
+            return Some(Cause::TracesItself);
+        }
+        self.tracing(procfs, process, false)
+    }
+}
+
+/// Whether the sanitizer of a process searches for leaks.
+fn detects_leaks(procfs: &Procfs, process: i32) -> bool {
+    !is_turned_off(&["ASAN_OPTIONS", "LSAN_OPTIONS"].map(|name| procfs.variable(process, name)))
+}
+
+fn look_at(file: File) -> Option<Shown> {
+    let content = object::ReadCache::new(file);
+    let file = object::File::parse(&content).ok()?;
+    let is_dynamic = file.section_by_name(".interp").is_some();
+    let mut shown = Shown {
+        is_dynamic,
+        ..Shown::default()
+    };
+    // A static executable has no symbols for the loader.
+    let symbols = file.dynamic_symbols().chain(file.symbols().take_while(|_| !is_dynamic));
+    for symbol in symbols {
+        let Ok(name) = symbol.name() else { continue };
+        shown.has_sanitizer |= SANITIZERS.contains(&name);
+        shown.has_ptrace |= name == "ptrace" && symbol.is_undefined() == is_dynamic;
+    }
+    if !is_dynamic && !shown.has_ptrace {
+        let mut code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+        shown.has_ptrace = code.any(|section| section.data().is_ok_and(calls_ptrace));
+    }
+    Some(shown)
+}
+
+/// Whether code loads the number of `ptrace` and soon makes a system call.
+fn calls_ptrace(code: &[u8]) -> bool {
+    let (number, call): (&[u8], &[u8]) = if cfg!(target_arch = "aarch64") {
+        // mov x8, #117; svc #0
+        (&[0xa8, 0x0e, 0x80, 0xd2], &[0x01, 0x00, 0x00, 0xd4])
+    } else {
+        // mov eax, 101; syscall
+        (&[0xb8, 101, 0, 0, 0], &[0x0f, 0x05])
+    };
+    let mut places = code.windows(number.len() + NEAR);
+    places.any(|place| place.starts_with(number) && place.windows(call.len()).any(|bytes| bytes == call))
+}
+
+/// Whether the user has turned leak detection off.
+fn is_turned_off(options: &[Option<OsString>]) -> bool {
+    let has = |wanted: [&str; 2]| {
+        let texts = options.iter().flatten().map(|text| text.to_string_lossy());
+        texts
+            .into_iter()
+            .any(|text| wanted.iter().any(|wanted| text.contains(wanted)))
+    };
+    has(["detect_leaks=0", "detect_leaks=false"]) && !has(["detect_leaks=1", "detect_leaks=true"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leak_detection_is_off_where_an_option_says_so_and_none_the_opposite() {
+        let off = |options: &[&str]| is_turned_off(&options.iter().map(|text| Some(text.into())).collect::<Vec<_>>());
+        assert!(off(&["verbosity=1:detect_leaks=0"]) && off(&["", "detect_leaks=false"]));
+        assert!(!off(&[]) && !off(&["verbosity=1"]) && !off(&["detect_leaks=0", "detect_leaks=1"]));
+    }
+}

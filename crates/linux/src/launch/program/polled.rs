@@ -1,0 +1,176 @@
+//! The processes of the program that are polled, since they trace or are traced (`stepping_aside`).
+//!
+//! Nothing ends them with pinfold, so their masks are in the journal. It begins with the first of them, unless it is
+//! there already. Without one they are not pinned.
+
+use super::Program;
+use crate::journal::{Directory, Journal};
+use crate::launch::executable::Executables;
+use crate::launch::polling::{Cause, Found, Polling};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What is known about them.
+#[derive(Default)]
+pub(super) struct Polled {
+    polling: Polling,
+    executables: Executables,
+    /// Where the journal is made, if there is none yet.
+    journals: Option<PathBuf>,
+    /// What was reported.
+    noted: BTreeSet<Cause>,
+}
+
+impl Program {
+    /// Sets the directory in which the journal is made when a process is polled.
+    pub(in crate::launch) fn with_journals_in(mut self, journals: Option<PathBuf>) -> Self {
+        self.polled.journals = journals;
+        self
+    }
+
+    /// Whether a thread belongs to a process that is polled.
+    pub(in crate::launch) fn is_polled(&self, thread: i32) -> bool {
+        self.process_of(thread)
+            .is_some_and(|process| self.polled.polling.has(process))
+    }
+
+    pub(in crate::launch) fn is_in_nested_namespace(&self, process: i32) -> bool {
+        self.watching.procfs().is_in_nested_namespace(process)
+    }
+
+    /// What the program traces that `process` has just executed, where the agent does not ask for it.
+    pub(in crate::launch) fn traces(&mut self, process: i32, has_agent: bool) -> Option<Cause> {
+        let procfs = self.watching.procfs();
+        self.polled.executables.tracing(procfs, process, has_agent)
+    }
+
+    /// Polls a process from now on; returns its threads. `because` is the thread for which that is necessary. Nothing
+    /// happens to a process that is polled already.
+    pub(in crate::launch) fn poll(&mut self, process: i32, because: i32, why: Cause) -> Vec<i32> {
+        if self.polled.polling.has(process) || !self.table.has_process(process) {
+            return vec![];
+        }
+        self.polled.polling.add(self.watching.procfs(), process);
+        self.note_polling(process, because, why);
+        self.begin_journal();
+        let tasks: Vec<(u64, i32)> = self
+            .table
+            .tasks_of(process)
+            .map(|task| (task.id.serial, task.id.thread))
+            .collect();
+        // Those that are pinned are written to the journal, or get their masks back where there is none.
+        for &(serial, _) in &tasks {
+            self.place(serial);
+        }
+        tasks.into_iter().map(|(_, thread)| thread).collect()
+    }
+
+    fn note_polling(&mut self, process: i32, because: i32, why: Cause) {
+        if !self.polled.noted.insert(why) {
+            return;
+        }
+        let name = |thread: i32| {
+            let process = self.process_of(thread).unwrap_or(thread);
+            let stat = self.watching.procfs().stat(process, process);
+            format!(
+                "process {process} ({})",
+                stat.map_or_else(|| "ended".to_owned(), |stat| stat.name)
+            )
+        };
+        let reason = match why {
+            Cause::TracesItself => "it traces itself to find leaks, and Linux permits one tracer".to_owned(),
+            Cause::Traces if self.process_of(because) == Some(process) => {
+                "it traces or is traced, and Linux permits one tracer".to_owned()
+            }
+            Cause::Traces => format!("{} traces it, and Linux permits one tracer", name(because)),
+        };
+        self.note(format!(
+            "P{} was let go: {reason}. It and others like it are followed by reading /proc, which finds a thread some 10 ms \
+             after its begin, and none that lives shorter.",
+            &name(process)[1..]
+        ));
+    }
+
+    fn begin_journal(&mut self) {
+        if self.journal.is_some() {
+            return;
+        }
+        let Some(path) = &self.polled.journals else { return };
+        match Directory::new(path).and_then(|directory| Journal::begin(&directory)) {
+            Ok(journal) => self.journal = Some(journal),
+            Err(error) => self.note(format!(
+                "Processes that pinfold lets go of are not pinned, because nothing would restore their masks after a kill of \
+                 pinfold: {error}."
+            )),
+        }
+    }
+
+    /// Whether a thread may be pinned: it ends with pinfold, or its mask is in the journal.
+    pub(super) fn may_be_pinned(&self, process: i32) -> bool {
+        self.journal.is_some() || !self.polled.polling.has(process)
+    }
+
+    /// Whether the number of a thread still names the one in the table.
+    pub(super) fn is_same(&self, process: i32, thread: i32) -> bool {
+        self.polled.polling.is_same(self.watching.procfs(), process, thread)
+    }
+
+    /// When the polled processes should be read again.
+    pub(super) fn next_reading(&self) -> Option<Instant> {
+        self.polled.polling.next()
+    }
+
+    /// Reads the polled processes, if the time has come.
+    pub(super) fn read_polled_if_due(&mut self) {
+        for found in self.polled.polling.changes_if_due(self.watching.procfs()) {
+            match found {
+                Found::Begun {
+                    creator,
+                    process,
+                    thread,
+                } => {
+                    if !self.has_thread(thread) {
+                        self.add_new_task(creator, process, thread);
+                        if process != creator {
+                            self.polled.polling.add(self.watching.procfs(), process);
+                        }
+                    }
+                }
+                Found::Ended { thread } => {
+                    if self.has_thread(thread) {
+                        self.end(thread);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Restores the masks of polled processes and of children of theirs that were not found.
+    pub(super) fn release_polled(&mut self) {
+        if self.polled.noted.is_empty() {
+            return;
+        }
+        if let Some(journal) = &mut self.journal {
+            let problems = journal.give_back_masks(self.watching.procfs(), true).problems();
+            self.notes.extend(problems);
+        }
+    }
+
+    /// Polls no process any more.
+    pub(in crate::launch) fn end_polling(&mut self) {
+        self.polled.polling = Polling::default();
+    }
+
+    /// The processes, without those whose number may name another one by now.
+    pub(in crate::launch) fn processes_to_end(&self) -> Vec<i32> {
+        let processes = self.processes().into_iter();
+        processes.filter(|&process| self.is_same(process, process)).collect()
+    }
+
+    /// Whether a process is followed no more, or waits for its parent only.
+    pub(in crate::launch) fn has_ended(&self, process: i32) -> bool {
+        let stat = self.watching.procfs().stat(process, process);
+        !self.has_process(process) || stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
+    }
+}
