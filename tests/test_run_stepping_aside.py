@@ -1,6 +1,7 @@
 """`pinfold run` and programs that cannot be followed as others are.
 
-These are programs that trace, that have a leak sanitizer, or that forbid themselves system calls. They run as without pinfold, and pinfold prints where it lets go.
+These are programs that trace, that have a leak sanitizer, that forbid themselves system calls, or that create very many
+threads. They run as without pinfold, and pinfold prints where it lets go.
 """
 
 import os
@@ -179,3 +180,19 @@ os._exit(0)
 def test_a_python_program_that_forbids_itself_to_open_files_is_not_killed(pinfold: Pinfold, policy: str) -> None:
     run = pinfold.run("--policy", policy, "--", sys.executable, "-c", SANDBOXED)
     assert (run.status, run.out) == (0, "done"), run.err
+
+
+@pytest.mark.parametrize("policy", ["none", "close"])
+@pytest.mark.parametrize("lives", ["alive", "short"])
+def test_a_program_with_very_many_threads_is_let_go_and_ends_as_ever(
+    pinfold: Pinfold, compiled: Compiled, lives: str, policy: str
+) -> None:
+    run = pinfold.run("--policy", policy, "--", compiled("many_threads"), "6000", lives)
+    assert (run.status, run.out[:12]) == (0, "6000 threads"), run.err
+    assert run.said("creates threads too fast") == 1
+
+
+def test_a_team_on_the_largest_machines_is_followed_as_any_other(pinfold: Pinfold, compiled: Compiled) -> None:
+    run = pinfold.record("--policy", "none", "--", compiled("many_threads"), "1000", "alive")
+    assert run.status == 0, run.err
+    assert run.said("creates threads too fast") == 0

@@ -1,5 +1,6 @@
 //! The promised costs, and the measurement of each.
 
+use crate::births;
 use crate::daemon;
 use crate::forecast;
 use crate::forks;
@@ -89,6 +90,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ms",
         bound: Bound::AtMost(20.0),
         measure: start_up,
+    },
+    Promise {
+        name: "creating 10,000 threads, with/without",
+        unit: "ratio",
+        bound: Bound::AtMost(3.0),
+        measure: births::of_living_threads,
+    },
+    Promise {
+        name: "creating 5,000 short threads, with/without",
+        unit: "ratio",
+        bound: Bound::AtMost(3.0),
+        measure: births::of_short_threads,
     },
     Promise {
         name: "reading all metrics of a task",
@@ -462,6 +475,7 @@ fn reading() -> Result<f64> {
         outlive: false,
         keep_pinned: false,
         journal: None,
+        journals: None,
         plan: Some(Plan::new(&requests)?),
         channel: Some(Channel::create()?),
         regions: None,

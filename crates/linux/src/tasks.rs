@@ -6,6 +6,7 @@
 
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
+use crate::launch::Births;
 use crate::requested::{Requested, Return, Seen};
 use pinfold_core::{PuId, Reason, StayCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -58,6 +59,8 @@ pub(crate) struct Process {
     tasks: BTreeSet<u64>,
     /// Since when its first thread is alone, so that its runtime may still read the number of PUs: see `machine`.
     pub(crate) alone_since: Option<Instant>,
+    /// The births of its threads.
+    pub(crate) births: Births,
 }
 
 /// The living tasks, by serial, by thread id and by process.

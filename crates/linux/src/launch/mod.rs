@@ -5,10 +5,12 @@
 //! `running` starts and ends it. `program` has the tasks and their PUs, `untraced` finds the tasks that ptrace does not
 //! report. `pages` has the places of the pages, `accesses` the accesses by page. `signals` forwards signals,
 //! `inherited` restores the inherited state. `polling` follows processes that cannot be traced: those that trace, which
-//! `executable` recognises and of which `stepping_aside` lets go. The shared data are here.
+//! `executable` recognises and of which `stepping_aside` lets go, and those with too many `births`. The shared data are
+//! here.
 
 mod accesses;
 mod attach;
+mod births;
 mod counting;
 mod dynamic_linking;
 pub(crate) mod exec;
@@ -38,6 +40,7 @@ use crate::counters::Plan;
 use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
 pub use attach::{AttachError, ProcessName, RunningProcess};
+pub(crate) use births::Births;
 pub use exec::run_alone;
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;

@@ -1,7 +1,7 @@
 //! Follows processes without `ptrace`: their threads and children are found by reading `/proc` again and again.
 //!
-//! 1. A process is polled from the moment at which pinfold lets go of it, because it traces (`stepping_aside`). Its
-//!    children are polled too.
+//! 1. A process is polled from the moment at which pinfold lets go of it, because it traces (`stepping_aside`) or creates
+//!    very many threads (`births`). Its children are polled too.
 //! 2. At each reading the threads and children are compared with those of the reading before.
 //! 3. The time between two readings grows with the time that one takes, so that reading costs at most a twentieth of
 //!    one PU.
@@ -29,6 +29,8 @@ pub(super) enum Cause {
     TracesItself,
     /// It traces others, or another process traces it.
     Traces,
+    /// It creates more threads than can be traced.
+    ManyThreads,
 }
 
 /// What a reading has found.

@@ -37,6 +37,12 @@ use std::time::{Duration, Instant};
 /// within their first microseconds; this is long enough even on a busy machine.
 const SETTLING: Duration = Duration::from_millis(100);
 
+/// The masks of tasks that settle within this time are read together, so that many births wake this process up rarely.
+const TOGETHER: Duration = Duration::from_millis(10);
+
+/// The time between two readings of all masks for new tasks is at least this many times as long as one takes.
+const REST: u32 = 19;
+
 /// The interval at which an observation reads the masks of all tasks again.
 const VERIFICATION: Duration = Duration::from_secs(1);
 
@@ -71,8 +77,11 @@ pub(crate) struct Program {
     /// Refusals since the last configuration was applied.
     refusals: Vec<Refusal>,
     notes: Vec<String>,
-    verifications: BTreeSet<Instant>,
+    /// When the masks of which tasks, by serial, are read again.
+    verifications: BTreeSet<(Instant, u64)>,
     last_verification: Instant,
+    /// How long the last reading of all masks took.
+    verification_took: Duration,
 }
 
 impl Program {
@@ -110,6 +119,7 @@ impl Program {
             notes: vec![],
             verifications: BTreeSet::new(),
             last_verification: Instant::now(),
+            verification_took: Duration::ZERO,
         }
     }
 
@@ -309,9 +319,12 @@ impl Program {
         } else if let Some(first) = self.table.not_alone(process) {
             self.place(first);
         }
+        if thread != process {
+            self.count_birth(process);
+        }
         self.place(id.serial);
         if self.configuration.pins() {
-            self.verify_at(Instant::now() + SETTLING);
+            self.verify_at(Instant::now() + SETTLING, id.serial);
         }
         if let Some(note) = self.counting.open(id) {
             self.notes.push(note);
@@ -319,10 +332,11 @@ impl Program {
     }
 
     fn begin_alone(&mut self, process: i32, since: Instant) {
-        if let Some(process) = self.table.process_mut(process) {
+        let first = self.table.of_thread(process).map(|task| task.id.serial);
+        if let (Some(first), Some(process)) = (first, self.table.process_mut(process)) {
             process.alone_since = Some(since);
             if let Some(over) = since.checked_add(self.grace) {
-                self.verify_at(over);
+                self.verify_at(over, first);
             }
         }
     }
@@ -336,8 +350,8 @@ impl Program {
         })
     }
 
-    fn verify_at(&mut self, at: Instant) {
-        self.verifications.insert(at);
+    fn verify_at(&mut self, at: Instant, serial: u64) {
+        self.verifications.insert((at, serial));
     }
 
     /// A process has executed a new program; `former` is the previous id of the thread that did so.
@@ -662,24 +676,34 @@ impl Program {
 
     /// When the masks of tasks that have begun should be looked at again.
     pub(crate) fn next_verification(&self) -> Option<Instant> {
-        let verification = self.verifications.first().copied();
+        let verification = self.verifications.first().map(|&(at, _)| at);
         let others = self.untraced.due().into_iter().chain(self.next_reading());
         verification.into_iter().chain(others).min()
     }
 
-    /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time.
-    /// Reads the polled processes before, if the time has come.
+    /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time;
+    /// those of the new ones only where a reading of all takes long. Reads the polled processes before, if the time has
+    /// come.
     pub(crate) fn verify_if_due(&mut self) {
         self.read_polled_if_due();
         let now = Instant::now();
         if self.untraced.due().is_some_and(|due| due <= now) {
             self.look_for_untraced();
         }
-        let later = self.verifications.split_off(&now);
-        let settled = !std::mem::replace(&mut self.verifications, later).is_empty();
-        if self.configuration.pins() && (settled || now.duration_since(self.last_verification) >= VERIFICATION) {
+        let later = self.verifications.split_off(&(now + TOGETHER, 0));
+        let settled = std::mem::replace(&mut self.verifications, later);
+        if !self.configuration.pins() {
+            return;
+        }
+        let since = now.duration_since(self.last_verification);
+        if since >= VERIFICATION || !settled.is_empty() && since >= self.verification_took * REST {
             self.last_verification = now;
             self.place_all();
+            self.verification_took = now.elapsed();
+        } else {
+            for (_, serial) in settled {
+                self.place(serial);
+            }
         }
     }
 

@@ -67,7 +67,7 @@ pub(super) fn executed(state: &mut State, thread: i32, has_agent: bool) -> bool 
     let processes = match why {
         // It may trace any of them.
         Cause::Traces => state.program.processes(),
-        Cause::TracesItself => vec![thread],
+        Cause::TracesItself | Cause::ManyThreads => vec![thread],
     };
     let_go(state, thread, processes, why);
     true

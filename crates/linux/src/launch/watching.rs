@@ -38,12 +38,13 @@ impl Watching {
         } = id;
         let procfs = &self.procfs;
         let now = Instant::now();
+        let is_known = self.tasks.contains_key(&serial);
         let watched = self.tasks.entry(serial).or_insert_with(|| Watched {
             cpu_time: procfs.open_cpu_time(process, thread).filter(CpuTimeFile::may_stay_open),
             stat: procfs.stat(process, thread),
             read: now,
         });
-        if fresh || now.duration_since(watched.read) >= STALE {
+        if is_known && (fresh || now.duration_since(watched.read) >= STALE) {
             watched.stat = procfs.stat(process, thread);
             watched.read = now;
         }

@@ -1,4 +1,5 @@
-//! The processes of the program that are polled, since they trace or are traced (`stepping_aside`).
+//! The processes of the program that are polled, since they trace or are traced (`stepping_aside`), or create too many
+//! threads (`births`).
 //!
 //! Nothing ends them with pinfold, so their masks are in the journal. It begins with the first of them, unless it is
 //! there already. Without one they are not pinned.
@@ -84,6 +85,7 @@ impl Program {
                 "it traces or is traced, and Linux permits one tracer".to_owned()
             }
             Cause::Traces => format!("{} traces it, and Linux permits one tracer", name(because)),
+            Cause::ManyThreads => "it creates threads too fast for stopping each at its begin".to_owned(),
         };
         self.note(format!(
             "P{} was let go: {reason}. It and others like it are followed by reading /proc, which finds a thread some 10 ms \
@@ -160,6 +162,14 @@ impl Program {
     /// Polls no process any more.
     pub(in crate::launch) fn end_polling(&mut self) {
         self.polled.polling = Polling::default();
+    }
+
+    /// A thread has begun in a process, which is polled from now on if there are too many.
+    pub(super) fn count_birth(&mut self, process: i32) {
+        let births = self.table.process_mut(process).map(|process| &mut process.births);
+        if births.is_some_and(|births| births.count(Instant::now())) {
+            self.poll(process, process, Cause::ManyThreads);
+        }
     }
 
     /// The processes, without those whose number may name another one by now.
