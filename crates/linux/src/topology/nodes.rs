@@ -92,8 +92,8 @@ fn name_by_bandwidth(nodes: &mut [NumaNode], bandwidths: &BTreeMap<NodeId, u64>)
     let unnamed = |node: &&mut NumaNode| node.subtype.as_deref().is_none_or(|subtype| subtype == "DRAM");
     for node in nodes.iter_mut().filter(|node| node.pus.is_empty()).filter(unnamed) {
         match bandwidths.get(&node.id) {
-            Some(&bandwidth) if bandwidth / 2 > most => node.subtype = Some("HBM".to_owned()),
-            Some(&bandwidth) if bandwidth < least / 2 => node.subtype = Some("low bandwidth".to_owned()),
+            Some(&bandwidth) if bandwidth > most.saturating_mul(2) => node.subtype = Some("HBM".to_owned()),
+            Some(&bandwidth) if bandwidth.saturating_mul(2) < least => node.subtype = Some("low bandwidth".to_owned()),
             _ => {}
         }
     }
