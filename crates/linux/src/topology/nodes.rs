@@ -43,7 +43,9 @@ pub(super) fn completed(
     all: &PuSet,
 ) -> Vec<NumaNode> {
     if nodes.iter().any(|node| node.memory.is_some()) {
-        nodes.iter_mut().for_each(|node| node.memory = node.memory.or(Some(0)));
+        for node in &mut nodes {
+            node.memory = node.memory.or(Some(0));
+        }
     }
     kernel.give_pus(&mut nodes, all);
     resolve_overlaps(&mut nodes);

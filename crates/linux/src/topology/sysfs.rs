@@ -10,7 +10,7 @@ use pinfold_core::{
     Cache, CacheType, ObjectId, ObjectKind, PuId, PuSet, Topology, TopologyBuilder, TopologyError, digits,
 };
 use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A set of PUs that share something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,13 +101,13 @@ fn shared(cpu: &Path) -> Vec<Found> {
     found.extend(
         numbered(&cpu.join("cache"), "index")
             .into_iter()
-            .filter_map(|(_, folder)| cache(folder)),
+            .filter_map(|(_, folder)| cache(&folder)),
     );
     found
 }
 
 /// A cache for data.
-fn cache(folder: PathBuf) -> Option<Found> {
+fn cache(folder: &Path) -> Option<Found> {
     let number = |name: &str| digits::decimal(&text(&folder.join(name))?).filter(|&number: &u32| number > 0);
     let cache_type = match text(&folder.join("type"))?.as_str() {
         "Data" => CacheType::Data,
