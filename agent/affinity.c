@@ -122,11 +122,8 @@ __attribute__((constructor)) static void begin(void)
     initial_bytes = length > 0 ? (size_t)length : 0;
     initial_pus = count(initial_bytes, initial);
     /* Now, because a program may forbid itself to open files later. */
-    struct pinfold_channel *channel = pinfold_map_channel();
-    if (channel != MAP_FAILED) {
-        initial_is_unset = channel->unset_pus != 0 && initial_pus >= channel->unset_pus;
-        munmap(channel, sizeof *channel);
-    }
+    const struct pinfold_channel *channel = pinfold_mapped();
+    initial_is_unset = channel != NULL && channel->unset_pus != 0 && initial_pus >= channel->unset_pus;
 }
 
 /* glibc has pthread_atfork() in the static part of its library only, which calls this. musl does not have it. */

@@ -465,6 +465,7 @@ fn reading() -> Result<f64> {
         waiting: None,
         claims: None,
         environment: vec![],
+        preload: None,
         removed_environment: vec![],
         topology: topology::read(&Source::Live)?,
         chosen: None,

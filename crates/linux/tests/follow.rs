@@ -257,11 +257,13 @@ fn what_the_program_reports_is_missing_until_somebody_reports() {
 }
 
 #[test]
-fn a_program_runs_on_the_allowed_pus_of_the_topology_only() {
+fn a_program_runs_on_the_chosen_pus_of_the_topology_only() {
     let Some([_, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let mut launch = plain([workshop.program("births"), workshop.file("out"), "0".into()]);
-    launch.topology = launch.topology.restricted_to(&[second].into_iter().collect()).unwrap();
+    let chosen = [second].into_iter().collect();
+    launch.topology = launch.topology.restricted_to(&chosen).unwrap();
+    launch.chosen = Some(chosen);
     run(launch);
     assert_eq!(workshop.lines("out")[0][1..], [second.to_string()]);
 }

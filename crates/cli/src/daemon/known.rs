@@ -170,7 +170,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("behaviour.db");
         let nothing = KnownProcess::nothing(own());
-        assert_eq!(known(&file, own(), &machine()).unwrap(), nothing);
+        assert_eq!(
+            known(&file, own(), &machine(), &PuSet::new()).unwrap(),
+            (nothing.clone(), 0)
+        );
         assert_eq!(asked(&file, own()), (vec![nothing], vec![]), "it is said at once");
         assert!(!file.exists(), "nothing is made for a question");
 

@@ -287,7 +287,10 @@ mod tests {
             }
             builder.build_all().unwrap()
         };
-        let policy = Auto::new(AutoOptions::default());
+        let policy = Auto::new(AutoOptions {
+            moves_pages: true,
+            ..AutoOptions::default()
+        });
         assert!(policy.may_interleave(&machine(None)));
         assert!(!policy.may_interleave(&machine(Some("GPUMemory"))));
     }
