@@ -33,9 +33,10 @@ def shared() -> Iterator[Path]:
 def locked(file: Path, *, by: int = STRANGER) -> Iterator["subprocess.Popen[str]"]:
     """Have another user lock a file, as one who opened it when it was open to all."""
     file.chmod(0o644)
-    words = ["flock", "-x", file, "sh", "-c", "echo locked; read end"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen(words, user=by, group=by, extra_groups=[], text=True, **pipes)
+    words = ["flock", "-x", str(file), "sh", "-c", "echo locked; read end"]
+    process = subprocess.Popen(
+        words, user=by, group=by, extra_groups=[], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert process.stdout
         assert process.stdout.readline() == "locked\n"
@@ -51,7 +52,7 @@ def mode(file: Path) -> int:
 
 def listed(pinfold: Pinfold, database: Path) -> "subprocess.CompletedProcess[str]":
     """Run `pinfold db list`."""
-    words = [pinfold.binary, "db", "--db", database, "list"]
+    words = [str(pinfold.binary), "db", "--db", str(database), "list"]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment())
 
 
@@ -130,10 +131,16 @@ def test_masks_are_restored_while_a_stranger_has_the_journal_locked(
         journal.chmod(0o644)
         opened = os.open(journal, os.O_RDONLY)
         words = ["sh", "-c", f"flock -x {opened}; echo locked; read end"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         # It waits for the lock that pinfold has, and gets it when pinfold has died.
         waits = subprocess.Popen(
-            words, user=STRANGER, group=STRANGER, extra_groups=[], pass_fds=[opened], text=True, **pipes
+            words,
+            user=STRANGER,
+            group=STRANGER,
+            extra_groups=[],
+            pass_fds=[opened],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         os.close(opened)
         if guarded:

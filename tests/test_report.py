@@ -355,7 +355,7 @@ def test_a_record_of_any_length_gives_a_page_of_limited_length_that_says_what_it
 
 
 def test_a_file_without_an_end_is_refused(pinfold: Pinfold) -> None:
-    command = [pinfold.binary, "explain", "/dev/zero"]
+    command = [str(pinfold.binary), "explain", "/dev/zero"]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode != 0
     assert "cannot read `/dev/zero`: it has more than 64 MiB" in refused.stderr

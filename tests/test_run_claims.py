@@ -60,7 +60,7 @@ def test_a_stranger_who_claims_all_cpus_and_sleeps_keeps_no_program_of_root_from
             copy.write_bytes(tool.read_bytes())
             copy.chmod(0o755)
         wanted = cpu_list(CPUS)
-        words = [claims / "pinfold", "run", "--policy", "fixed", "--schedule", wanted, "--", "sleep", "600"]
+        words = [str(claims / "pinfold"), "run", "--policy", "fixed", "--schedule", wanted, "--", "sleep", "600"]
         home = {"HOME": name, "PINFOLD_CLAIMS": name, "PINFOLD_DB": str(claims / "db")}
         stranger = subprocess.Popen(words, user=65534, group=65534, extra_groups=[], env=environment(home))
         try:

@@ -75,10 +75,11 @@ pub fn open_private(path: &Path, options: &OpenOptions) -> io::Result<Own> {
 /// Takes the permissions of a file of this user from all others. A file of another user stays as it is.
 pub fn make_private(file: &File) -> io::Result<()> {
     let there = file.metadata()?;
-    if there.mode() & 0o077 == 0 || there.uid() != geteuid().as_raw() {
+    let (mode, private) = (there.mode() & 0o777, there.mode() & 0o700);
+    if mode == private || there.uid() != geteuid().as_raw() {
         return Ok(());
     }
-    file.set_permissions(Permissions::from_mode(there.mode() & 0o700))
+    file.set_permissions(Permissions::from_mode(private))
 }
 
 /// The permissions of a file that only its owner may open.

@@ -179,9 +179,10 @@ impl Block {
 
 /// A node without a box, with its label.
 fn label_apart(node: &NumaNode) -> (NodeId, String) {
-    let has = match node.pus.is_empty() {
-        true => "memory only".to_owned(),
-        false => format!("CPUs {}", node.pus),
+    let has = if node.pus.is_empty() {
+        "memory only".to_owned()
+    } else {
+        format!("CPUs {}", node.pus)
     };
     (node.id, format!("NUMA node {}, {has}", node.id))
 }

@@ -440,7 +440,7 @@ impl Machine for Uneven {
             let now = task.cpu_time.unwrap();
             let (before, shown) = self.used.entry(task.id).or_default();
             let starves = self.is_pinned && task.id.serial >= 2;
-            *shown += (now - *before).mul_f64(if starves { share } else { 1.0 });
+            *shown += now.saturating_sub(*before).mul_f64(if starves { share } else { 1.0 });
             *before = now;
             task.cpu_time = Some(*shown);
         }

@@ -38,7 +38,7 @@ pub(crate) const PATIENCE_OF_WRITER: Duration = Duration::from_secs(10);
 const PATIENCE_AT_BEGIN: Duration = Duration::from_secs(2);
 /// How long opening a database may take: its file is read once from begin to end.
 const READING: Duration = Duration::from_secs(20);
-/// Steps of SQLite's machine between two looks at the time: some milliseconds.
+/// Steps of `SQLite`'s machine between two looks at the time: some milliseconds.
 const STEPS: i32 = 100_000;
 /// The most bytes of one value. The longest are the metrics of a sample, of less than a kilobyte.
 const LONGEST: i32 = 1 << 24;

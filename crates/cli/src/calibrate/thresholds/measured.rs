@@ -96,7 +96,9 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     let coherence = formula(&events, Activity::InterPackageCoherence)?;
     let memory = formula(&events, Activity::MemoryBandwidth)?;
     let Here { topology, note } = machine::here()?;
-    note.iter().for_each(|note| say(note));
+    if let Some(note) = &note {
+        say(note);
+    }
     let places = Places::of(&topology).with_context(refusal)?;
     let effort = Effort::new(quick);
     // Checked before the first measurement: the counters and the memory.
