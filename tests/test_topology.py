@@ -1,7 +1,7 @@
 """The machine at hand as pinfold reads it: nodes that hwloc cannot place, memory of other kinds, failures of hwloc.
 
-Each test describes this machine's CPUs anew, in hwloc's XML or in a copy of `/sys`, and says that the description is of
-this machine (`HWLOC_THISSYSTEM=1`).
+Each test describes this machine's CPUs in another form, in hwloc's XML or in a copy of `/sys`, and says that the
+description is of this machine (`HWLOC_THISSYSTEM=1`).
 """
 
 import json

@@ -74,7 +74,7 @@ pub(crate) fn all_pus(topology: &Topology) -> &PuSet {
     &topology.object(topology.root()).pus
 }
 
-/// What the user is told where the programs of an older identity of the machine were adopted.
+/// The note about programs that were adopted from an older identity of this machine.
 pub(crate) fn known_again(programs: usize) -> Option<String> {
     let noun = if programs == 1 { "program" } else { "programs" };
     (programs > 0).then(|| {

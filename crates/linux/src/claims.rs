@@ -8,7 +8,7 @@
 //! - A record whose process has ended is free. So a kill leaves nothing that matters.
 //! - Nobody waits for a lock. To claim PUs, a run writes them into its record as wanted, and then reads the others. PUs
 //!   that are settled are another's. Of two runs that want the same PUs, the one with the lower record gets them.
-//! - A table of root that cannot be read is as if it were not there, and the user is told.
+//! - A table of root that cannot be read counts as absent, with a note.
 //!
 //! Limits: of PUs above 4095, and of more than 256 runs of one user, nothing is known.
 

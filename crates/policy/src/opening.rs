@@ -24,8 +24,8 @@ const COUNTS_IN_A_READING: f64 = 20.0;
 /// The least number of readings of a probe, also for a metric that counts rarely.
 const READINGS_IN_A_PROBE: u32 = 10;
 
-/// For so many probes a program runs at most before a preferred metric is passed over, and for so many on a machine that
-/// gives it little time.
+/// The most probes before a preferred metric is passed over: on an idle machine, and on one that gives the program little
+/// time.
 const PATIENCE: u32 = 4;
 const PATIENCE_UNDER_LOAD: u32 = 8;
 

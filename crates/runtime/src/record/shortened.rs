@@ -105,7 +105,7 @@ fn shorten(value: &mut Value, key: &str, left_out: &mut LeftOut) {
 }
 
 impl Timeline {
-    /// Thins the points as often as necessary, and keeps so many of each list.
+    /// Thins the points as often as necessary, and limits the length of each list.
     fn shorten(&mut self, most: usize, left_out: &mut LeftOut) {
         // A changed file may have more or fewer values than points.
         let points = self.at.len();
@@ -136,7 +136,7 @@ impl Timeline {
     }
 }
 
-/// Keeps so many parts; returns how many there were beyond.
+/// Keeps the first parts up to a number; returns the number of the others.
 fn cut<T>(list: &mut Vec<T>, most: usize) -> usize {
     let beyond = list.len().saturating_sub(most);
     list.truncate(most);

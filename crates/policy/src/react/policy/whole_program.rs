@@ -18,7 +18,7 @@ use crate::turns::{Gain, Noise, Turns, Verdict, Window};
 use pinfold_core::{Finding, Sample};
 use std::time::Duration;
 
-/// The windows in a row with one configuration: so many that pages move seldom.
+/// The windows in a row with one configuration. With several, pages move seldom.
 const BLOCK: usize = 4;
 
 /// The blocks before the program is said to be faster, and those after which nothing more is measured.
