@@ -268,7 +268,7 @@ impl fmt::Display for Verdict<'_> {
         let Outcome { coverage, errors, .. } = self.outcome;
         write!(f, " ({coverage} training rows, {errors} of another class)")?;
         for (number, (condition, value)) in self.passed_over.iter().enumerate() {
-            write!(f, "\nrule {} asks for {}, ", number + 1, self.condition(condition))?;
+            write!(f, "\n  rule {} asks for {}, ", number + 1, self.condition(condition))?;
             match value {
                 Some(value) => write!(f, "it is {value}")?,
                 None => write!(f, "which is missing")?,
@@ -337,8 +337,8 @@ mod tests {
         );
         assert_eq!(
             two_rules().evaluate(&[Some(0.9), None]).to_string(),
-            "none of 2 rules holds, which says slp (30 training rows, 4 of another class)\nrule 1 asks for ipc <= 0.75 \
-             instructions/cycle, it is 0.9\nrule 2 asks for event:l3_misses <= 20000000 1/s, which is missing"
+            "none of 2 rules holds, which says slp (30 training rows, 4 of another class)\n  rule 1 asks for ipc <= 0.75 \
+             instructions/cycle, it is 0.9\n  rule 2 asks for event:l3_misses <= 20000000 1/s, which is missing"
         );
     }
 

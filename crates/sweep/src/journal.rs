@@ -119,11 +119,11 @@ impl Journal {
             let Some(locked) = lock(file.try_clone().with_context(failure)?).with_context(failure)? else {
                 let holder = Holder::of(&file);
                 let who = match &holder {
-                    Some(holder) if holder.is_stranger() => "another user",
-                    _ => "another sweep",
+                    Some(holder) if holder.is_stranger() => "another user has locked",
+                    _ => "another sweep is writing",
                 };
                 bail!(
-                    "{who} has locked {}: wait for the end of {}, or give this sweep another output",
+                    "{who} {}: wait for the end of {}, or give this sweep another output",
                     path.display(),
                     holder_text(holder.as_ref())
                 );

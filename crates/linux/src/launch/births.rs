@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 /// Births at once, or within the time in which `RATE` allows as many.
-const BURST: f64 = 1024.0;
+const BURST: f64 = 2048.0;
 
 /// Births per second that are traced for however long: they cost some percent of one PU.
 const RATE: f64 = 100.0;
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn a_team_on_the_largest_machines_is_not_too_much_and_thousands_at_once_are() {
-        assert_eq!(births_until_too_many(Duration::ZERO, 10_000), Some(1025));
+        assert_eq!(births_until_too_many(Duration::ZERO, 10_000), Some(2049));
     }
 
     #[test]
     fn births_at_the_rate_are_never_too_many_and_those_at_twice_the_rate_are_after_a_while() {
         assert_eq!(births_until_too_many(Duration::from_millis(10), 100_000), None);
-        assert!(births_until_too_many(Duration::from_millis(5), 10_000).is_some_and(|number| number > 2000));
+        assert!(births_until_too_many(Duration::from_millis(5), 10_000).is_some_and(|number| number > 4000));
     }
 }
