@@ -16,9 +16,9 @@ from guest_machine import CPUS, Guest
 ALL = (1 << CPUS) - 1
 
 
-def kill(name: str) -> str:
+def kill(name: str, signal: str = "KILL") -> str:
     """Return a script that kills the processes with this name; `killall` would also kill those of the same file."""
-    return f"grep -lx {name} /proc/[0-9]*/comm | cut -d/ -f3 | xargs kill -KILL\n"
+    return f"grep -lx {name} /proc/[0-9]*/comm | cut -d/ -f3 | xargs kill -{signal}\n"
 
 
 #: Kills pinfold's guard and pinfold, as a power failure would.
@@ -174,7 +174,7 @@ def test_a_cpuset_that_shrinks_is_never_widened(guest: Guest) -> None:
     group = "/sys/fs/cgroup/shrinking"
     guest.check(f"mkdir {group}; echo 0-7 > {group}/cpuset.cpus")
     status = begin(guest, "--outlive -e task-clock -t 200ms -w 100ms -i 100ms", 7, f"echo 0 > {group}/cgroup.procs")
-    guest.check(f"echo 0-3 > {group}/cpuset.cpus; " + until("grep -q 'its cpuset was changed' /tmp/err"))
+    guest.check(f"echo 0-3 > {group}/cpuset.cpus; " + until("grep -q 'its cpuset does not allow it any more' /tmp/err"))
     assert all(mask & ~0xF == 0 for mask in masks(guest, "workers"))
     guest.check(KILL + "; pinfold reset")
     assert masks(guest, "workers") == [0xF] * 8

@@ -661,9 +661,8 @@ Machine, node 1 (1 GiB, no PUs)
             });
         }
         let expected = "\
-Machine, node 0 (1 GiB, PUs 0,2), node 1 (1 GiB, PUs 1,3)
-  2 packages, each 2 PUs:
-    Package 0: 0-1   Package 1: 2-3
+Machine, node 0 (1 GiB, PUs 0,2), node 1 (1 GiB, PUs 1,3), 2 packages, each 2 PUs:
+  package 0: 0-1   package 1: 2-3
 ";
         assert_eq!(tree(&builder.build_all().unwrap()), expected);
     }
@@ -683,7 +682,7 @@ Machine, node 0 (1 GiB, PUs 0,2), node 1 (1 GiB, PUs 1,3)
             });
         }
         let text = tree(&builder.build_all().unwrap());
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
         for line in text.lines() {
             assert!(columns(line) <= WIDTH, "{line}");
             assert_eq!(line.matches('(').count(), line.matches(')').count(), "{line}");

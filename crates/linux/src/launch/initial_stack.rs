@@ -2,7 +2,9 @@
 //! the kernel tells the dynamic linker ("Process Initialization" in the System V ABI). All are vectors of pointers or
 //! numbers of 8 bytes; the texts lie above them.
 //!
-//!     stack pointer -> number of arguments | arguments, 0 | environment, 0 | auxiliary vector, (0, 0) | texts
+//! ```text
+//! stack pointer -> number of arguments | arguments, 0 | environment, 0 | auxiliary vector, (0, 0) | texts
+//! ```
 //!
 //! A changed stack has the new texts at the end of the old vectors, and the new vectors below. What the vectors point to
 //! stays where it is, and so does what `/proc/PID/environ` shows.
