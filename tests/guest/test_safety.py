@@ -57,7 +57,8 @@ def begin(guest: Guest, options: str, threads: int, first: str = "true") -> Call
         rm -f /tmp/status
         {{ set +e; {first}; pinfold run {options} -- workers /tmp/log {threads}; echo $? > /tmp/status; }} 2> /tmp/err &
         """
-        + until(all_pinned("workers", threads + 1))
+        + until(all_pinned("workers", threads + 1)),
+        patience=600,  # A thousand threads take half a minute, and longer on a busy host.
     )
 
     def end() -> int:
