@@ -4,7 +4,7 @@
  * The dynamic linker finds the agent by LD_PRELOAD. A program that reads its environment, and each program that it starts
  * with it, would find the agent there too. So pinfold adds a second variable, PINFOLD_PRELOADED, which has the user's
  * entry ("LD_PRELOAD=...", or nothing where there was none). Before main() the agent puts that entry back and removes the
- * second variable. pinfold adds both anew at each exec (crates/linux/src/launch/preload.rs).
+ * second variable. pinfold adds both at each exec (crates/linux/src/launch/preload.rs).
  *
  * Known limit: constructors of libraries that run before the agent's see both variables.
  */

@@ -31,6 +31,13 @@ impl Workshop {
         }
     }
 
+    /// The numbers in the program's file `numbers`, one for each line, once there are as many.
+    pub(crate) fn numbers(&self, many: usize) -> Vec<i32> {
+        let read = || fs::read_to_string(self.file("numbers")).unwrap_or_default();
+        eventually("the program's threads run", || read().lines().count() >= many);
+        read().lines().map(|line| line.parse().unwrap()).collect()
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
