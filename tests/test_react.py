@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -122,8 +123,13 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     file.write_text(json.dumps(run.json))
     explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=True).stdout
     assert "the time of all regions fell" in explained
-    times = 1 + run.json["regions"]["program"]["gain"]
-    assert f"The whole program ran {times:.2f} ±" in explained
+    # The sentence has as many digits as the error of the gain allows, and the error differs between recordings.
+    said = re.search(r"The whole program ran ([0-9.]+) ± ([0-9.]+) times as fast", explained)
+    assert said, explained
+    program = run.json["regions"]["program"]
+    times, error = (float(number) for number in said.groups())
+    assert times == pytest.approx(1 + program["gain"], abs=error)
+    assert error == pytest.approx(program["error"], rel=0.5, abs=0.001)
     run = pinfold.record("--policy", "react", "--machine", "e5-4650x4", "--repeat", "5", recording)
     assert run.status == 0, run.err
     assert "models/react-e5-4650x4.json, which pinfold ships" in run.err
