@@ -1,6 +1,6 @@
 //! One variant in relation to the program alone.
 
-use pinfold_policy::statistics::{self, Estimate};
+use pinfold_core::statistics::{self, Estimate};
 
 /// How a difference of two mean times is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The statistics of the times of one variant.
 
 use pinfold_core::measurement::Median;
-use pinfold_policy::statistics::Estimate;
+use pinfold_core::statistics::Estimate;
 
 /// The mean of some values, and how they vary.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -26,6 +26,7 @@ mod pu_set;
 pub mod random;
 mod region;
 mod sample;
+pub mod statistics;
 mod summary;
 mod task_move;
 pub mod text;

@@ -1,6 +1,6 @@
 //! Findings that several policies have.
 
-use crate::meter::Measurement;
+use crate::program::meter::Measurement;
 use pinfold_core::{ChoiceCode, Finding};
 
 /// A candidate was measured; `dropped`: it had lost before the end.

@@ -3,45 +3,29 @@
 //! its own. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod auto;
-pub mod candidates;
 pub mod classify;
 pub mod react;
 pub mod sam;
-pub mod statistics;
 
 mod autopin;
-mod candidate_results;
+mod comparison;
 mod findings;
 mod fixed;
 mod hints;
 mod known;
-mod meter;
-mod metric_choice;
-mod observed;
-mod opening;
-mod options;
-mod race;
-mod requested;
-mod roles;
+mod program;
 mod rules;
-mod times;
 mod tree;
-mod turns;
-mod user_settings;
-mod watch;
-mod working_tasks;
 
-pub use autopin::Autopin;
-pub use fixed::{Fixed, Kept};
+pub use autopin::{Autopin, Candidates, Options, OptionsError, Search};
+pub use comparison::watch::Watch;
+pub use fixed::{Fixed, Kept, WithUserSettings};
 pub use hints::{HintOptions, Hints, Known, NoHintError};
 pub use known::KnownPlacement;
-pub use metric_choice::{MetricRequest, UnknownMetric};
-pub use options::{Candidates, Options, OptionsError, Search};
+pub use program::metric_choice::{MetricRequest, UnknownMetric};
+pub use program::times::{Times, TimesError};
+pub use program::working_tasks::{Skip, SkipError};
 pub use rules::{Condition, Normalised, Operator, Outcome, Rule, RuleMetric, Rules, RulesError, Trained, Verdict};
-pub use times::{Times, TimesError};
-pub use user_settings::WithUserSettings;
-pub use watch::Watch;
-pub use working_tasks::{Skip, SkipError};
 
 use pinfold_core::{Applied, Decision, Finding, Metric, Sample, Topology};
 

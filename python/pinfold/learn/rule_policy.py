@@ -1,6 +1,6 @@
 """Writes rules as a policy for ``pinfold``: JSON that a user can read and change (docs/formats.md).
 
-The rules are evaluated by ``crates/policy/src/rules.rs``.
+The rules are evaluated by ``crates/policy/src/rules``.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@
 //! 4. `levels` and `distance` measure the difference of two pinnings, again up to symmetry.
 //! 5. `elsewhere` finds the same placement on other PUs.
 //! 6. `named` are the placements whose names users know from elsewhere.
+//! 7. `different` lists pinnings that differ most, for searches.
 //!
 //! Known limits: the distances between NUMA nodes are ignored, so on a machine whose packages form a ring two
 //! neighbours and two opposites are the same placement. Exact memory sizes are ignored, too, since the kernel takes a
@@ -21,6 +22,7 @@
 //! makes the two different.
 
 mod count;
+pub mod different;
 mod distance;
 mod elsewhere;
 mod enumerate;

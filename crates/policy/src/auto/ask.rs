@@ -5,7 +5,7 @@ use super::policy::{Auto, UNPINNED};
 use super::proposals::{self, Proposal};
 use super::trial::{Place, State};
 use crate::classify::{Answer, Figures, Pages, Strategy, ask, figure, figures};
-use crate::observed::observed;
+use crate::rules::observed::observed;
 use pinfold_core::{
     Finding, ForecastCode, Observed, PageMapping, ProposerCode, Sample, SampleCode, TaskId, Topology, map_over_nodes,
 };

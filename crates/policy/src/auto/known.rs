@@ -2,9 +2,9 @@
 
 use super::policy::{Auto, Purpose, UNPINNED};
 use super::trial::Place;
+use crate::comparison::turns::{Gain, Window};
 use crate::findings::chosen;
 use crate::known::KnownPlacement;
-use crate::turns::{Gain, Window};
 use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
 
 /// A known program is as fast as it was if it is slower by less than this.

@@ -25,7 +25,6 @@
 
 mod ask;
 mod budget;
-mod change;
 mod known;
 mod mapper;
 mod options;

@@ -3,11 +3,11 @@
 use super::trial::Place;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::known::KnownPlacement;
-use crate::metric_choice::MetricRequest;
+use crate::program::metric_choice::MetricRequest;
+use crate::program::times::Times;
+use crate::program::working_tasks::Skip;
 use crate::rules::Rules;
 use crate::sam::{MapperEvents, Thresholds};
-use crate::times::Times;
-use crate::working_tasks::Skip;
 use pinfold_core::{PageMapping, PuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

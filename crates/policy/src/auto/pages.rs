@@ -219,8 +219,8 @@ mod tests {
     use super::super::AutoOptions;
     use super::super::trial::Candidate;
     use super::*;
+    use crate::comparison::turns::Gain;
     use crate::synthetic::synthetic;
-    use crate::turns::Gain;
     use pinfold_core::{NodeId, NumaNode, Pinning, PuId, TopologyBuilder};
 
     fn seconds(seconds: f64) -> Duration {

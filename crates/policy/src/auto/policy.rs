@@ -1,7 +1,6 @@
 //! The policy `auto` in the loop: windows one after the other, and what follows from each.
 
 use super::budget::{Budget, Record};
-use super::change::ChangePoint;
 use super::options::{AutoOptions, Near};
 use super::pages::OfPages;
 use super::phases::Phases;
@@ -10,16 +9,17 @@ use super::regions::RegionTimes;
 use super::thread_sets::ThreadSets;
 use super::trial::{Candidate, Place, Trial};
 use crate::Policy;
+use crate::comparison::change::ChangePoint;
+use crate::comparison::turns::{Noise, Window};
 use crate::findings::probed;
 use crate::known::KnownPlacement;
-use crate::meter::{Measurement, Meter};
-use crate::opening::{Opened, Opening};
-use crate::requested::RequestedConfiguration;
+use crate::program::meter::{Measurement, Meter};
+use crate::program::opening::{Opened, Opening};
+use crate::program::requested::RequestedConfiguration;
+use crate::program::times;
+use crate::program::working_tasks::{Judgement, WorkingTasks};
 use crate::sam::Observer;
-use crate::statistics::Reading;
-use crate::times;
-use crate::turns::{Noise, Window};
-use crate::working_tasks::{Judgement, WorkingTasks};
+use pinfold_core::statistics::Reading;
 use pinfold_core::{
     Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, ProposerCode, Sample, Topology,
 };

@@ -5,11 +5,11 @@
 //! what the program's own counts suggest, then the placements of the topology that differ most.
 
 use super::trial::Place;
-use crate::candidates;
-use crate::observed::verdict;
 use crate::rules::Rules;
+use crate::rules::observed::verdict;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
+use pinfold_core::placement::different;
 use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, ThreadMap, Topology};
 use std::collections::HashSet;
 
@@ -96,7 +96,7 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
 /// neighbouring threads, comes second. Where all placements are alike there is none.
 pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
     let named = NAMED.map(|name| (name.pinning(topology, threads), format!("it is {name}")));
-    let different = candidates::from_topology(topology, threads, OF_TOPOLOGY).into_iter();
+    let different = different::from_topology(topology, threads, OF_TOPOLOGY).into_iter();
     let mut different = different.map(|pinning| {
         let why = "it is one of the placements of this topology that differ most";
         (pinning, why.to_owned())
@@ -120,7 +120,7 @@ pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> 
 /// Placements in the order of their distance from `best`, the nearest first: other numbers of threads in a domain, and
 /// other orders of the ranks.
 pub(super) fn neighbours(topology: &Topology, threads: usize, best: &Pinning) -> Vec<Pinning> {
-    let mut pool = candidates::most_different(topology, threads, POOL);
+    let mut pool = different::most_different(topology, threads, POOL);
     pool.retain(|pinning| pinning != best);
     pool.sort_by_cached_key(|pinning| pinfold_core::placement::distance(topology, best, pinning));
     pool

@@ -13,7 +13,7 @@
 use super::options::Source;
 use super::policy::{Auto, UNPINNED};
 use super::trial::{Candidate, Place, State};
-use crate::turns::Gain;
+use crate::comparison::turns::Gain;
 use pinfold_core::{
     Finding, Pinning, ProposerCode, RegionChoice, RegionCode, RegionConfiguration, RegionId, Sample, Topology,
 };

@@ -1,13 +1,13 @@
 //! The search: which trial is next, what follows from it, and the choice.
 
-use super::change::ChangePoint;
 use super::options::Source;
 use super::pages::OfPages;
 use super::policy::{Auto, Purpose, Search, UNPINNED};
 use super::proposals;
 use super::trial::{Candidate, Place, State, Trial};
+use crate::comparison::change::ChangePoint;
+use crate::comparison::turns::{Gain, Turns, Verdict, Window};
 use crate::findings::chosen;
-use crate::turns::{Gain, Turns, Verdict, Window};
 use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Sample, Topology};
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! search, and at most `MOST_SEARCHES` begin in an hour.
 
 use super::trial::Place;
-use crate::turns::Gain;
+use crate::comparison::turns::Gain;
 use pinfold_core::{ProposerCode, TaskId};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

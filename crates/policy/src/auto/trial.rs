@@ -1,7 +1,7 @@
 //! Candidates, and the trial of one against another.
 
 use super::policy::COUNTS;
-use crate::turns::{Gain, Noise, Turns, Window};
+use crate::comparison::turns::{Gain, Noise, Turns, Window};
 use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet, RegionConfiguration, RegionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -1,14 +1,14 @@
 //! Changes of the rate and of the phase after the choice, and of the threads that work at any time.
 
-use super::change::ChangePoint;
 use super::phases::Signature;
 use super::policy::{Auto, Purpose, UNPINNED};
 use super::search::Incumbent;
 use super::thread_sets::{Kept, too_many};
 use super::trial::{Place, State};
+use crate::comparison::change::ChangePoint;
+use crate::comparison::turns::Window;
 use crate::findings::chosen;
-use crate::turns::Window;
-use crate::working_tasks::Judgement;
+use crate::program::working_tasks::Judgement;
 use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
 
 impl Auto {

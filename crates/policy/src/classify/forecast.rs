@@ -2,8 +2,8 @@
 
 use super::features::{FEATURES, OF_MACHINE, observe};
 use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
+use crate::program::working_tasks::WorkingTasks;
 use crate::sam::Observer;
-use crate::working_tasks::WorkingTasks;
 use pinfold_core::{Finding, ForecastCode, Observed, PageMapping, PuSet, Sample, StrategyForecast, Topology};
 use std::sync::Arc;
 

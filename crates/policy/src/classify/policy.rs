@@ -21,15 +21,15 @@
 use super::forecast::{Answer, Figures, ask, figures};
 use super::{MachinePeaks, Pages, PlacementModel, Strategy};
 use crate::Policy;
+use crate::comparison::race::Race;
 use crate::findings::{chosen, probed};
-use crate::meter::{Measurement, Meter};
-use crate::metric_choice::MetricRequest;
-use crate::opening::{Opened, Opening};
-use crate::race::Race;
-use crate::requested::RequestedConfiguration;
+use crate::program::meter::{Measurement, Meter};
+use crate::program::metric_choice::MetricRequest;
+use crate::program::opening::{Opened, Opening};
+use crate::program::requested::RequestedConfiguration;
+use crate::program::times::{self, Times};
+use crate::program::working_tasks::{Skip, WorkingTasks};
 use crate::sam::{MapperEvents, Observer};
-use crate::times::{self, Times};
-use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
     Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, PageMapping, Pinning, Sample,
     Topology, map_over_nodes,

@@ -1,8 +1,8 @@
 //! Times regions between samples.
 
 use super::model::Profile;
-use crate::meter::Measurement;
-use crate::statistics::Reading;
+use crate::program::meter::Measurement;
+use pinfold_core::statistics::Reading;
 use pinfold_core::{RegionCounts, RegionId, RegionSample, Sample};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -15,11 +15,11 @@ use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
 use crate::Policy;
 use crate::known::KnownPlacement;
-use crate::meter::Meter;
-use crate::metric_choice::MetricRequest;
-use crate::opening::{Opened, Opening};
-use crate::times::Times;
-use crate::working_tasks::{Skip, WorkingTasks};
+use crate::program::meter::Meter;
+use crate::program::metric_choice::MetricRequest;
+use crate::program::opening::{Opened, Opening};
+use crate::program::times::Times;
+use crate::program::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
     Applied, Configuration, Decision, Finding, Metric, NoteCode, ProcessGoal, PuId, PuSet, Sample, TaskId, Topology,
 };

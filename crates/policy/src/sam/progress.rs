@@ -5,7 +5,7 @@
 
 use super::memory::throughput;
 use super::rates::TaskRates;
-use crate::turns::{ALPHA, Gain, NEGLIGIBLE, Noise, Turns, Window};
+use crate::comparison::turns::{ALPHA, Gain, NEGLIGIBLE, Noise, Turns, Window};
 use pinfold_core::{MappingCode, ProcessGain};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use num_bigint::BigUint;
 use pinfold_core::Pinning;
 use pinfold_core::placement::Placements;
-use pinfold_policy::candidates;
+use pinfold_core::placement::different;
 use pinfold_sim::sweep::space;
 
 pub(super) const SPACE: Space = Space {
@@ -34,7 +34,7 @@ fn placements(request: &Request<'_>) -> Result<Vec<Pinning>> {
     let placements = Placements::new(topology, threads.min(topology.allowed_pus().len()))?;
     let count = placements.count();
     match limit {
-        Some(limit) if count > BigUint::from(limit) => Ok(candidates::most_different(topology, threads, limit)),
+        Some(limit) if count > BigUint::from(limit) => Ok(different::most_different(topology, threads, limit)),
         None if count > BigUint::from(MOST_PLACEMENTS) => bail!(
             "{threads} threads have {count} placements on {}, more than the {MOST_PLACEMENTS} that are swept without asking: \
              --limit N takes the N most different ones",

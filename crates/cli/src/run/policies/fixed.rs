@@ -2,8 +2,9 @@
 
 use super::{Built, Common, Initial, PolicyEntry, PolicyRequest, Prepared};
 use anyhow::Result;
+use pinfold_core::placement::different;
 use pinfold_core::{CandidatesCode, Pinning};
-use pinfold_policy::{Kept, candidates};
+use pinfold_policy::Kept;
 
 pub(super) struct Fixed;
 
@@ -30,7 +31,7 @@ impl PolicyEntry for Fixed {
             let code = named
                 .as_ref()
                 .map_or(CandidatesCode::Topology, |_| CandidatesCode::Schedule);
-            let first = named.or_else(|| Pinning::new(candidates::distributed(setting.topology)));
+            let first = named.or_else(|| Pinning::new(different::distributed(setting.topology)));
             let kept = first.map_or(Kept::Nothing, |pinning| Kept::Pinning(pinning, code));
             Ok(Built {
                 initial: kept.first_pinning(setting.topology).map(|pinning| Initial {

@@ -12,9 +12,9 @@
 //! executions of all regions over the whole time.
 
 use super::{Phase, React};
-use crate::metric_choice::MetricRequest;
+use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
+use crate::program::metric_choice::MetricRequest;
 use crate::react::plan::Plan;
-use crate::turns::{Gain, Noise, Turns, Verdict, Window};
 use pinfold_core::{Finding, Sample};
 use std::time::Duration;
 

@@ -40,11 +40,11 @@ use super::model::{ModelConfiguration, Profile, ReactModel};
 use super::plan::{Plan, Reach};
 use super::timing::{Measured, Timing};
 use crate::Policy;
-use crate::meter::Meter;
-use crate::metric_choice::MetricRequest;
-use crate::opening::{Opened, Opening};
-use crate::times::{self, Times};
-use crate::working_tasks::{Skip, WorkingTasks};
+use crate::program::meter::Meter;
+use crate::program::metric_choice::MetricRequest;
+use crate::program::opening::{Opened, Opening};
+use crate::program::times::{self, Times};
+use crate::program::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
     Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, RefusalCode, RegionCode, RegionId,
     Sample, Topology,

@@ -12,7 +12,7 @@
 //! program ran all the time, or may do so with its next count, the choice waits until it has counted `ENOUGH`, and takes it
 //! (`Choice::waits`). What an earlier run was measured by is preferred to all others.
 
-use crate::meter;
+use crate::program::meter;
 use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,16 +1,14 @@
-//! The baselines. `fixed` keeps one pinning. `hint` keeps the placement that an affinity hint gives for the working
-//! threads, and so do the policies that are called like other placements with names. `none` keeps the program unpinned.
-//! All only measure, by the same rules as `autopin`, so that their rate lines can be compared.
+//! The loop of the baselines.
 
 use crate::Policy;
-use crate::candidates;
-use crate::meter::Meter;
-use crate::metric_choice::MetricRequest;
-use crate::opening::{Opened, Opening};
-use crate::requested::RequestedConfiguration;
-use crate::times::{self, Times};
-use crate::working_tasks::{Skip, WorkingTasks};
+use crate::program::meter::Meter;
+use crate::program::metric_choice::MetricRequest;
+use crate::program::opening::{Opened, Opening};
+use crate::program::requested::RequestedConfiguration;
+use crate::program::times::{self, Times};
+use crate::program::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::placement::NamedPlacement;
+use pinfold_core::placement::different;
 use pinfold_core::{Applied, CandidatesCode, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
@@ -50,7 +48,7 @@ impl Kept {
                 ..
             } => placement
                 .of_all_cores(topology)
-                .or_else(|| Pinning::new(candidates::distributed(topology))),
+                .or_else(|| Pinning::new(different::distributed(topology))),
         }
     }
 }

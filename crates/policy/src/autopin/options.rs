@@ -1,9 +1,9 @@
 //! The user's options of a search, and their check for a machine.
 
-use crate::metric_choice::MetricRequest;
-use crate::times::{Times, TimesError};
-use crate::watch::Watch;
-use crate::working_tasks::Skip;
+use crate::comparison::watch::Watch;
+use crate::program::metric_choice::MetricRequest;
+use crate::program::times::{Times, TimesError};
+use crate::program::working_tasks::Skip;
 use pinfold_core::{Pinning, PuId, PuSet, Topology};
 
 /// How candidates are compared.

@@ -1,14 +1,14 @@
 //! The candidates that come from the topology: what is in the list, in which order, and that choosing moves nothing.
 
-#[path = "../../core/tests/support/hybrid.rs"]
+#[path = "support/hybrid.rs"]
 mod hybrid;
-#[path = "../../core/tests/support/synthetic.rs"]
+#[path = "support/synthetic.rs"]
 mod synthetic;
 
 use hybrid::{gb10, hybrid};
+use pinfold_core::placement::different::{distributed, from_topology, packed};
 use pinfold_core::placement::{Placements, distance};
 use pinfold_core::{CoreKind, ObjectKind, Pinning, PuId, PuSet, Topology, TopologyBuilder};
-use pinfold_policy::candidates::{distributed, from_topology, packed};
 use proptest::prelude::*;
 use synthetic::{cache, synthetic};
 

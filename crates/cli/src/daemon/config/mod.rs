@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn the_example_has_every_key_and_says_the_defaults() {
-        let text = include_str!("../../../../dist/daemon.toml");
+        let text = include_str!("../../../../../dist/daemon.toml");
         // Keys are commented out, with one `#` and no space.
         let lines = text.lines().map(|line| match line.strip_prefix('#') {
             Some(key) if !key.starts_with([' ', '#']) => key,

@@ -13,8 +13,8 @@
 //! 4. B is faster where its gain is above zero, from the second pair on. It is not faster where its gain is below
 //!    `NEGLIGIBLE`.
 
-use crate::statistics::{Estimate, chance_of_error};
 use pinfold_core::ProgramGain;
+use pinfold_core::statistics::{Estimate, chance_of_error};
 
 /// The probability of a wrong verdict.
 pub(crate) const ALPHA: f64 = 0.005;

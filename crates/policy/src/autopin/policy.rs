@@ -1,40 +1,17 @@
-//! `autopin`: tries pinnings while the program runs and keeps the best (Klug, Ott, Weidendorfer, Trinitis, "autopin -
-//! Automated Optimization of Thread-to-Core Pinning on Multicore Systems", 2008, section 3).
-//!
-//! 1. Let the program initialise for `i`, placed as the first candidate says (`opening`).
-//! 2. Read the time and each working task's count.
-//! 3. Let it run for `t`.
-//! 4. Read again.
-//! 5. The candidate's rate is the growth per second, averaged over the working tasks (`meter`).
-//! 6. Re-pin by the next candidate, let it warm up for `w`, and return to 2.
-//! 7. Keep the candidate with the highest rate, and report the rate every `t` from then on.
-//!
-//! Beyond the paper:
-//!
-//! - Where the user names no pinnings, the first candidate is the unpinned program. A pinning is kept only if its rate
-//!   is higher beyond the noise. So nothing is pinned before something is measured. A machine on which all pinnings are
-//!   alike is left to its scheduler.
-//! - A probe is repeated if tasks began or ceased to work during it. If their number stays changed for a whole probe,
-//!   candidates are made for the new number and the search begins again.
-//! - If the rate falls after the choice and stays low, the search begins again (`watch`).
-//! - With `Search::Racing` a candidate that has lost does not get its full time (`race`).
-//!
-//! Known limits: the effect of one candidate on the program's data (pages that it touched first) remains under the next
-//! one. If the phases of a program differ more than its pinnings, and last about as long as a probe, the comparison
-//! measures the phases.
+//! The loop of `autopin`.
 
 use crate::Policy;
-use crate::candidate_results::{CandidateResults, Outcome, Screening};
-use crate::candidates;
+use crate::autopin::options::{Candidates, Options, Search};
+use crate::comparison::candidate_results::{CandidateResults, Outcome, Screening};
+use crate::comparison::race::{self, Look, Race};
+use crate::comparison::watch::Watcher;
 use crate::findings::probed;
-use crate::meter::{Measurement, Meter};
-use crate::opening::{Opened, Opening};
-use crate::options::{Candidates, Options, Search};
-use crate::race::{self, Look, Race};
-use crate::requested::RequestedConfiguration;
-use crate::times;
-use crate::watch::Watcher;
-use crate::working_tasks::{Judgement, WorkingTasks};
+use crate::program::meter::{Measurement, Meter};
+use crate::program::opening::{Opened, Opening};
+use crate::program::requested::RequestedConfiguration;
+use crate::program::times;
+use crate::program::working_tasks::{Judgement, WorkingTasks};
+use pinfold_core::placement::different;
 use pinfold_core::{
     Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Topology,
 };
@@ -232,7 +209,7 @@ impl Autopin {
                 "the pinnings that were asked for",
             ),
             Candidates::Topology { most } => {
-                let pinnings = candidates::from_topology(topology, threads, *most);
+                let pinnings = different::from_topology(topology, threads, *most);
                 if pinnings.len() == 1 && *most > 1 {
                     let why = "threads stay where the operating system runs them, since on this topology no pinning differs from another";
                     (vec![None], CandidatesCode::NoDifference, why)

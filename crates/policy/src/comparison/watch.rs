@@ -8,8 +8,8 @@
 //! A program that slows down steadily would be searched again and again. So after a search without gain, whose choice
 //! is hardly better than the present rate of the one before, the next search needs twice as many low lines.
 
-use crate::meter::Measurement;
-use crate::statistics;
+use crate::program::meter::Measurement;
+use pinfold_core::statistics;
 
 /// When to search again.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -22,7 +22,7 @@
 //! Limits: the level holds for readings that are about normal and AR(1) (`statistics`). If the phases of a program
 //! differ more than its pinnings, this test errs as the paper's comparison does, and earlier.
 
-use crate::statistics::{self, Estimate, Reading};
+use pinfold_core::statistics::{self, Estimate, Reading};
 use std::time::Duration;
 
 /// The probability of dropping a candidate that is as good as the best: 99 % confidence.

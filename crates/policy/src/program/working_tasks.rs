@@ -11,7 +11,7 @@
 //! Limits: a task that is younger than the window counts as working until a whole window shows otherwise. So does a
 //! task whose processor time cannot be read.
 
-use crate::roles::{Roles, Seen};
+use crate::program::roles::{Roles, Seen};
 use pinfold_core::{Pinning, Sample, TaskId, TaskSample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

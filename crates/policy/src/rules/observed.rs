@@ -1,6 +1,6 @@
 //! The rates of all metrics over a sample, and what learned rules say of them.
 
-use crate::meter;
+use crate::program::meter;
 use crate::rules::{Normalised, RuleMetric, Rules, Verdict};
 use pinfold_core::{Metric, Observed, Sample, Scope, TaskId};
 

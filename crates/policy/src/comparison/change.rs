@@ -17,7 +17,7 @@ const MOST: f64 = 4.0;
 
 /// The windows since the last choice.
 #[derive(Clone, Debug)]
-pub(super) struct ChangePoint {
+pub(crate) struct ChangePoint {
     learned: Vec<f64>,
     up: f64,
     down: f64,
@@ -27,7 +27,7 @@ pub(super) struct ChangePoint {
 
 impl ChangePoint {
     /// Begins to learn a level. With a `patience` above one, more windows are needed for a change.
-    pub(super) fn new(patience: f64) -> Self {
+    pub(crate) fn new(patience: f64) -> Self {
         Self {
             learned: vec![],
             up: 0.0,
@@ -37,7 +37,7 @@ impl ChangePoint {
     }
 
     /// The next window's logarithm of the rate; whether the rate has changed.
-    pub(super) fn has_changed(&mut self, log: f64) -> bool {
+    pub(crate) fn has_changed(&mut self, log: f64) -> bool {
         if self.learned.len() < LEARNED {
             self.learned.push(log);
             return false;
@@ -58,7 +58,7 @@ impl ChangePoint {
     }
 
     /// Whether the level is known.
-    pub(super) fn is_learned(&self) -> bool {
+    pub(crate) fn is_learned(&self) -> bool {
         self.learned.len() >= LEARNED
     }
 }

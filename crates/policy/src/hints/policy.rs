@@ -1,36 +1,18 @@
-//! `hints`: a learned policy chooses an affinity hint after one sample, and what is known of a program is used at once
-//! (Moore and Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2
-//! and figure 3).
-//!
-//! 1. A program that is known with this number of threads starts in the placement of its hint, and stays there.
-//! 2. Any other program starts unpinned. With `observe` it starts in the placement of that hint; the paper's programs
-//!    start distributed (section 3). When its threads work it is sampled once, for `t`: the counts of all metrics, per
-//!    thread and second (section 3.1).
-//! 3. The rules choose a hint from that sample, and the hint's placement is applied.
-//!
-//! Beyond the paper:
-//!
-//! - The move is verified, if `verify` is set: after a warm-up of `w` the rate is measured for `t` again. If it is lower
-//!   beyond the noise, the threads go back to their PUs. Threads that were not pinned before go back unless the rate is
-//!   higher.
-//! - If other threads work than before, the hint is applied for their number: a hint does not depend on it.
-//! - Each run reports its sample (`Finding::Sampled`), so that a database can use it in later runs.
-//!
-//! Without rules nothing is moved: the program is sampled and stays unpinned.
+//! The loop of `hints`.
 
 use crate::Policy;
-use crate::candidates;
 use crate::findings::{chosen, probed};
-use crate::meter::{Measurement, Meter};
-use crate::metric_choice::MetricRequest;
-use crate::observed::{observed, verdict};
-use crate::opening::{Opened, Opening};
-use crate::requested::RequestedConfiguration;
+use crate::program::meter::{Measurement, Meter};
+use crate::program::metric_choice::MetricRequest;
+use crate::program::opening::{Opened, Opening};
+use crate::program::requested::RequestedConfiguration;
+use crate::program::times::{self, Times};
+use crate::program::working_tasks::{Skip, WorkingTasks};
 use crate::rules::Rules;
-use crate::times::{self, Times};
-use crate::working_tasks::{Skip, WorkingTasks};
+use crate::rules::observed::{observed, verdict};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
+use pinfold_core::placement::different;
 use pinfold_core::{
     Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Reason,
     Sample, SampleCode, TaskId, Topology,
@@ -115,7 +97,7 @@ impl HintOptions {
         let hint = self.first_hint()?;
         match self.expected_threads() {
             Some(threads) => Some(NamedPlacement::Hint(hint).pinning(topology, threads)),
-            None => Pinning::new(candidates::distributed(topology)),
+            None => Pinning::new(different::distributed(topology)),
         }
     }
 }

@@ -9,11 +9,11 @@
 
 /// The rate between two consecutive samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// When the second of the samples was taken, in seconds.
-    pub(crate) at: f64,
+    pub at: f64,
     /// The metric's unit per second.
-    pub(crate) rate: f64,
+    pub rate: f64,
 }
 
 /// An estimated rate with its uncertainty.
@@ -49,7 +49,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// The sample standard deviation over the mean; `None` for fewer than two readings and for a mean of zero.
-pub(crate) fn coefficient_of_variation(readings: &[Reading]) -> Option<f64> {
+pub fn coefficient_of_variation(readings: &[Reading]) -> Option<f64> {
     if readings.len() < 2 {
         return None;
     }
@@ -81,7 +81,7 @@ fn effective_number(deviations: &[f64]) -> Option<f64> {
 }
 
 /// The mean of the readings. `None` when there are too few of them, or too few independent ones.
-pub(crate) fn level(readings: &[Reading]) -> Option<Estimate> {
+pub fn level(readings: &[Reading]) -> Option<Estimate> {
     let value = mean(readings.iter().map(|reading| reading.rate));
     let deviations: Vec<f64> = readings.iter().map(|reading| reading.rate - value).collect();
     let independent = effective_number(&deviations)?;
@@ -100,7 +100,7 @@ pub(crate) fn level(readings: &[Reading]) -> Option<Estimate> {
 
 /// The extrapolation of the readings: their level at the last one, plus `horizon` seconds of the slope of the straight
 /// line through them if that rises. A falling slope is not extrapolated. `None` as for `level`.
-pub(crate) fn outlook(readings: &[Reading], horizon: f64) -> Option<Estimate> {
+pub fn outlook(readings: &[Reading], horizon: f64) -> Option<Estimate> {
     let number = readings.len() as f64;
     let last = readings.last()?.at;
     let middle = mean(readings.iter().map(|reading| reading.at));
@@ -155,7 +155,7 @@ pub fn chance_of_equal(one: &Estimate, other: &Estimate) -> f64 {
 }
 
 /// The probability that the true value is above the estimate by more than `error`.
-pub(crate) fn chance_of_error(estimate: &Estimate, error: f64) -> f64 {
+pub fn chance_of_error(estimate: &Estimate, error: f64) -> f64 {
     if estimate.variance == 0.0 {
         return 0.0;
     }

@@ -10,10 +10,10 @@
 //! 4. If no metric counts, the run continues without one, and the metrics are compared again every `t`: the first
 //!    parallel region may come late.
 
-use crate::meter::Meter;
-use crate::metric_choice::{MetricRequest, Purpose, busiest};
-use crate::times::{self, Times};
-use crate::working_tasks::{Judgement, WorkingTasks};
+use crate::program::meter::Meter;
+use crate::program::metric_choice::{MetricRequest, Purpose, busiest};
+use crate::program::times::{self, Times};
+use crate::program::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope};
 use std::time::Duration;
 

@@ -8,6 +8,7 @@
 //! the default, and the verdict lists the conditions without a value.
 
 mod file;
+pub(crate) mod observed;
 
 pub use file::RulesError;
 
@@ -299,7 +300,7 @@ mod tests {
     }
 
     fn two_rules() -> Rules {
-        rules(include_str!("../tests/data/two_rules.json"))
+        rules(include_str!("../../tests/data/two_rules.json"))
     }
 
     #[test]

@@ -25,9 +25,9 @@
 //! prefer, are tried only where the placements are few. Filling greedily for "few" objects is optimal where the objects
 //! of a level are alike, and nearly optimal elsewhere.
 
-use pinfold_core::placement::{Levels, Placements, Profile};
-use pinfold_core::random::Random;
-use pinfold_core::{ObjectKind, Pinning, PuId, PuSet, Topology};
+use super::{Levels, Placements, Profile};
+use crate::random::Random;
+use crate::{ObjectKind, Pinning, PuId, PuSet, Topology};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 

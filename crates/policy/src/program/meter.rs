@@ -8,7 +8,7 @@
 //! Where a count is missing there is no total and no reading at that time. The totals before and after it stay right,
 //! because the growth of each counter is taken from its last reading.
 
-use crate::statistics::{self, Reading};
+use pinfold_core::statistics::{self, Reading};
 use pinfold_core::{Count, Metric, MetricSource, Sample, Scope, TaskId};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The requested configuration, so that a policy requests only changes.
 
-use crate::working_tasks::WorkingTasks;
+use crate::program::working_tasks::WorkingTasks;
 use pinfold_core::{Configuration, PageMapping, Pinning};
 
 /// The configuration that was last requested.

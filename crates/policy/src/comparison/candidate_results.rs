@@ -1,8 +1,8 @@
 //! The candidates of one search and their results.
 
-use crate::meter::Measurement;
-use crate::race;
-use crate::statistics::{Estimate, Reading};
+use crate::comparison::race;
+use crate::program::meter::Measurement;
+use pinfold_core::statistics::{Estimate, Reading};
 use pinfold_core::{ChoiceCode, Finding, Pinning};
 use std::collections::VecDeque;
 

@@ -1,0 +1,9 @@
+//! What a policy sees of a program: its working tasks, the metric that counts its progress, and the rate of that.
+
+pub(crate) mod meter;
+pub(crate) mod metric_choice;
+pub(crate) mod opening;
+pub(crate) mod requested;
+mod roles;
+pub(crate) mod times;
+pub(crate) mod working_tasks;
