@@ -60,7 +60,7 @@ impl NodeSet {
         self.iter().next()
     }
 
-    /// The only node; `None` where there are more, or none.
+    /// The only node; `None` if there are more, or none.
     pub fn only(&self) -> Option<NodeId> {
         if self.len() == 1 { self.first() } else { None }
     }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where pages are: the mappings of Sánchez Barrera et al., ICS 2020, section 2.1.2, and those of numactl that name nodes.
+/// Where pages are: the mappings of Sánchez Barrera et al., ICS 2020, section 2.1.2, and those of numactl that name
+/// nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageMapping {
     /// On the node of the thread that touches the page first.
@@ -29,8 +30,8 @@ pub enum PageMapping {
     Remote,
     /// On the node whose threads access the page most. Needs the accesses of each thread.
     Locality,
-    /// Distributed so that all nodes of the main memory have about the same number of accesses. Needs the accesses of each
-    /// thread.
+    /// Distributed so that all nodes of the main memory have about the same number of accesses. Needs the accesses of
+    /// each thread.
     Balance,
 }
 

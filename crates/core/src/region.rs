@@ -22,9 +22,9 @@ pub struct RegionSample {
     pub id: RegionId,
     /// Ended executions. A simulated machine, whose counts grow evenly, also counts the completed part of one.
     pub executions: f64,
-    /// The time from the begin to the end of all executions together, in seconds.
+    /// The time from the start to the end of all executions together, in seconds.
     pub seconds: f64,
-    /// What the whole machine counted during them; `None` where regions are only timed.
+    /// What the whole machine counted during them; `None` if regions are only timed.
     pub counts: Option<RegionCounts>,
 }
 
@@ -48,8 +48,8 @@ impl CacheCounts {
     }
 }
 
-/// What the whole machine counted during the executions of a region: all from which the counters of LIKWID's groups NUMA,
-/// L2CACHE, L3CACHE and ENERGY follow.
+/// What the whole machine counted during the executions of a region: all from which the counters of LIKWID's groups
+/// NUMA, L2CACHE, L3CACHE and ENERGY follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionCounts {
     /// Instructions of all threads.
@@ -90,7 +90,7 @@ impl RegionCounts {
     }
 }
 
-/// What is set while a region runs, from its begin to the begin of the next one that wants something else.
+/// What is set while a region runs, from its begin to the start of the next one that wants something else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionConfiguration {
     /// The PUs of its team's threads; `None` for unpinned threads.

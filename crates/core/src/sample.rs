@@ -14,8 +14,8 @@ pub struct Sample {
     /// One count per metric of the machine, in the order of `Machine::metrics`; `None` for a metric that each task
     /// counts for itself and for one that could not be read.
     pub program: Vec<Option<Count>>,
-    /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are not
-    /// told apart.
+    /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are
+    /// not told apart.
     pub regions: Vec<RegionSample>,
 }
 

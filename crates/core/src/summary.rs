@@ -45,7 +45,7 @@ fn restriction(number: usize, allowed: &PuSet) -> String {
     }
 }
 
-/// The last-level caches; `None` where the machine reports no caches or they are of several levels.
+/// The last-level caches; `None` if the machine reports no caches or they are of several levels.
 fn last_level_caches(topology: &Topology) -> Option<String> {
     let caches: Vec<_> = topology
         .llc_domains()

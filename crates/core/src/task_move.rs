@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 codes! {
-    /// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the
-    /// names that `[[metric]]` of events/*.toml has.
+    /// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with
+    /// the names that `[[metric]]` of events/*.toml has.
     pub enum Activity for "moves.activity" {
         /// Coherence between packages (last-level-cache domains).
         InterPackageCoherence = "inter_package_coherence",
@@ -118,7 +118,7 @@ pub struct MappingComparison {
     /// The processes whose pages were moved where their tasks are, in the turns with the moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<i32>,
-    /// For how long no task is pinned now, in seconds; `None` where the moves stay.
+    /// For how long no task is pinned now, in seconds; `None` if the moves stay.
     pub pause: Option<f64>,
 }
 

@@ -38,8 +38,8 @@ impl fmt::Display for ThreadMap {
     }
 }
 
-/// `threads` threads on the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes, or more nodes than
-/// exist or than threads. PUs that belong to no node count as one node after the others.
+/// `threads` threads on the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes, or more nodes
+/// than exist or than threads. PUs that belong to no node count as one node after the others.
 ///
 /// The threads are spread evenly while each has a PU of its own: a node that is full has no more, and the first nodes
 /// have one more where the division leaves a rest. Further threads share PUs, again one on each.
@@ -65,8 +65,8 @@ pub fn map_over_nodes(topology: &Topology, threads: usize, map: ThreadMap) -> Op
     map_threads(topology, threads, nodes.min(threads), map)
 }
 
-/// The number of threads on each of several groups of PUs: as even as possible while each thread has a PU of its own, and
-/// the first groups have one more where the division leaves a rest.
+/// The number of threads on each of several groups of PUs: as even as possible while each thread has a PU of its own,
+/// and the first groups have one more where the division leaves a rest.
 pub(crate) fn shares(threads: usize, pus: &[Vec<PuId>]) -> Vec<usize> {
     let all: usize = pus.iter().map(Vec::len).sum();
     let (rounds, mut rest) = (threads / all, threads % all);

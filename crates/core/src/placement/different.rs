@@ -67,8 +67,8 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
     farthest_first(profiled_pool(topology, &machine, &placements, threads), most)
 }
 
-/// As [`from_topology`], but exactly `most` pinnings where the machine has as many placements: where the extremes are fewer, other
-/// placements complete the pool. These are all of them, or a sample of many, which is always the same.
+/// As [`from_topology`], but exactly `most` pinnings where the machine has as many placements: where the extremes are
+/// fewer, other placements complete the pool. These are all of them, or a sample of many, which is always the same.
 pub fn most_different(topology: &Topology, threads: usize, most: usize) -> Vec<Pinning> {
     let threads = threads.min(topology.allowed_pus().len());
     let Ok(placements) = Placements::new(topology, threads) else {
@@ -98,8 +98,8 @@ const ENUMERATED: u32 = 4096;
 /// Where the placements are sampled: the size of the sample for each pinning that is wanted.
 const POOL_PER_PINNING: usize = 8;
 
-/// At most `size` placements, each once. Each draw weighs every level at random: by a heavy level, threads are packed into few of its
-/// objects; by one without weight, they are spread at random.
+/// At most `size` placements, each once. Each draw weighs every level at random: by a heavy level, threads are packed
+/// into few of its objects; by one without weight, they are spread at random.
 fn sample(machine: &Machine, placements: &Placements, threads: usize, size: usize) -> Vec<Pinning> {
     const WEIGHTS: [f64; 3] = [0.0, 1.0, 8.0];
     let mut random = Random::new(threads as u64);

@@ -15,7 +15,7 @@ impl Symmetries {
         Self(Tree::new(topology))
     }
 
-    /// A pinning to which a symmetry of the machine maps this one, and whose PUs are all `free`; `None` where none was
+    /// A pinning to which a symmetry of the machine maps this one, and whose PUs are all `free`; `None` if none was
     /// found. Of those that fit, one that leaves many ranks near where they run `now`.
     ///
     /// Of interchangeable objects the one with most ranks is placed first, where most of its ranks are already. So a

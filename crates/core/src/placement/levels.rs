@@ -109,7 +109,7 @@ impl Levels {
         self.positions.get(&pu).copied()
     }
 
-    /// The kind of the core of a leaf, as position in `Topology::core_kinds`; `None` where the machine does not report
+    /// The kind of the core of a leaf, as position in `Topology::core_kinds`; `None` if the machine does not report
     /// it.
     pub fn core_kind(&self, leaf: usize) -> Option<usize> {
         self.core_kinds[leaf]

@@ -119,7 +119,7 @@ impl Placements {
         Iter::new(&self.tree, self.threads)
     }
 
-    /// The pinning with which `iter` represents the placement of `pus`; `None` where these are not as many allowed PUs
+    /// The pinning with which `iter` represents the placement of `pus`; `None` if these are not as many allowed PUs
     /// as there are threads.
     pub fn representative(&self, pus: &PuSet) -> Option<Pinning> {
         let (threads, pinning) = enumerate::representative(&self.tree, pus)?;

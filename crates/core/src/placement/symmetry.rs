@@ -62,7 +62,7 @@ struct Label {
 /// The properties by which NUMA nodes differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct NodeLabel {
-    /// `None` where the machine does not report it.
+    /// `None` if the machine does not report it.
     has_memory: Option<bool>,
     allowed: bool,
     subtype: Option<String>,
@@ -138,7 +138,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The subtree below `id`; `None` where it has no allowed PU.
+    /// The subtree below `id`; `None` if it has no allowed PU.
     fn subtree(&mut self, id: ObjectId) -> Option<Node> {
         let topology = self.topology;
         let object = topology.object(id);

@@ -52,7 +52,7 @@ pub enum CacheType {
     Instruction,
 }
 
-/// The attributes of a cache. `None` where the machine does not report them.
+/// The attributes of a cache. `None` if the machine does not report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 for the cache nearest to the core.
@@ -72,7 +72,7 @@ pub struct Cache {
 pub struct CoreKind {
     /// The PUs of this kind.
     pub pus: PuSet,
-    /// Rank of the efficiency class: 0 is the most power-efficient, the highest the fastest; `None` where unknown.
+    /// Rank of the efficiency class: 0 is the most power-efficient, the highest the fastest; `None` if unknown.
     pub efficiency: Option<u32>,
     /// What the kernel or the firmware reports of this kind, as name and value, such as `CoreType` and `IntelAtom`.
     pub info: Vec<(String, String)>,
@@ -160,8 +160,8 @@ impl Topology {
         &self.nodes
     }
 
-    /// Whether the PUs of a node are not those of the object to which it is attached, so that the tree does not show them:
-    /// the node cuts across packages or caches.
+    /// Whether the PUs of a node are not those of the object to which it is attached, so that the tree does not show
+    /// them: the node cuts across packages or caches.
     pub fn is_cut(&self, node: &NumaNode) -> bool {
         !node.pus.is_empty() && node.pus != self.object(node.attached_to).pus
     }
