@@ -382,7 +382,7 @@ mod tests {
         assert!((falling.value - 12.5).abs() < 1e-9, "{falling:?}");
     }
 
-    /// The share of 4000 trials in which the test at 1 % finds a difference between two equal processes.
+    /// The share of 4000 trials that find a difference between two equal processes at 1 %.
     fn false_alarms(rho: f64, number: usize) -> usize {
         let mut state = 1;
         let mut alarm = || {

@@ -31,7 +31,7 @@ pub(super) struct Tree {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) class: ClassId,
-    /// In the order of `Class::children`, those of one class in topology order. None for a PU.
+    /// In the order of `Class::children`, and within a class in topology order. Empty for a PU.
     pub(super) children: Vec<Node>,
     /// The leaves below; as many as the class has capacity.
     pub(super) leaves: Range<usize>,
@@ -46,7 +46,7 @@ pub(super) struct Class {
     pub(super) children: Vec<ClassId>,
 }
 
-/// The properties by which objects of the same shape differ.
+/// The properties that distinguish objects of the same shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Label {
     kind: ObjectKind,
@@ -59,7 +59,7 @@ struct Label {
     nodes: Vec<NodeLabel>,
 }
 
-/// The properties by which NUMA nodes differ.
+/// The properties that distinguish NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct NodeLabel {
     /// `None` if the machine does not report it.

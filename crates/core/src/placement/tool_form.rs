@@ -1,4 +1,4 @@
-//! A placement as the options and variables by which other tools take it.
+//! A placement as options and variables of other tools.
 
 use crate::{PageMapping, Pinning, PuId, PuSet};
 use std::fmt;

@@ -15,7 +15,7 @@ use std::fmt;
 pub struct NumaNode {
     /// The operating system's number.
     pub id: NodeId,
-    /// The object that encloses all PUs that are local to it, also where they belong to other nodes.
+    /// The object that encloses all PUs that are local to it, including PUs of other nodes.
     pub attached_to: ObjectId,
     /// The PUs that belong to it, and to no other node. A node without CPUs has none.
     pub pus: PuSet,
@@ -32,7 +32,7 @@ pub struct NumaNode {
 pub enum MemoryKind {
     /// DRAM on the processors' own memory controllers.
     Dram,
-    /// High-bandwidth memory beside the DRAM, such as that of Xeon Max and of Knights Landing (MCDRAM).
+    /// High-bandwidth memory beside the DRAM, as in Xeon Max and Knights Landing (MCDRAM).
     HighBandwidth,
     /// The memory of a GPU.
     Gpu,
