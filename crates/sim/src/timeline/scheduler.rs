@@ -169,7 +169,7 @@ impl Scheduler {
         stays.then_some(here)
     }
 
-    /// By node: what runs there.
+    /// By node: its running tasks.
     fn loads(&self, busy: &[[usize; 5]]) -> Vec<Load> {
         let mut loads = vec![Load::default(); self.nodes.number];
         for (place, &[.., on_pu]) in self.places.iter().zip(busy) {
