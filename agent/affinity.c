@@ -11,8 +11,8 @@
  *      get_nprocs() answer as the mask does.
  *   3. A process that sets a mask itself reads the real masks from then on: it manages its own threads. A child of vfork()
  *      has its parent's memory until its exec: what it sets counts for the child alone.
- *   4. LLVM's OpenMP runtime reads the mask by a direct system call, which a library cannot intercept. Before it begins
- *      (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads the
+ *   4. LLVM's OpenMP runtime reads the mask by syscall(), which answers as the kernel does (system_calls.c). Before it
+ *      begins (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads the
  *      masks, as after any runtime that has reset a mask.
  *
  * After main() has begun, an answer makes no system call that the program did not ask for: a sandbox (seccomp) could kill

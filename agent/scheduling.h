@@ -7,4 +7,8 @@
 /* Whether the calling thread has a deadline or real-time priority, so that it is not to be pinned. */
 bool pinfold_this_thread_is_real_time(void);
 
+/* The system calls sched_setattr and sched_setscheduler, as syscall() makes them: -1 and errno where they fail. */
+long pinfold_set_attributes(long thread, long attributes, long flags);
+long pinfold_set_scheduler(long thread, long policy, long parameters);
+
 #endif

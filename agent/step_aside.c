@@ -8,14 +8,15 @@
  *   1. A request is the signal SIGURG, which a thread sends itself. pinfold sees it as the tracer, lets go, takes the signal
  *      away and lets the thread run again. So the request is fulfilled when the call has returned. Without pinfold the
  *      signal has no effect, unless the program handles it.
- *   2. ptrace() is replaced: it makes a request before a call that begins to trace.
+ *   2. ptrace() is replaced, and syscall() too (system_calls.c): a request comes before a call that begins to trace.
  *   3. A process with a leak sanitizer makes a request before main(): the sanitizer searches for leaks at the end, or when
  *      the program asks for it, and its tracer makes its system calls directly.
  *
- * Known limits: ptrace by direct system calls is not seen. pinfold itself looks at static programs.
+ * Known limits: ptrace past the C library is not seen. pinfold itself looks at static programs.
  */
 #define _GNU_SOURCE
 #include "glibc.h"
+#include "step_aside.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -82,6 +83,14 @@ __attribute__((constructor)) static void begin(void)
     dlerror(); /* A failure is the agent's; the program should not see it. */
 }
 
+void pinfold_step_aside_for(long kind, pid_t thread)
+{
+    if (kind == PTRACE_TRACEME)
+        request(TRACED_BY_PARENT);
+    else if (kind == PTRACE_ATTACH || kind == PTRACE_SEIZE)
+        request(thread);
+}
+
 EXPORT long ptrace(enum __ptrace_request kind, ...)
 {
     va_list arguments;
@@ -92,9 +101,6 @@ EXPORT long ptrace(enum __ptrace_request kind, ...)
     va_end(arguments);
     if (!real_ptrace)
         begin();
-    if (kind == PTRACE_TRACEME)
-        request(TRACED_BY_PARENT);
-    else if (kind == PTRACE_ATTACH || kind == PTRACE_SEIZE)
-        request(thread);
+    pinfold_step_aside_for(kind, thread);
     return real_ptrace(kind, thread, address, data);
 }
