@@ -42,7 +42,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         if let (true, Some(place)) = (state.class != Class::Idle, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
         {
-            groups.list[number].inter[place.domain].push(task);
+            groups.ask(number, place.domain, task);
             out[number] |= !state.movable;
             if has_traffic(round, task) {
                 let (all, failed) = &mut traffic[number];
@@ -54,9 +54,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         }
     }
     groups::choose_homes(round, groups);
-    let list = &groups.list;
-    groups.order.retain(|&number| {
-        let group = &list[number];
+    groups.keep(|number, group| {
         let fits = group
             .home
             .is_some_and(|home| group.size <= round.sets.capacity(round.shape, home));
@@ -69,7 +67,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 /// Whether a task shares data, possibly less than the threshold, and its progress is known.
 fn has_traffic(round: &Round<'_>, task: usize) -> bool {
     let state = round.sets.states[task];
-    let known = round.memory.tasks()[task].throughput.value().is_some();
+    let known = round.memory.tasks()[task].throughput().is_some();
     let busy = !matches!(state.class, Class::Idle | Class::Unknown);
     known && busy && state.inter > FAINT * round.thresholds.coherence
 }

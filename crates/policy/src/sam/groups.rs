@@ -93,7 +93,7 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
             && let Some(number) = groups.enter(round, task, place.domain)
             && asks(round, task)
         {
-            groups.list[number].inter[place.domain].push(task);
+            groups.ask(number, place.domain, task);
         }
     }
     if round.options.learn_groups {
@@ -108,7 +108,7 @@ fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
         return (0, 0);
     }
     let remembered = &round.memory.tasks()[task];
-    (remembered.id.process, remembered.group.unwrap_or(0))
+    (remembered.id().process, remembered.group().unwrap_or(0))
 }
 
 impl Groups {
@@ -138,6 +138,17 @@ impl Groups {
         self.list[number].size += 1;
         self.list[number].members.push(task);
         Some(number)
+    }
+
+    /// A task of a group, in a domain, is to be moved.
+    pub(super) fn ask(&mut self, number: usize, domain: usize, task: usize) {
+        self.list[number].inter[domain].push(task);
+    }
+
+    /// Leaves out the groups that do not suit, by number.
+    pub(super) fn keep(&mut self, suits: impl Fn(usize, &Group) -> bool) {
+        let list = &self.list;
+        self.order.retain(|&number| suits(number, &list[number]));
     }
 
     /// The groups after these moves, so that the next group sees them.

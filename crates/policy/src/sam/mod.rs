@@ -30,7 +30,6 @@
 //! most. If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial
 //! of one group only.
 
-mod acquaintances;
 mod bandwidth;
 mod coherence;
 mod faint;
@@ -43,12 +42,12 @@ mod options;
 mod placement_sets;
 mod policy;
 mod potential;
-mod progress;
 mod rates;
 mod remote;
 mod round;
 mod shape;
 mod trial;
+mod trials;
 
 pub use fair::FairMapper;
 pub use mapper::Mapper;

@@ -4,7 +4,7 @@
 //! The paper's sets contain cores, with one task each. Here they contain tasks, since several may share a PU. `P^idle` are
 //! the cores without tasks. When the machine has more busy tasks than cores, the idle siblings of busy cores follow them.
 
-use super::memory::Remembered;
+use super::memory::Memory;
 use super::options::Thresholds;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
@@ -79,23 +79,21 @@ pub(super) struct PlacementSets {
 }
 
 impl PlacementSets {
-    /// Computes the sets. `order` has the positions of `tasks` by id; `held` and what is
-    /// `remembered` are by the same number.
+    /// Computes the sets. `held` is by task, as `memory`.
     pub(super) fn set(
         &mut self,
         shape: &Shape,
         thresholds: &Thresholds,
         tasks: &[TaskRates],
-        order: &[usize],
         held: &[bool],
-        remembered: &[Remembered],
+        memory: &Memory,
     ) {
         self.clear(shape);
         let blind = tasks.iter().all(|rates| rates.intra.is_none());
-        for (index, &input) in order.iter().enumerate() {
+        for (index, &input) in memory.inputs().iter().enumerate() {
             let rates = &tasks[input];
             let position = shape.position(rates.pu);
-            let class = classify(rates, thresholds, blind.then_some(remembered[index].has_shared));
+            let class = classify(rates, thresholds, blind.then(|| memory.tasks()[index].has_shared()));
             let demand = rates.memory.unwrap_or(0.0) * rates.busy.clamp(0.0, 1.0);
             let free = position.is_some() && class != Class::Idle;
             self.states.push(TaskState {

@@ -152,12 +152,6 @@ impl Round<'_> {
             let back = cause.reason == Reason::RollBack;
             remembered.note_move(self.now, [from.domain, to.domain], back, self.options.hysteresis);
         }
-        if remembered.original == Some(to.memory) {
-            remembered.original = None;
-        } else if reluctant && remembered.original.is_none() {
-            remembered.original = Some(from.memory);
-        }
-        // It belongs where it was put, wherever its memory is. A task that left reluctantly has its original domain.
-        remembered.home = Some(to.memory);
+        remembered.note_memory(from.memory, to.memory, reluctant);
     }
 }

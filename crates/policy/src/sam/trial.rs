@@ -127,18 +127,18 @@ impl Trial {
             .map(|(task, state)| {
                 let remembered = &round.memory.tasks()[task];
                 Watched {
-                    id: remembered.id,
+                    id: remembered.id(),
                     domain: round.place(task).map(|place| place.domain),
                     shares: false,
                     moved: None,
-                    inter_before: remembered.inter.value().unwrap_or(state.inter),
-                    throughput_before: remembered.throughput.value(),
+                    inter_before: remembered.inter().unwrap_or(state.inter),
+                    throughput_before: remembered.throughput(),
                     inter: Mean::default(),
                     throughput: Mean::default(),
                 }
             })
             .collect();
-        let id = |task: usize| round.memory.tasks()[task].id;
+        let id = |task: usize| round.memory.tasks()[task].id();
         for &task in &gathering.sharers {
             if let Ok(index) = watched.binary_search_by_key(&id(task), |one| one.id) {
                 watched[index].shares = true;
@@ -168,8 +168,8 @@ impl Trial {
         if round.now > self.began + 1 {
             let mut tasks = round.memory.tasks().iter().enumerate().peekable();
             for one in &mut self.watched {
-                while tasks.next_if(|(_, task)| task.id < one.id).is_some() {}
-                if let Some((index, _)) = tasks.next_if(|(_, task)| task.id == one.id) {
+                while tasks.next_if(|(_, task)| task.id() < one.id).is_some() {}
+                if let Some((index, _)) = tasks.next_if(|(_, task)| task.id() == one.id) {
                     let rates = &round.tasks[round.sets.states[index].input];
                     one.inter.add(rates.inter);
                     one.throughput.add(throughput(rates));
@@ -278,7 +278,7 @@ impl Trial {
             for tasks in settled {
                 let group = round.memory.new_group();
                 for task in tasks {
-                    round.memory.task_mut(task).group = Some(group);
+                    round.memory.task_mut(task).join(group);
                 }
             }
         }
