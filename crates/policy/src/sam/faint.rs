@@ -2,8 +2,8 @@
 //! threshold.
 //!
 //! At the threshold *two* threads lose 5 %. Where many threads meet at barriers, each waits for all that the slowest
-//! one has lost, and a program may lose twice as much with half the traffic. No counter shows that in advance, so it is
-//! tried. All tasks of the process, with traffic or without, are gathered where there is room for all of them. They
+//! one has lost, and a program may lose twice as much with half the traffic. No counter shows that in advance, so a trial
+//! does. All tasks of the process, with traffic or without, are gathered if a domain has room for all of them. They
 //! stay if they make more progress than before, by the same trial as other moves (`trial`). One group is tried at a
 //! time, and only while nothing else is moved. A group that gained nothing is not tried again until most of its traffic is
 //! of tasks whose traffic has changed since: one task whose traffic stays must not keep all others apart.
@@ -35,7 +35,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         }
     }
     let mut out = vec![false; groups.list.len()];
-    // By group: the traffic of all its tasks, and of those for which it has failed.
+    // By group: the traffic of all its tasks, and of the tasks whose trial has failed.
     let mut traffic = vec![(0.0, 0.0); groups.list.len()];
     for task in 0..round.sets.states.len() {
         let state = round.sets.states[task];

@@ -39,7 +39,7 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
 /// The memory domains between which tasks were migrated reluctantly. Only moves of the same decision can make it out of
 /// date, and each task that is found is checked.
 struct RemoteTasks {
-    /// By the domain of origin and the present one.
+    /// By the domain of origin and the domain today.
     any: Vec<bool>,
     domains: usize,
 }
