@@ -36,7 +36,7 @@ use pinfold_linux::own;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::Scripted;
 use place::Where;
-use plan::{Plan, executable};
+use plan::{Plan, executable, names_events};
 use policies::{Built, Program};
 use report::Report;
 use std::ffi::OsString;

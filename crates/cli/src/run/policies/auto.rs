@@ -88,15 +88,7 @@ impl PolicyEntry for Auto {
     }
 
     fn flags(&self, command: Command) -> Command {
-        Flags::augment_args(command)
-    }
-
-    fn compares_near(&self) -> bool {
-        true
-    }
-
-    fn also_takes(&self) -> &'static [&'static str] {
-        &["placement_model", "calibrated"]
+        classify::Flags::augment_args(Flags::augment_args(command))
     }
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
