@@ -7,7 +7,9 @@
 //!    nearest group above.
 //!
 //! The kernel treats the first group of the hierarchy differently. Its tasks keep the bits of CPUs that are offline;
-//! tasks of other groups lose them, and get them back with the CPUs.
+//! tasks of other groups lose them, and get them back with the CPUs. A CPU that comes online is in effect in the first
+//! group a little later (`cpuset_hotplug_workfn`). A mask that is set in between lacks the CPU for ever, because the
+//! kernel does not change masks in the first group.
 //!
 //! Where no group can be seen, as in a container without control groups, a thread of this process sets all CPUs for
 //! itself and reads what the kernel makes of them. That holds for tasks of the same cpuset. For others only the
@@ -19,7 +21,7 @@ use pinfold_core::{PuSet, digits};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Where cpusets and the machine's CPUs are read.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Cpusets {
     system: PathBuf,
     mounts: Arc<OnceLock<Vec<Mount>>>,
     possible: Arc<OnceLock<CpuMask>>,
+    /// CPUs that stayed late for longer than the kernel takes: a partition has them.
+    partitions: Arc<Mutex<CpuMask>>,
 }
 
 /// The CPUs of a task for which nobody has set a mask.
@@ -38,6 +42,8 @@ pub(crate) struct Allowed {
     pub(crate) now: CpuMask,
     /// Its whole mask: in the first group of the hierarchy it also has the CPUs that are offline.
     pub(crate) mask: CpuMask,
+    /// CPUs that are online but not in effect in the first group: they came online just now, or a partition has them.
+    pub(crate) late: CpuMask,
 }
 
 /// A version of control groups.
@@ -70,6 +76,7 @@ impl Cpusets {
             system: system.into(),
             mounts: Arc::default(),
             possible: Arc::default(),
+            partitions: Arc::default(),
         }
     }
 
@@ -126,8 +133,12 @@ impl Cpusets {
         let online = self.online();
         if let Some((now, is_first)) = self.of_group(task, &online) {
             let offline = || self.possible().difference(&online);
-            let mask = if is_first { now.union(&offline()) } else { now.clone() };
-            return Ok(Allowed { now, mask });
+            let (mask, late) = if is_first {
+                (now.union(&offline()), online.difference(&now))
+            } else {
+                (now.clone(), CpuMask::default())
+            };
+            return Ok(Allowed { now, mask, late });
         }
         let of = |task: &str| fs::read_to_string(self.procfs.file(task, "cpuset"));
         let ours = of("self").ok();
@@ -141,7 +152,20 @@ impl Cpusets {
         Ok(Allowed {
             now: online,
             mask: self.possible().clone(),
+            late: CpuMask::default(),
         })
+    }
+
+    /// Whether all of these late CPUs are known to belong to partitions.
+    pub(crate) fn are_in_partitions(&self, late: &CpuMask) -> bool {
+        let known = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        known.is_superset(late)
+    }
+
+    /// Remembers that these late CPUs belong to partitions.
+    pub(crate) fn add_to_partitions(&self, late: &CpuMask) {
+        let mut known = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = known.union(late);
     }
 
     /// The CPUs of `online` that are in effect in the group of a task, and whether that is the first group of its hierarchy.
@@ -172,7 +196,8 @@ impl Cpusets {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
             let mask = Procfs::default().mask(own)?;
-            Ok::<_, io::Error>(Allowed { now, mask })
+            let late = CpuMask::default();
+            Ok::<_, io::Error>(Allowed { now, mask, late })
         });
         thread.ok()?.join().ok()?.ok()
     }

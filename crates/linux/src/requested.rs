@@ -31,6 +31,9 @@ const TRIES: usize = 20;
 /// Longer than the kernel takes from changing a cpuset to changing the masks of its tasks.
 const CHANGING: Duration = Duration::from_millis(2);
 
+/// Longer than the kernel takes from bringing a CPU online to putting it into the first cpuset, also if it is busy.
+const LATE: Duration = Duration::from_secs(1);
+
 /// For how long a reading holds for other threads of the process that have the same mask: threads come in bursts.
 const RECENT: Duration = Duration::from_millis(100);
 
@@ -149,12 +152,16 @@ impl Requested {
     /// - The cpuset allows none of its CPUs. Then the task gets all CPUs until it does.
     /// - CPUs of it are offline, and the kernel, before Linux 6.2, forgets those.
     ///
+    /// A CPU that has just come online is waited for.
+    ///
     /// # Errors
     ///
     /// Those of `CpuMask::give_to`.
     pub(crate) fn give_back(&self, task: i32, cpusets: &Cpusets) -> io::Result<Option<CpuMask>> {
         let mut seen = None;
-        for _ in 0..TRIES {
+        let mut late_since = None;
+        let mut tries = 0;
+        while tries < TRIES {
             let waits = match self.give_to(task, cpusets) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     Self::Nobody.give_to(task, cpusets)?;
@@ -172,13 +179,26 @@ impl Requested {
             if waits {
                 return Ok(Some(now.mask));
             }
-            if self.explains(&now) {
-                return Ok(self.lacks_offline(&now, cpusets).then_some(now.mask));
+            if !self.explains(&now) {
+                // The cpuset has changed, and the call has set what the former one allowed.
+                tries += 1;
+                if seen.replace(now.clone()) == Some(now) {
+                    sleep(CHANGING);
+                }
+                continue;
             }
-            // The cpuset has changed, and the call has set what the former one allowed.
-            if seen.replace(now.clone()) == Some(now) {
-                sleep(CHANGING);
+            if self.lacks_offline(&now, cpusets) {
+                return Ok(Some(now.mask));
             }
+            let late = self.among(&now.allowed.late);
+            if now.mask.is_superset(&late) || cpusets.are_in_partitions(&late) {
+                return Ok(None);
+            }
+            if late_since.get_or_insert_with(Instant::now).elapsed() > LATE {
+                cpusets.add_to_partitions(&late);
+                return Ok(None);
+            }
+            sleep(CHANGING);
         }
         Ok(None)
     }
@@ -366,6 +386,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::cpuset::tests::machine;
     use proptest::prelude::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     pub(crate) fn mask(pus: &str) -> CpuMask {
         CpuMask::from(&pus.parse().unwrap())
@@ -379,6 +401,7 @@ pub(crate) mod tests {
             allowed: Allowed {
                 now: mask(now),
                 mask: mask(unasked),
+                late: CpuMask::default(),
             },
             possible: mask("0-3"),
             remembers: true,
@@ -465,6 +488,63 @@ pub(crate) mod tests {
         assert_eq!(Requested::of(8, &cpusets).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
+    /// A thread of the first group whose CPU 3 came online before the kernel put it into effect.
+    fn with_a_late_cpu(own: i32) -> (tempfile::TempDir, Cpusets) {
+        let status = "Name:\tx\nCpus_allowed:\t7\nCpus_allowed_list:\t0-2";
+        machine(
+            "0-3",
+            "0-3",
+            &[
+                (
+                    "proc/self/mountinfo",
+                    "30 1 0:1 / {sys}/fs/cgroup rw - cgroup2 cgroup2 rw",
+                ),
+                (&format!("proc/{own}/cgroup"), "0::/"),
+                (&format!("proc/{own}/status"), status),
+                ("sys/fs/cgroup/cpuset.cpus.effective", "0-2"),
+            ],
+        )
+    }
+
+    #[test]
+    fn a_mask_is_given_back_again_when_a_cpu_that_came_online_is_in_effect() {
+        std::thread::spawn(|| {
+            // SAFETY: a plain system call.
+            let own = unsafe { libc::gettid() };
+            let (root, cpusets) = with_a_late_cpu(own);
+            let in_effect = Arc::new(AtomicBool::new(false));
+            let kernel = std::thread::spawn({
+                let (root, in_effect) = (root.path().to_owned(), in_effect.clone());
+                move || {
+                    sleep(CHANGING);
+                    in_effect.store(true, Ordering::SeqCst);
+                    let status = "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n";
+                    std::fs::write(root.join(format!("proc/{own}/status")), status).unwrap();
+                    std::fs::write(root.join("sys/fs/cgroup/cpuset.cpus.effective"), "0-3\n").unwrap();
+                }
+            });
+            assert_eq!(Requested::Nobody.give_back(own, &cpusets).unwrap(), None);
+            assert!(in_effect.load(Ordering::SeqCst));
+            kernel.join().unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_cpus_of_a_partition_are_not_waited_for_for_ever() {
+        std::thread::spawn(|| {
+            // SAFETY: a plain system call.
+            let own = unsafe { libc::gettid() };
+            let (_root, cpusets) = with_a_late_cpu(own);
+            assert_eq!(Requested::Nobody.give_back(own, &cpusets).unwrap(), None);
+            assert!(cpusets.are_in_partitions(&mask("3")));
+            assert!(!cpusets.are_in_partitions(&mask("2-3")));
+        })
+        .join()
+        .unwrap();
+    }
+
     #[test]
     fn a_thread_has_the_mask_that_it_is_given_back() {
         std::thread::spawn(|| {
@@ -492,7 +572,7 @@ pub(crate) mod tests {
             let asked = if nobody { Requested::Nobody } else { Requested::Cpus(asked) };
             let made = asked.among(&now);
             let mask = if made.is_empty() { now.clone() } else { made };
-            let allowed = Allowed { mask: now.clone(), now };
+            let allowed = Allowed { mask: now.clone(), now, late: CpuMask::default() };
             let seen = Seen { mask, allowed, possible: mask_of_all(), remembers: true };
             prop_assert!(asked.explains(&seen));
         }
@@ -504,7 +584,7 @@ pub(crate) mod tests {
             let pins = [PuId(pin)];
             let pinned = CpuMask::single(PuId(pin)).intersection(&now);
             let mask = if pinned.is_empty() { now.clone() } else { pinned };
-            let allowed = Allowed { mask: now.clone(), now };
+            let allowed = Allowed { mask: now.clone(), now, late: CpuMask::default() };
             let seen = Seen { mask, allowed, possible: mask_of_all(), remembers };
             prop_assert_eq!(seen.to_return(&pins, &Requested::Nobody), Return::Mask(Requested::Nobody));
         }
