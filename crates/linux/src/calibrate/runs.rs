@@ -3,12 +3,12 @@
 use pinfold_core::measurement::Measured;
 use std::time::{Duration, Instant};
 
-/// How many runs a figure takes.
+/// The runs of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Runs of a figure.
     pub runs: usize,
-    /// The time limit of one figure; it has fewer runs then, but at least three.
+    /// The time limit of one figure. It shortens the series, to no fewer than three runs.
     pub longest: Duration,
 }
 
