@@ -118,8 +118,8 @@ fn tell_touches(thread: &mut Thread, call: MemoryCall, result: u64) {
     }
 }
 
-/// Memory moves to another address. Its pages count as touched by the thread that moves them: in nearly all cases it has
-/// filled them.
+/// Memory moves to another address. Its pages count as touched by the thread that moves them: in nearly all cases it
+/// has filled them.
 fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
     if from == to {
         return;
