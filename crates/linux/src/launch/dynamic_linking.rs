@@ -12,13 +12,13 @@ const MACHINE: elf::Machine = if cfg!(target_arch = "aarch64") {
     elf::EM_X86_64
 };
 
-/// The names of AddressSanitizer's library in GCC and in LLVM.
+/// The names of the address sanitizer's library in GCC and in LLVM.
 const SANITIZERS: [&str; 2] = ["libasan.so", "libclang_rt.asan"];
 
 /// A dynamically linked file for this machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DynamicallyLinked {
-    /// The library of AddressSanitizer, by the name in the list of needed libraries.
+    /// The library of the address sanitizer, by the name in the list of needed libraries.
     pub(super) sanitizer: Option<String>,
 }
 

@@ -7,7 +7,7 @@
 //! 1. Only a program that is dynamically linked for this machine gets it. 32-bit programs and static programs do not.
 //! 2. The path must lead to the agent's file under the root and in the mounts of the process, and the file must be
 //!    executable there.
-//! 3. The user's libraries come first. The library of AddressSanitizer comes before the agent, because the sanitizer
+//! 3. The user's libraries come first. The address sanitizer's library comes before the agent, because the sanitizer
 //!    ends a program if another library precedes it.
 //! 4. A second variable holds the user's own entry. The agent restores it before `main`, so that neither the program
 //!    nor its children see a difference (agent/environment.c).

@@ -287,8 +287,8 @@ impl Watcher {
                 self.note_once(HostNoteCode::NotMovable, || {
                     format!(
                         "{id} may not be moved, and others may not be either: it belongs to another user, and pinfold \
-                         lacks CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only your \
-                         own processes"
+                         lacks CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only \
+                         your own processes"
                     )
                 });
                 refused(StayCode::Forbidden, NOT_PERMITTED)
