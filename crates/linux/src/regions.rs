@@ -437,6 +437,6 @@ mod tests {
         assert_eq!(want(2, "0110").0, Some("0110".parse().unwrap()));
         let (kept, refusal) = want(2, "1111");
         assert_eq!(kept, Some(Prefetchers::ALL));
-        assert!(refusal.unwrap().why.contains("want different ones"));
+        assert!(refusal.unwrap().why.contains("request different ones"));
     }
 }
