@@ -1,7 +1,7 @@
 //! The guard: a small process that rolls changes back if pinfold dies before it has done so itself.
 //!
 //! The guard is needed only if a change outlives pinfold: registers, and masks of a program that continues after
-//! pinfold. Otherwise the kernel ends the program with pinfold. The guard sleeps and takes no CPU time.
+//! pinfold. Otherwise the kernel ends the program with pinfold. The guard sleeps and takes no processor time.
 //!
 //! 1. pinfold creates a pipe and forks the guard. pinfold continues when the guard has closed its copies of pinfold's
 //!    files. With them it would keep the locks of the journal and of the daemon after pinfold's death.

@@ -1,4 +1,4 @@
-//! Resources of this process: CPU time, and files that only this user may access.
+//! Resources of this process: processor time, and files that only this user may access.
 
 use nix::fcntl::OFlag;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -10,14 +10,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::Path;
 use std::time::Duration;
 
-/// CPU time of this process so far, in user mode and in the kernel.
+/// processor time of this process so far, in user mode and in the kernel.
 pub fn processor_time() -> io::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
 }
 
-/// CPU time in user mode and in the kernel.
+/// processor time in user mode and in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// In user mode.
@@ -26,7 +26,7 @@ pub struct ProcessorTime {
     pub system: Duration,
 }
 
-/// CPU time so far of the ended children of this process, and of the children that those have waited for.
+/// processor time so far of the ended children of this process, and of the children that those have waited for.
 pub fn processor_time_of_children() -> io::Result<ProcessorTime> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let duration = |microseconds: i64| Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));

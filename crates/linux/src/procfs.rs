@@ -98,13 +98,13 @@ impl Procfs {
         Some(StatFile(file))
     }
 
-    /// The CPU time of one thread, user and system together. The kernel updates it at scheduler ticks, so the time of a
-    /// running thread may lag by one tick.
+    /// The processor time of one thread, user and system together. The kernel updates it at scheduler ticks, so the
+    /// time of a running thread may lag by one tick.
     pub fn cpu_time(&self, process: i32, thread: i32) -> Option<Duration> {
         self.open_cpu_time(process, thread)?.read()
     }
 
-    /// The open file with the CPU time of one thread. Reading it again costs a fifth.
+    /// The open file with the processor time of one thread. Reading it again costs a fifth.
     pub fn open_cpu_time(&self, process: i32, thread: i32) -> Option<CpuTimeFile> {
         let file = File::open(self.thread(process, thread).join("schedstat")).ok()?;
         Some(CpuTimeFile(file))
@@ -343,7 +343,7 @@ impl CpuTimeFile {
         may_stay_open(&self.0)
     }
 
-    /// The CPU time of the thread. `None` if it has been reaped.
+    /// The processor time of the thread. `None` if it has been reaped.
     pub fn read(&self) -> Option<Duration> {
         // The buffer holds three numbers of at most twenty digits.
         let mut buffer = [0; 64];

@@ -30,7 +30,7 @@ pub(crate) struct Task {
     pub(crate) refused: Option<String>,
     /// The name at the last reading. Empty before the first.
     pub(crate) name: String,
-    /// The CPU time at the last reading.
+    /// The processor time at the last reading.
     pub(crate) cpu_time: Option<Duration>,
 }
 

@@ -4,7 +4,7 @@
 //!    (`seize`). From then on the kernel attaches to each thread and process that the program creates, and stops it
 //!    before its first instruction.
 //! 2. It blocks until one of them has an event, locks the program, takes the event, updates the program, and resumes
-//!    the thread. Between events it uses no CPU time.
+//!    the thread. Between events it uses no processor time.
 //! 3. At each exec it adds the agent to the new program's environment (`preload`).
 //! 4. When the main process has ended, or pinfold has to detach, it stops each remaining thread, restores its original
 //!    mask, and detaches from it. An attached process continues undisturbed: the tracer ends without stopping any

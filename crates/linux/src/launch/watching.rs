@@ -1,7 +1,7 @@
 //! Reads tasks from `/proc` at low cost: observing many tasks ten times a second must not slow the program down.
 //!
-//! CPU time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and change
-//! rarely. They are at most `STALE` old.
+//! processor time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and
+//! change rarely. They are at most `STALE` old.
 
 use crate::procfs::{CpuTimeFile, Procfs, ThreadStat};
 use pinfold_core::TaskId;
@@ -29,7 +29,7 @@ impl Watching {
         &self.procfs
     }
 
-    /// The state of a task, and its CPU time. With `fresh` the state is always read.
+    /// The state of a task, and its processor time. With `fresh` the state is always read.
     pub(crate) fn read(&mut self, id: TaskId, fresh: bool) -> (Option<ThreadStat>, Option<Duration>) {
         let TaskId {
             serial,

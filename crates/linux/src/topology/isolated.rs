@@ -1,7 +1,7 @@
 //! Reads a topology in a separate process. hwloc trusts its input, and a damaged file or an unexpected `/sys` can crash
 //! or block the process that reads it.
 //!
-//! 1. The caller's command starts the reader, with limits on memory and CPU time. The reader ends with pinfold.
+//! 1. The caller's command starts the reader, with limits on memory and processor time. The reader ends with pinfold.
 //! 2. The reader reads the source with `read` or `devices`, and writes the result to its standard output with `answer`.
 //! 3. pinfold waits for the answer for a limited time, and rebuilds the topology from its parts. The reader's standard
 //!    error has hwloc's messages; pinfold only checks whether there were any.

@@ -158,7 +158,7 @@ pub struct WatchedContainer {
     pub tasks: u64,
     /// The number of its pinned tasks.
     pub pinned: u64,
-    /// The CPU time that its tasks used while they were watched, including tasks that have ended.
+    /// The processor time that its tasks used while they were watched, including tasks that have ended.
     pub processor_time: Duration,
 }
 
@@ -166,12 +166,12 @@ pub struct WatchedContainer {
 #[derive(Debug)]
 pub(super) struct Tracked {
     pub(super) container: Arc<Container>,
-    /// Nanoseconds of CPU time.
+    /// Nanoseconds of processor time.
     used: AtomicU64,
 }
 
 impl Tracked {
-    /// Adds the CPU time of a task of the container.
+    /// Adds the processor time of a task of the container.
     pub(super) fn add(&self, used: Duration) {
         let nanoseconds = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
         self.used.fetch_add(nanoseconds, Ordering::Relaxed);

@@ -4,9 +4,9 @@
 //! 1. **New tasks** (`crate::new_tasks`, `task_list`): tasks that started since the last search are found by the
 //!    numbers that the kernel has assigned, and once a second by listing `/proc`. Kernel threads and pinfold itself are
 //!    left out.
-//! 2. **Reading** (`reading`): the CPU time of a working task is read at each observation. A task that has slept for a
-//!    second is read once a second. Counters are opened only for working tasks, so that thousands of sleeping tasks
-//!    cost almost nothing.
+//! 2. **Reading** (`reading`): the processor time of a working task is read at each observation. A task that has slept
+//!    for a second is read once a second. Counters are opened only for working tasks, so that thousands of sleeping
+//!    tasks cost almost nothing.
 //! 3. **Placing** (`placing`): a task is held (pidfd and start time), its mask is compared with the known one, and the
 //!    change is written to the journal and then made. A mask that the task or another program has set is never
 //!    overwritten.
@@ -84,7 +84,7 @@ pub struct Watching {
     pub topology: Topology,
     /// The tasks to watch.
     pub selection: Selection,
-    /// The events to count for each task. `None` for its CPU time only.
+    /// The events to count for each task. `None` for its processor time only.
     pub plan: Option<Plan>,
     /// A task that has slept for this time gets its original mask back.
     pub release_after: Duration,

@@ -18,8 +18,8 @@ const SLEEPS: Duration = Duration::from_secs(1);
 /// The maximum age of the name and the PU of a pinned task.
 const STALE: Duration = Duration::from_secs(1);
 
-/// The interval of checks for a sleeping process that has ended without being reaped: the kernel keeps its CPU time
-/// until then.
+/// The interval of checks for a sleeping process that has ended without being reaped: the kernel keeps its processor
+/// time until then.
 const WAITED_FOR: Duration = Duration::from_secs(5);
 
 /// The data of one task in addition to the table's.
@@ -28,12 +28,12 @@ pub(super) struct Reading {
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) last_pu: Option<PuId>,
-    /// The open file with its CPU time. `None` if too many files are open.
+    /// The open file with its processor time. `None` if too many files are open.
     time: Option<CpuTimeFile>,
     /// The open file with its state, while it works.
     stat: Option<StatFile>,
     used: Option<Duration>,
-    /// The time when its CPU time was read.
+    /// The time when its processor time was read.
     read: Duration,
     /// The time when its name and PU were read.
     looked_at: Duration,
@@ -78,7 +78,7 @@ impl Reading {
         at.saturating_sub(self.worked) >= SLEEPS
     }
 
-    /// Updates the CPU time. Returns the share of the time since the last reading that the task worked.
+    /// Updates the processor time. Returns the share of the time since the last reading that the task worked.
     fn use_time(&mut self, used: Duration, at: Duration) -> Option<f64> {
         let elapsed = at.saturating_sub(self.read);
         let before = self.used.replace(used);

@@ -487,7 +487,7 @@ fn work() {
     black_box(numbers);
 }
 
-/// The CPU time of this thread. It includes the interrupts that take samples.
+/// The processor time of this thread. It includes the interrupts that take samples.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes the given structure, and this clock always exists.
