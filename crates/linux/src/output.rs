@@ -1,14 +1,15 @@
 //! Files that a command writes: `--json`, `--output`, `--plot` and others.
 //!
 //! 1. `Output::open` checks, before a command does its work, whether its result can be written. It creates no file.
-//! 2. `Output::write` writes to a temporary file in the same folder and renames it when it is complete. A command that is
-//!    interrupted leaves the file as it was before, or no file.
-//! 3. Terminals, pipes and devices, such as `/dev/stdout`, cannot be replaced by renaming. The first step opens them, and
-//!    the second writes to them. The same holds for a file in a folder that is not writable.
+//! 2. `Output::write` writes to a temporary file in the same folder and renames it when it is complete. A command that
+//!    is interrupted leaves the file as it was before, or no file.
+//! 3. Terminals, pipes and devices, such as `/dev/stdout`, cannot be replaced by renaming. The first step opens them,
+//!    and the second writes to them. The same holds for a file in a folder that is not writable.
 //!
-//! In a folder that all users may write to (sticky, as `/tmp`), symbolic links and files of another user are refused, unless
-//! they belong to the owner of the folder. That is the rule of `fs.protected_symlinks` and `fs.protected_regular` (proc(5)),
-//! which are not set on every machine. Without this rule another user could make root write through a link.
+//! In a folder that all users may write to (sticky, as `/tmp`), symbolic links and files of another user are refused,
+//! unless they belong to the owner of the folder. That is the rule of `fs.protected_symlinks` and
+//! `fs.protected_regular` (proc(5)), which are not set on every machine. Without this rule another user could make root
+//! write through a link.
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;

@@ -1,5 +1,5 @@
-//! The origin of a journal: the boot of the machine, the namespaces of its numbers and times, and the process that writes
-//! it.
+//! The origin of a journal: the boot of the machine, the namespaces of its numbers and times, and the process that
+//! writes it.
 //!
 //! Process numbers are valid in one PID namespace, and start times in one time namespace. The boot's identifier is the
 //! same in all containers of a machine. A journal of other namespaces is left alone, because here its numbers name

@@ -476,7 +476,8 @@ fn living<'a>(
     (pinned, pinnings)
 }
 
-/// Calls `act` for each thread of these processes and of their descendants. A descendant has the pinnings of its ancestor.
+/// Calls `act` for each thread of these processes and of their descendants. A descendant has the pinnings of its
+/// ancestor.
 fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: impl FnMut(i32, i32, &Pinnings)) {
     let mut seen: BTreeSet<i32> = pinnings.keys().copied().collect();
     let mut todo: Vec<(i32, Pinnings)> = pinnings.into_iter().collect();
