@@ -1,5 +1,5 @@
 //! A command that pinfold runs in its own place, without placing it. It ends with pinfold. Signals that a process sends
-//! to pinfold are forwarded to it. The terminal sends its signals to the command directly. Pinfold ignores them, so
+//! to pinfold are forwarded to it. The terminal sends its signals to the command directly. pinfold ignores them, so
 //! that it completes its work when the command has ended.
 
 use crate::launch::signals::{next, owned};
