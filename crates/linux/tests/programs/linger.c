@@ -1,5 +1,5 @@
-/* linger OUT THREADS [leave]: creates threads that wait forever, then writes its number to OUT. With `leave` it does so in
-   a child process, and ends with status 5 when the child has written. */
+/* linger OUT THREADS [leave]: creates threads that wait forever, then writes its number to OUT. With `leave` it does
+   so in a child process, and ends with status 5 when the child has written. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* own_mask OUT PU...: a second thread restricts itself to these PUs. Then the process number is written to OUT, and both
-   threads wait forever. */
+/* own_mask OUT PU...: a second thread restricts itself to these PUs. Then the process number is written to OUT, and
+   both threads wait forever. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
