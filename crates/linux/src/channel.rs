@@ -186,7 +186,7 @@ impl Channel {
 
     /// The environment variables, with their values, that the program needs in addition to the inherited ones.
     /// `inherited` returns an inherited value. A value of the user stays, and comes before pinfold's. Without `agent`
-    /// only heartbeats can arrive. A program that is followed needs only those of `variables`.
+    /// only heartbeats can arrive. A followed program needs only the result of `variables`.
     pub fn environment(
         &self,
         inherited: impl Fn(&str) -> Option<OsString>,

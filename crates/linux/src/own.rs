@@ -10,14 +10,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::Path;
 use std::time::Duration;
 
-/// processor time of this process so far, in user mode and in the kernel.
+/// Processor time of this process so far, in user mode and in the kernel.
 pub fn processor_time() -> io::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
 }
 
-/// processor time in user mode and in the kernel.
+/// Processor time in user mode and in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// In user mode.
@@ -26,7 +26,7 @@ pub struct ProcessorTime {
     pub system: Duration,
 }
 
-/// processor time so far of the ended children of this process, and of the children that those have waited for.
+/// Processor time so far of the ended children of this process, and of the children that those have waited for.
 pub fn processor_time_of_children() -> io::Result<ProcessorTime> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let duration = |microseconds: i64| Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));

@@ -131,7 +131,7 @@ pub enum AttributeKind {
     Number,
 }
 
-/// The privilege levels in which an event is counted if its name does not set them by `:u` or `:k`.
+/// The privilege levels of a count if the event's name does not set them by `:u` or `:k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// User space only.

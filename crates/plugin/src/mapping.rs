@@ -1,5 +1,5 @@
-//! The mappings of the recorded program: the initial ones from this process's memory map, since QEMU maps the program's
-//! files, and later ones from its system calls.
+//! The mappings of the recorded program: the initial ones from this process's memory map, because QEMU maps the
+//! program's files, and later ones from its system calls.
 
 use crate::memory_call::MemoryCall;
 use crate::place::{self, MapsLine};

@@ -1,4 +1,4 @@
-//! One figure from many short runs: the minimum, since noise only adds time (`pinfold_core::measurement`).
+//! One figure from many short runs: the minimum, because noise only adds time (`pinfold_core::measurement`).
 
 use pinfold_core::measurement::Measured;
 use std::time::{Duration, Instant};

@@ -231,7 +231,7 @@ impl Left {
         if self.contents.damage.is_none() && !rolled_back.waiting().is_empty() {
             let records = rolled_back.waiting().iter().cloned();
             let lines = records.map(|change| Record::Change(Change::Mask(change)).to_line());
-            // If they cannot be written, the earlier records stay, and the threads are found by those.
+            // If they cannot be written, the earlier records stay, and still identify the threads.
             let _ = self.append(&lines.collect::<String>());
         }
         rolled_back

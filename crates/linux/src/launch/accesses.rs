@@ -100,7 +100,7 @@ impl ProgramAccesses {
     }
 
     /// The places of the pages of a process with known accesses. A thread's node is the node of its PU if it is pinned,
-    /// or else of the PU where it was last seen.
+    /// or else the node of the PU that it was last seen on.
     pub(super) fn places(
         &self,
         process: i32,

@@ -17,7 +17,7 @@ pub(crate) struct Counting {
     noted: bool,
 }
 
-/// The number of metrics of the channel; they precede those of the plan.
+/// The number of the channel's metrics. They precede the plan's metrics.
 fn of_channel(channel: Option<&Channel>) -> usize {
     channel.map_or(0, |_| Channel::metrics().len())
 }

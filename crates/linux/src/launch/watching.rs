@@ -1,6 +1,6 @@
 //! Reads tasks from `/proc` at low cost: observing many tasks ten times a second must not slow the program down.
 //!
-//! processor time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and
+//! Processor time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and
 //! change rarely. They are at most `STALE` old.
 
 use crate::procfs::{CpuTimeFile, Procfs, ThreadStat};

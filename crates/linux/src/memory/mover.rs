@@ -5,9 +5,9 @@
 //! 1. `pagemap` shows which pages of the window are in memory, and which of them belong to a file. The kernel is
 //!    queried for the nodes of the pages that may move, unless their whole area is on one node. If all of an area is in
 //!    memory, on one node, and may move, no page is queried.
-//! 2. The goal decides on which node each page belongs. A range with the size of a huge page whose pages are all on one
+//! 2. The goal decides the node of each page. A range with the size of a huge page whose pages are all on one
 //!    node, in an area that has huge pages, counts as one huge page.
-//! 3. The pages to move are collected by their target node, since the kernel interrupts its work whenever the node
+//! 3. The pages to move are collected by their target node, because the kernel interrupts its work whenever the node
 //!    changes, and are moved in batches. For a huge page only the first address is given: the kernel moves it as a
 //!    whole, and never has to split it.
 //! 4. If the kernel's answer has no node for a page, the page is retried. Only a page that is seen on its node counts
@@ -287,7 +287,7 @@ impl Mover<'_> {
         self.send_batches()
     }
 
-    /// The pages of the window that may move, with the nodes where they are. Counts the others.
+    /// The pages of the window that may move, with their current nodes. Counts the others.
     fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Runs, StopReason> {
         let step = area.page_size;
         let unit = |address, now| Unit {

@@ -43,7 +43,7 @@ const TOGETHER: Duration = Duration::from_millis(10);
 /// The time between two readings of all masks for new tasks is at least this many times the duration of a reading.
 const REST: u32 = 19;
 
-/// The interval at which an observation reads the masks of all tasks again.
+/// The interval between two readings of all tasks' masks by observations.
 const VERIFICATION: Duration = Duration::from_secs(1);
 
 pub(crate) struct Program {

@@ -67,7 +67,7 @@ impl Default for Sampling {
     }
 }
 
-/// The interval at which buffers are emptied.
+/// The interval between two readings of the buffers.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Why accesses cannot be sampled.
