@@ -4,7 +4,8 @@
 //! memory, files. So it raises its own limits as much as it may. The program gets the inherited ones at its exec
 //! (`launch::inherited`). If a limit is still too small, pinfold steps aside: the program runs without it.
 //!
-//! Limit: if the address space of a program exceeds its limit, the kernel ends it at its exec, and so it ends pinfold.
+//! Limit: the kernel ends a program at its exec if the program is larger than the limit of its address space. The same
+//! holds for pinfold.
 
 use crate::memory::page_size;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};

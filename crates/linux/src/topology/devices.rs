@@ -2,7 +2,7 @@
 //! the operating system's names, and devices without a PCI bus.
 //!
 //! A device is near the PUs of the object that hwloc attaches it to. If the firmware does not report a device's place,
-//! hwloc attaches it to the machine. On a machine with several NUMA nodes no known place is near such a device.
+//! hwloc attaches it to the machine. On a machine with several NUMA nodes the place of such a device is unknown.
 
 use super::{ReadError, Source, environment, hwloc, index, loader};
 use hwlocality::object::TopologyObject;
