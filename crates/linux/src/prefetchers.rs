@@ -148,7 +148,7 @@ impl Switches {
         // Only kernels for Arm report these.
         if let (Some(implementer), Some(part)) = (field("CPU implementer"), field("CPU part")) {
             return Err(PrefetcherError::UnknownProcessor(format!(
-                "Arm's architecture, implementer {implementer}, part {part}; pinfold knows those of Intel and AMD"
+                "Arm's architecture, implementer {implementer}, part {part}; Intel's and AMD's can be switched"
             )));
         }
         let number = |name| field(name).and_then(digits::decimal::<u32>);

@@ -52,7 +52,8 @@ const FLAGS: [(u32, &str); 4] = [
     ),
     (
         8,
-        "keeps its threads where they are: a region with task reductions passes its function to the runtime unchanged",
+        "keeps its threads where they are: the function of a region with task reductions must reach the runtime \
+         unchanged",
     ),
 ];
 

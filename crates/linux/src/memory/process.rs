@@ -19,7 +19,7 @@ pub enum ProcessError {
     #[error("there is no process {0}")]
     None(i32),
     /// Any other error.
-    #[error("cannot open process {process} (pidfd_open): {error}")]
+    #[error("cannot watch process {process}: {error}")]
     Other {
         /// The process number.
         process: i32,
