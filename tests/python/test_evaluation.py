@@ -183,7 +183,7 @@ def test_the_code_of_a_section_is_its_module_with_all_that_it_imports_and_reads(
     before = provenance.code(tmp_path, "pinfold.evaluation.one")
 
     def changes_it(file: Path) -> bool:
-        file.write_text(files[file] + "\n")
+        file.write_text(files[file] + "\nTWO = 2\n")
         changed = provenance.code(tmp_path, "pinfold.evaluation.one") != before
         file.write_text(files[file])
         assert provenance.code(tmp_path, "pinfold.evaluation.one") == before
@@ -191,6 +191,23 @@ def test_the_code_of_a_section_is_its_module_with_all_that_it_imports_and_reads(
 
     apart = {folder / "unused.py", tmp_path / "data.csv"}
     assert {file for file in files if changes_it(file)} == files.keys() - apart
+
+
+def test_words_and_places_of_modules_do_not_count_as_code(tmp_path: Path) -> None:
+    def code_of(files: dict[str, str]) -> str:
+        root = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, text in files.items():
+            file = root / "python/pinfold" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return provenance.code(root, "pinfold.one")
+
+    before = code_of({"one.py": "from pinfold.two import X\n", "two.py": "X = 1\n"})
+    moved = {"one.py": '"""Words."""\nfrom pinfold.folder.two import X\n', "folder/two.py": "X = 1  # A reason.\n"}
+    assert code_of({**moved, "folder/__init__.py": '"""A folder."""\n'}) == before
+    assert code_of({**moved, "folder/two.py": "X = 2\n"}) != before
+    assert code_of({**moved, "one.py": "from pinfold.folder.two import X as Y\n"}) != before
+    assert code_of({**moved, "folder/two.py": 'X = """1"""\n'}) != before
 
 
 def test_a_section_cannot_replace_what_says_what_made_it(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

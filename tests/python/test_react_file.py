@@ -1,4 +1,4 @@
-"""Model files of reactions: what is written is read, and damage is refused."""
+"""Model files of `react`: what is written is read, and damage is refused."""
 
 import json
 from collections.abc import Callable

@@ -113,7 +113,7 @@ def read(root: Path) -> list[Application]:
     """Read all descriptions, in the order of the names.
 
     Raises:
-        ValueError: if one is not valid, or the applications are not those of the split.
+        ValueError: if one is not valid, or the split lists other applications.
     """
     found = [read_one(file) for file in sorted((root / FOLDER).glob(f"*/{FILE}"))]
     names = {application.name for application in found}

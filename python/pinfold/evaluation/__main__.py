@@ -1,20 +1,20 @@
-"""Makes docs/evaluation.md and the JSON beside it: the programs themselves make every figure.
+"""Makes docs/evaluation.md and the JSON beside it. The programs themselves make every figure.
 
 Run in the project's root after ``make build`` and ``make bench``::
 
     python -m pinfold.evaluation [--quick] [SECTION...]
 
 Each section runs commands, stores their output as ``evaluation/NAME.json`` and writes tables and plots to
-``docs/evaluation.md``. A figure is beside the paper's where there is one, with the machine of its measurement.
-Simulated figures are marked. Each JSON file begins with the commit, the build and the machine that made it, and the
-figures that are asked for. Sections that this build and their own code have made already are not made again, so that
-an interrupted evaluation can go on, on another machine, too: only sections that measure the machine are made again
-there. Kept ones get the present commit, which would make the same. Sections of another build are removed: figures of
-different builds are not mixed, unless the builds are known to give the same results
-(:mod:`pinfold.evaluation.same_results`). At the end the figures that are not what is asked for are printed.
+``docs/evaluation.md``. A figure that one of the five papers (docs/papers.md) also has is beside theirs, with the
+machine of its measurement. Simulated figures are marked. Each JSON file begins with the commit, the build and the
+machine that made it, and its promises. A section is kept if this build and the same code made it, so an interrupted
+evaluation can continue. It can also continue on another machine, which makes again the sections that measure the
+machine. Kept sections get the current commit, which would make the same. Sections of another build are removed: figures
+of different builds are not mixed, unless the builds are known to give the same results
+(:mod:`pinfold.evaluation.same_results`). At the end the broken promises are printed.
 
 If sections are named, these are made again; all others must be of this build. A section that stands apart (``APART``)
-neither asks that of others nor is asked it.
+may be of another build than the others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ SECTIONS: dict[str, Make] = {
     )
 }
 MEASURED = {make.__name__ for make in (live, host, costs)}
-"""The sections that measure the machine on which they are made."""
+"""The sections that measure the machine that makes them."""
 APART = {fairness.__name__, react.__name__, classify.__name__, auto.__name__, regions.__name__}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""

@@ -27,7 +27,7 @@ class Check:
     what : str
         The property.
     paper : str
-        The paper's figure.
+        The figure of the section's paper (docs/papers.md).
     must_be : str
         The condition.
     simulated : str

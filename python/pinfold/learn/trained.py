@@ -11,7 +11,7 @@ class Trained:
     """The training data of rules."""
 
     simulated: bool | None
-    """Whether the data was simulated; None where this is not known."""
+    """Whether the data was simulated; None if this is unknown."""
     machines: Sequence[str]
     programs: Sequence[str]
     rows: int

@@ -1,4 +1,4 @@
-"""The data sets from which hints are learned: one file of ``pinfold sweep`` or several."""
+"""Reads the data sets for learning hints: one or more files of ``pinfold sweep``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ EVENT = "event:"
 INSTRUCTIONS = "event:instructions"
 
 View = Literal["events", "events per instruction", "all metrics"]
-"""The metrics that a policy sees: events per thread and second, as in the paper (section 3.1); events per instruction;
-or also ratios and rates."""
+"""The metrics that a policy sees: events per thread and second, as in AutoFinity (section 3.1); events per instruction;
+or also ratios and rates.
+"""
 
 
 @dataclass(frozen=True)
