@@ -239,5 +239,5 @@ def moved_threads(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) 
         ValueError: the two have different numbers of threads, of packages, or of caches in packages.
     """
 
-def classify_features() -> tuple[list[str], list[str]]:
-    """Return the names of the features of a program and of a machine that a model of ``classify`` sees."""
+def classify_features() -> list[list[str]]:
+    """Return the names of the features that a model of ``classify`` sees: of a program, a machine and a strategy."""

@@ -1,7 +1,7 @@
 //! What learning shares with the policies: each of these exists once, in the crates of the policies.
 
 use pinfold_core::{NodeId, PageMapping, Prefetchers, ThreadMap, hint};
-use pinfold_policy::classify::{FEATURES, OF_MACHINE};
+use pinfold_policy::classify::{FEATURES, OF_MACHINE, OF_STRATEGY};
 use pinfold_policy::react::{ModelConfiguration, Size, all_neighbours};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -68,12 +68,10 @@ pub(crate) fn moved_threads(mut one: Vec<Vec<usize>>, mut other: Vec<Vec<usize>>
     Ok(hint::moved_threads(&alike, &one, &other))
 }
 
-/// The names of the features of a program and of a machine that a model of `classify` sees.
+/// The names of the features of a program, of a machine and of a strategy that a model of `classify` sees.
 #[pyfunction]
-pub(crate) fn classify_features() -> (Vec<&'static str>, Vec<&'static str>) {
+pub(crate) fn classify_features() -> [Vec<&'static str>; 3] {
     let names = FEATURES.iter().map(|feature| feature.name);
-    (
-        names.filter(|name| !OF_MACHINE.contains(name)).collect(),
-        OF_MACHINE.to_vec(),
-    )
+    let of_program = names.filter(|name| !OF_MACHINE.contains(name)).collect();
+    [of_program, OF_MACHINE.to_vec(), OF_STRATEGY.to_vec()]
 }

@@ -18,11 +18,11 @@ from pinfold.learn.tables import OBSERVED
 
 Floats = npt.NDArray[np.float64]
 
-PROGRAM, MACHINE = map(tuple, classify_features())
-"""The names of the features of a program and of its machine, as the policy observes them."""
+PROGRAM, MACHINE, OF_STRATEGY = map(tuple, classify_features())
+"""The names of the features of a program, of its machine and of a strategy, as the policy has them.
 
-OF_STRATEGY = ("scatter", "interleave")
-"""1 if neighbouring threads are on different nodes, and 1 if pages are interleaved."""
+``scatter`` is 1 if neighbouring threads are on different nodes, and ``interleave`` if pages are interleaved.
+"""
 
 FEATURES = (*PROGRAM, *MACHINE, *OF_STRATEGY)
 """All features, in their order."""
