@@ -13,6 +13,7 @@ const SINGLE: &str = "single";
 type Words = (usize, usize, String, String, String);
 
 /// The configurations that the policy `react` tries beside one, in its order, on any machine.
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes a list by value")]
 #[pyfunction]
 pub(crate) fn neighbours(configuration: Words, sizes: Vec<Size>) -> PyResult<Vec<Words>> {
     let (threads, nodes, thread_map, page_map, prefetch) = configuration;
