@@ -150,7 +150,7 @@ dist: build ## what people install, in target/dist: tarball, Debian package, whe
 site: build ## the documentation as a site, in target/site
 	$(PYTHON) scripts/site
 
-evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
+evaluation: bench ## every figure, as JSON in evaluation/ and as pages in docs/evaluation/
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation
 
 evaluation-quick: bench ## a reduced set of them, in minutes

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = {"applications/README.md", "docs/evaluation.md"}
+GENERATED = {"applications/README.md"} | {str(file.relative_to(ROOT)) for file in ROOT.glob("docs/evaluation/*.md")}
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

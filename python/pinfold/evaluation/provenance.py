@@ -104,7 +104,7 @@ def commit(root: Path) -> str:
 
     head = git("rev-parse", "HEAD")
     # Output of this program does not count as a change of the sources.
-    changed = git("status", "--porcelain", "--", ".", ":!docs/evaluation.md", ":!docs/plots", ":!evaluation")
+    changed = git("status", "--porcelain", "--", ".", ":!docs/evaluation", ":!docs/plots", ":!evaluation")
     return head + CHANGES if changed else head
 
 

@@ -46,8 +46,8 @@ ABOUT = """\
 After Sánchez Barrera et al. (ICS 2020): for each parallel region, the number of threads and nodes, the map of threads,
 the mapping of pages and the setting of prefetchers are chosen from its counters in two configurations. Speed-ups are
 over all cores with scattered threads, pages after locality and all prefetchers on. Shares are those of the possible
-gain, as logarithms. All machines here are simulated; the paper measured real ones. [react.md](design/react.md) has the
-method and its limits."""
+gain, as logarithms. All machines here are simulated; the paper measured real ones. [react.md](../design/react.md) has
+the method and its limits."""
 
 METHOD = f"""\
 **The paper's score** is the maximum over all pairs of features on the folds on which it is reported; its {OUTPUTS}
