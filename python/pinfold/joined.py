@@ -18,7 +18,7 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     tables. Everything else in it comes from the first table.
 
     Args:
-        tables: one or more, with the metadata that docs/formats.md describes.
+        tables: one or more, with the metadata that docs/formats/data-sets.md describes.
     """
     found = [table.schema.metadata or {} for table in tables]
     metadata = dict(found[0])

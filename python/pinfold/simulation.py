@@ -20,7 +20,7 @@ SomeFile = str | os.PathLike[str]
 
 
 class Run:
-    """A run that has ended: what ``pinfold run --json`` writes, with the keys of docs/formats.md.
+    """A run that has ended: what ``pinfold run --json`` writes, with the keys of docs/formats/run.md.
 
     Times are in seconds of the simulated machine, rates in the unit of the metric per second.
     """

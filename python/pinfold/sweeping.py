@@ -44,8 +44,8 @@ def sweep(  # noqa: PLR0913 - each is a property of the sweep
         progress: show a progress bar, if the package tqdm is there: in a notebook, or on standard error.
 
     Returns:
-        a row for each configuration of each program or region, with the columns of docs/formats.md, all simulated.
-        ``.to_pandas()`` and ``polars.from_arrow`` make frames of it.
+        a row for each configuration of each program or region, with the columns of docs/formats/data-sets.md, all
+        simulated. ``.to_pandas()`` and ``polars.from_arrow`` make frames of it.
 
     Raises:
         PinfoldError: the sweep cannot be done; the text says why. KeyboardInterrupt: finished configurations are kept

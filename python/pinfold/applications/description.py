@@ -1,6 +1,7 @@
 """The description of an application: ``applications/NAME/application.toml``.
 
-docs/formats.md describes the keys. A description has either runs, or the reason why the application is not recorded.
+docs/formats/internals/applications.md describes the keys. A description has either runs, or the reason why the
+application is not recorded.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Application:
-    """A real application (docs/formats.md has the meaning of the keys)."""
+    """A real application (docs/formats/internals/applications.md has the meaning of the keys)."""
 
     name: str
     file: Path

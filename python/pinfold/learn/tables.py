@@ -2,8 +2,8 @@
 
 A Parquet file of some megabytes may stand for gigabytes: a value that all rows repeat is stored once. So texts are
 read as codes of a dictionary, batch by batch, and are counted at their full length before they are decoded. Only the
-columns of docs/formats.md and the metrics that the file names are read, and each has to have the type that it has
-there.
+columns of docs/formats/data-sets.md and the metrics that the file names are read, and each has to have the
+documented type.
 
 Limits: Arrow reserves the memory of one page of a file before its content is known: 2 GiB at most.
 """
@@ -67,7 +67,7 @@ KINDS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("simulated", "window_covers", "region_complete", "baseline"), FLAG),
 }  # fmt: skip
-"""What the columns of a data set have (docs/formats.md)."""
+"""What the columns of a data set have (docs/formats/data-sets.md)."""
 
 _REQUIRED = frozenset(
     ("machine", "program", "num_threads", "page_map", "prefetch", "time_s", "pinning", "command", "simulated")

@@ -1,4 +1,4 @@
-"""The training data of a learned file, as each such file names it (docs/formats.md)."""
+"""The training data of a learned file, as each such file names it (docs/formats/models.md)."""
 
 from __future__ import annotations
 

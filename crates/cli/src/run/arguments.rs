@@ -222,7 +222,7 @@ pub(super) struct Changes {
 pub(super) struct Reports {
     /// Write a record of the run to this file, for `pinfold explain`.
     ///
-    /// Its form is JSON (docs/formats.md). `pinfold report` draws it.
+    /// Its form is JSON (docs/formats/run.md). `pinfold report` draws it.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 

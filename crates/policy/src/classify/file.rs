@@ -1,4 +1,4 @@
-//! Reads placement models from JSON (docs/formats.md).
+//! Reads placement models from JSON (docs/formats/models.md).
 
 use super::Strategy;
 use super::features::{FEATURES, OF_STRATEGY};
@@ -18,7 +18,7 @@ const INTERLEAVE: &str = OF_STRATEGY[1];
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementModelError {
     /// It is no JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
-    #[error("{0}; the keys of a placement model are in docs/formats.md")]
+    #[error("{0}; the keys of a placement model are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
     #[error(

@@ -58,7 +58,7 @@ class Example:
     metrics : mapping of str to float
         What was observed under the default: the columns of the data set. A metric that is missing has no entry.
     covers : bool
-        Whether the recorded window stands for the program (docs/formats.md, ``window_covers``).
+        Whether the recorded window stands for the program (docs/formats/data-sets.md, ``window_covers``).
     """
 
     program: str

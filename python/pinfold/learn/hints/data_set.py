@@ -18,7 +18,7 @@ from pinfold.learn.hints.observations import Observation, behaviour_metrics, cov
 from pinfold.learn.hints.rule_file import RuleMetric
 
 VERSION = 2
-"""Of the data sets that are read (docs/formats.md)."""
+"""Of the data sets that are read (docs/formats/data-sets.md)."""
 
 EVENT = "event:"
 INSTRUCTIONS = "event:instructions"
@@ -88,7 +88,7 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     """Read data sets of ``pinfold sweep``.
 
     Args:
-        files: Parquet files (docs/formats.md). The distribution of rows over files has no effect.
+        files: Parquet files (docs/formats/data-sets.md). The distribution of rows over files has no effect.
         binary: pinfold, which knows the machines.
         models: of machines that are not built into pinfold.
         incomplete: programs may have been observed in only some placements.

@@ -135,7 +135,7 @@ def _behaviours(cases: Sequence[Case]) -> list[Behaviours]:
 
 
 def document(evaluation: Evaluation) -> dict[str, Any]:
-    """Return all results as the JSON document has them (docs/formats.md)."""
+    """Return all results as the JSON document has them (docs/formats/learning.md)."""
     ours = evaluation.of(OURS)
     return {
         "simulated": evaluation.data.simulated,

@@ -72,7 +72,7 @@ def read_table(files: Sequence[Path]) -> pyarrow.Table:
     lacks is missing in its rows.
 
     Args:
-        files: Parquet files as docs/formats.md describes them.
+        files: Parquet files as docs/formats/data-sets.md describes them.
 
     Returns:
         The rows in the order of ``KEY``. The schema's metadata has the metrics of all files.
@@ -99,7 +99,7 @@ def covered(table: pyarrow.Table) -> pyarrow.Table:
     """Leave out the rows whose recorded window does not represent its program.
 
     Such a window accesses a small part of the program's memory: repeated, it fits the caches, although the program does
-    not (docs/formats.md: ``window_covers``). Rows without this information stay.
+    not (docs/formats/data-sets.md: ``window_covers``). Rows without this information stay.
 
     Raises:
         ValueError: if no row is left; it names the programs.
@@ -215,7 +215,7 @@ def _require(column: str, columns: Sequence[str]) -> None:
 
 
 def _of_all_threads(name: str) -> bool:
-    """Return whether a column is a rate of all threads together (docs/formats.md)."""
+    """Return whether a column is a rate of all threads together (docs/formats/data-sets.md)."""
     return name.endswith("_bytes_per_s")
 
 

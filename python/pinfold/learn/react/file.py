@@ -1,4 +1,4 @@
-"""Writes and reads models of ``react`` as JSON (docs/formats.md): a few profiles in, one configuration out."""
+"""Writes and reads models of ``react`` as JSON (docs/formats/models.md): a few profiles in, one configuration out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The search for the two features whose decision tree chooses configurations best, as an estimator of scikit-learn.
 
-``pinfold pairs`` does the work (docs/formats.md): it judges all pairs by cross-validation with the trees of
+``pinfold pairs`` does the work (docs/formats/internals/pairs.md): it judges all pairs by cross-validation with trees of
 ``DecisionTreeClassifier(random_state=0)``, after Sánchez Barrera et al. (ICS 2020, section 4.2.2).
 """
 
