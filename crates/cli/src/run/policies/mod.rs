@@ -24,7 +24,7 @@ mod sam;
 mod toy;
 
 use super::place::Where;
-use super::{executable, words};
+use super::{executable, experiments, words};
 use crate::behaviour;
 use anyhow::{Result, bail};
 use clap::builder::TypedValueParser;
@@ -453,7 +453,9 @@ impl clap::Args for Arguments {
         let command = POLICIES
             .iter()
             .fold(command.arg(policy), |command, entry| entry.flags(command));
-        command.next_help_heading(None::<&'static str>)
+        command
+            .arg(experiments::option())
+            .next_help_heading(None::<&'static str>)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
