@@ -57,6 +57,13 @@ def test_links_lead_to_files_and_headings_that_exist(name: str) -> None:
     assert not broken_links(name)
 
 
+@pytest.mark.parametrize("folder", ["docs/design", "docs/evaluation", "docs/formats"])
+def test_the_first_page_of_a_folder_links_to_every_other_page(folder: str) -> None:
+    linked = set(LINK.findall(text(f"{folder}/README.md")))
+    pages = {name.removeprefix(f"{folder}/") for name in documents() if name.startswith(f"{folder}/")}
+    assert pages - {"README.md"} <= linked
+
+
 def test_the_readme_has_at_most_150_lines() -> None:
     assert len(text("README.md").splitlines()) <= 150
 
