@@ -1,15 +1,15 @@
 /*
- * Lets a pinned thread become a real-time thread as if pinfold had pinned nothing.
+ * Lets a pinned thread become a real-time thread as if pinfold had not pinned it.
  *
- * The kernel makes a thread SCHED_DEADLINE only where it may run on all CPUs of its root domain: a pinned one gets
- * EPERM. A SCHED_FIFO or SCHED_RR thread that is pinned keeps the other threads from its CPU. So a thread of this
- * process gets the mask with which the process began before it becomes a real-time thread. pinfold sees the policy, and
- * leaves the thread alone from then on. Where the kernel refuses the policy, pinfold pins the thread again.
+ * The kernel makes a thread SCHED_DEADLINE only if it may run on all CPUs of its root domain: a pinned thread gets
+ * EPERM. A pinned SCHED_FIFO or SCHED_RR thread keeps other threads off its CPU. So before a thread of this process
+ * becomes a real-time thread, it gets the process's original mask. pinfold sees the policy, and leaves the thread
+ * alone from then on. If the kernel refuses the policy, pinfold pins the thread again.
  *
  *   1. The policy of sched_setscheduler() and pthread_setschedparam() is an argument: the mask is restored first.
- *   2. That of sched_setattr() is in memory, which need not be readable. The call is made. If the kernel answers EPERM
- *      and the thread was pinned, the mask is restored and the call is made again.
- *   3. Before version 2.41 glibc has no sched_setattr(), and programs call syscall() (system_calls.c).
+ *   2. The policy of sched_setattr() is in memory, which need not be readable. The call is made. If the kernel returns
+ *      EPERM and the thread was pinned, the mask is restored and the call is made again.
+ *   3. glibc before version 2.41 lacks sched_setattr(), and programs use syscall() (system_calls.c).
  *
  * Known limits: direct system calls, and calls for threads of other processes.
  */
@@ -37,10 +37,10 @@
 #define SCHED_DEADLINE 6
 #endif
 
-/* pinfold may pin the thread again before the call: it has seen the mask, but not the policy yet. */
+/* pinfold may pin the thread again before the call, because it has seen the mask, but not yet the policy. */
 enum { TRIES = 3 };
 
-struct sched_attr; /* linux/sched/types.h; glibc has it since 2.41. */
+struct sched_attr; /* Declared in linux/sched/types.h. glibc has the function since 2.41. */
 
 EXPORT int sched_setattr(pid_t thread, struct sched_attr *attributes, unsigned flags);
 
@@ -62,7 +62,7 @@ static bool is_real_time(int policy)
 
 bool pinfold_this_thread_is_real_time(void)
 {
-    /* The function of musl always fails. The call cannot fail for the calling thread. */
+    /* musl's function always fails. The system call cannot fail for the calling thread. */
     return is_real_time((int)pinfold_next_call(SYS_sched_getscheduler, 0));
 }
 
@@ -75,7 +75,7 @@ long pinfold_set_attributes(long thread, long attributes, long flags)
         result = pinfold_next_call(SYS_sched_setattr, thread, attributes, flags);
     }
     uint32_t policy = 0;
-    if (result == 0) /* The kernel has read it. */
+    if (result == 0) /* The kernel has read it, so it is readable. */
         memcpy(&policy, (const char *)attributes + sizeof policy, sizeof policy);
     if (is_real_time((int)policy))
         pinfold_unpin((pid_t)thread);

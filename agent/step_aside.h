@@ -4,7 +4,8 @@
 
 #include <sys/types.h>
 
-/* To be called before the system call ptrace. Where it begins to trace, pinfold lets go of that process first. */
+/* Call it before the system call ptrace. If that call starts to trace a process, pinfold lets go of the process
+ * first. */
 void pinfold_step_aside_for(long kind, pid_t thread);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * Replaces syscall(), by which programs make system calls for which the agent has to do something first.
+ * Replaces syscall(), because the agent has to act before some system calls.
  *
- * A few instructions compare the number of the call. For all other calls they jump on to the C library's syscall() at once:
- * a call that creates a task must find the stack as its caller left it.
+ * A few instructions compare the number of the call. For all other calls they jump to the C library's syscall(): a call
+ * that creates a task must find the stack as its caller left it.
  *
- *   1. sched_setattr and sched_setscheduler: a pinned thread may ask for a deadline or real-time priority (scheduling.c).
- *   2. ptrace: pinfold has to let go of what the program traces (step_aside.c).
+ *   1. sched_setattr and sched_setscheduler: a pinned thread may request a deadline or real-time priority
+ *      (scheduling.c).
+ *   2. ptrace: pinfold has to let go of the process that the program traces (step_aside.c).
  *
- * Known limits: calls past the C library, such as those of Go. sched_getaffinity and sched_setaffinity go to the kernel as
- * they are, because LLVM's OpenMP runtime makes them by syscall() when it explores the machine: it binds its thread to one
- * PU after the other, and reads what it has set.
+ * Known limits: calls that bypass the C library, such as Go's. sched_getaffinity and sched_setaffinity are passed to
+ * the kernel unchanged, because LLVM's OpenMP runtime makes them with syscall() when it explores the machine: it binds
+ * its thread to one PU after the other, and reads the masks back.
  */
 #define _GNU_SOURCE
 #include "glibc.h"
@@ -21,7 +22,7 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-/* Where syscall() continues; until the C library's is known, at instructions that do the same. */
+/* The target of syscall()'s jump. Until the C library's function is known, equivalent instructions. */
 extern system_call pinfold_direct_call __attribute__((visibility("hidden")));
 system_call *pinfold_next_call __attribute__((visibility("hidden"))) = pinfold_direct_call;
 
@@ -32,7 +33,7 @@ __attribute__((constructor)) static void begin(void)
         pinfold_next_call = next;
 }
 
-/* The calls at which syscall() does not jump on. */
+/* The calls that syscall() does not pass to the C library. */
 __attribute__((visibility("hidden"), used)) long pinfold_observed_call(long, long, long, long, long);
 long pinfold_observed_call(long number, long first, long second, long third, long fourth)
 {
@@ -47,7 +48,7 @@ long pinfold_observed_call(long number, long first, long second, long third, lon
     }
 }
 
-/* What the C library's syscall() does with the kernel's answer. */
+/* Converts the kernel's result like the C library's syscall(). */
 __attribute__((visibility("hidden"), used)) long pinfold_failed_call(long answer);
 long pinfold_failed_call(long answer)
 {

@@ -4,7 +4,7 @@
 
 typedef long system_call(long, ...);
 
-/* The C library's syscall(), past the one of the agent. */
+/* The C library's syscall(), bypassing the agent's. */
 extern system_call *pinfold_next_call __attribute__((visibility("hidden")));
 
 #endif

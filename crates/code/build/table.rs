@@ -1,5 +1,5 @@
-//! Writes the list of a folder's TOML files, for the build scripts of `code` and `sim`. To add a model, an event set or a
-//! microarchitecture, add its file to the folder.
+//! Writes the list of a folder's TOML files, for the build scripts of `code` and `sim`. To add a model, an event set or
+//! a microarchitecture, add its file to the folder.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -15,7 +15,7 @@ const FLAGS: usize = 48;
 const FIRST_MASK: usize = 49;
 const X87: usize = 57;
 
-/// Where the program continues.
+/// The next instruction of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// At the next instruction.

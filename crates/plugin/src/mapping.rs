@@ -1,5 +1,5 @@
-//! The mappings of the recorded program: the initial ones from this process's memory map, since QEMU maps the program's
-//! files, and later ones from its system calls.
+//! The mappings of the recorded program: the initial ones from this process's memory map, because QEMU maps the
+//! program's files, and later ones from its system calls.
 
 use crate::memory_call::MemoryCall;
 use crate::place::{self, MapsLine};
@@ -118,8 +118,8 @@ fn tell_touches(thread: &mut Thread, call: MemoryCall, result: u64) {
     }
 }
 
-/// Memory moves to another address. Its pages count as touched by the thread that moves them: in nearly all cases it has
-/// filled them.
+/// Memory moves to another address. Its pages count as touched by the thread that moves them: in nearly all cases it
+/// has filled them.
 fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
     if from == to {
         return;

@@ -66,7 +66,7 @@ pub(crate) fn start(file: &str) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     let memory = memory.cast::<u8>();
-    // SAFETY: the mapping is larger than STATUS and stays. Pinfold wrote the settings before it started QEMU.
+    // SAFETY: the mapping is larger than STATUS and stays. pinfold wrote the settings before it started QEMU.
     let head = unsafe { std::slice::from_raw_parts(memory, shared::STATUS) };
     let length = u64::from_ne_bytes(std::array::from_fn(|i| head[i])) as usize;
     let text = head[8..].get(..length).ok_or(io::ErrorKind::InvalidData)?;

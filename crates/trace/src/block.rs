@@ -32,7 +32,8 @@ pub struct Site {
     pub size: u8,
     /// Whether it writes.
     pub write: bool,
-    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. Its read and its write are two accesses.
+    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. Its read and its write are two
+    /// accesses.
     pub locked: bool,
 }
 

@@ -134,7 +134,7 @@ impl Footprint {
         counts.into_iter().map(|count| self.scaled(count)).collect()
     }
 
-    /// The number of lines that two threads or more have touched, and of those that a thread has also written.
+    /// The number of lines that two threads or more have touched, and the number of written lines among these.
     pub(crate) fn shared(&self) -> (u64, u64) {
         let (mut shared, mut written_and_shared) = (0, 0);
         for (readers, writers) in self.each() {

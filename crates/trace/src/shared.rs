@@ -1,5 +1,5 @@
 //! The memory that `pinfold record` shares with the plugin: the settings, the status, and the unfinished blocks.
-//! Pinfold reads the blocks after the recorded program has ended, even if it was killed.
+//! pinfold reads the blocks after the recorded program has ended, even if it was killed.
 //!
 //! | bytes from | what |
 //! |---|---|

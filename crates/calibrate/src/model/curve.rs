@@ -95,7 +95,7 @@ fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
     found
 }
 
-/// The highest number of bytes in use that a level of latency `here` holds, where the others have latency `there`.
+/// The highest number of bytes that a level of latency `here` holds, if loads beyond it have latency `there`.
 pub fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
     let held = |point: &CurvePoint| {
         let hits = ((there - point.latency.value) / (there - here)).clamp(0.0, 1.0);

@@ -12,8 +12,8 @@
 //!   victim cache includes the nearer levels, so their size is subtracted.
 //! - Memory's bandwidth is the bandwidth of all cores together, if it is clearly less than the sum of what each gets
 //!   alone. Otherwise the cores were the limit, and the bandwidth of memory is not known.
-//! - A core's prefetches in flight are given by Little's law: the lines per second that one core reads in ascending order,
-//!   multiplied by the latency of memory.
+//! - A core's prefetches in flight are given by Little's law: the lines per second that one core reads in ascending
+//!   order, multiplied by the latency of memory.
 //! - Cycles per instruction: the geometric mean of the measured loops.
 
 mod caches;
@@ -111,8 +111,8 @@ fn hidden_siblings(shape: &Shape, calibration: &Calibration) -> Option<Shape> {
         .flatten()
 }
 
-/// The built-in model with the same core, or else the one whose private caches are nearest in size, and among equals the one
-/// with the most similar numbers of levels and cores.
+/// The built-in model with the same core, or else the one whose private caches are nearest in size, and among equals
+/// the one with the most similar numbers of levels and cores.
 fn most_similar(shape: &Shape, microarchitecture: Option<&str>) -> Model {
     let other_core = |model: &Model| {
         let own = model.core.microarchitecture.as_ref().map(Sourced::value);

@@ -193,7 +193,7 @@ proptest! {
         hidden in any::<bool>(),
         frequency in 1e9f64..5e9,
         parallelism in 1f64..60.0,
-        // The factor by which other programs slowed each point of the curve.
+        // The slow-down factor that other programs caused at each point of the curve.
         noise in proptest::collection::vec(prop_oneof![Just(1.0), 1.0f64..20.0], 1..40),
     ) {
         let mut calibration = calibration(1 << held, hidden);

@@ -1,4 +1,4 @@
-//! The rate at which a curve of gains reaches a substantial gain. Pure.
+//! Finds the rate where a curve of gains reaches a substantial gain. Pure.
 //!
 //! A measured gain is not exact, but the true gain cannot fall while the rate grows. So neighbours that contradict this
 //! are replaced by their mean before the crossing is computed.

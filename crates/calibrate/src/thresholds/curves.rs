@@ -318,7 +318,7 @@ impl Curves {
     }
 }
 
-/// The quartiles by name; null where any figure was simulated.
+/// The quartiles by name. Null if any figure was simulated.
 fn quartiles(figures: &[(&str, Figure)]) -> Value {
     let known = figures
         .iter()

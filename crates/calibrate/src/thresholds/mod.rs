@@ -4,9 +4,9 @@
 //! - **Coherence**: the rate of coherence events of a thread that gains more than 5 % under the same last-level cache
 //!   as the thread that it shares data with. It is read from the curve of figure 1, along the logarithm of the rate.
 //! - **Memory of a package**: 20 % below the count when all its cores copy memory. The paper takes the curve of low
-//!   locality because it is the lower one, so that every program that saturates memory is found. Pinfold takes the
+//!   locality because it is the lower one, so that every program that saturates memory is found. pinfold takes the
 //!   lower of the two curves: if prefetched lines do not count as misses, this is the curve of high locality.
-//! - **Memory of a task**: the package's, divided by its cores. **Remote**: the same as coherence, since both fetch a
+//! - **Memory of a task**: the package's, divided by its cores. **Remote**: the same as coherence, because both fetch a
 //!   line across the same link. The paper has no microbenchmark for these two.
 //!
 //! The points of the curves are simulated (`simulated`) or measured (`points`, with `formula` for the counted events).

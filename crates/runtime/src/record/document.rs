@@ -1,4 +1,4 @@
-//! The file that `pinfold run --json` writes (docs/formats.md).
+//! The file that `pinfold run --json` writes (docs/formats/run.md).
 
 use super::{PolicyKind, Record};
 use crate::shown::to_be_shown;

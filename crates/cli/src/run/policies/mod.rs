@@ -24,6 +24,7 @@ mod sam;
 #[cfg(test)]
 mod toy;
 
+use super::experiments;
 use super::place::Where;
 use anyhow::{Result, bail};
 use built::Initial;
@@ -264,7 +265,9 @@ impl clap::Args for Arguments {
             .help(format!("Who decides where threads run; `{LIST}` lists them"))
             .long_help(help());
         let command = command.arg(policy).args(flags().map(|(_, flag)| flag));
-        command.next_help_heading(None::<&'static str>)
+        command
+            .arg(experiments::option())
+            .next_help_heading(None::<&'static str>)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -32,17 +32,17 @@ struct Flags {
     thresholds: Option<PathBuf>,
 
     /// Turn off extensions beyond the paper.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "LIST")]
     without: Vec<Ability>,
 
     /// Compare the moves with unpinned threads in turns. Keep them only if a process makes more progress with them, and none
     /// makes less. The daemon always does this.
-    #[arg(long)]
+    #[arg(long, hide = true)]
     compared: bool,
 
     /// A program that the behaviour database knows goes where an earlier run was fastest, if no other program works on these
     /// cores, and that is compared with unpinned threads. The daemon always does this.
-    #[arg(long, requires = "compared")]
+    #[arg(long, hide = true, requires = "compared")]
     known: bool,
 }
 

@@ -1,8 +1,8 @@
 //! What `react` wants of each region: the forecast of the model, or the fastest profile.
 
-use super::{BEATEN, FEW_READINGS, MOST_NEIGHBOURS, MOVING, React, note};
+use super::{BEATEN, FEW_READINGS, MOVING, React, note};
 use crate::react::model::ModelConfiguration;
-use crate::react::neighbours::{neighbours, sizes};
+use crate::react::neighbours::{MOST_NEIGHBOURS, neighbours, sizes};
 use crate::react::timing::Timing;
 use pinfold_core::{Finding, RegionCode, RegionId, Sample, Topology};
 

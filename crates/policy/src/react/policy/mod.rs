@@ -66,10 +66,6 @@ const READINGS: usize = 6;
 const FEW_READINGS: usize = READINGS / 2;
 const BEATEN: f64 = 1.2;
 
-/// How many neighbours of the fastest profiles a race tries at most. Nested, the share of the possible gain hardly grows
-/// beyond (`docs/design/react.md`).
-const MOST_NEIGHBOURS: usize = 16;
-
 /// Where it took longer to move pages, as a share of the time that the program has run, no neighbours are tried for which
 /// pages move: the share that all trials of the default policy may lose.
 const MOVING: f64 = 0.025;
