@@ -4,8 +4,8 @@
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_calibrate::activities::{ActivityError, of_set, parse, with_reads};
 use pinfold_calibrate::thresholds::{self, Clock};
+use pinfold_files::input;
 use pinfold_linux::counters::{self, Availability, Request};
-use pinfold_linux::input;
 use pinfold_linux::pfm::{self, PmuKind};
 use pinfold_policy::sam::{MapperEvents, Thresholds};
 use pinfold_sim::EventSet;

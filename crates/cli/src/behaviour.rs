@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use nix::unistd::geteuid;
 use pinfold_core::{PuSet, Topology};
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_store::{LearnedRules, Machine, Opened, ProgramKey, Store, StoreError};
 use std::env;
 use std::ffi::OsString;

@@ -6,7 +6,7 @@ use crate::run::policies;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::placement::{Threads, ToolForm};
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_policy::classify::PlacementModel;
 use pinfold_policy::react::ReactModel;
 use pinfold_runtime::{RunDocument, to_be_shown};

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use pinfold_linux::output::Output;
+use pinfold_files::output::Output;
 use pinfold_pairs::{Problem, Search};
 use serde::{Deserialize, Serialize};
 use std::fs;

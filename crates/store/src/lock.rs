@@ -8,8 +8,8 @@
 use crate::schema::{StoreError, failed, with};
 use nix::fcntl::OFlag;
 use nix::unistd::{Uid, fchown, geteuid};
-use pinfold_linux::lock::{self, Holder, LockedFile, holder_text};
-use pinfold_linux::own;
+use pinfold_files::lock::{self, Holder, LockedFile, holder_text};
+use pinfold_files::own;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

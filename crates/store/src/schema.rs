@@ -11,7 +11,7 @@
 use crate::Store;
 use crate::lock::Lock;
 use nix::unistd::geteuid;
-use pinfold_linux::lock::{Holder, holder_text};
+use pinfold_files::lock::{Holder, holder_text};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};

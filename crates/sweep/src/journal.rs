@@ -12,8 +12,8 @@
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
-use pinfold_linux::lock::{Holder, LockedFile, holder_text, lock};
-use pinfold_linux::own;
+use pinfold_files::lock::{Holder, LockedFile, holder_text, lock};
+use pinfold_files::own;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

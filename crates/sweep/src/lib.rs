@@ -22,4 +22,4 @@ pub use journal::{Exact, Found, Journal, Key, Outcome, Row};
 pub use plan::{Extent, Job, Machine, Plan, Program};
 pub use shard::Shard;
 pub use spaces::Spaces;
-pub use workers::{End, Listener, run};
+pub use workers::{End, run};

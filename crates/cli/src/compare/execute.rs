@@ -6,10 +6,10 @@ use crate::run::simulations;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 use pinfold_compare::{Choice, Run};
+use pinfold_files::output::open_growing;
 use pinfold_linux::child::Forwarding;
 use pinfold_linux::launch::LaunchError;
-use pinfold_linux::output::open_growing;
-use pinfold_linux::own::processor_time_of_children;
+use pinfold_linux::processor_time;
 use pinfold_runtime::RunDocument;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -88,9 +88,9 @@ impl<'a> Executor<'a> {
             return Ok(Ended::Interrupted(signal));
         }
         let _ = fs::remove_file(self.record());
-        let before = processor_time_of_children()?;
+        let before = processor_time::reaped_children()?;
         let finished = self.finish(command)?;
-        let after = processor_time_of_children()?;
+        let after = processor_time::reaped_children()?;
         if let Some(signal) = self.interruption(finished.status) {
             return Ok(Ended::Interrupted(signal));
         }

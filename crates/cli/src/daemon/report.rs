@@ -4,7 +4,7 @@ use super::config::Config;
 use super::log::Log;
 use pinfold_core::container::Container;
 use pinfold_core::{HostNote, MappingComparison, Pinning, ProcessPages};
-use pinfold_linux::own;
+use pinfold_linux::processor_time;
 use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::{WatchedContainer, Watcher};
 use pinfold_policy::sam::{Move, Thresholds};
@@ -124,7 +124,9 @@ impl Reporter {
                 not_movable: statistics.not_movable,
             },
             daemon: DaemonTotals {
-                processor_seconds: own::processor_time().ok().map(|time| time.as_secs_f64()),
+                processor_seconds: processor_time::this_process()
+                    .ok()
+                    .map(|time| time.total().as_secs_f64()),
                 log_lines_lost: self.log.lost(),
                 reloads: self.reloads,
                 reloads_refused: self.reloads_refused,

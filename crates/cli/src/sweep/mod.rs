@@ -19,12 +19,11 @@ use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use pinfold_core::content_hash;
-use pinfold_linux::output::{Output, open_growing};
-use pinfold_linux::own::processor_time;
+use pinfold_files::output::{Output, open_growing};
+use pinfold_linux::interrupt::Interrupts;
+use pinfold_linux::processor_time;
 use pinfold_sweep::data_set::DataSet;
-use pinfold_sweep::{
-    End, Extent, Journal, Key, Listener, Machine, Outcome, Plan, Program, Shard, Spaces, shard, spaces,
-};
+use pinfold_sweep::{End, Extent, Journal, Key, Machine, Outcome, Plan, Program, Shard, Spaces, shard, spaces};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -490,21 +489,27 @@ fn simulate(
         Shown::Lines => Progress::lines(resumed, total),
     };
     let anything = !pending.is_empty();
-    let listener = Listener::new()?;
+    let signals = Interrupts::hold_back().context("signals cannot be held back")?;
     let started = Instant::now();
-    let before = processor_time()?;
+    let before = processor_time::this_process()?.total();
     let mut done = resumed;
     let work = {
         let plan = Arc::clone(plan);
         move |job| plan.evaluate(job)
     };
-    let end = pinfold_sweep::run(pending, workers, listener, work, |job, outcome| {
-        journal.keep(plan.jobs[job].key, &outcome)?;
-        outcomes.insert(job, outcome);
-        done += 1;
-        progress.step();
-        Ok(())
-    });
+    let end = pinfold_sweep::run(
+        pending,
+        workers,
+        move || signals.wait(),
+        work,
+        |job, outcome| {
+            journal.keep(plan.jobs[job].key, &outcome)?;
+            outcomes.insert(job, outcome);
+            done += 1;
+            progress.step();
+            Ok(())
+        },
+    );
     progress.finish();
     match end {
         Ok(End::Done) => {}
@@ -519,7 +524,7 @@ fn simulate(
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    let processor_seconds = (processor_time()?.saturating_sub(before)).as_secs_f64();
+    let processor_seconds = (processor_time::this_process()?.total().saturating_sub(before)).as_secs_f64();
     let summary = Summary {
         output: arguments.output.clone(),
         simulated: true,

@@ -10,7 +10,7 @@ mod threads;
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::Topology;
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_sim::model::Model;
 use pinfold_sim::sweep::{Point, SpaceFile, space};
 use std::path::Path;
