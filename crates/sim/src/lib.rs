@@ -15,6 +15,7 @@ pub mod microbenchmarks;
 pub mod misses;
 pub mod model;
 mod noise;
+mod program;
 mod recorded;
 pub mod sampled;
 mod script;
@@ -28,7 +29,8 @@ pub use events::{EventDefinition, EventSet, MetricDefinition, READS};
 pub use machine::{
     EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, Run, SimulatedMachine,
 };
+pub use program::Program;
 pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
-pub use timeline::{Counter, Energy, Program, WindowStore};
+pub use timeline::{Counter, Energy, WindowStore};

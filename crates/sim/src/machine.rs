@@ -4,7 +4,8 @@
 use crate::events::{EventDefinition, EventSet};
 use crate::model::{Model, PAGE_BYTES};
 use crate::noise::{Noise, Readings, Rows};
-use crate::timeline::{Energy, KeptWindows, Mapped, Moved, Program, RegionRequest, Requested, Timeline, WindowStore};
+use crate::program::Program;
+use crate::timeline::{Energy, KeptWindows, Mapped, Moved, RegionRequest, Requested, Timeline, WindowStore};
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,

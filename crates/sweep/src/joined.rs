@@ -8,14 +8,10 @@
 //!    chooses the address.
 //! 4. A region is complete on a machine where it has results with each number of threads.
 
-use crate::data_set::Subject;
-use crate::journal::Outcome;
-use crate::plan::{Job, Plan};
 use anyhow::{Result, bail};
-use pinfold_sim::sweep::ics20;
 use pinfold_trace::RegionPlace;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What identifies the run of a recording.
@@ -33,7 +29,7 @@ pub(crate) struct Recorded<'a> {
 }
 
 /// What a machine has.
-pub(crate) struct Counts {
+pub(crate) struct ThreadCounts {
     /// Its name.
     pub(crate) machine: String,
     /// The numbers of threads of its configurations.
@@ -58,15 +54,15 @@ struct Run {
 
 /// The place of a region in all recordings of a run: the name of the file, and the offset in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct CodePlace {
     /// The file's name, without folders.
     pub(crate) object: String,
     /// In bytes.
     pub(crate) offset: u64,
 }
 
-impl Place {
-    fn of(region: &RegionPlace) -> Self {
+impl CodePlace {
+    pub(crate) fn new(region: &RegionPlace) -> Self {
         let name = region.file.file_name().unwrap_or(region.file.as_os_str());
         Self {
             object: name.to_string_lossy().into_owned(),
@@ -81,7 +77,7 @@ impl Joined {
     /// # Errors
     ///
     /// A number of threads has no recording, or two, or the recordings are of different builds of the program.
-    pub(crate) fn of(recordings: &[Recorded<'_>], machines: &[Counts]) -> Result<Self> {
+    pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[ThreadCounts]) -> Result<Self> {
         let mut runs: Vec<Run> = vec![];
         let mut of_program = vec![];
         for (number, recording) in recordings.iter().enumerate() {
@@ -123,7 +119,7 @@ impl Joined {
     }
 
     /// On a machine, a run has all numbers of threads or none.
-    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &Counts) -> Result<()> {
+    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &ThreadCounts) -> Result<()> {
         for (number, run) in self.runs.iter().enumerate() {
             let recorded: BTreeSet<usize> = run.members.iter().map(|&member| recordings[member].threads).collect();
             let missing: Vec<usize> = machine
@@ -144,6 +140,11 @@ impl Joined {
             }
         }
         Ok(())
+    }
+
+    /// The numbers of threads of a machine's configurations.
+    pub(crate) fn thread_counts(&self, machine: usize) -> &[usize] {
+        &self.counts[machine]
     }
 
     /// The run of a program of the plan.
@@ -214,137 +215,9 @@ fn check_same_program(one: &Recorded<'_>, other: &Recorded<'_>) -> Result<()> {
     Ok(())
 }
 
-fn listed(numbers: &[usize]) -> String {
+pub(crate) fn listed(numbers: &[usize]) -> String {
     let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
     numbers.join(", ")
-}
-
-/// What the jobs of a recording have of its run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Member {
-    /// The program and its arguments; `{threads}` is in place of the number of threads.
-    pub(crate) command: String,
-    /// The numbers of threads of the machine's configurations.
-    pub(crate) counts: Vec<usize>,
-    /// Whether it is the configuration with which others are compared.
-    pub(crate) baseline: bool,
-    /// The places of the recording's regions, by their identities in it.
-    pub(crate) regions: Vec<(u64, Place)>,
-}
-
-impl Member {
-    pub(crate) fn of(joined: &Joined, plan: &Plan, job: &Job) -> Self {
-        let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
-        let regions = program.regions().iter();
-        Self {
-            command: joined.command(joined.run(job.program)),
-            counts: joined.counts[job.machine].clone(),
-            baseline: ics20::is_baseline(&machine.model, program.threads, &job.point),
-            regions: regions.map(|region| (region.identity, Place::of(region))).collect(),
-        }
-    }
-
-    /// The place of a region's code; `None` where it is in no file.
-    pub(crate) fn place(&self, region: u64) -> Option<&Place> {
-        let known = self.regions.iter().find(|(identity, _)| *identity == region);
-        known.map(|(_, place)| place)
-    }
-}
-
-/// A region of a run on a machine: the machine's position, the command, and the place.
-type RegionOfRun = (usize, String, Place);
-
-/// Which regions have results with all numbers of threads.
-pub(crate) struct Regions {
-    /// The numbers of threads without a result.
-    missing: BTreeMap<RegionOfRun, Vec<usize>>,
-    /// By command: the addresses of regions whose code is in no file.
-    unplaced: BTreeMap<String, BTreeSet<u64>>,
-}
-
-/// The most regions that a note names.
-const NAMED: usize = 4;
-
-impl Regions {
-    /// The regions of all results.
-    pub(crate) fn of<'a>(jobs: impl Iterator<Item = (&'a Subject, &'a Outcome)>) -> Self {
-        let mut counts: BTreeMap<usize, &[usize]> = BTreeMap::new();
-        let mut found: BTreeMap<RegionOfRun, BTreeSet<usize>> = BTreeMap::new();
-        let mut unplaced: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-        for (subject, outcome) in jobs {
-            let Some(member) = &subject.joined else { continue };
-            counts.insert(subject.machine, &member.counts);
-            for region in outcome.rows.iter().filter_map(|row| row.region) {
-                match member.place(region) {
-                    Some(place) => {
-                        let region = (subject.machine, member.command.clone(), place.clone());
-                        found.entry(region).or_default().insert(subject.num_threads);
-                    }
-                    None => {
-                        unplaced.entry(member.command.clone()).or_default().insert(region);
-                    }
-                }
-            }
-        }
-        Self {
-            missing: missing(&counts, found),
-            unplaced,
-        }
-    }
-
-    /// Whether the region of a row has results with all numbers of threads; the whole program always has.
-    pub(crate) fn complete(&self, machine: usize, member: &Member, region: Option<u64>) -> bool {
-        region.is_none_or(|region| {
-            let key = |place: &Place| (machine, member.command.clone(), place.clone());
-            member
-                .place(region)
-                .is_some_and(|place| !self.missing.contains_key(&key(place)))
-        })
-    }
-
-    /// Notes for the user about regions that are not complete. `machines` has the names of the machines.
-    pub(crate) fn notes(&self, machines: &[&str]) -> Vec<String> {
-        let mut by_run: BTreeMap<(usize, &str), Vec<String>> = BTreeMap::new();
-        for ((machine, command, place), threads) in &self.missing {
-            by_run.entry((*machine, command)).or_default().push(format!(
-                "{}+{:#x} (not with {})",
-                place.object,
-                place.offset,
-                listed(threads)
-            ));
-        }
-        let missing = by_run.into_iter().map(|((machine, command), regions)| {
-            let more = regions.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!(
-                "`{command}`, {}: regions without results with all numbers of threads, which have region_complete = false: \
-                 {}{more}",
-                machines[machine],
-                regions[..regions.len().min(NAMED)].join(", "),
-            )
-        });
-        let unplaced = self.unplaced.iter().map(|(command, regions)| {
-            format!(
-                "`{command}`: {} regions have code in no file, and cannot be joined: they have region_complete = false",
-                regions.len()
-            )
-        });
-        missing.chain(unplaced).collect()
-    }
-}
-
-/// The numbers of threads that places lack, without places that lack none.
-fn missing(
-    counts: &BTreeMap<usize, &[usize]>,
-    found: BTreeMap<RegionOfRun, BTreeSet<usize>>,
-) -> BTreeMap<RegionOfRun, Vec<usize>> {
-    let lacking = |(key, threads): (RegionOfRun, BTreeSet<usize>)| {
-        let wanted = counts[&key.0].iter().copied();
-        let missing: Vec<usize> = wanted.filter(|count| !threads.contains(count)).collect();
-        (key, missing)
-    };
-    let all = found.into_iter().map(lacking);
-    all.filter(|(_, missing)| !missing.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -378,14 +251,14 @@ mod tests {
                 regions: &made.regions,
             })
             .collect();
-        let machines: Vec<Counts> = counts
+        let machines: Vec<ThreadCounts> = counts
             .iter()
-            .map(|threads| Counts {
+            .map(|threads| ThreadCounts {
                 machine: format!("of {} cores", threads[2]),
                 threads: threads.to_vec(),
             })
             .collect();
-        Joined::of(&recordings, &machines)
+        Joined::new(&recordings, &machines)
     }
 
     fn region(identity: u64, offset: u64, file_size: u64) -> RegionPlace {
@@ -468,30 +341,5 @@ mod tests {
         assert!(joined(&all(100), &[&[8, 16, 32]]).is_ok());
         let said = joined(&all(101), &[&[8, 16, 32]]).err().unwrap().to_string();
         assert!(said.contains("different builds of /a/stream"), "{said}");
-    }
-
-    #[test]
-    fn a_region_has_one_place_at_any_address_and_lacks_the_numbers_in_which_it_did_not_run() {
-        let regions = [region(0x7f00_1000, 0x1000, 9), region(0x5500_1000, 0x1000, 9)];
-        let member = Member {
-            command: "stream".to_owned(),
-            counts: vec![8, 16, 32],
-            baseline: false,
-            regions: regions
-                .iter()
-                .map(|region| (region.identity, Place::of(region)))
-                .collect(),
-        };
-        let one = member.place(0x7f00_1000).unwrap();
-        assert_eq!((one.object.as_str(), one.offset), ("stream", 0x1000));
-        assert_eq!(Some(one), member.place(0x5500_1000));
-        assert_eq!(member.place(0x1000), None);
-        let key = |command: &str| (0, command.to_owned(), one.clone());
-        let found = BTreeMap::from([
-            (key("a"), BTreeSet::from([8, 32])),
-            (key("b"), BTreeSet::from([8, 16, 32])),
-        ]);
-        let counts = BTreeMap::from([(0, &[8, 16, 32][..])]);
-        assert_eq!(missing(&counts, found), BTreeMap::from([(key("a"), vec![16])]));
     }
 }

@@ -37,7 +37,7 @@ pub struct Key(pub u128);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The whole program first, then its regions.
-    pub rows: Vec<Row>,
+    pub rows: Vec<OutcomeRow>,
     /// Waits for events that are not in the recording.
     pub released: u64,
     /// The share of the threads' time for which they waited for what is not in the recording; `None` where it is not known.
@@ -48,7 +48,7 @@ pub struct Outcome {
 
 /// The whole program or a region of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct OutcomeRow {
     /// The region's identity; `None` for the whole program.
     pub region: Option<u64>,
     /// In seconds.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn outcome(seed: u64) -> Outcome {
-        let row = |region| Row {
+        let row = |region| OutcomeRow {
             region,
             time: Exact(1.0 / (seed + 3) as f64),
             time_error: region.map(|region: u64| Exact(1.0 / (region + 7) as f64)),

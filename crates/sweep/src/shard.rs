@@ -4,19 +4,21 @@
 //! 2. `write` makes a shard file of the results of a part (docs/formats/data-sets.md): what the sweep was, and for each job what its rows
 //!    have in common and its outcome.
 //! 3. `merge` reads all shard files of a sweep, and refuses those of different sweeps or builds, missing ones and doubled ones.
-//!    The outcomes go through the same code as those of a sweep without shards (`data_set`), in the order of the plan.
+//!    The outcomes go through the same code as those of a sweep without shards (`rows`), in the order of the plan.
 //!
 //! Jobs are dealt one by one. Neighbours in the plan are of the same program and cost about the same; how much one program
 //! costs beside another is not known well, since an access may take ten times as long to simulate as one of another program.
 //! So each part has jobs of each program. The alternative, whole programs in a part, saves only what the configurations
 //! of a program share: its page profile, and with sampling two readings of the recording, about the cost of one job.
 
-use crate::data_set::{DataSet, MachineEntry, Subject};
-use crate::joined::Regions;
 use crate::journal::{Outcome, first_record, framed};
 use crate::plan::{Extent, Plan, build_id};
+use crate::regions::JoinedRegions;
+use crate::rows::data_set_from_jobs;
+use crate::subject::{MachineEntry, Subject};
 use anyhow::{Context, Result, bail};
 use pinfold_core::{content_hash, digits};
+use pinfold_dataset::DataSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,7 +99,7 @@ impl Sweep {
         let keys: Vec<u8> = plan.jobs.iter().flat_map(|job| job.key.0.to_le_bytes()).collect();
         Self {
             build: format!("{:032x}", plan.build),
-            machines: plan.machines.iter().map(MachineEntry::of).collect(),
+            machines: plan.machines.iter().map(MachineEntry::new).collect(),
             recordings: plan
                 .programs
                 .iter()
@@ -159,7 +161,7 @@ pub fn write(plan: &Plan, shard: Shard, outcomes: &BTreeMap<usize, Outcome>, fil
     for (&job, outcome) in outcomes {
         let part = Part {
             job,
-            subject: Subject::of(plan, &plan.jobs[job]),
+            subject: Subject::new(plan, &plan.jobs[job]),
             outcome: outcome.clone(),
         };
         file.write_all(&framed(&part)?)?;
@@ -242,8 +244,8 @@ fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
     let (subjects, outcomes): (Vec<Subject>, Vec<Outcome>) = jobs.unzip();
     let names: Vec<&str> = sweep.machines.iter().map(|machine| machine.name.as_str()).collect();
     Ok(Merged {
-        notes: Regions::of(subjects.iter().zip(&outcomes)).notes(&names),
-        data_set: DataSet::of_jobs(&sweep.machines, subjects.into_iter().zip(&outcomes)),
+        notes: JoinedRegions::new(subjects.iter().zip(&outcomes)).notes(&names),
+        data_set: data_set_from_jobs(&sweep.machines, subjects.into_iter().zip(&outcomes)),
         machines: sweep.machines.len(),
         programs: sweep.recordings.len(),
         configurations: sweep.configurations,
@@ -339,8 +341,9 @@ fn parse(bytes: &[u8]) -> Option<(Head, Vec<Part>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Exact, Row};
-    use pinfold_sim::sweep::MetricColumn;
+    use crate::journal::{Exact, OutcomeRow};
+    use pinfold_core::MetricColumn;
+    use pinfold_dataset::{ConfigurationColumns, Layout, WindowColumns};
     use proptest::prelude::*;
 
     fn all(of: usize) -> impl Iterator<Item = Shard> {
@@ -406,23 +409,28 @@ mod tests {
             program: "program".to_owned(),
             command: format!("program {job}"),
             recording: "r".to_owned(),
-            num_threads: 2,
-            num_nodes: 1,
-            thread_map: None,
-            page_map: "local".to_owned(),
-            prefetch: "0000".to_owned(),
-            pinning: "0,1".to_owned(),
-            window_bytes: 64,
-            footprint_bytes: None,
-            llc_bytes: 1 << 20,
-            window_covers: None,
+            configuration: ConfigurationColumns {
+                num_threads: 2,
+                layout: Some(Layout {
+                    num_nodes: 1,
+                    thread_map: None,
+                }),
+                page_map: "local".to_owned(),
+                prefetch: "0000".to_owned(),
+                pinning: "0,1".to_owned(),
+            },
+            window: WindowColumns {
+                window_bytes: Some(64),
+                llc_bytes: Some(1 << 20),
+                ..WindowColumns::default()
+            },
             joined: None,
         };
-        let row = |region| Row {
+        let row = |region| OutcomeRow {
             region,
             time: Exact(1.0 / (job + 3) as f64),
             metrics: vec![region.map(|_| Exact(f64::MIN_POSITIVE))],
-            ..Row::default()
+            ..OutcomeRow::default()
         };
         let outcome = Outcome {
             rows: vec![row(None), row(Some(4096))],

@@ -10,7 +10,7 @@
 //!
 //! In a recording with windows, the parts between the windows take no time.
 
-mod code;
+pub(crate) mod code;
 mod cuts;
 mod footprint;
 mod order;
@@ -21,7 +21,7 @@ pub use code::ProgramCode;
 pub use footprint::Coverage;
 
 use crate::model::{LINE_BYTES, Model};
-use crate::timeline::Program;
+use crate::program::Program;
 use crate::window::{Batch, Event, StepTable, Stream};
 use code::{Learning, Stepper};
 use cuts::Work;

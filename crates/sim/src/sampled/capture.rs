@@ -8,7 +8,7 @@
 use super::history::History;
 use super::logical::{Logical, Manner};
 use super::scan::Scan;
-use crate::timeline::Program;
+use crate::program::Program;
 use crate::window::{Event, EventKind};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;

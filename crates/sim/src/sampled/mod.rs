@@ -27,8 +27,8 @@ mod strata;
 mod tests;
 
 use crate::model::Model;
+use crate::program::Program;
 use crate::recorded::ProgramCode;
-use crate::timeline::Program;
 use crate::window::{
     Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, StepTable, Stream, UNPLACED,
     WindowConfiguration, WindowError, simulate_piece,

@@ -7,7 +7,7 @@
 //! random, as `SimPoint` does (Sherwood et al., ASPLOS 2002, section 3.4).
 
 use super::logical::{Logical, Manner, Slice};
-use crate::timeline::Program;
+use crate::program::Program;
 use crate::window::{Blocks, Event, EventKind};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

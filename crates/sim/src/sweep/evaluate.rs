@@ -12,8 +12,8 @@
 use super::point::Point;
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
 use crate::model::Model;
+use crate::program::Program;
 use crate::sampled::{SampledPart, Samples};
-use crate::timeline::Program;
 use crate::window::{
     Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
     simulate_with_pages, unrecorded_share,

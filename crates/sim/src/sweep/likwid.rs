@@ -1,9 +1,8 @@
 //! The counters of LIKWID (`pinfold_core::LIKWID`) as columns of data sets.
 
 use super::evaluate::Part;
-use super::metrics::MetricColumn;
 use crate::model::Model;
-use pinfold_core::LIKWID;
+use pinfold_core::{LIKWID, MetricColumn};
 
 /// The columns of the counters: `likwid:NAME`.
 pub fn likwid_columns() -> Vec<MetricColumn> {

@@ -6,16 +6,7 @@ use crate::events::{EventDefinition, EventSet};
 use crate::model::{LINE_BYTES, Model};
 use crate::timeline::Counter;
 use crate::window::{LevelCounters, Served};
-use serde::{Deserialize, Serialize};
-
-/// One metric, as a column of a data set, whose metadata has it as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MetricColumn {
-    /// Its name. An event has the name that it has as a metric of `pinfold run`.
-    pub name: String,
-    /// The unit of a value.
-    pub unit: String,
-}
+use pinfold_core::MetricColumn;
 
 /// The metrics of a machine.
 pub struct Metrics {

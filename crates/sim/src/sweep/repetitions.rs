@@ -5,7 +5,7 @@
 //! program have other identities in the first repetition, which begins with cold caches, than in the second.
 
 use crate::model::Model;
-use crate::timeline::Program;
+use crate::program::Program;
 use crate::window::{Batch, Event, EventKind, StepTable, Stream};
 use std::sync::Arc;
 

@@ -3,8 +3,9 @@
 //! Threads are numbered program by program. An address carries its program's number above the bits of user space, so no
 //! two programs share a page. The addresses of a program that runs alone do not change.
 
-use super::program::{Program, Repeated};
+use super::repeated::Repeated;
 use crate::model::{Model, PAGE_BYTES};
+use crate::program::Program;
 use crate::window::{Batch, EventKind, PageProfile, StepTable, Stream};
 use std::ops::Range;
 use std::sync::Arc;

@@ -20,19 +20,19 @@ mod counter;
 mod kept;
 mod mix;
 mod pages;
-mod program;
 mod progress;
 mod regions;
+mod repeated;
 mod scheduler;
 mod windows;
 
 pub use counter::{Counter, Energy};
 pub(crate) use kept::KeptWindows;
 pub use kept::WindowStore;
-pub use program::Program;
 pub(crate) use regions::{RegionGrowth, RegionRequest};
 
 use crate::model::Model;
+use crate::program::Program;
 use crate::window::{PageMapping, Prefetchers, WindowError};
 use mix::Mix;
 pub(crate) use pages::Moved;

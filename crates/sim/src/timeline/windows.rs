@@ -240,7 +240,7 @@ fn watts(from: &Mark, to: &Mark) -> Watts {
 mod tests {
     use super::*;
     use crate::model::builtin;
-    use crate::timeline::Program;
+    use crate::program::Program;
     use crate::window::{Event, EventKind, Recorded, Stream, simulate, simulate_teams};
     use std::sync::Arc;
 
