@@ -1,6 +1,6 @@
-//! The comparison for programs: what `--export-json` writes (docs/formats/run.md).
+//! The comparison for programs: the output of `--export-json` (docs/formats/run.md).
 //!
-//! The keys of a result that hyperfine's export has too have the same names and meanings.
+//! Keys that hyperfine's export also has keep its names and meanings.
 
 use crate::{Choice, Choices, Comparison, Difference, LeftOut, Role, Simulated, Summary, Variant, notes};
 use pinfold_core::{PageMapping, Pinning};
@@ -41,7 +41,7 @@ struct Result<'a> {
     choices: Vec<Counted>,
 }
 
-/// A variant in relation to the program alone.
+/// The comparison of a variant with the program alone.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Ratio {
     times_as_fast: f64,
@@ -50,7 +50,7 @@ struct Ratio {
     difference: Option<&'static str>,
 }
 
-/// A choice, and in how many runs it was made.
+/// A choice, and the number of runs that made it.
 #[derive(Clone, Debug, Serialize)]
 struct Counted {
     choice: &'static str,

@@ -1,7 +1,7 @@
 //! A program alone and under policies, compared by the times of several runs.
 //!
-//! 1. [`Turns`] says which variant runs next: A B C A B C, so that a machine that becomes slower or faster during the
-//!    comparison does so for all variants.
+//! 1. [`Turns`] says which variant runs next: A B C A B C. If the machine becomes slower or faster during the
+//!    comparison, this affects all variants.
 //! 2. [`Comparison`] keeps the runs. [`Summary`] has the statistics of one variant, and [`Relative`] compares two.
 //! 3. [`table`] is the result for people, [`Document`] for programs, and [`export`] for spreadsheets and documents.
 //!

@@ -1,4 +1,4 @@
-//! Data sets: configurations of programs and what was measured or simulated in each, as one Parquet file
+//! Data sets: measurements or simulations of programs in many configurations, as one Parquet file
 //! (docs/formats/data-sets.md). pinfold writes data sets by this crate only; the Python package reads them.
 //!
 //! - `row`: the columns of one row, in groups;

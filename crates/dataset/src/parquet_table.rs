@@ -142,8 +142,8 @@ fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, va
     Ok(())
 }
 
-/// Parquet's definition and repetition levels of a list. The definition is 0 for a missing list, 1 for an empty one and 2
-/// for a number; the repetition is 0 for the first number and 1 for the others.
+/// Parquet's definition and repetition levels of a list. The definition is 0 for a missing list, 1 for an empty one and
+/// 2 for a number; the repetition is 0 for the first number and 1 for the others.
 fn list_levels(list: Option<&[f64]>) -> Vec<(i16, i16)> {
     match list {
         None => vec![(0, 0)],

@@ -16,7 +16,8 @@ pub struct Row {
     pub sampling: SamplingColumns,
     /// The bytes by node and by link.
     pub traffic: TrafficColumns,
-    /// The connection to rows with other numbers of threads. `None` unless the number of threads belongs to the configuration.
+    /// The connection to rows with other numbers of threads. `None` unless the number of threads belongs to the
+    /// configuration.
     pub joined: Option<JoinedColumns>,
     /// One value for each metric of the data set; `None` if it is not available.
     pub metrics: Vec<Option<f64>>,
@@ -73,7 +74,8 @@ pub struct WindowColumns {
     pub llc_bytes: Option<u64>,
     /// Whether the window accesses enough memory to represent the program; `None` if it is not known.
     pub covers: Option<bool>,
-    /// The share of the threads' time in which they waited for events outside the recording; `None` if it is not known.
+    /// The share of the threads' time that they spent waiting for events outside the recording; `None` if it is not
+    /// known.
     pub unrecorded_wait_share: Option<f64>,
 }
 

@@ -62,8 +62,8 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
     })
 }
 
-/// The samples of a program that can be compared with each other: samples with a rate and PUs, in the metric that most of
-/// them have.
+/// The samples of a program that can be compared with each other: samples with a rate and PUs, in the metric that most
+/// of them have.
 fn comparable(program: &Program) -> Vec<(&Program, &SampleRow)> {
     let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0) && !sample.pus.is_empty();
     let mut times: BTreeMap<Option<&str>, usize> = BTreeMap::new();

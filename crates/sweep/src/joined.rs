@@ -1,12 +1,12 @@
-//! Recordings of one program with different numbers of threads, for spaces in which that number is a part of the
-//! configuration.
+//! Recordings of one program with different numbers of threads. Spaces need them if a configuration has a number of
+//! threads.
 //!
-//! 1. Recordings are of one run where the program has the same file name, and the arguments differ at most in one, in which
-//!    each recording has its own number of threads.
-//! 2. On a machine, a run has a recording with each of the space's numbers of threads, or with none of them.
-//! 3. A region is the same in all recordings of a run where the file and the offset of its code are the same: the loader
-//!    chooses the address.
-//! 4. A region is complete on a machine where it has results with each number of threads.
+//! 1. Recordings belong to one run if the program has the same file name and the arguments are equal, except for one
+//!    argument with the number of threads.
+//! 2. On a machine, a run has recordings with all of the space's numbers of threads, or with none of them.
+//! 3. A region is identified by the file of its code and the offset in this file, because the loader chooses the
+//!    address.
+//! 4. A region is complete on a machine if it has results with all numbers of threads.
 
 use anyhow::{Result, bail};
 use pinfold_trace::RegionPlace;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What identifies the run of a recording.
+/// A recording, with the properties that identify its run.
 pub(crate) struct Recorded<'a> {
     /// The recording.
     pub(crate) file: &'a Path,
@@ -24,13 +24,13 @@ pub(crate) struct Recorded<'a> {
     pub(crate) words: &'a [String],
     /// The number of threads.
     pub(crate) threads: usize,
-    /// The places of its regions.
+    /// The code of its regions.
     pub(crate) regions: &'a [RegionPlace],
 }
 
-/// What a machine has.
+/// The numbers of threads of a machine.
 pub(crate) struct ThreadCounts {
-    /// Its name.
+    /// The machine's name.
     pub(crate) machine: String,
     /// The numbers of threads of its configurations.
     pub(crate) threads: Vec<usize>,
@@ -38,26 +38,26 @@ pub(crate) struct ThreadCounts {
 
 /// The runs of a sweep's recordings.
 pub(crate) struct Joined {
-    /// By program of the plan: the run.
+    /// The run of each program of the plan.
     of_program: Vec<usize>,
     runs: Vec<Run>,
-    /// By machine of the plan: the numbers of threads.
+    /// The numbers of threads of each machine of the plan.
     counts: Vec<Vec<usize>>,
 }
 
 struct Run {
     /// The positions of its recordings in the plan.
     members: Vec<usize>,
-    /// The program's file name and its arguments; `{threads}` is in place of the number of threads.
+    /// The program's file name and its arguments, with `{threads}` in place of the number of threads.
     words: Vec<String>,
 }
 
-/// The place of a region in all recordings of a run: the name of the file, and the offset in it.
+/// The place of a region's code, which is the same in all recordings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct CodePlace {
     /// The file's name, without folders.
     pub(crate) object: String,
-    /// In bytes.
+    /// The offset in the file, in bytes.
     pub(crate) offset: u64,
 }
 
@@ -72,11 +72,12 @@ impl CodePlace {
 }
 
 impl Joined {
-    /// The runs of `recordings`, with all numbers of threads of the machines.
+    /// Finds the runs of `recordings`.
     ///
     /// # Errors
     ///
-    /// A number of threads has no recording, or two, or the recordings are of different builds of the program.
+    /// A number of threads has no recording or two recordings, or the recordings are of different builds of the
+    /// program.
     pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[ThreadCounts]) -> Result<Self> {
         let mut runs: Vec<Run> = vec![];
         let mut of_program = vec![];
@@ -99,7 +100,8 @@ impl Joined {
                 check_same_program(other, recording)?;
             }
             run.members.push(number);
-            // What differs from the first recording in one of the others is the number of threads in all.
+            // If one other recording differs from the first in a word, the word has the number of threads in all
+            // recordings.
             for (mine, common) in run.words.iter_mut().zip(words) {
                 if common.contains(THREADS) {
                     *mine = common;
@@ -118,7 +120,7 @@ impl Joined {
         Ok(joined)
     }
 
-    /// On a machine, a run has all numbers of threads or none.
+    /// Checks that a run has recordings with all of a machine's numbers of threads, or with none of them.
     fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &ThreadCounts) -> Result<()> {
         for (number, run) in self.runs.iter().enumerate() {
             let recorded: BTreeSet<usize> = run.members.iter().map(|&member| recordings[member].threads).collect();
@@ -152,17 +154,17 @@ impl Joined {
         self.of_program[program]
     }
 
-    /// The program and its arguments; `{threads}` is in place of the number of threads.
+    /// The program and its arguments, with `{threads}` in place of the number of threads.
     pub(crate) fn command(&self, run: usize) -> String {
         self.runs[run].words.join(" ")
     }
 }
 
-/// The place of the number of threads in a command.
+/// Stands for the number of threads in a command.
 const THREADS: &str = "{threads}";
 
-/// The words that two recordings of one run have in common, with `{threads}` where they have their numbers of threads;
-/// `None` for recordings of different runs. The first word is the program's file name.
+/// The words of two recordings of one run, with `{threads}` in place of their numbers of threads. `None` for recordings
+/// of different runs. The first word is the program's file name.
 fn common(one: &Recorded<'_>, other: &Recorded<'_>) -> Option<Vec<String>> {
     if one.name != other.name || one.words.len() != other.words.len() {
         return None;
@@ -175,11 +177,11 @@ fn common(one: &Recorded<'_>, other: &Recorded<'_>) -> Option<Vec<String>> {
     let words: Vec<String> = std::iter::once(Some(one.name.to_owned()))
         .chain(words)
         .collect::<Option<_>>()?;
-    // A second one would be another argument that has the same value by chance.
+    // A second such word would be another argument that has the same value by chance.
     (words.iter().filter(|word| word.contains(THREADS)).count() <= 1).then_some(words)
 }
 
-/// Two words that differ by the numbers of threads in them, as one.
+/// Joins two words that differ only in the number of threads.
 fn common_word((mine, my_threads): (&str, usize), (theirs, their_threads): (&str, usize)) -> Option<String> {
     let (my_number, their_number) = (my_threads.to_string(), their_threads.to_string());
     let is_digit = |text: Option<char>| text.is_some_and(|character| character.is_ascii_digit());

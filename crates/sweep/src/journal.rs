@@ -1,12 +1,12 @@
 //! The results of an unfinished sweep, beside its output: `DATA.parquet.partial`.
 //!
-//! 1. The file begins with a magic line. Records follow: length and checksum of the content (4 bytes each, little
+//! 1. The file starts with a magic line. Records follow: length and checksum of the content (4 bytes each, little
 //!    endian, CRC-32), and a result as JSON. Floating-point numbers are stored as their bits, so that they are read
 //!    back exactly.
 //! 2. Each record is written to the kernel in one call as soon as the result is known, so it survives any end of this
 //!    process. Once a second the file is forced to the disk, so a crash of the machine loses at most the last second.
-//! 3. A result has a key, which is a hash of everything on which it depends (`plan`). The next opening of the file
-//!    reads all complete records by their keys. A partial record at the end, left by a kill or a full disk, is cut off.
+//! 3. The key of a result is a hash of everything that the result depends on (`plan`). The next run reads all complete
+//!    records by their keys. A partial record at the end, left by a kill or a full disk, is cut off.
 //!
 //! The file is private, and locked while it is open.
 
@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const MAGIC: &[u8] = b"pinfold sweep 1\n";
-/// Length and checksum.
+/// The size of a record's length and checksum.
 const HEAD: usize = 8;
 /// The limit of a record's length: a program of a million regions with 30 metrics each.
 const LONGEST: u32 = 1 << 30;
 const BETWEEN_SYNCS: Duration = Duration::from_secs(1);
 
-/// The identity of a result: a hash of everything on which it depends.
+/// The identity of a result: a hash of everything that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u128);
 
@@ -38,9 +38,10 @@ pub struct Key(pub u128);
 pub struct Outcome {
     /// The whole program first, then its regions.
     pub rows: Vec<OutcomeRow>,
-    /// Waits for events that are not in the recording.
+    /// The number of waits for events outside the recording.
     pub released: u64,
-    /// The share of the threads' time for which they waited for what is not in the recording; `None` where it is not known.
+    /// The share of the threads' time that they spent waiting for events outside the recording; `None` if it is not
+    /// known.
     pub unrecorded_wait_share: Option<Exact>,
     /// The share of the accesses that was simulated.
     pub simulated_share: Exact,
@@ -53,9 +54,9 @@ pub struct OutcomeRow {
     pub region: Option<u64>,
     /// In seconds.
     pub time: Exact,
-    /// Half of the width of the 95 % interval of the time, over the time; `None` where a sample does not say it.
+    /// Half the width of the 95 % confidence interval of the time, over the time; `None` if a sample does not give it.
     pub time_error: Option<Exact>,
-    /// By node: the bytes that its memory read and wrote; `None` where they were not counted.
+    /// By node: the bytes that its memory read and wrote; `None` if they were not counted.
     pub node_bytes: Option<Vec<u64>>,
     /// By link: the bytes that crossed it.
     pub link_bytes: Option<Vec<u64>>,
@@ -109,7 +110,7 @@ pub struct Found {
 }
 
 impl Journal {
-    /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it where it does not exist:
+    /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it if it does not exist. So
     /// the caller decides which files may be written.
     pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, Found)> {
         let failure = || format!("{} cannot be opened", path.display());
@@ -128,7 +129,7 @@ impl Journal {
                     holder_text(holder.as_ref())
                 );
             };
-            // The process that had it locked may have finished and removed it in between.
+            // The process that held the lock may have finished and removed the file in between.
             if own::is_at(&locked, path) {
                 break locked;
             }
@@ -240,7 +241,7 @@ fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
     Some((found, bytes.len() - rest.len()))
 }
 
-/// The content of the first record, and the bytes after it; `None` where the record is not complete and unharmed.
+/// The content of the first record, and the bytes after it; `None` if the record is incomplete or damaged.
 pub(crate) fn first_record<T: DeserializeOwned>(bytes: &[u8]) -> Option<(T, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));

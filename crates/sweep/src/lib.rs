@@ -1,12 +1,14 @@
 //! Simulates recordings in spaces of configurations on simulated machines, and makes one data set of the results.
 //!
-//! 1. `plan`: machines, programs and spaces become jobs. The key of a job is a hash of everything that its result depends on.
-//!    If the number of threads is a part of a configuration, `joined` finds the recordings that belong to one program.
+//! 1. `plan`: machines, programs and spaces become jobs. The key of a job is a hash of everything that its result
+//!    depends on. If the number of threads is a part of a configuration, `joined` finds the recordings that belong to
+//!    one program.
 //! 2. `journal`: the results of an unfinished sweep. A later run of the same plan reads them back.
 //! 3. `workers`: run the remaining jobs on several threads.
-//! 4. `rows`: the data set of the outcomes; `subject` and `regions` have what the rows of a job and the rows of a region share.
+//! 4. `rows`: the data set of the outcomes. `subject` has the common columns of a job, `regions` the completeness of
+//!    regions.
 //! 5. `shard`: a part of the jobs, its file, and the data set of all parts.
-//! 6. `notes`: what the user should know about the plan and the results.
+//! 6. `notes`: warnings for the user about the plan and the results.
 //!
 //! `spaces` is the registry of the values of `--space`: a space is a file in that folder and a line in `SPACES`.
 

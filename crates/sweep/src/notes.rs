@@ -61,8 +61,9 @@ fn program_outcomes<'a>(
         .map(|(_, outcome)| outcome)
 }
 
-/// A note on the configurations in which a program's threads wait long for events outside the recording. The share of the
-/// waits is not known for a sampled program: the note then counts the configurations in which an awaited event never came.
+/// A note on configurations with long waits of a program's threads for events outside the recording. The share of the
+/// waits is not known for a sampled program: the note then counts the configurations with an awaited event that never
+/// came.
 fn wait_note(
     plan: &Plan,
     number: usize,
@@ -119,8 +120,8 @@ fn uncertainty_note(
         })
 }
 
-/// The user gets a note if half the width of a time's confidence interval, over the time, exceeds this. Configurations often
-/// differ by this much.
+/// The user gets a note if half the width of a time's confidence interval, over the time, exceeds this. Configurations
+/// often differ by this much.
 const WIDE: f64 = 0.05;
 
 fn too_small_a_window(program: &SweptProgram, machine: &SweptMachine) -> String {

@@ -46,7 +46,7 @@ pub struct SweptProgram {
     recorded: RecordedProgram,
     /// Computed when it is first needed.
     profile: OnceLock<PageProfile>,
-    /// Where the program is sampled: its pieces, read when they are first needed. `None` where sampling saves nothing.
+    /// The pieces of a sampled program, read when they are first needed. `None` if sampling saves nothing.
     samples: OnceLock<Option<Samples>>,
 }
 
@@ -79,14 +79,14 @@ pub struct Plan {
     pub programs: Vec<SweptProgram>,
     /// The jobs.
     pub jobs: Vec<Job>,
-    /// The recordings of one program, where the number of threads is a part of the configurations.
+    /// The runs of the recordings; `None` unless configurations have a number of threads.
     pub(crate) joined: Option<Joined>,
     pub(crate) build: u128,
     pub(crate) extent: Extent,
 }
 
 impl SweptMachine {
-    /// A machine of this model.
+    /// Makes a machine from its model.
     pub fn new(model: Model) -> Result<Self> {
         let metrics = Metrics::of(&model);
         Ok(Self {
@@ -100,7 +100,7 @@ impl SweptMachine {
 }
 
 impl SweptProgram {
-    /// The program of a recording that was read from this file.
+    /// Makes a program from a recording. `file` is the recording's file.
     pub fn new(file: &Path, recording: Recording) -> Result<Self> {
         let content =
             hash_of_file(file).with_context(|| format!("the recording `{}` cannot be read", file.display()))?;
@@ -110,7 +110,7 @@ impl SweptProgram {
         let regions = recording.regions().to_vec();
         let accesses = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
         let recorded = RecordedProgram::new(recording).with_context(|| file.display().to_string())?;
-        // Where the begin of threads was not recorded, all of them count as alive.
+        // If the starts of threads were not recorded, all threads count as alive.
         let threads = match recorded.threads_at_once() {
             0 => recorded.threads(),
             at_once => at_once,
@@ -140,7 +140,7 @@ impl SweptProgram {
         self.recorded.coverage()
     }
 
-    /// The places of the regions that began, if they are in files.
+    /// The code of the regions that ran, if it is in files.
     pub(crate) fn regions(&self) -> &[RegionPlace] {
         &self.regions
     }
@@ -155,7 +155,7 @@ impl SweptProgram {
 }
 
 impl Plan {
-    /// All points of `spaces` for each program on each machine, each once.
+    /// Makes a job of each point of `spaces`, for each program on each machine.
     pub fn new(
         machines: Vec<SweptMachine>,
         programs: Vec<SweptProgram>,
@@ -263,7 +263,7 @@ impl Plan {
                 .into_iter()
                 .map(|value| value.map(Exact))
                 .collect(),
-            // Only rows with several numbers of threads have them.
+            // Only joined rows have these.
             likwid: self.joined.as_ref().map_or_else(Vec::new, |_| {
                 let values = likwid_values(&machine.model, part).into_iter();
                 values.map(|value| value.map(Exact)).collect()
@@ -278,7 +278,7 @@ impl Plan {
     }
 }
 
-/// The recordings of one program, where the number of threads is a part of the configurations.
+/// The runs of the recordings; `None` unless configurations have a number of threads.
 fn joined(machines: &[SweptMachine], programs: &[SweptProgram], spaces: &Spaces) -> Result<Option<Joined>> {
     let mut counts = vec![];
     for machine in machines {
@@ -303,8 +303,8 @@ fn joined(machines: &[SweptMachine], programs: &[SweptProgram], spaces: &Spaces)
     Joined::new(&recordings, &counts).map(Some)
 }
 
-/// A hash of everything on which a result depends. Each type is destructured by name: a new field does not compile
-/// until it is decided here whether results depend on it.
+/// A hash of everything that a result depends on. Each type is destructured by name, so that a new field does not
+/// compile until somebody decides here whether results depend on it.
 fn key(build: u128, machine: &SweptMachine, program: &SweptProgram, point: &Point, extent: Extent) -> Key {
     let SweptMachine {
         content: machine,

@@ -1,4 +1,5 @@
-//! Regions in the recordings of one program with several numbers of threads: which regions have results with all numbers.
+//! Regions in the recordings of one program with several numbers of threads: which regions have results with all
+//! numbers.
 
 use crate::joined::{CodePlace, listed};
 use crate::journal::Outcome;

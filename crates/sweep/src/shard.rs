@@ -1,15 +1,16 @@
-//! A part of a sweep's jobs for one of several computers, and the data set of all parts.
+//! Shards: parts of a sweep's jobs for several computers, and the data set of all parts.
 //!
-//! 1. `Shard` says which jobs of the plan a part has. Each job is in one part.
-//! 2. `write` makes a shard file of the results of a part (docs/formats/data-sets.md): what the sweep was, and for each job what its rows
-//!    have in common and its outcome.
-//! 3. `merge` reads all shard files of a sweep, and refuses those of different sweeps or builds, missing ones and doubled ones.
-//!    The outcomes go through the same code as those of a sweep without shards (`rows`), in the order of the plan.
+//! 1. `Shard` assigns the jobs of the plan to parts. Each job is in one part.
+//! 2. `write` makes the shard file of a part (docs/formats/data-sets.md). The file describes the sweep and has, for
+//!    each job, its subject and its outcome.
+//! 3. `merge` reads all shard files of a sweep. It refuses files of different sweeps or builds, and missing or repeated
+//!    shards. `rows` makes the data set, as for a sweep without shards, in the order of the plan.
 //!
-//! Jobs are dealt one by one. Neighbours in the plan are of the same program and cost about the same; how much one program
-//! costs beside another is not known well, since an access may take ten times as long to simulate as one of another program.
-//! So each part has jobs of each program. The alternative, whole programs in a part, saves only what the configurations
-//! of a program share: its page profile, and with sampling two readings of the recording, about the cost of one job.
+//! Jobs are dealt one by one. Neighbours in the plan belong to the same program and cost about the same. The costs of
+//! different programs are hard to compare: an access of one program may take ten times as long to simulate as an access
+//! of another. So each part has jobs of each program. Parts of whole programs would save only the work that all
+//! configurations of a program share: its page profile and, with sampling, two readings of the recording. This is about
+//! the cost of one job.
 
 use crate::journal::{Outcome, first_record, framed};
 use crate::plan::{Extent, Plan, build_id};
@@ -28,12 +29,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 const MAGIC: &[u8] = b"pinfold shard 1\n";
-/// The first bytes of a journal, which is what an unfinished shard has.
+/// The first bytes of a journal. An unfinished shard has a journal only.
 const UNFINISHED: &[u8] = b"pinfold sweep ";
-/// More parts than a cluster has computers.
+/// The largest number of parts. No cluster has so many computers.
 const MOST: usize = 100_000;
 
-/// One of several parts of a sweep, which have about the same number of jobs.
+/// One of several parts of a sweep. All parts have about the same number of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shard {
     /// From 1 to `of`.
@@ -43,12 +44,13 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether the part has the job of this position in the plan: the digits of the position, written in base `of`, have
-    /// the sum `number - 1`, modulo `of`. So of each `of` jobs in succession each part has one, and the order changes from
-    /// one such group to the next. With a fixed order, a part would get only some values of an inner dimension of the space,
-    /// as the prefetchers, where the number of these and `of` have a common divisor.
+    /// Whether the part has the job at this position in the plan. It has if the digits of the position in base `of`
+    /// have the sum `number - 1`, modulo `of`. So each part has one job of every `of` successive jobs, and the order of
+    /// the parts changes from one group of `of` jobs to the next. With a fixed order, a part could get only some values
+    /// of an inner dimension of the space, such as the prefetchers: this happens if the number of values and `of` have
+    /// a common divisor.
     pub fn has(self, job: usize) -> bool {
-        // There are no digits in base 1.
+        // Base 1 has no digits.
         let digits =
             (self.of > 1).then(|| std::iter::successors(Some(job), |&rest| (rest > 0).then_some(rest / self.of)));
         let sum: usize = digits.into_iter().flatten().map(|rest| rest % self.of).sum();
@@ -79,7 +81,7 @@ impl FromStr for Shard {
     }
 }
 
-/// What a sweep was: shards of the same sweep have the same.
+/// The identity of a sweep. All its shards have the same identity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Sweep {
     /// A hash of the binary.
@@ -111,7 +113,7 @@ impl Sweep {
         }
     }
 
-    /// In what the sweeps differ; `None` where they are the same.
+    /// The difference of two sweeps; `None` if they are the same.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.build != other.build {
             Some("another build of pinfold")
@@ -136,7 +138,7 @@ struct Head {
     results: usize,
 }
 
-/// Each other record.
+/// Each later record.
 #[derive(Serialize, Deserialize)]
 struct Part {
     /// The position in the plan.
@@ -145,7 +147,7 @@ struct Part {
     outcome: Outcome,
 }
 
-/// Writes the shard file of the outcomes of a part, by the positions of their jobs.
+/// Writes the shard file of a part. `outcomes` has the outcome of each job by the job's position.
 ///
 /// # Errors
 ///
@@ -183,17 +185,17 @@ pub struct Merged {
     pub notes: Vec<String>,
 }
 
-/// Reads all shards of a sweep, which this build of pinfold must have written.
+/// Reads all shards of a sweep. The same build of pinfold must have written them.
 ///
 /// # Errors
 ///
-/// A file cannot be read, is no finished shard, or is damaged; files are of different builds or sweeps; a shard is
-/// missing or there twice.
+/// A file cannot be read, is not a finished shard, or is damaged; files are of different builds or sweeps; a shard is
+/// missing or repeated.
 pub fn merge(files: &[PathBuf]) -> Result<Merged> {
     merge_for(&format!("{:032x}", build_id()?), files)
 }
 
-/// `merge` for this build.
+/// `merge` for files of this build.
 fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
     let mut first: Option<(&Path, Head)> = None;
     let mut seen: BTreeMap<usize, &Path> = BTreeMap::new();
@@ -252,9 +254,9 @@ fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
     })
 }
 
-/// Names the shards that are missing.
+/// Refuses an incomplete set of shards. The error names the missing ones.
 fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
-    /// Of more, the number is enough.
+    /// The error only counts further ones.
     const NAMED: usize = 10;
     let missing: Vec<usize> = (1..=of).filter(|number| !seen.contains_key(number)).collect();
     if missing.is_empty() {
@@ -282,7 +284,7 @@ fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
     )
 }
 
-/// A shard file: its head and its results, which are those of its jobs, each once.
+/// Reads a shard file: its head, and one result for each of its jobs.
 fn read(file: &Path) -> Result<(Head, Vec<Part>)> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
@@ -318,7 +320,7 @@ fn read(file: &Path) -> Result<(Head, Vec<Part>)> {
     })
 }
 
-/// The records; `None` where they are not complete and unharmed.
+/// The records; `None` if they are incomplete or damaged.
 fn parse(bytes: &[u8]) -> Option<(Head, Vec<Part>)> {
     let (head, mut rest) = first_record::<Head>(bytes)?;
     let mut parts = vec![];
@@ -331,7 +333,7 @@ fn parse(bytes: &[u8]) -> Option<(Head, Vec<Part>)> {
         let metrics = machines.get(part.subject.machine).map(|machine| machine.metrics.len());
         part.outcome.rows.iter().all(|row| Some(row.metrics.len()) == metrics)
     };
-    // A shard may be of a number of parts that `Shard::from_str` does not give.
+    // A damaged file may have a shard that `Shard::from_str` refuses.
     let shard = Some(head.shard).filter(|shard| (1..=shard.of).contains(&shard.number))?;
     let jobs = (0..head.sweep.configurations).filter(|&job| shard.has(job));
     let complete = rest.is_empty() && parts.len() == head.results && parts.iter().map(|part| part.job).eq(jobs);

@@ -1,4 +1,5 @@
-//! What the rows of a data set take from the machine and from the job, apart from the job's outcome. Shard files have it.
+//! What the rows of a data set take from the machine and from the job, apart from the job's outcome. Shard files have
+//! it.
 
 use crate::joined::{CodePlace, Joined};
 use crate::plan::{Job, Plan, SweptMachine};

@@ -47,7 +47,7 @@ pub fn run(
     // This thread waits for a signal until the process ends.
     thread::spawn(move || {
         if let Ok(signal) = wait_for_signal() {
-            // The receiver does not exist any more when the sweep is over.
+            // The receiver no longer exists when the sweep is over.
             let _ = signals.send(Message::Signal(signal));
         }
     });
@@ -70,7 +70,7 @@ pub fn run(
     Ok(End::Done)
 }
 
-/// State that the workers share.
+/// The state that the workers share.
 struct Shared<W> {
     jobs: Vec<usize>,
     /// The position of the next job.
