@@ -18,7 +18,7 @@ pub enum Role {
 
 /// One run that ended. Times are in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct FinishedRun {
     /// The time from its start to its end.
     pub time: f64,
     /// Processor time in user mode, including pinfold's; `None` for a simulated run.
@@ -41,7 +41,7 @@ pub struct Variant {
     /// The options of `pinfold run` for all its runs; `None` if the program runs without pinfold.
     pub options: Option<Vec<String>>,
     /// The measured runs, in their order.
-    pub runs: Vec<Run>,
+    pub runs: Vec<FinishedRun>,
 }
 
 impl Variant {
@@ -56,7 +56,7 @@ impl Variant {
     }
 
     /// The mean of a figure of its runs; `None` if a run lacks it or there are no runs.
-    pub fn mean(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    pub fn mean(&self, figure: impl Fn(&FinishedRun) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.runs.iter().map(figure).collect();
         Some(Summary::of(&values?)?.mean)
     }
@@ -133,7 +133,7 @@ pub(crate) mod tests {
 
     /// A variant with runs of these times.
     pub(crate) fn variant(name: &str, role: Role, times: &[f64]) -> Variant {
-        let run = |&time: &f64| Run {
+        let run = |&time: &f64| FinishedRun {
             time,
             user: Some(2.0 * time),
             system: Some(0.0),

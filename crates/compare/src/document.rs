@@ -38,7 +38,7 @@ struct Result<'a> {
     exit_codes: Vec<i32>,
     relative: Option<Ratio>,
     decided: Option<usize>,
-    choices: Vec<Counted>,
+    choices: Vec<ChoiceCount>,
 }
 
 /// The comparison of a variant with the program alone.
@@ -52,7 +52,7 @@ struct Ratio {
 
 /// A choice, and the number of runs that made it.
 #[derive(Clone, Debug, Serialize)]
-struct Counted {
+struct ChoiceCount {
     choice: &'static str,
     pus: Option<Pinning>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ fn result<'a>(comparison: &Comparison, variant: &'a Variant) -> Result<'a> {
     }
 }
 
-fn counted(choices: &Choices) -> Counted {
+fn counted(choices: &Choices) -> ChoiceCount {
     let (choice, pus, pages, why) = match &choices.choice {
         Choice::Undecided { why, .. } => ("undecided", None, None, Some(why.clone())),
         Choice::Placement { pus: None, pages } => ("unpinned", None, *pages, None),
@@ -128,7 +128,7 @@ fn counted(choices: &Choices) -> Counted {
         Choice::Regions(_) => ("regions", None, None, None),
         Choice::Moves(_) => ("moves", None, None, None),
     };
-    Counted {
+    ChoiceCount {
         choice,
         pus,
         pages,

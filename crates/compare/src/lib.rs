@@ -19,7 +19,7 @@ pub mod table;
 mod turns;
 
 pub use choice::{Choice, Choices};
-pub use comparison::{Comparison, LeftOut, Role, Run, Simulated, Variant};
+pub use comparison::{Comparison, FinishedRun, LeftOut, Role, Simulated, Variant};
 pub use document::Document;
 pub use relative::{Difference, Relative};
 pub use summary::Summary;

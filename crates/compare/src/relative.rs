@@ -36,7 +36,7 @@ impl Relative {
     pub fn of(variant: &[f64], alone: &[f64]) -> Option<Self> {
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
         let (mean_variant, mean_alone) = (mean(variant), mean(alone));
-        let estimates = Estimate::of_independent(variant).zip(Estimate::of_independent(alone));
+        let estimates = Estimate::from_independent(variant).zip(Estimate::from_independent(alone));
         let ratio = mean_alone / mean_variant;
         // Errors of both means are propagated to first order.
         let error = |(variant, alone): (Estimate, Estimate)| {

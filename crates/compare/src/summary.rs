@@ -25,7 +25,7 @@ impl Summary {
         let deviation = |mean: Estimate| (mean.variance * number).sqrt();
         Some(Self {
             mean: values.iter().sum::<f64>() / number,
-            deviation: Estimate::of_independent(values).map(deviation),
+            deviation: Estimate::from_independent(values).map(deviation),
             median: Median::of(values.iter().copied())?.value,
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -13,7 +13,7 @@ pub use record::{
     Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Gain, HintSample, LeftOut, MetricReason, MetricRecord,
     MetricSeries, NodeSeries, PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record,
     RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedComparison, TimedConfiguration,
-    TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, of_every_second_point,
+    TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

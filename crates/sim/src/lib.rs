@@ -27,9 +27,10 @@ pub mod window;
 
 pub use events::{EventDefinition, EventSet, MetricDefinition, READS};
 pub use machine::{
-    EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, Run, SimulatedMachine,
+    EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, RunSettings,
+    SimulatedMachine,
 };
-pub use program::Program;
+pub use program::SimulatedProgram;
 pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;

@@ -5,7 +5,7 @@ use crate::window::{PageProfile, Stream};
 use std::sync::Arc;
 
 /// A program's region of interest: its threads and their events. Every repetition does the same.
-pub trait Program: Send + Sync {
+pub trait SimulatedProgram: Send + Sync {
     /// The number of threads, at least one, in the order of their creation.
     fn threads(&self) -> usize;
 

@@ -6,13 +6,13 @@
 //! programs get the current identity, once and in one transaction.
 
 use crate::placements::is_made;
-use crate::program::Machine;
+use crate::program::MachineKey;
 use crate::schema::StoreError;
 use crate::store::Store;
 use pinfold_core::PuSet;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-/// Old identities are 32 hexadecimal digits; `Machine::new` makes current ones.
+/// Old identities are 32 hexadecimal digits; `MachineKey::new` makes current ones.
 const OLD: &str = "machine_name = ?1 AND simulated = ?2 AND length(machine) = 32";
 
 impl Store {
@@ -22,7 +22,7 @@ impl Store {
     /// # Errors
     ///
     /// The database cannot be read or written.
-    pub fn adopt(&mut self, machine: &Machine, pus: &PuSet) -> Result<usize, StoreError> {
+    pub fn adopt(&mut self, machine: &MachineKey, pus: &PuSet) -> Result<usize, StoreError> {
         let query = format!("SELECT EXISTS (SELECT 1 FROM program WHERE {OLD})");
         let about = params![machine.name, machine.simulated];
         if !self.connection.query_row(&query, about, |row| row.get(0))? {
@@ -69,7 +69,7 @@ fn ran_within(connection: &Connection, program: i64, pus: &PuSet) -> Result<bool
 
 /// Gives a program the identity of the machine. If the database has the program on this machine too, the later choices
 /// and placements stay.
-fn give_to(connection: &Connection, program: i64, machine: &Machine) -> Result<(), rusqlite::Error> {
+fn give_to(connection: &Connection, program: i64, machine: &MachineKey) -> Result<(), rusqlite::Error> {
     let known: Option<i64> = connection
         .query_row(
             "SELECT there.id FROM program AS there JOIN program AS old USING (identity, shape)

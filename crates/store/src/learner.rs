@@ -159,7 +159,7 @@ impl Learner {
         }
         let grown = percent.is_some_and(|percent| {
             let growth = self.store.growth();
-            growth.is_ok_and(|growth| growth.by_percent(percent))
+            growth.is_ok_and(|growth| growth.has_grown_by(percent))
         });
         if grown {
             Afterwards::Rebuild(&mut self.store)

@@ -26,6 +26,6 @@ mod store;
 
 pub use learner::{Afterwards, LearnedRules, Learner};
 pub use placements::{PlacementLearner, PlacementRow};
-pub use program::{Machine, ProgramKey, shape};
+pub use program::{MachineKey, ProgramKey, shape};
 pub use schema::{Opened, StoreError};
-pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store, hint_text};
+pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, SampleRow, Store, StoredProgram, hint_text};

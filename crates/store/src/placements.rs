@@ -285,7 +285,7 @@ impl Recorder for PlacementLearner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, Opened};
+    use crate::{MachineKey, Opened};
     use pinfold_core::{PageMapping, PuId};
 
     fn key(identity: &str) -> ProgramKey {
@@ -293,7 +293,7 @@ mod tests {
             identity: identity.to_owned(),
             name: "solver".to_owned(),
             shape: "--size 8M".to_owned(),
-            machine: Machine {
+            machine: MachineKey {
                 fingerprint: "1".to_owned(),
                 name: "here".to_owned(),
                 simulated: false,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The identity of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct MachineKey {
     /// The version of this identity, and a hash of the objects, NUMA nodes and distances of the machine or of its
     /// model.
     pub fingerprint: String,
@@ -27,10 +27,10 @@ pub struct ProgramKey {
     /// The shape of its arguments (`shape`).
     pub shape: String,
     /// The machine.
-    pub machine: Machine,
+    pub machine: MachineKey,
 }
 
-impl Machine {
+impl MachineKey {
     /// The machine in the database. `simulated` is the name of the model or script of a simulated machine.
     pub fn new(topology: &Topology, simulated: Option<&str>) -> Self {
         // The hash has no allowed PUs, which differ from run to run. It has no sizes of memory, which differ from
@@ -53,7 +53,7 @@ impl Machine {
 impl ProgramKey {
     /// The key of a program with this binary or recording, this name and these arguments. Its identity is the build id,
     /// which a copy keeps, or a hash of a file without build id.
-    pub fn new(binary: &[u8], program: &Path, arguments: &[String], machine: Machine) -> Self {
+    pub fn new(binary: &[u8], program: &Path, arguments: &[String], machine: MachineKey) -> Self {
         let id = object::File::parse(binary).ok();
         let id = id.and_then(|binary| binary.build_id().ok().flatten().map(<[u8]>::to_vec));
         let identity = match id {

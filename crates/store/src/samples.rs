@@ -1,6 +1,6 @@
 //! The samples of the behaviour database as a data set. Rules are learned from it.
 
-use crate::{Program, SampleRow};
+use crate::{SampleRow, StoredProgram};
 use pinfold_core::MetricColumn;
 use pinfold_dataset::{
     ConfigurationColumns, DataSet, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns,
@@ -8,8 +8,8 @@ use pinfold_dataset::{
 use std::collections::BTreeMap;
 
 /// The comparable samples of programs as a data set, one sample a row.
-pub fn data_set(programs: &[Program]) -> DataSet {
-    let rows: Vec<(&Program, &SampleRow)> = programs.iter().flat_map(comparable).collect();
+pub fn data_set(programs: &[StoredProgram]) -> DataSet {
+    let rows: Vec<(&StoredProgram, &SampleRow)> = programs.iter().flat_map(comparable).collect();
     let mut units: BTreeMap<&str, &str> = BTreeMap::new();
     for observed in rows.iter().flat_map(|(_, sample)| &sample.observed) {
         if observed.name.starts_with("event:") || observed.name == "ipc" {
@@ -34,7 +34,7 @@ pub fn data_set(programs: &[Program]) -> DataSet {
 }
 
 /// A sample as a row with these metrics; `None` if it has no rate.
-fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
+fn row(program: &StoredProgram, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
     let key = &program.key;
     let value = |name: &&str| sample.observed.iter().find(|one| one.name == *name)?.value;
     Some(Row {
@@ -64,7 +64,7 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
 
 /// The samples of a program that can be compared with each other: samples with a rate and PUs, in the metric that most
 /// of them have.
-fn comparable(program: &Program) -> Vec<(&Program, &SampleRow)> {
+fn comparable(program: &StoredProgram) -> Vec<(&StoredProgram, &SampleRow)> {
     let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0) && !sample.pus.is_empty();
     let mut times: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for sample in program.samples.iter().filter(rated) {

@@ -172,7 +172,7 @@ pub struct Opened {
 }
 
 /// The file under the name of the database.
-enum Found {
+enum FileState {
     Whole(Connection),
     /// Nothing, or an incomplete database.
     Unmade,
@@ -196,7 +196,7 @@ impl Opened {
         let mut pause = AGAIN;
         loop {
             let lock = Lock::shared(file)?;
-            if let Found::Whole(connection) = look(file)? {
+            if let FileState::Whole(connection) = look(file)? {
                 trust_the_time(&connection)?;
                 let store = Store::new(connection, file, lock);
                 return Ok(Self { store, set_aside: None });
@@ -206,9 +206,9 @@ impl Opened {
                 Ok(lock) => {
                     let mut set_aside = None;
                     let connection = match look(file)? {
-                        Found::Whole(connection) => connection,
-                        Found::Unmade => make(file)?,
-                        Found::Damaged => {
+                        FileState::Whole(connection) => connection,
+                        FileState::Unmade => make(file)?,
+                        FileState::Damaged => {
                             set_aside = Some(self::set_aside(file).map_err(|error| failed(file, &error))?);
                             make(file)?
                         }
@@ -336,26 +336,26 @@ fn make_private(file: &Path) -> io::Result<()> {
 }
 
 /// Inspects the file. Nothing is written; only a transaction that a kill interrupted is rolled back.
-fn look(file: &Path) -> Result<Found, StoreError> {
+fn look(file: &Path) -> Result<FileState, StoreError> {
     if fs::metadata(file).map_or(0, |there| there.len()) == 0 {
-        return Ok(Found::Unmade);
+        return Ok(FileState::Unmade);
     }
     let found = recognise(file).and_then(|whole| {
         if !whole {
-            return Ok(Found::Unmade);
+            return Ok(FileState::Unmade);
         }
         let connection = connect(file)?;
         let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         Ok(if sound == "ok" {
-            Found::Whole(connection)
+            FileState::Whole(connection)
         } else {
-            Found::Damaged
+            FileState::Damaged
         })
     });
     match found {
         Err(StoreError::Sqlite(error)) if is_damage(&error) => {
             if is_marked(file).map_err(|error| failed(file, &error))? {
-                Ok(Found::Damaged)
+                Ok(FileState::Damaged)
             } else {
                 Err(not_ours(file, "it is not marked as one of pinfold's"))
             }

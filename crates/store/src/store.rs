@@ -2,7 +2,7 @@
 
 use crate::lock::Lock;
 use crate::placements::PlacementRow;
-use crate::program::{Machine, ProgramKey};
+use crate::program::{MachineKey, ProgramKey};
 use crate::schema::{PATIENCE_OF_WRITER, StoreError, explained};
 use pinfold_core::Observed;
 use pinfold_core::hint::AffinityHint;
@@ -111,7 +111,7 @@ pub struct KnownHint {
 
 /// A program with its observations and choices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Program {
+pub struct StoredProgram {
     /// Its number in the database.
     pub id: i64,
     /// Its identity.
@@ -136,7 +136,7 @@ pub struct Growth {
 
 impl Growth {
     /// Whether it has grown by `percent`, or no rules were learned from it and it has enough samples.
-    pub fn by_percent(&self, percent: f64) -> bool {
+    pub fn has_grown_by(&self, percent: f64) -> bool {
         /// The smallest number of samples to learn from.
         const LEAST: u64 = 8;
         match self.before {
@@ -254,7 +254,7 @@ impl Store {
     }
 
     /// All programs, or the programs with the number or name `which`, in the order of their first observation.
-    pub fn programs(&self, which: Option<&str>) -> Result<Vec<Program>, StoreError> {
+    pub fn programs(&self, which: Option<&str>) -> Result<Vec<StoredProgram>, StoreError> {
         let (samples, bytes): (u64, u64) = self.connection.query_row(
             "SELECT COUNT(*), IFNULL(SUM(LENGTH(observed) + LENGTH(pus)), 0) FROM sample JOIN program ON program.id = program
              WHERE ?1 IS NULL OR name = ?1 OR CAST(program.id AS TEXT) = ?1",
@@ -265,20 +265,20 @@ impl Store {
             let file = self.file.clone();
             return Err(StoreError::TooLarge { file, samples, bytes });
         }
-        let mut programs: Vec<Program> = self
+        let mut programs: Vec<StoredProgram> = self
             .connection
             .prepare(
                 "SELECT id, identity, name, shape, machine, machine_name, simulated FROM program
                  WHERE ?1 IS NULL OR name = ?1 OR CAST(id AS TEXT) = ?1 ORDER BY id",
             )?
             .query_map([which], |row| {
-                Ok(Program {
+                Ok(StoredProgram {
                     id: row.get(0)?,
                     key: ProgramKey {
                         identity: row.get(1)?,
                         name: row.get(2)?,
                         shape: row.get(3)?,
-                        machine: Machine {
+                        machine: MachineKey {
                             fingerprint: row.get(4)?,
                             name: row.get(5)?,
                             simulated: row.get(6)?,

@@ -29,7 +29,7 @@ pub(crate) struct Recorded<'a> {
 }
 
 /// The numbers of threads of a machine.
-pub(crate) struct ThreadCounts {
+pub(crate) struct MachineThreads {
     /// The machine's name.
     pub(crate) machine: String,
     /// The numbers of threads of its configurations.
@@ -40,12 +40,12 @@ pub(crate) struct ThreadCounts {
 pub(crate) struct Joined {
     /// The run of each program of the plan.
     of_program: Vec<usize>,
-    runs: Vec<Run>,
+    runs: Vec<JoinedRun>,
     /// The numbers of threads of each machine of the plan.
     counts: Vec<Vec<usize>>,
 }
 
-struct Run {
+struct JoinedRun {
     /// The positions of its recordings in the plan.
     members: Vec<usize>,
     /// The program's file name and its arguments, with `{threads}` in place of the number of threads.
@@ -78,8 +78,8 @@ impl Joined {
     ///
     /// A number of threads has no recording or two recordings, or the recordings are of different builds of the
     /// program.
-    pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[ThreadCounts]) -> Result<Self> {
-        let mut runs: Vec<Run> = vec![];
+    pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[MachineThreads]) -> Result<Self> {
+        let mut runs: Vec<JoinedRun> = vec![];
         let mut of_program = vec![];
         for (number, recording) in recordings.iter().enumerate() {
             let known = runs
@@ -89,7 +89,7 @@ impl Joined {
             let Some((at, run, words)) = known else {
                 of_program.push(runs.len());
                 let name = std::iter::once(recording.name.to_owned());
-                runs.push(Run {
+                runs.push(JoinedRun {
                     members: vec![number],
                     words: name.chain(recording.words.iter().skip(1).cloned()).collect(),
                 });
@@ -121,7 +121,7 @@ impl Joined {
     }
 
     /// Checks that a run has recordings with all of a machine's numbers of threads, or with none of them.
-    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &ThreadCounts) -> Result<()> {
+    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &MachineThreads) -> Result<()> {
         for (number, run) in self.runs.iter().enumerate() {
             let recorded: BTreeSet<usize> = run.members.iter().map(|&member| recordings[member].threads).collect();
             let missing: Vec<usize> = machine
@@ -253,9 +253,9 @@ mod tests {
                 regions: &made.regions,
             })
             .collect();
-        let machines: Vec<ThreadCounts> = counts
+        let machines: Vec<MachineThreads> = counts
             .iter()
-            .map(|threads| ThreadCounts {
+            .map(|threads| MachineThreads {
                 machine: format!("of {} cores", threads[2]),
                 threads: threads.to_vec(),
             })

@@ -102,7 +102,7 @@ pub struct Journal {
 
 /// The content of the file when it was opened.
 #[derive(Debug, Default, PartialEq)]
-pub struct Found {
+pub struct JournalContent {
     /// The results by their keys.
     pub outcomes: HashMap<Key, Outcome>,
     /// Bytes after the last whole record.
@@ -112,7 +112,7 @@ pub struct Found {
 impl Journal {
     /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it if it does not exist. So
     /// the caller decides which files may be written.
-    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, Found)> {
+    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, JournalContent)> {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
             let file = opened(path).with_context(failure)?;
@@ -222,16 +222,16 @@ pub(crate) fn framed(content: &impl Serialize) -> Result<Vec<u8>> {
 
 /// All complete records, and the end of the last one: 0 for a file without a magic line. `None` for another kind of
 /// file.
-fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
+fn parse(bytes: &[u8]) -> Option<(JournalContent, usize)> {
     if bytes.len() < MAGIC.len() {
-        let found = Found {
+        let found = JournalContent {
             torn: bytes.len() as u64,
-            ..Found::default()
+            ..JournalContent::default()
         };
         return MAGIC.starts_with(bytes).then_some((found, 0));
     }
     let mut rest = bytes.strip_prefix(MAGIC)?;
-    let mut found = Found::default();
+    let mut found = JournalContent::default();
     while let Some((record, after)) = first_record::<Record>(rest) {
         let key = digits::hexadecimal(&record.key)?;
         found.outcomes.insert(Key(key), record.outcome);
@@ -261,7 +261,7 @@ mod tests {
     use proptest::prelude::*;
     use std::fs::OpenOptions;
 
-    fn open(path: &Path) -> Result<(Journal, Found)> {
+    fn open(path: &Path) -> Result<(Journal, JournalContent)> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         Journal::open(path, |path| Ok(options.open(path)?))
@@ -336,7 +336,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.partial");
         let (mut journal, found) = open(&path).unwrap();
-        assert_eq!(found, Found::default());
+        assert_eq!(found, JournalContent::default());
         journal.keep(Key(1), &outcome(1)).unwrap();
         journal.keep(Key(2), &outcome(2)).unwrap();
         drop(journal);

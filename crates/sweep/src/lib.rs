@@ -23,7 +23,7 @@ pub mod spaces;
 mod subject;
 mod workers;
 
-pub use journal::{Exact, Found, Journal, Key, Outcome, OutcomeRow};
+pub use journal::{Exact, Journal, JournalContent, Key, Outcome, OutcomeRow};
 pub use notes::{outcome_notes, plan_notes};
 pub use plan::{Extent, Job, Plan, SweptMachine, SweptProgram};
 pub use rows::data_set;

@@ -1,6 +1,6 @@
 //! The work of a sweep: every recording, on every machine, at every point of its space.
 
-use crate::joined::{Joined, Recorded, ThreadCounts};
+use crate::joined::{Joined, MachineThreads, Recorded};
 use crate::journal::{Exact, Key, Outcome, OutcomeRow};
 use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use pinfold_sim::model::Model;
 use pinfold_sim::sampled::Samples;
 use pinfold_sim::sweep::{Metrics, Point, evaluate, evaluate_sampled, likwid_values};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
-use pinfold_sim::{Coverage, Program as _, RecordedProgram};
+use pinfold_sim::{Coverage, RecordedProgram, SimulatedProgram as _};
 use pinfold_trace::{Recording, RegionPlace};
 use std::fs::File;
 use std::io::Read;
@@ -285,7 +285,7 @@ fn joined(machines: &[SweptMachine], programs: &[SweptProgram], spaces: &Spaces)
         let Some(threads) = spaces.thread_counts(&machine.model)? else {
             return Ok(None);
         };
-        counts.push(ThreadCounts {
+        counts.push(MachineThreads {
             machine: machine.model.name.clone(),
             threads,
         });

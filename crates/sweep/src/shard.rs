@@ -140,7 +140,7 @@ struct Head {
 
 /// Each later record.
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct JobResult {
     /// The position in the plan.
     job: usize,
     subject: Subject,
@@ -161,7 +161,7 @@ pub fn write(plan: &Plan, shard: Shard, outcomes: &BTreeMap<usize, Outcome>, fil
     file.write_all(MAGIC)?;
     file.write_all(&framed(&head)?)?;
     for (&job, outcome) in outcomes {
-        let part = Part {
+        let part = JobResult {
             job,
             subject: Subject::new(plan, &plan.jobs[job]),
             outcome: outcome.clone(),
@@ -199,7 +199,7 @@ pub fn merge(files: &[PathBuf]) -> Result<Merged> {
 fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
     let mut first: Option<(&Path, Head)> = None;
     let mut seen: BTreeMap<usize, &Path> = BTreeMap::new();
-    let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+    let mut parts: BTreeMap<usize, JobResult> = BTreeMap::new();
     for file in files {
         let (head, results) = read(file)?;
         if head.sweep.build != build {
@@ -285,7 +285,7 @@ fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
 }
 
 /// Reads a shard file: its head, and one result for each of its jobs.
-fn read(file: &Path) -> Result<(Head, Vec<Part>)> {
+fn read(file: &Path) -> Result<(Head, Vec<JobResult>)> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -321,15 +321,15 @@ fn read(file: &Path) -> Result<(Head, Vec<Part>)> {
 }
 
 /// The records; `None` if they are incomplete or damaged.
-fn parse(bytes: &[u8]) -> Option<(Head, Vec<Part>)> {
+fn parse(bytes: &[u8]) -> Option<(Head, Vec<JobResult>)> {
     let (head, mut rest) = first_record::<Head>(bytes)?;
     let mut parts = vec![];
-    while let Some((part, after)) = first_record::<Part>(rest) {
+    while let Some((part, after)) = first_record::<JobResult>(rest) {
         parts.push(part);
         rest = after;
     }
     let machines = &head.sweep.machines;
-    let fits = |part: &Part| {
+    let fits = |part: &JobResult| {
         let metrics = machines.get(part.subject.machine).map(|machine| machine.metrics.len());
         part.outcome.rows.iter().all(|row| Some(row.metrics.len()) == metrics)
     };
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    fn part(job: usize) -> Part {
+    fn part(job: usize) -> JobResult {
         let subject = Subject {
             machine: 0,
             program: "program".to_owned(),
@@ -438,7 +438,7 @@ mod tests {
             rows: vec![row(None), row(Some(4096))],
             ..Outcome::default()
         };
-        Part { job, subject, outcome }
+        JobResult { job, subject, outcome }
     }
 
     fn bytes(shard: Shard, sweep: Sweep) -> Vec<u8> {

@@ -9,7 +9,7 @@ use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::{WatchedContainer, Watcher};
 use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{
-    self, ContainerTotals, DaemonTotals, Machine, Settings, State, TaskTotals, Totals,
+    self, ContainerTotals, DaemonTotals, MachineState, Settings, State, TaskTotals, Totals,
 };
 use pinfold_runtime::daemon::{History, KnownProcess, Outcome, Report, Tick};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(super) struct Reporter {
     pub(super) log: Log,
     states: Arc<OnRequest<State>>,
-    machine: Machine,
+    machine: MachineState,
     config: Config,
     thresholds: Thresholds,
     history: History,
@@ -34,7 +34,7 @@ impl Reporter {
     pub(super) fn new(
         log: Log,
         states: Arc<OnRequest<State>>,
-        machine: Machine,
+        machine: MachineState,
         config: Config,
         thresholds: Thresholds,
     ) -> Self {

@@ -19,7 +19,7 @@ pub mod space;
 mod space_file;
 mod thread_map;
 
-pub use evaluate::{Evaluation, Part, evaluate, evaluate_sampled};
+pub use evaluate::{Evaluation, RegionFigures, evaluate, evaluate_sampled};
 pub use likwid::{likwid_columns, likwid_values};
 pub use metrics::Metrics;
 pub use point::{PAGE_MAPS, Point, page_map_name};

@@ -1,19 +1,19 @@
 //! The repetitions of a program, as one endless stream.
 
 use crate::model::Model;
-use crate::program::Program;
+use crate::program::SimulatedProgram;
 use crate::window::{Batch, Event, EventKind, StepTable, Stream};
 use std::sync::Arc;
 
 /// The endless repetitions of one thread, with a mark after each.
 pub(crate) struct Repeated<'a> {
-    program: &'a dyn Program,
+    program: &'a dyn SimulatedProgram,
     thread: usize,
     stream: Box<dyn Stream + 'a>,
 }
 
 impl<'a> Repeated<'a> {
-    pub(crate) fn new(program: &'a dyn Program, thread: usize) -> Self {
+    pub(crate) fn new(program: &'a dyn SimulatedProgram, thread: usize) -> Self {
         Self {
             program,
             thread,

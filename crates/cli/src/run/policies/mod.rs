@@ -36,7 +36,7 @@ use pinfold_linux::counters::Request;
 use pinfold_policy::auto::Near;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
-use pinfold_store::{Machine, ProgramKey};
+use pinfold_store::{MachineKey, ProgramKey};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -219,7 +219,7 @@ impl Program<'_> {
     }
 
     /// The identity of the program on this machine; `None` for several.
-    fn key(&self, machine: Machine) -> Result<Option<ProgramKey>> {
+    fn key(&self, machine: MachineKey) -> Result<Option<ProgramKey>> {
         match self {
             Self::File(file, command) => behaviour::program_key(file, command, machine).map(Some),
             Self::Command(command) => {
