@@ -42,7 +42,7 @@ test-alone: build setup
 	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace --test orphans $(alone)
 	$(PYTHON) -m pytest $(alone_python)
 
-test-python: build setup
+test-python: build pairs setup
 	$(PYTHON) -m pytest tests --ignore tests/guest --ignore $(alone_python)
 	$(PYTHON) -m pytest --doctest-modules python/pinfold
 
@@ -93,6 +93,10 @@ binary: setup-build $(static)
 
 workloads: setup-build
 	$(MAKE) -C workloads
+
+# Trees of two features (`pinfold learn --features`) reproduce a paper and are judged in the evaluation only.
+pairs: setup-build ## target/release/pinfold-pairs, the search for the features of trees, which only the evaluation needs
+	cargo build --release --package pinfold-pairs
 
 # setup.py would also build it, but together with all Rust programs.
 modules: setup-python
@@ -150,10 +154,10 @@ dist: build ## what people install, in target/dist: tarball, Debian package, whe
 site: build ## the documentation as a site, in target/site
 	$(PYTHON) scripts/site
 
-evaluation: bench ## every figure, as JSON in evaluation/ and as pages in docs/evaluation/
+evaluation: bench pairs ## every figure, as JSON in evaluation/ and as pages in docs/evaluation/
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation
 
-evaluation-quick: bench ## a reduced set of them, in minutes
+evaluation-quick: bench pairs ## a reduced set of them, in minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation --quick
 
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
@@ -179,4 +183,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-release check build bench dist site evaluation evaluation-quick fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

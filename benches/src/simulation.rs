@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use pinfold_core::{PageMapping, Pinning, Prefetchers, PuId};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Options, Stream, WindowConfiguration, simulate};
-use pinfold_sim::{Program, RecordedProgram};
+use pinfold_sim::{RecordedProgram, SimulatedProgram};
 use pinfold_trace::{Interactions, Recording};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

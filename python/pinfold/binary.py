@@ -32,6 +32,23 @@ def find_binary() -> Path:
     )
 
 
+def find_pairs() -> Path:
+    """Return the program ``pinfold-pairs``: beside the calling binary (``PINFOLD``), or in a checkout.
+
+    Raises:
+        FileNotFoundError: if there is none; the message says what to do.
+    """
+    named = os.environ.get("PINFOLD")
+    beside = [Path(named).with_name("pinfold-pairs")] if named else []
+    for program in (*beside, CHECKOUT / "target/release/pinfold-pairs"):
+        if program.exists():
+            return program
+    raise FileNotFoundError(
+        "the program `pinfold-pairs`, which searches the features of a decision tree, is not built: run `make pairs` "
+        "in a checkout of pinfold, and use the `pinfold` of that checkout"
+    )
+
+
 class PinfoldError(Exception):
     """The binary failed. The text is its message."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-FIXTURE = Path(__file__).parents[2] / "crates/pairs/tests/data/scikit-learn.json"
+FIXTURE = Path(__file__).parents[2] / "evaluation/pairs/tests/data/scikit-learn.json"
 FEATURES, SAMPLES, CLASSES, FOLDS = 12, 57, 13, 10
 KINDS = ("different values", "equal values", "constant features", "values that hardly differ")
 

@@ -74,7 +74,7 @@ const PAPERS_MACHINE: &str = "e5-2660v2x2";
 const BELOW_GREATEST: f64 = 0.8;
 
 /// The events of a set for the mapper.
-pub fn of_set(set: &EventSet) -> Result<MapperEvents, ActivityError> {
+pub fn mapper_events(set: &EventSet) -> Result<MapperEvents, ActivityError> {
     let activities = Activity::ALL.into_iter().filter_map(|activity| {
         let metric = set.metric(activity.name())?;
         Some(ActivityEvents {
@@ -102,13 +102,13 @@ pub fn with_reads(set: &EventSet) -> Result<MapperEvents, ActivityError> {
     let [local, remote] = READS.map(added);
     Ok(MapperEvents {
         reads: local.zip(remote).map(|(local, remote)| ReadEvents { local, remote }),
-        ..of_set(set)?
+        ..mapper_events(set)?
     })
 }
 
 /// The event set of a simulated machine.
 pub fn set_of_machine(machine: &str) -> Result<EventSet, ActivityError> {
-    EventSet::of_processor(machine).ok_or_else(|| ActivityError::NoSet(machine.to_owned()))
+    EventSet::for_processor(machine).ok_or_else(|| ActivityError::NoSet(machine.to_owned()))
 }
 
 /// The kernel events that the user assigns to activities:
@@ -164,7 +164,7 @@ pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
 pub fn thresholds_of_model(model: &Model) -> Thresholds {
     let paper = Thresholds::paper();
     let counts_prefetches =
-        EventSet::of_processor(&model.name).is_some_and(|set| set.counts_prefetches(Activity::MemoryBandwidth.name()));
+        EventSet::for_processor(&model.name).is_some_and(|set| set.counts_prefetches(Activity::MemoryBandwidth.name()));
     let package_memory = if counts_prefetches {
         BELOW_GREATEST * copied_lines(model)
     } else {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn every_set_with_metrics_gives_events_for_the_mapper() {
         for set in EventSet::all().into_iter().filter(|set| !set.metrics.is_empty()) {
-            let events = of_set(&set).unwrap();
+            let events = mapper_events(&set).unwrap();
             assert!(events.instructions.is_some(), "{}", set.name);
             let is_activity = |name: &&str| !["cycles", "instructions"].contains(name) && !READS.contains(name);
             let named = set
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn an_error_for_events_that_do_not_show_sharing_names_the_machine_and_the_correction() {
         let set = set_of_machine("opteron-6164x4").unwrap();
-        let error = of_set(&set).unwrap_err().to_string();
+        let error = mapper_events(&set).unwrap_err().to_string();
         assert!(
             error.contains("amd-family-10h") && error.contains("pinfold machines"),
             "{error}"

@@ -2,10 +2,10 @@
 //! reads the machine and the files.
 
 use anyhow::{Context, Result, anyhow, bail};
-use pinfold_calibrate::activities::{ActivityError, of_set, parse, with_reads};
+use pinfold_calibrate::activities::{ActivityError, mapper_events, parse, with_reads};
 use pinfold_calibrate::thresholds::{self, Clock};
+use pinfold_files::input;
 use pinfold_linux::counters::{self, Availability, Request};
-use pinfold_linux::input;
 use pinfold_linux::pfm::{self, PmuKind};
 use pinfold_policy::sam::{MapperEvents, Thresholds};
 use pinfold_sim::EventSet;
@@ -29,7 +29,7 @@ pub(crate) fn set_here() -> Result<EventSet> {
         .iter()
         .filter(|pmu| pmu.present && pmu.kind == PmuKind::Core);
     let names: Vec<&str> = present.map(|pmu| pmu.name.as_str()).collect();
-    names.iter().find_map(|name| EventSet::of_pmu(name)).with_context(|| {
+    names.iter().find_map(|name| EventSet::for_pmu(name)).with_context(|| {
         format!(
             "there is no event set for this processor ({}), so it is not known which of its events show sharing",
             names.join(", ")
@@ -40,7 +40,7 @@ pub(crate) fn set_here() -> Result<EventSet> {
 /// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so
 /// that each group is counted at a time.
 pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
-    counted_here(of_set, EventSet::groups)
+    counted_here(mapper_events, EventSet::groups)
 }
 
 /// The same for placement models.

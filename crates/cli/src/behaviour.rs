@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use nix::unistd::geteuid;
 use pinfold_core::{PuSet, Topology};
-use pinfold_linux::input;
-use pinfold_store::{LearnedRules, Machine, Opened, ProgramKey, Store, StoreError};
+use pinfold_files::input;
+use pinfold_store::{LearnedRules, MachineKey, Opened, ProgramKey, Store, StoreError};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -54,7 +54,11 @@ impl Arguments {
 
     /// Opens the database for a run on a machine with this topology. A run goes on without a database that another
     /// process keeps locked. With notes for the user.
-    pub(crate) fn open_for_run(&self, topology: &Topology, machine: &Machine) -> Result<(Option<Store>, Vec<String>)> {
+    pub(crate) fn open_for_run(
+        &self,
+        topology: &Topology,
+        machine: &MachineKey,
+    ) -> Result<(Option<Store>, Vec<String>)> {
         match Opened::new(&self.path()?) {
             Err(error @ (StoreError::Locked { .. } | StoreError::InUse { .. })) => {
                 let note = format!("Nothing is known or remembered of this run: {error}.");
@@ -126,7 +130,7 @@ pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<Le
 }
 
 /// The identity of a program.
-pub(crate) fn program_key(file: &Path, command: &[String], machine: Machine) -> Result<ProgramKey> {
+pub(crate) fn program_key(file: &Path, command: &[String], machine: MachineKey) -> Result<ProgramKey> {
     let binary = fs::read(file).with_context(|| format!("cannot read the program `{}`", file.display()))?;
     let program = command.first().map_or(file, Path::new);
     Ok(ProgramKey::new(

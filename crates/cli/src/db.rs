@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::text::one_line;
-use pinfold_store::{Program, Store, hint_text};
+use pinfold_store::{Store, StoredProgram, hint_text};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn found(store: &Store, which: Option<&str>) -> Result<Vec<Program>> {
+fn found(store: &Store, which: Option<&str>) -> Result<Vec<StoredProgram>> {
     let programs = store.programs(which)?;
     match which.filter(|_| programs.is_empty()) {
         Some(which) => bail!("no program has the number or the name `{which}`; `pinfold db list` shows them"),
@@ -114,7 +114,7 @@ fn found(store: &Store, which: Option<&str>) -> Result<Vec<Program>> {
     }
 }
 
-fn list(programs: &[Program]) -> String {
+fn list(programs: &[StoredProgram]) -> String {
     let mut text = format!(
         "{:>4}  {:<20} {:<28} {:<24} {:>7}\n",
         "", "program", "arguments", "threads: placement", "samples"
@@ -150,7 +150,7 @@ fn list(programs: &[Program]) -> String {
     text
 }
 
-fn simulated(program: &Program) -> &'static str {
+fn simulated(program: &StoredProgram) -> &'static str {
     if program.key.machine.simulated {
         " (simulated)"
     } else {
@@ -164,7 +164,7 @@ fn place(hint: Option<AffinityHint>) -> String {
     if hint.is_some() { format!("hint {text}") } else { text }
 }
 
-fn show(programs: &[Program]) -> String {
+fn show(programs: &[StoredProgram]) -> String {
     let mut text = String::new();
     for program in programs {
         let key = &program.key;

@@ -6,7 +6,7 @@ use crate::run::policies;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::placement::{Threads, ToolForm};
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_policy::classify::PlacementModel;
 use pinfold_policy::react::ReactModel;
 use pinfold_runtime::{RunDocument, to_be_shown};
@@ -98,7 +98,7 @@ fn placed(text: &str, form: ToolForm) -> Result<(String, Option<String>)> {
     if threads.is_none() && pages.is_none() {
         bail!("the program was fastest unpinned, so another tool has nothing to do");
     }
-    let of_pages = pages.and_then(|pages| form.of_pages(pages));
+    let of_pages = pages.and_then(|pages| form.page_option(pages));
     let lost = pages
         .filter(|_| of_pages.is_none())
         .map(|pages| format!("The pages of the run were {pages}, which {form} does not take."));

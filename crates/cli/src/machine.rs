@@ -4,7 +4,7 @@ use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{Device, Topology};
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_linux::topology::{self, EXAMPLE, Here, Source};
 use pinfold_sim::Script;
 use pinfold_sim::model::{self, Model};

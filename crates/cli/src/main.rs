@@ -23,7 +23,6 @@ mod machines;
 mod man;
 mod page_mapping;
 mod pages;
-mod pairs;
 mod placements;
 mod profile;
 mod progress;
@@ -88,8 +87,6 @@ enum Command {
     Learn(learn::Arguments),
     Daemon(Box<daemon::Arguments>),
     Top(top::Arguments),
-    #[command(hide = true)]
-    Pairs(pairs::Arguments),
     Reset(reset::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -194,7 +191,6 @@ fn run(waiting: Option<&WaitingChild>) -> Result<ExitCode> {
         Command::Learn(arguments) => learn::run(&arguments),
         Command::Daemon(arguments) => daemon::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
-        Command::Pairs(arguments) => pairs::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, &definition(color)),
         Command::Man(arguments) => man::run(&arguments, definition(color)),

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::memory::{MemoryArea, PageGoal, PageMoves, Profiled, Sampled};
 use pinfold_core::{NodeId, NodeSet, PageMapping, size_text};
+use pinfold_files::output::Output;
 use pinfold_linux::memory::{
     Accesses, Areas, Calls, Limits, OtherProcess, ProcessThreads, SampledMachine, Sampling, System, Target, move_pages,
     on_process, page_size,
 };
-use pinfold_linux::output::Output;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -7,9 +7,9 @@ use crate::behaviour::Arguments;
 use crate::console;
 use crate::learn;
 use anyhow::{Context, Result, bail};
+use pinfold_files::output::Output;
 use pinfold_linux::child::dies_with_us;
-use pinfold_linux::output::Output;
-use pinfold_store::{Afterwards, LearnedRules, Program, Store, samples};
+use pinfold_store::{Afterwards, LearnedRules, Store, StoredProgram, samples};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ fn beside(behaviour: &Arguments, extension: &str) -> Result<PathBuf> {
 }
 
 /// Writes the samples as a data set; the result is the number of its rows.
-pub(crate) fn export(programs: &[Program], file: &Path) -> Result<usize> {
+pub(crate) fn export(programs: &[StoredProgram], file: &Path) -> Result<usize> {
     let data_set = samples::data_set(programs);
     Output::open("--data", file)?.write_with(|file| data_set.write(file))?;
     Ok(data_set.rows.len())

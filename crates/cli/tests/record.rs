@@ -3,7 +3,7 @@
 mod common;
 
 use common::{pinfold, plugin};
-use pinfold_sim::{Program, RecordedProgram};
+use pinfold_sim::{RecordedProgram, SimulatedProgram};
 use pinfold_trace::{Access, Batch, Event, EventKind, Recording};
 use std::path::Path;
 use std::process::{Command, Output};

@@ -29,7 +29,7 @@ const CACHED: usize = 1024;
 
 /// An instruction that accesses memory, and whether it stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Place {
+struct AccessSite {
     pc: u64,
     write: bool,
 }
@@ -39,7 +39,7 @@ struct Place {
 struct Key {
     /// The instruction of the previous access. 0 after any other event.
     from: u64,
-    to: Place,
+    to: AccessSite,
     instructions: u32,
 }
 
@@ -78,7 +78,7 @@ impl Cursor {
         let from = std::mem::replace(&mut self.before, pc);
         Key {
             from,
-            to: Place { pc, write },
+            to: AccessSite { pc, write },
             instructions: rounded(instructions),
         }
     }
@@ -117,7 +117,7 @@ pub struct Steps {
     pub(crate) all: Vec<Step>,
     pub(crate) sample: Vec<Sampled>,
     by_key: HashMap<Key, u16>,
-    sites: HashMap<Place, u16>,
+    sites: HashMap<AccessSite, u16>,
 }
 
 impl Steps {

@@ -1,34 +1,34 @@
-//! What a policy chose in a run, by the record of the run.
+//! The choice of a policy in a run. The record of the run has it.
 
 use pinfold_core::{PageMapping, Pinning};
 use pinfold_runtime::{DecidesOn, Record};
 use std::fmt;
 
-/// What a policy chose.
+/// The choice of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice {
-    /// Nothing yet, when the program ended.
+    /// The policy had chosen nothing when the program ended.
     Undecided {
-        /// Why, as a clause or a sentence.
+        /// The reason, as a clause or a sentence.
         why: String,
         /// Whether the program ended before the policy had measured enough.
         early: bool,
     },
     /// One placement of the whole program.
     Placement {
-        /// The PU of each rank; `None` where threads are left to the operating system.
+        /// The PU of each rank; `None` if threads are left to the operating system.
         pus: Option<Pinning>,
-        /// Where pages were moved to; `None` where they were left.
+        /// The destination of the pages; `None` if they were not moved.
         pages: Option<PageMapping>,
     },
-    /// Configurations of this number of parallel regions.
+    /// One configuration for each of this many parallel regions.
     Regions(usize),
-    /// This number of moves of single threads.
+    /// This many moves of single threads.
     Moves(usize),
 }
 
 impl Choice {
-    /// The choice of a run, by its record. `decides_on` is that of the record's policy.
+    /// Reads the choice from the record of a run. `decides_on` belongs to the record's policy.
     pub fn of(record: &Record, decides_on: DecidesOn) -> Self {
         if let Some(regions) = &record.by_policy.regions {
             return match regions.kept() {
@@ -68,7 +68,8 @@ impl Choice {
         !matches!(self, Self::Undecided { .. })
     }
 
-    /// Choices with the same text are counted together: threads move more often in a run that is longer.
+    /// The text by which choices are counted. It has no number of moves, because threads move more often in a longer
+    /// run.
     fn kind(&self) -> Self {
         match self {
             Self::Undecided { .. } => Self::Undecided {
@@ -81,7 +82,7 @@ impl Choice {
     }
 }
 
-/// Why a record has no choice.
+/// The reason why a record has no choice.
 fn why_not(record: &Record, decides_on: DecidesOn) -> String {
     // The command line takes such a policy for a program that binds its own threads.
     if decides_on == DecidesOn::Nothing {
@@ -106,16 +107,16 @@ fn why_not(record: &Record, decides_on: DecidesOn) -> String {
 /// Equal choices of several runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choices {
-    /// The choice; the one of the first of the runs.
+    /// The choice in the first of these runs.
     pub choice: Choice,
     /// The number of runs.
     pub runs: usize,
-    /// The fewest and the most moves of a run.
+    /// The smallest and the largest number of moves in a run.
     moves: Option<(usize, usize)>,
 }
 
 impl Choices {
-    /// The choices of runs, the most frequent first.
+    /// Counts the choices of runs. The most frequent choice comes first.
     pub fn count<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> Vec<Self> {
         let mut counted: Vec<Self> = vec![];
         for choice in choices {

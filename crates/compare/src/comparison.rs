@@ -4,11 +4,11 @@ use crate::{Choice, Relative, Summary};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What a variant is.
+/// The kind of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The program without pinfold; simulated: as the simulated operating system runs it.
+    /// The program without pinfold. In a simulation the simulated operating system alone places it.
     Alone,
     /// The program under pinfold, which leaves threads to the operating system.
     Unpinned,
@@ -18,16 +18,16 @@ pub enum Role {
 
 /// One run that ended. Times are in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    /// From its start to its end.
+pub struct FinishedRun {
+    /// The time from its start to its end.
     pub time: f64,
-    /// Processor time in user mode, pinfold's included; `None` where the run was simulated.
+    /// Processor time in user mode, including pinfold's; `None` for a simulated run.
     pub user: Option<f64>,
-    /// Processor time in the kernel, likewise.
+    /// Processor time in the kernel, including pinfold's; `None` for a simulated run.
     pub system: Option<f64>,
     /// The exit status of the program, or 128 plus the number of the signal.
     pub exit_status: i32,
-    /// What the policy chose; `None` without a policy that decides something.
+    /// The choice of the policy; `None` without a policy that chooses.
     pub choice: Option<Choice>,
 }
 
@@ -36,12 +36,12 @@ pub struct Run {
 pub struct Variant {
     /// The name in the table.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub role: Role,
-    /// The options of `pinfold run` that all its runs have; `None` where the program runs without pinfold.
+    /// The options of `pinfold run` for all its runs; `None` if the program runs without pinfold.
     pub options: Option<Vec<String>>,
     /// The measured runs, in their order.
-    pub runs: Vec<Run>,
+    pub runs: Vec<FinishedRun>,
 }
 
 impl Variant {
@@ -50,18 +50,18 @@ impl Variant {
         self.runs.iter().map(|run| run.time).collect()
     }
 
-    /// The statistics of its times; `None` without runs.
+    /// The statistics of its times; `None` if it has no runs.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.times())
     }
 
-    /// The mean of a figure of its runs; `None` where a run lacks it, and without runs.
-    pub fn mean(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    /// The mean of a figure of its runs; `None` if a run lacks it or there are no runs.
+    pub fn mean(&self, figure: impl Fn(&FinishedRun) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.runs.iter().map(figure).collect();
         Some(Summary::of(&values?)?.mean)
     }
 
-    /// The choices of its policy that are known.
+    /// The known choices of its policy.
     pub(crate) fn choices(&self) -> Vec<&Choice> {
         self.runs.iter().filter_map(|run| run.choice.as_ref()).collect()
     }
@@ -72,18 +72,18 @@ impl Variant {
 pub struct LeftOut {
     /// The name.
     pub policy: String,
-    /// Why, and the remedy.
+    /// The reason and the remedy.
     pub why: String,
 }
 
-/// On which model runs are simulated.
+/// The simulation that replaces measured runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
-    /// The recording; `None` where it was made for this comparison.
+    /// The recording; `None` if this comparison made it.
     pub recording: Option<PathBuf>,
-    /// How often the recorded region is executed in each run.
+    /// The number of executions of the recorded region in each run.
     pub repeat: u64,
-    /// The seed of the first round; each later round has the next one.
+    /// The seed of the first round. Each round adds one.
     pub first_seed: u64,
 }
 
@@ -94,13 +94,13 @@ pub struct Comparison {
     pub command: Vec<String>,
     /// The name of the machine.
     pub machine: String,
-    /// How runs were simulated; `None` where they were measured.
+    /// The simulation; `None` if runs were measured.
     pub simulated: Option<Simulated>,
     /// The variants, in the order in which they run. The first is the program alone.
     pub variants: Vec<Variant>,
-    /// The policies that were not compared, although the user did not ask for others.
+    /// The policies that pinfold left out although the user named none.
     pub left_out: Vec<LeftOut>,
-    /// Why the comparison ended before all runs were made; `None` where it is complete.
+    /// The reason why the comparison ended before all runs were made; `None` for a complete comparison.
     pub ended_early: Option<String>,
 }
 
@@ -110,13 +110,13 @@ impl Comparison {
         self.variants.iter().any(|variant| !variant.runs.is_empty())
     }
 
-    /// The time of all runs together.
+    /// The total time of all runs.
     pub fn spent(&self) -> f64 {
         let runs = self.variants.iter().flat_map(|variant| &variant.runs);
         runs.map(|run| run.time).sum()
     }
 
-    /// A variant in relation to the program alone; `None` for the latter, and where one of them has no runs.
+    /// Compares a variant with the program alone. `None` for the program alone, and if one of the two has no runs.
     pub fn relative(&self, variant: &Variant) -> Option<Relative> {
         let alone = self.variants.iter().find(|variant| variant.role == Role::Alone)?;
         if variant.role == Role::Alone {
@@ -133,7 +133,7 @@ pub(crate) mod tests {
 
     /// A variant with runs of these times.
     pub(crate) fn variant(name: &str, role: Role, times: &[f64]) -> Variant {
-        let run = |&time: &f64| Run {
+        let run = |&time: &f64| FinishedRun {
             time,
             user: Some(2.0 * time),
             system: Some(0.0),

@@ -1,6 +1,6 @@
-//! The comparison for programs: what `--export-json` writes (docs/formats/run.md).
+//! The comparison for programs: the output of `--export-json` (docs/formats/run.md).
 //!
-//! The keys of a result that hyperfine's export has too have the same names and meanings.
+//! Keys that hyperfine's export also has keep its names and meanings.
 
 use crate::{Choice, Choices, Comparison, Difference, LeftOut, Role, Simulated, Summary, Variant, notes};
 use pinfold_core::{PageMapping, Pinning};
@@ -38,10 +38,10 @@ struct Result<'a> {
     exit_codes: Vec<i32>,
     relative: Option<Ratio>,
     decided: Option<usize>,
-    choices: Vec<Counted>,
+    choices: Vec<ChoiceCount>,
 }
 
-/// A variant in relation to the program alone.
+/// The comparison of a variant with the program alone.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Ratio {
     times_as_fast: f64,
@@ -50,9 +50,9 @@ struct Ratio {
     difference: Option<&'static str>,
 }
 
-/// A choice, and in how many runs it was made.
+/// A choice, and the number of runs that made it.
 #[derive(Clone, Debug, Serialize)]
-struct Counted {
+struct ChoiceCount {
     choice: &'static str,
     pus: Option<Pinning>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ fn result<'a>(comparison: &Comparison, variant: &'a Variant) -> Result<'a> {
     }
 }
 
-fn counted(choices: &Choices) -> Counted {
+fn counted(choices: &Choices) -> ChoiceCount {
     let (choice, pus, pages, why) = match &choices.choice {
         Choice::Undecided { why, .. } => ("undecided", None, None, Some(why.clone())),
         Choice::Placement { pus: None, pages } => ("unpinned", None, *pages, None),
@@ -128,7 +128,7 @@ fn counted(choices: &Choices) -> Counted {
         Choice::Regions(_) => ("regions", None, None, None),
         Choice::Moves(_) => ("moves", None, None, None),
     };
-    Counted {
+    ChoiceCount {
         choice,
         pus,
         pages,

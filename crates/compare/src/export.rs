@@ -1,11 +1,11 @@
-//! The comparison as CSV and as Markdown. The first columns are those of hyperfine's exports.
+//! The comparison as CSV and as Markdown. The first columns are the same as in hyperfine's exports.
 
 use crate::table::{Unit, mean, ratio};
 use crate::{Comparison, Difference, Variant};
 use pinfold_core::text::one_line;
 use std::fmt::Write as _;
 
-/// CSV (RFC 4180 with line feeds), times in seconds. What is not known is empty.
+/// CSV (RFC 4180 with line feeds), times in seconds. Unknown values are empty.
 pub fn csv(comparison: &Comparison) -> String {
     let mut text =
         "command,mean,stddev,median,user,system,min,max,runs,times_as_fast,standard_error,p_value,simulated\n"

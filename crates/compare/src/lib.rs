@@ -1,7 +1,7 @@
 //! A program alone and under policies, compared by the times of several runs.
 //!
-//! 1. [`Turns`] says which variant runs next: A B C A B C, so that a machine that becomes slower or faster during the
-//!    comparison does so for all variants.
+//! 1. [`Turns`] says which variant runs next: A B C A B C. If the machine becomes slower or faster during the
+//!    comparison, this affects all variants.
 //! 2. [`Comparison`] keeps the runs. [`Summary`] has the statistics of one variant, and [`Relative`] compares two.
 //! 3. [`table`] is the result for people, [`Document`] for programs, and [`export`] for spreadsheets and documents.
 //!
@@ -19,7 +19,7 @@ pub mod table;
 mod turns;
 
 pub use choice::{Choice, Choices};
-pub use comparison::{Comparison, LeftOut, Role, Run, Simulated, Variant};
+pub use comparison::{Comparison, FinishedRun, LeftOut, Role, Simulated, Variant};
 pub use document::Document;
 pub use relative::{Difference, Relative};
 pub use summary::Summary;

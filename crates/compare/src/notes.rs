@@ -1,24 +1,24 @@
-//! What a reader of the table should know: policies that had not decided, disturbed runs, cold caches, short runs.
+//! Notes below the table: undecided policies, disturbed runs, cold caches, short runs.
 
 use crate::{Choice, Comparison, Role, Variant};
 use pinfold_core::measurement::Median;
 
-/// The start of a program takes milliseconds; a program that takes less than this measures mostly its start.
+/// In seconds. A shorter program measures mostly its own start, which takes milliseconds.
 const SHORT: f64 = 0.005;
 
-/// A run whose time is further from the median is disturbed, and not part of the usual noise. In units of the standard
-/// deviation of a normal distribution with the same median of absolute deviations. Times of undisturbed runs are skewed, and
-/// several of these units are common, so the limit is higher than the 3.5 of Iglewicz and Hoaglin ("How to Detect and Handle
-/// Outliers", 1993).
+/// A run is disturbed if its time is further from the median. The unit is the standard deviation of a normal
+/// distribution with the same median of absolute deviations. Iglewicz and Hoaglin use 3.5 ("How to Detect and Handle
+/// Outliers", 1993). The limit here is higher, because times of undisturbed runs are skewed and several units are
+/// common.
 const DISTURBED: f64 = 10.0;
 
 /// The standard deviation of a normal distribution over the median of its absolute deviations (the same source).
 const DEVIATION: f64 = 1.0 / 0.6745;
 
-/// The fewest runs of which outliers can be told from the others.
+/// Outliers are searched among at least this many runs.
 const ENOUGH: usize = 5;
 
-/// The notes, each a line without its end.
+/// The notes, each one line without a newline.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let variants = || comparison.variants.iter().filter(|variant| !variant.runs.is_empty());
     let mut notes: Vec<String> = variants().filter_map(undecided).collect();
@@ -30,21 +30,21 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     notes.extend(variants().filter_map(failed));
     if comparison.has_runs() && variants().all(|variant| variant.runs.len() < 2) {
         notes.push(
-            "A single run of each does not show its noise, so nothing is said about differences; give --runs 5."
+            "A single run of each variant does not show the noise, so differences are not judged; give --runs 5."
                 .to_owned(),
         );
     }
     if !comparison.left_out.is_empty() {
         let names: Vec<&str> = comparison.left_out.iter().map(|one| one.policy.as_str()).collect();
         notes.push(format!(
-            "Not compared, because something that they need is missing here: {}.",
+            "Not compared, because this machine lacks what they need: {}.",
             names.join(", ")
         ));
     }
     notes
 }
 
-/// A policy that had not decided when the program ended.
+/// A note on a policy that had not decided when the program ended.
 fn undecided(variant: &Variant) -> Option<String> {
     let reasons: Vec<(&str, bool)> = variant
         .runs
@@ -69,7 +69,7 @@ fn undecided(variant: &Variant) -> Option<String> {
     ))
 }
 
-/// How far each run is from the median, in units of the usual deviation; empty where that is not known.
+/// The distance of each run from the median, in units of the usual deviation; empty if that deviation is not known.
 fn distances(variant: &Variant) -> Vec<f64> {
     let times = variant.times();
     let distances = |median: f64| {
@@ -81,7 +81,7 @@ fn distances(variant: &Variant) -> Vec<f64> {
     median.and_then(|median| distances(median.value)).unwrap_or_default()
 }
 
-/// A first run that is much slower than the others.
+/// A note on a first run that is much slower than the others.
 fn slow_start(variant: &Variant) -> Option<String> {
     distances(variant).first().filter(|distance| **distance > DISTURBED)?;
     let summary = variant.summary()?;
@@ -94,7 +94,7 @@ fn slow_start(variant: &Variant) -> Option<String> {
     ))
 }
 
-/// Later runs that differ much from the others.
+/// A note on later runs that differ much from the others.
 fn disturbed<'a>(variants: impl Iterator<Item = &'a Variant>) -> Option<String> {
     let far = |variant: &Variant| {
         let distances = distances(variant).into_iter().skip(1);
@@ -111,7 +111,7 @@ fn disturbed<'a>(variants: impl Iterator<Item = &'a Variant>) -> Option<String> 
     })
 }
 
-/// A program that is too short to be measured from outside.
+/// A note on a program that is too short to be measured from outside.
 fn short(comparison: &Comparison) -> Option<String> {
     let alone = comparison.variants.iter().find(|variant| variant.role == Role::Alone)?;
     (alone.summary()?.mean < SHORT).then(|| {
@@ -120,7 +120,7 @@ fn short(comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Runs that ended with another status than 0, which the user allowed.
+/// A note on runs that ended with a status other than 0, which the user allowed.
 fn failed(variant: &Variant) -> Option<String> {
     let mut statuses: Vec<i32> = variant.runs.iter().map(|run| run.exit_status).collect();
     statuses.retain(|status| *status != 0);

@@ -1,44 +1,44 @@
-//! One variant in relation to the program alone.
+//! The comparison of one variant with the program alone.
 
 use pinfold_core::statistics::{self, Estimate};
 
-/// How a difference of two mean times is judged.
+/// The judgement of the difference of two mean times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// The variant is faster, beyond the noise.
+    /// The variant is significantly faster.
     Faster,
-    /// The variant is slower, beyond the noise.
+    /// The variant is significantly slower.
     Slower,
-    /// The difference is not beyond the noise.
+    /// The difference is not significant.
     WithinNoise,
-    /// One of the two has fewer than two runs.
+    /// The significance is not known, because one of the two has fewer than two runs.
     Unknown,
 }
 
-/// A difference is beyond the noise where one of this size or larger has a lower probability if both were equal. The loop's
-/// own comparisons use the same level (`pinfold_policy`'s race).
+/// The significance level: a difference is significant if its p-value is lower. The policies use the same level
+/// (`pinfold_policy::comparison`).
 const LEVEL: f64 = 0.01;
 
-/// The mean time of the program alone over that of a variant.
+/// The mean time of the program alone over the mean time of a variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Relative {
-    /// The ratio: 2 where the variant takes half the time.
+    /// The ratio. It is 2 if the variant takes half the time.
     pub ratio: f64,
-    /// The standard error of the ratio; `None` where one of the two has fewer than two runs.
+    /// The standard error of the ratio; `None` if one of the two has fewer than two runs.
     pub standard_error: Option<f64>,
-    /// The p-value of Welch's two-sided test; `None` as above.
+    /// The p-value of Welch's two-sided test; `None` if one of the two has fewer than two runs.
     pub p_value: Option<f64>,
 }
 
 impl Relative {
-    /// A variant in relation to the program alone, by the times of their runs. `None` if one of them has no runs or took no
-    /// time.
+    /// Compares the times of the program alone with the times of a variant. `None` if one of the two has no runs or
+    /// took no time.
     pub fn of(variant: &[f64], alone: &[f64]) -> Option<Self> {
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
         let (mean_variant, mean_alone) = (mean(variant), mean(alone));
-        let estimates = Estimate::of_independent(variant).zip(Estimate::of_independent(alone));
+        let estimates = Estimate::from_independent(variant).zip(Estimate::from_independent(alone));
         let ratio = mean_alone / mean_variant;
-        // The first-order propagation of the errors of both means.
+        // Errors of both means are propagated to first order.
         let error = |(variant, alone): (Estimate, Estimate)| {
             let share = |estimate: Estimate| estimate.variance / estimate.value.powi(2);
             ratio * (share(variant) + share(alone)).sqrt()
@@ -50,7 +50,7 @@ impl Relative {
         })
     }
 
-    /// How the difference is judged.
+    /// Judges the difference.
     pub fn difference(&self) -> Difference {
         match self.p_value {
             None => Difference::Unknown,

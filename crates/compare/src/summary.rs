@@ -3,7 +3,7 @@
 use pinfold_core::measurement::Median;
 use pinfold_core::statistics::Estimate;
 
-/// The mean of some values, and how they vary.
+/// The mean of some values, and their variation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The mean.
@@ -19,13 +19,13 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of these values; `None` without any.
+    /// The summary of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let number = values.len() as f64;
         let deviation = |mean: Estimate| (mean.variance * number).sqrt();
         Some(Self {
             mean: values.iter().sum::<f64>() / number,
-            deviation: Estimate::of_independent(values).map(deviation),
+            deviation: Estimate::from_independent(values).map(deviation),
             median: Median::of(values.iter().copied())?.value,
             min: values.iter().copied().fold(f64::INFINITY, f64::min),
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),

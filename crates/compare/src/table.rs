@@ -1,4 +1,4 @@
-//! The comparison for people: a line that says what was compared, a table, the choices of the policies, and notes.
+//! The comparison for people: the command and the machine, a table, the choices of the policies, and notes.
 
 use crate::{Choices, Comparison, Difference, Relative, Role, Summary, Variant, notes};
 use pinfold_core::text::one_line;
@@ -24,7 +24,7 @@ impl Unit {
         digits: 1,
     };
 
-    /// The unit in which the longest mean has a few digits before the point.
+    /// Chooses the unit in which the longest mean has a few digits before the point.
     pub(crate) fn of(comparison: &Comparison) -> Self {
         let means = comparison.variants.iter().filter_map(Variant::summary);
         if means.map(|summary| summary.mean).fold(0.0, f64::max) < 1.0 {
@@ -86,7 +86,7 @@ fn wrapped(note: &str) -> Vec<String> {
     lines
 }
 
-/// What was compared, where.
+/// The command and the machine.
 fn subject(comparison: &Comparison) -> String {
     let words: Vec<String> = comparison.command.iter().map(|word| quoted(word)).collect();
     let (command, machine) = (words.join(" "), &comparison.machine);
@@ -105,7 +105,7 @@ fn subject(comparison: &Comparison) -> String {
     }
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_./=:,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -115,7 +115,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The lines of the table, the headings first.
+/// The lines of the table. The headings come first.
 fn rows(comparison: &Comparison) -> Vec<String> {
     let unit = Unit::of(comparison);
     let headings = [
@@ -131,7 +131,7 @@ fn rows(comparison: &Comparison) -> Vec<String> {
     let cells = times.iter().map(|variant| cells(comparison, variant, unit));
     let mut table: Vec<[String; 7]> = [headings].into_iter().chain(cells).collect();
     if comparison.simulated.is_some() {
-        // A simulation has no processor time of its own.
+        // A simulation measures no processor time.
         for row in &mut table {
             row[3].clear();
             row[4].clear();
@@ -177,7 +177,7 @@ fn cells(comparison: &Comparison, variant: &Variant, unit: Unit) -> [String; 7] 
     ]
 }
 
-/// A mean with its deviation, where that is known.
+/// A mean, with its deviation if it is known.
 pub(crate) fn mean(summary: Summary, unit: Unit) -> String {
     let deviation = summary
         .deviation
@@ -185,7 +185,7 @@ pub(crate) fn mean(summary: Summary, unit: Unit) -> String {
     unit.text(summary.mean) + &deviation.unwrap_or_default()
 }
 
-/// The ratio with its standard error, and how the difference is judged.
+/// The ratio with its standard error, and the judgement of the difference.
 fn relative(relative: Relative) -> String {
     let judged = match relative.difference() {
         Difference::Faster => "faster",
@@ -199,14 +199,14 @@ fn relative(relative: Relative) -> String {
 /// The ratio with its standard error.
 pub(crate) fn ratio(relative: Relative) -> String {
     match relative.standard_error {
-        // Two digits are enough unless the error has none of them.
+        // Two digits are enough unless the error needs a third.
         Some(error) if error < 0.005 => format!("{:.3} ± {error:.3}", relative.ratio),
         Some(error) => format!("{:.2} ± {error:.2}", relative.ratio),
         None => format!("{:.2}", relative.ratio),
     }
 }
 
-/// A line for each policy with what it chose.
+/// One line for each policy, with its choices.
 fn choices(comparison: &Comparison) -> Vec<String> {
     let policies = || {
         comparison

@@ -1,19 +1,19 @@
-//! Which variant runs next, and how often each one runs.
+//! The order of runs, and the number of runs of each variant.
 
-/// How many rounds there are. In a round each variant runs once.
+/// The number of rounds. In a round each variant runs once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
     /// Rounds before the measured ones.
     pub warm_up: usize,
-    /// At least this number of measured rounds.
+    /// The minimum of measured rounds.
     pub least: usize,
-    /// At most this number of them; `None` for no limit.
+    /// The maximum of measured rounds; `None` for no limit.
     pub most: Option<usize>,
-    /// Between the two, rounds go on until all runs together have taken this time, in seconds.
+    /// Between the minimum and the maximum, rounds continue until the total time of all runs reaches this, in seconds.
     pub time: f64,
 }
 
-/// One run that is to be made.
+/// The next run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The position of the variant.
@@ -27,12 +27,12 @@ pub struct Turn {
 pub struct Turns {
     variants: usize,
     extent: Extent,
-    /// How many runs have begun.
+    /// The number of runs that have started.
     begun: usize,
 }
 
 impl Turns {
-    /// The turns of this number of variants.
+    /// The turns of this many variants.
     pub fn new(variants: usize, extent: Extent) -> Self {
         Self {
             variants,
@@ -41,7 +41,8 @@ impl Turns {
         }
     }
 
-    /// The next run; `None` at the end. `spent` is the time of all measured runs so far, in seconds.
+    /// Returns the next run; `None` after the last one. `spent` is the total time of all measured runs so far, in
+    /// seconds.
     pub fn next(&mut self, spent: f64) -> Option<Turn> {
         let round = self.begun.checked_div(self.variants)?;
         let variant = self.begun % self.variants;
@@ -56,13 +57,13 @@ impl Turns {
         })
     }
 
-    /// Whether another round follows after this number of measured ones.
+    /// Whether another round follows after this many measured rounds.
     fn goes_on(&self, measured: usize, spent: f64) -> bool {
         let Extent { least, most, time, .. } = self.extent;
         measured < least || (spent < time && most.is_none_or(|most| measured < most))
     }
 
-    /// The number of all runs, as far as it can be foreseen.
+    /// The expected number of all runs.
     pub fn foreseen(&self, spent: f64) -> usize {
         let Extent {
             warm_up,

@@ -47,7 +47,7 @@ pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, ProcessPages, Task
 pub use id::{NodeId, PuId, TaskId};
 pub use likwid::{LIKWID, LikwidCounter};
 pub use machine::{Machine, MachineError, Wait};
-pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricSource, Scope, sources};
+pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricColumn, MetricSource, Scope, sources};
 pub use node_set::{NodeSet, ParseNodeSetError};
 pub use own_finding::{OwnFinding, PolicyFinding};
 pub use page_mapping::{PageMapping, ParsePageMappingError};

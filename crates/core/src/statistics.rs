@@ -30,7 +30,7 @@ pub struct Estimate {
 impl Estimate {
     /// The mean of values that do not depend on each other, such as the times of several runs; `None` for fewer than
     /// two.
-    pub fn of_independent(values: &[f64]) -> Option<Self> {
+    pub fn from_independent(values: &[f64]) -> Option<Self> {
         if values.len() < 2 {
             return None;
         }
@@ -344,18 +344,18 @@ mod tests {
     fn the_two_sided_test_of_independent_values_agrees_with_a_worked_example() {
         // Means 3 and 6, variances of the means 2.5 / 5 and 10 / 5, with 4 degrees of freedom each: t = 3 / sqrt(2.5),
         // and 2.5^2 / (0.25/4 + 4/4) = 5.88 degrees of freedom.
-        let one = Estimate::of_independent(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        let other = Estimate::of_independent(&[2.0, 4.0, 6.0, 8.0, 10.0]).unwrap();
+        let one = Estimate::from_independent(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let other = Estimate::from_independent(&[2.0, 4.0, 6.0, 8.0, 10.0]).unwrap();
         let expected = 2.0 * upper_tail_of_t(3.0 / 2.5f64.sqrt(), 6.25 / 1.0625);
         assert!((chance_of_equal(&one, &other) - expected).abs() < 1e-12);
         assert!((chance_of_equal(&other, &one) - expected).abs() < 1e-12);
         assert!((chance_of_equal(&one, &one) - 1.0).abs() < 1e-12);
-        assert_eq!(Estimate::of_independent(&[1.0]), None);
+        assert_eq!(Estimate::from_independent(&[1.0]), None);
     }
 
     #[test]
     fn equal_values_without_noise_are_equal_and_others_are_not() {
-        let exact = |value: f64| Estimate::of_independent(&[value, value]).unwrap();
+        let exact = |value: f64| Estimate::from_independent(&[value, value]).unwrap();
         assert!((chance_of_equal(&exact(1.0), &exact(1.0)) - 1.0).abs() < 1e-12);
         assert!(chance_of_equal(&exact(1.0), &exact(2.0)) < 1e-12);
     }

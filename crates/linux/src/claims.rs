@@ -12,12 +12,12 @@
 //!
 //! Limits: PUs above 4095, and more than 256 runs of one user, are not covered.
 
-use crate::own::{self, Own};
 use crate::procfs::Procfs;
 use nix::fcntl::OFlag;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::unistd::{Uid, geteuid};
 use pinfold_core::{PuId, PuSet};
+use pinfold_files::own::{self, Own};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::mem::size_of;

@@ -4,10 +4,10 @@
 //! A large library is in a section that the kernel does not map. pinfold reads it when it needs it.
 
 use crate::channel::can_be_preloaded;
-use crate::own::{self, Own};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::geteuid;
 use object::{Object, ObjectSection, ReadCache};
+use pinfold_files::own::{self, Own};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

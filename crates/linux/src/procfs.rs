@@ -196,18 +196,9 @@ impl Procfs {
 
     /// The effective user of a process.
     pub fn user(&self, process: i32) -> Option<u32> {
-        self.user_field(process, 1)
-    }
-
-    /// The user who started a process: a program with the set-user-id bit has another effective one.
-    pub(crate) fn real_user(&self, process: i32) -> Option<u32> {
-        self.user_field(process, 0)
-    }
-
-    /// Real, effective, saved and file system user of a process, in this order.
-    fn user_field(&self, process: i32, index: usize) -> Option<u32> {
-        let line = self.status_field(&process.to_string(), "Uid:")?;
-        digits::decimal(line.split_whitespace().nth(index)?)
+        let users = self.status_field(&process.to_string(), "Uid:")?;
+        // The real user is the first.
+        digits::decimal(users.split_whitespace().nth(1)?)
     }
 
     /// The mask of a task, including offline CPUs.

@@ -1,6 +1,6 @@
 //! What moves in the course of time: where threads ran, and how much memory each node had.
 
-use pinfold_runtime::{Timeline, of_every_second_point};
+use pinfold_runtime::{Timeline, every_second_point};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl Course {
         while self.at.len() > 2 && self.threads.iter().map(|thread| thread.places.len()).sum::<usize>() > CHANGES {
             self.at = self.at.iter().copied().step_by(2).collect();
             for thread in &mut self.threads {
-                thread.places = of_every_second_point(&thread.places);
+                thread.places = every_second_point(&thread.places);
                 thread.places.retain(|&(point, _)| point < self.at.len());
             }
             for node in &mut self.memory {

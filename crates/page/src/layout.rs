@@ -86,7 +86,7 @@ impl Layout {
     }
 
     /// The boxes of the machine in a daemon's state.
-    pub(crate) fn of_state(machine: &state::Machine) -> Self {
+    pub(crate) fn from_state(machine: &state::MachineState) -> Self {
         let blocks = machine.packages.iter().map(|package| {
             // A damaged log can have any number.
             let valid = |core: &state::Core| core.pus.iter().copied().filter(|&pu| pu <= PuSet::HIGHEST.0).collect();

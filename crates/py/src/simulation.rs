@@ -4,7 +4,7 @@ use crate::policy::{PythonPolicy, Raised};
 use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, NodeId, PuId, Sample, Topology, Wait};
 use pinfold_runtime::{RecordBuilder, RunDocument, SimulatedProgram, Simulation};
 use pinfold_sim::model::{self, Model};
-use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, Run, SimulatedMachine};
+use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
 use pinfold_trace::Recording;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -186,7 +186,7 @@ fn run(policy: Py<PyAny>, name: &str, wanted: &Wanted) -> PyResult<String> {
         name: task_name(command),
         program: Arc::clone(program) as _,
     });
-    let run = Run {
+    let run = RunSettings {
         repeat: wanted.repeat.map_or(Repeat::UntilAsked(end), Repeat::Times),
         exit_status: 0,
         seed: wanted.seed,

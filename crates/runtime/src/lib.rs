@@ -14,7 +14,7 @@ pub use record::{
     MetricRecord, MetricSeries, NodeSeries, PageRecord, PolicyKind, PolicyRecord, ProgramRecord, Proposal, RateLine,
     ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedComparison,
     TimedConfiguration, TimedFinding, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline,
-    of_every_second_point,
+    every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

@@ -11,7 +11,7 @@ use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::{PolicyKind, Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
-use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
+use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
 use serde_json::json;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Regions {
     }
 }
 
-impl Program for Regions {
+impl SimulatedProgram for Regions {
     fn threads(&self) -> usize {
         THREADS.into()
     }
@@ -154,10 +154,10 @@ fn without_tree(profiles: &[serde_json::Value]) -> serde_json::Value {
     })
 }
 
-fn machine(program: Arc<dyn Program>, repeat: Repeat) -> SimulatedMachine {
+fn machine(program: Arc<dyn SimulatedProgram>, repeat: Repeat) -> SimulatedMachine {
     let model = builtin("e5-4650x4").unwrap();
     let topology = model.topology();
-    let run = Run {
+    let run = RunSettings {
         repeat,
         exit_status: 0,
         seed: 0,

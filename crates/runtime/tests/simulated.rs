@@ -8,7 +8,7 @@ use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, P
 use pinfold_runtime::{Record, RecordBuilder, Recorder};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
-use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine, WindowStore};
+use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram, WindowStore};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -46,7 +46,7 @@ fn base(thread: u32) -> u64 {
     u64::from(thread + 1) << 32
 }
 
-impl Program for Sharers {
+impl SimulatedProgram for Sharers {
     fn threads(&self) -> usize {
         usize::from(self.threads)
     }
@@ -88,13 +88,13 @@ fn pinning(list: &str) -> Pinning {
     Pinning::new(PuSet::parse_ordered(list).unwrap()).unwrap()
 }
 
-fn machine(program: Arc<dyn Program>, pus: Option<&str>, repeat: Repeat, seed: u64) -> SimulatedMachine {
+fn machine(program: Arc<dyn SimulatedProgram>, pus: Option<&str>, repeat: Repeat, seed: u64) -> SimulatedMachine {
     let model = builtin("opteron-6164x4").unwrap();
     let mut topology = model.topology();
     if let Some(pus) = pus {
         topology = topology.restricted_to(&pus.parse().unwrap()).unwrap();
     }
-    let run = Run {
+    let run = RunSettings {
         repeat,
         exit_status: 0,
         seed,

@@ -101,7 +101,7 @@ impl EventSet {
 
     /// The events that the machine with this name shows: the generic ones, and those of its processor where a set is
     /// known.
-    pub fn of_machine(machine: &str) -> Vec<EventDefinition> {
+    pub fn for_machine(machine: &str) -> Vec<EventDefinition> {
         Self::all()
             .into_iter()
             .filter(|set| set.pmu.is_none() || set.machines.iter().any(|name| name == machine))
@@ -110,14 +110,14 @@ impl EventSet {
     }
 
     /// The set of the processor of the machine with this name; `None` if none is known.
-    pub fn of_processor(machine: &str) -> Option<Self> {
+    pub fn for_processor(machine: &str) -> Option<Self> {
         Self::all()
             .into_iter()
             .find(|set| set.machines.iter().any(|name| name == machine))
     }
 
     /// The set for libpfm4's PMU with this name.
-    pub fn of_pmu(pmu: &str) -> Option<Self> {
+    pub fn for_pmu(pmu: &str) -> Option<Self> {
         Self::all().into_iter().find(|set| set.pmu.as_deref() == Some(pmu))
     }
 
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_papers_seven_events_take_turns_in_two_groups() {
-        let set = EventSet::of_processor("e5-2660v2x2").unwrap();
+        let set = EventSet::for_processor("e5-2660v2x2").unwrap();
         let groups = set.groups();
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), 7, "section 2.3: {groups:?}");
         assert_eq!(
@@ -306,16 +306,16 @@ mod tests {
 
     #[test]
     fn every_built_in_model_has_events_of_its_processor() {
-        let generic = EventSet::of_machine("no such machine").len();
+        let generic = EventSet::for_machine("no such machine").len();
         for name in builtin_names() {
-            assert!(EventSet::of_machine(name).len() > generic, "{name}");
+            assert!(EventSet::for_machine(name).len() > generic, "{name}");
         }
     }
 
     #[test]
     fn every_event_has_counters_and_a_name_of_its_own() {
         for name in builtin_names() {
-            let events = EventSet::of_machine(name);
+            let events = EventSet::for_machine(name);
             for event in &events {
                 assert!(!event.counters.is_empty(), "{}", event.name);
                 assert_eq!(

@@ -15,6 +15,7 @@ pub mod microbenchmarks;
 pub mod misses;
 pub mod model;
 mod noise;
+mod program;
 mod recorded;
 pub mod sampled;
 mod script;
@@ -26,9 +27,11 @@ pub mod window;
 
 pub use events::{EventDefinition, EventSet, MetricDefinition, READS};
 pub use machine::{
-    EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, Run, SimulatedMachine,
+    EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, RunSettings,
+    SimulatedMachine,
 };
+pub use program::SimulatedProgram;
 pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
-pub use timeline::{Counter, Energy, Program, WindowStore};
+pub use timeline::{Counter, Energy, WindowStore};

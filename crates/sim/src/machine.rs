@@ -4,7 +4,8 @@
 use crate::events::{EventDefinition, EventSet};
 use crate::model::{Model, PAGE_BYTES};
 use crate::noise::{Noise, Readings, Rows};
-use crate::timeline::{Energy, KeptWindows, Mapped, Moved, Program, RegionRequest, Requested, Timeline, WindowStore};
+use crate::program::SimulatedProgram;
+use crate::timeline::{Energy, KeptWindows, Mapped, Moved, RegionRequest, Requested, Timeline, WindowStore};
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
@@ -56,7 +57,7 @@ pub const RECORD_REGIONS: &str = "Record whole regions with `pinfold record --re
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct RunSettings {
     /// How often programs repeat their regions of interest.
     pub repeat: Repeat,
     /// The exit status of the programs.
@@ -73,7 +74,7 @@ pub struct NamedProgram {
     /// Its tasks' name.
     pub name: String,
     /// What it does.
-    pub program: Arc<dyn Program>,
+    pub program: Arc<dyn SimulatedProgram>,
 }
 
 /// The progress of one program of a run.
@@ -115,7 +116,7 @@ struct MetricSet {
 
 impl MetricSet {
     fn new(machine: &str, programs: &[NamedProgram]) -> Self {
-        let events = EventSet::of_machine(machine);
+        let events = EventSet::for_machine(machine);
         let energy = EventSet::energy_of_machine(machine);
         let regions: Option<Vec<u64>> = programs
             .iter()
@@ -191,7 +192,7 @@ pub struct SimulatedMachine {
     metrics: MetricSet,
     tasks: Vec<TaskId>,
     programs: Vec<NamedProgram>,
-    run: Run,
+    run: RunSettings,
     /// By program: its last repetition, once it has been asked to end.
     last: Option<Vec<f64>>,
     notes: Vec<String>,
@@ -205,7 +206,7 @@ pub struct SimulatedMachine {
 
 impl SimulatedMachine {
     /// A run that has not begun, of at least one program. `topology` is the model's, restricted to the allowed PUs.
-    pub fn new(model: Model, topology: Topology, programs: Vec<NamedProgram>, run: Run) -> Self {
+    pub fn new(model: Model, topology: Topology, programs: Vec<NamedProgram>, run: RunSettings) -> Self {
         let metrics = MetricSet::new(&model.name, &programs);
         let notes = shared_pus(&programs, topology.allowed_pus().len())
             .into_iter()

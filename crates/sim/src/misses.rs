@@ -49,7 +49,11 @@ pub enum CachesError {
 }
 
 /// Counts the misses of one thread of a recording in caches that start empty, nearest to the core first.
-pub fn of_thread(recording: &Recording, thread: &Thread, geometries: &[Geometry]) -> Result<ThreadMisses, CountError> {
+pub fn thread_misses(
+    recording: &Recording,
+    thread: &Thread,
+    geometries: &[Geometry],
+) -> Result<ThreadMisses, CountError> {
     let mut counter = MissCounter::new(geometries)?;
     let mut reader = recording.read(thread);
     let mut batch: Batch = Batch::default();

@@ -131,7 +131,7 @@ impl Metric {
             add: otherwise.to_vec(),
             subtract: vec![],
         };
-        let set = EventSet::of_processor(&model.name);
+        let set = EventSet::for_processor(&model.name);
         let Some((set, metric)) = set.as_ref().and_then(|set| Some((set, set.metric(name)?))) else {
             return unknown();
         };
@@ -147,13 +147,13 @@ impl Metric {
 }
 
 /// What threads did between two marks.
-struct Counted {
+struct CountsBetweenMarks {
     seconds: f64,
     /// By thread.
     counts: Vec<[f64; Counter::NUMBER]>,
 }
 
-impl Counted {
+impl CountsBetweenMarks {
     fn between(model: &Model, first: &Mark, last: &Mark) -> Self {
         let levels = model.caches.len();
         let threads = first.threads.iter().zip(&last.threads);
@@ -184,7 +184,7 @@ fn run(
     cores: &[usize],
     placed: &HashMap<u64, u8>,
     streams: Vec<Box<dyn Stream>>,
-) -> Result<Counted, WindowError> {
+) -> Result<CountsBetweenMarks, WindowError> {
     let pus = cores.iter().map(|&core| pu_of_core(model, core)).collect();
     let configuration = WindowConfiguration {
         pinning: Pinning::new(pus).ok_or(WindowError::NoThreads)?,
@@ -196,7 +196,7 @@ fn run(
         .first()
         .and_then(|team| team.first.as_ref().zip(team.last.as_ref()));
     let (first, last) = marks.expect("every stream here has two marks");
-    Ok(Counted::between(model, first, last))
+    Ok(CountsBetweenMarks::between(model, first, last))
 }
 
 /// `stream` once, a mark, `stream` again, and a mark.
@@ -205,7 +205,7 @@ fn twice(stream: impl Fn(u64) -> Box<dyn Stream>) -> Box<dyn Stream> {
     synthetic::sequence(vec![stream(0), mark(), stream(1), mark()])
 }
 
-fn share(model: &Model, cores: [usize; 2], instructions: u32) -> Result<Counted, WindowError> {
+fn share(model: &Model, cores: [usize; 2], instructions: u32) -> Result<CountsBetweenMarks, WindowError> {
     let streams = (0..2).map(|thread| twice(|_| accesses(thread, instructions))).collect();
     run(model, &cores, &HashMap::new(), streams)
 }

@@ -5,7 +5,7 @@ mod computing;
 
 use computing::Computing;
 use pinfold_core::{COUNTS_OF_A_JOULE, Machine, Scope, sources};
-use pinfold_sim::{Energy, NamedProgram, Repeat, Run, SimulatedMachine, model};
+use pinfold_sim::{Energy, NamedProgram, Repeat, RunSettings, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 fn computing_on(name: &str) -> SimulatedMachine {
     let model = model::builtin(name).unwrap();
     let topology = model.topology();
-    let run = Run {
+    let run = RunSettings {
         repeat: Repeat::Times(NonZeroU64::new(1_000_000).unwrap()),
         exit_status: 0,
         seed: 0,

@@ -6,7 +6,9 @@ mod computing;
 use computing::Computing;
 use pinfold_core::{Configuration, Machine, NodeId, Pinning, ProcessGoal, PuId, PuSet, TaskId, Wait};
 use pinfold_sim::window::{Stream, synthetic};
-use pinfold_sim::{EndSwitch, NamedProgram, Program, ProgramProgress, Repeat, Run, SimulatedMachine, model};
+use pinfold_sim::{
+    EndSwitch, NamedProgram, ProgramProgress, Repeat, RunSettings, SimulatedMachine, SimulatedProgram, model,
+};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,7 @@ struct Streaming {
     owners: Vec<(u64, u32)>,
 }
 
-impl Program for Streaming {
+impl SimulatedProgram for Streaming {
     fn threads(&self) -> usize {
         self.threads
     }
@@ -42,7 +44,7 @@ impl Program for Streaming {
     }
 }
 
-fn streaming(threads: usize, mib: u64) -> Arc<dyn Program> {
+fn streaming(threads: usize, mib: u64) -> Arc<dyn SimulatedProgram> {
     let first = |thread: u32| (u64::from(thread) + 1) << 20;
     let owners = (0..u32::try_from(threads).unwrap())
         .flat_map(|thread| (0..mib << 8).map(move |page| (first(thread) + page, thread)));
@@ -53,7 +55,7 @@ fn streaming(threads: usize, mib: u64) -> Arc<dyn Program> {
     })
 }
 
-fn machine(programs: &[(&str, Arc<dyn Program>)], repeat: Repeat, seed: u64) -> SimulatedMachine {
+fn machine(programs: &[(&str, Arc<dyn SimulatedProgram>)], repeat: Repeat, seed: u64) -> SimulatedMachine {
     let model = model::builtin(MACHINE).unwrap();
     let topology = model.topology();
     let programs = programs
@@ -63,7 +65,7 @@ fn machine(programs: &[(&str, Arc<dyn Program>)], repeat: Repeat, seed: u64) -> 
             program: Arc::clone(program),
         })
         .collect();
-    let run = Run {
+    let run = RunSettings {
         repeat,
         exit_status: 0,
         seed,
@@ -77,7 +79,7 @@ fn forever() -> Repeat {
 }
 
 /// Runs programs for ten seconds, with their tasks pinned to these PUs in turn.
-fn pinned(programs: &[(&str, Arc<dyn Program>)], pus: &str) -> Vec<ProgramProgress> {
+fn pinned(programs: &[(&str, Arc<dyn SimulatedProgram>)], pus: &str) -> Vec<ProgramProgress> {
     let mut machine = machine(programs, forever(), 0);
     machine.apply(&Configuration {
         pinning: Pinning::new(PuSet::parse_ordered(pus).unwrap()),
@@ -89,7 +91,7 @@ fn pinned(programs: &[(&str, Arc<dyn Program>)], pus: &str) -> Vec<ProgramProgre
 
 #[test]
 fn each_program_runs_at_its_own_rate() {
-    let quick: Arc<dyn Program> = Arc::new(Computing(1_000_000));
+    let quick: Arc<dyn SimulatedProgram> = Arc::new(Computing(1_000_000));
     let alone = pinned(&[("quick", Arc::clone(&quick))], "0");
     let both = pinned(&[("quick", quick), ("slow", streaming(1, 16))], "0,10");
     let gone = (both[0].repetitions / alone[0].repetitions - 1.0).abs();

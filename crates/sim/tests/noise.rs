@@ -5,7 +5,7 @@ mod computing;
 
 use computing::Computing;
 use pinfold_core::{Configuration, Machine, Pinning, PuId};
-use pinfold_sim::{EndSwitch, NamedProgram, Repeat, Run, SimulatedMachine, model};
+use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, model};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn machine(noise: f64, seed: u64) -> SimulatedMachine {
         name: "computing".to_owned(),
         program: Arc::new(Computing(1_000_000)),
     };
-    let run = Run {
+    let run = RunSettings {
         repeat: Repeat::UntilAsked(EndSwitch::default()),
         exit_status: 0,
         seed,

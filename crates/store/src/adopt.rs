@@ -1,27 +1,28 @@
-//! Programs of this machine that the database has under an older identity of it.
+//! Programs that the database has under an older identity of this machine.
 //!
-//! Older pinfolds made the identity of a machine of the sizes of its memory, too. They differ after an update of the kernel and
-//! after hotplug, so one machine has several old identities, and none can be computed again. An old machine counts as this one
-//! if it is the nearest that is known: it has the same name, and every PU on which its programs were observed exists here.
-//! Its programs get the present identity, in one transaction and once.
+//! Older versions of pinfold included the sizes of the memory in the identity of a machine. The sizes change with
+//! kernel updates and with hotplug, so one machine has several old identities, and pinfold cannot compute them again. A
+//! stored machine counts as this one if it has the same name and this machine has all PUs of its observations. Its
+//! programs get the current identity, once and in one transaction.
 
 use crate::placements::is_made;
-use crate::program::Machine;
+use crate::program::MachineKey;
 use crate::schema::StoreError;
 use crate::store::Store;
 use pinfold_core::PuSet;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-/// Old identities are 32 hexadecimal digits; `Machine::new` has the form of the present ones.
+/// Old identities are 32 hexadecimal digits; `MachineKey::new` makes current ones.
 const OLD: &str = "machine_name = ?1 AND simulated = ?2 AND length(machine) = 32";
 
 impl Store {
-    /// Gives the programs of older identities of `machine`, which has these PUs, the present one; returns their number.
+    /// Gives the programs under older identities of `machine` its current identity, and returns their number. The
+    /// machine has these PUs.
     ///
     /// # Errors
     ///
     /// The database cannot be read or written.
-    pub fn adopt(&mut self, machine: &Machine, pus: &PuSet) -> Result<usize, StoreError> {
+    pub fn adopt(&mut self, machine: &MachineKey, pus: &PuSet) -> Result<usize, StoreError> {
         let query = format!("SELECT EXISTS (SELECT 1 FROM program WHERE {OLD})");
         let about = params![machine.name, machine.simulated];
         if !self.connection.query_row(&query, about, |row| row.get(0))? {
@@ -46,7 +47,7 @@ impl Store {
     }
 }
 
-/// Whether a program was observed on these PUs only.
+/// Whether all observations of a program are on these PUs.
 fn ran_within(connection: &Connection, program: i64, pus: &PuSet) -> Result<bool, rusqlite::Error> {
     let of_placements = if is_made(connection)? {
         "UNION SELECT pus FROM placement WHERE program = ?1"
@@ -57,7 +58,7 @@ fn ran_within(connection: &Connection, program: i64, pus: &PuSet) -> Result<bool
     let mut rows = query.query([program])?;
     while let Some(row) = rows.next()? {
         let text: String = row.get(0)?;
-        // Of unpinned threads it is empty.
+        // It is empty for unpinned threads.
         let known = PuSet::parse_ordered(&text).unwrap_or_default();
         if known.iter().any(|&pu| !pus.contains(pu)) {
             return Ok(false);
@@ -66,8 +67,9 @@ fn ran_within(connection: &Connection, program: i64, pus: &PuSet) -> Result<bool
     Ok(true)
 }
 
-/// Gives a program the identity of the machine. Where the program is known there as well, the later choices and placements stay.
-fn give_to(connection: &Connection, program: i64, machine: &Machine) -> Result<(), rusqlite::Error> {
+/// Gives a program the identity of the machine. If the database has the program on this machine too, the later choices
+/// and placements stay.
+fn give_to(connection: &Connection, program: i64, machine: &MachineKey) -> Result<(), rusqlite::Error> {
     let known: Option<i64> = connection
         .query_row(
             "SELECT there.id FROM program AS there JOIN program AS old USING (identity, shape)

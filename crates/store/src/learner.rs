@@ -1,4 +1,4 @@
-//! What a run of the policy `hints` reads from the database, and what it adds.
+//! The reads and writes of a run of the policy `hints`.
 
 use crate::program::ProgramKey;
 use crate::schema::StoreError;
@@ -34,7 +34,7 @@ impl LearnedRules {
 }
 
 impl Store {
-    /// The hints that the database has for a program, by number of threads, with the reason in words.
+    /// The stored hints of a program, by number of threads, with the reason in words.
     ///
     /// # Errors
     ///
@@ -59,8 +59,8 @@ impl Store {
 }
 
 impl SampleRow {
-    /// What a finding says of the program in a placement, at a time in seconds since 1970: a sample for learned rules, or a
-    /// candidate that was compared in turns. `None` where it says nothing.
+    /// The observation in a finding: a sample for learned rules, or a candidate that was compared in turns. `None` for
+    /// other findings. The time is in seconds since 1970.
     pub(crate) fn of(finding: &Finding, record: &Record, at: i64) -> Option<Self> {
         let metric = record.metric.as_ref().map(|metric| metric.name.clone());
         match finding {
@@ -89,7 +89,7 @@ impl SampleRow {
                 ..
             } => {
                 let candidate = record.search.candidates.get(*candidate)?;
-                // Rows of the database say nothing of pages and regions.
+                // Rows of the database have no pages and regions.
                 let whole = candidate.pages.is_none() && candidate.regions.is_empty() && candidate.not_pinned.is_none();
                 let pus = candidate.pus.as_ref().filter(|_| whole)?;
                 Some(Self {
@@ -108,19 +108,19 @@ impl SampleRow {
     }
 }
 
-/// What remains to be done after a run.
+/// The task that remains after a run.
 #[derive(Debug)]
 pub enum Afterwards<'a> {
     /// Nothing.
     Nothing,
-    /// Not all observations could be written, for this reason.
+    /// Some observations could not be written, for this reason.
     NotWritten(&'a str),
     /// The database has grown enough since rules were learned: new rules should be learned from it.
     Rebuild(&'a mut Store),
 }
 
-/// Writes the observations and choices of a run of the policy `hints` to the database. A failure does not end the run; `end`
-/// reports it.
+/// Writes the observations and choices of a run of the policy `hints` to the database. A failure does not end the run;
+/// `end` reports it.
 #[derive(Debug)]
 pub struct Learner {
     store: Store,
@@ -137,7 +137,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Learns of the program `key`. `now` is the time in seconds since 1970.
+    /// Records observations of the program `key`. `now` is the time in seconds since 1970.
     pub fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>, now: fn() -> i64) -> Self {
         let failed = store.writes_beside_the_program().err().map(|error| error.to_string());
         Self {
@@ -151,14 +151,15 @@ impl Learner {
         }
     }
 
-    /// What to do after the run. New rules are learned when the database has grown by `percent`; `None` for never.
+    /// The task that remains after the run. New rules are learned when the database has grown by `percent`; `None` for
+    /// never.
     pub fn end(&mut self, percent: Option<f64>) -> Afterwards<'_> {
         if let Some(failed) = &self.failed {
             return Afterwards::NotWritten(failed);
         }
         let grown = percent.is_some_and(|percent| {
             let growth = self.store.growth();
-            growth.is_ok_and(|growth| growth.by_percent(percent))
+            growth.is_ok_and(|growth| growth.has_grown_by(percent))
         });
         if grown {
             Afterwards::Rebuild(&mut self.store)
@@ -167,7 +168,7 @@ impl Learner {
         }
     }
 
-    /// Writes, unless that has failed before: a database that is locked is not waited for again and again.
+    /// Writes, unless an earlier write failed: pinfold does not wait for a locked database again and again.
     fn keep(&mut self, write: impl FnOnce(&mut Store, &ProgramKey) -> Result<(), StoreError>) {
         if self.failed.is_none() {
             let written = write(&mut self.store, &self.key);

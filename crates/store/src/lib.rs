@@ -1,9 +1,10 @@
-//! The behaviour database: the observed behaviour of programs, the affinity hints that they got, and their effect (Moore and
-//! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
+//! The behaviour database: the observed behaviour of programs, the affinity hints that they got, and their effect
+//! (Moore and Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2
+//! and figure 3).
 //!
-//! The database is one `SQLite` file in WAL mode. Several pinfolds write at the same time, in short transactions, and a kill
-//! loses at most the open transaction. A damaged file is renamed, and a new one is made. A file of a later pinfold, and a file
-//! of another program, is not changed.
+//! The database is one `SQLite` file in WAL mode. Several pinfolds write at the same time, in short transactions, and a
+//! kill loses at most the open transaction. A damaged file is renamed, and a new one is made. A file of a later
+//! pinfold, and a file of another program, is not changed.
 //!
 //! 1. `program`: the identity of programs and machines.
 //! 2. `lock`: the lock that permits renaming the file.
@@ -25,6 +26,6 @@ mod store;
 
 pub use learner::{Afterwards, LearnedRules, Learner};
 pub use placements::{PlacementLearner, PlacementRow};
-pub use program::{Machine, ProgramKey, shape};
+pub use program::{MachineKey, ProgramKey, shape};
 pub use schema::{Opened, StoreError};
-pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store, hint_text};
+pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, SampleRow, Store, StoredProgram, hint_text};

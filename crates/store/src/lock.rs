@@ -1,31 +1,32 @@
-//! The lock of the database, `FILE.lock`. A process that has the database open holds a shared lock. A process that makes the
-//! database, or renames a damaged one, holds an exclusive lock. So no process writes to a file while it is renamed, and the log
-//! of one database never belongs to another.
+//! The lock of the database, `FILE.lock`. A process that has the database open holds a shared lock. A process that
+//! makes the database, or renames a damaged one, holds an exclusive lock. So no process writes to a file while it is
+//! renamed, and the log of one database never belongs to another.
 //!
-//! The file is private, so that no other user can lock it. A lock of a user who opened it before, when an older pinfold had
-//! made it for all to read, is not waited for: that user is no pinfold that renames the database.
+//! The file is private, so that no other user can lock it. Older versions of pinfold made it readable for all, so
+//! another user may still hold a lock. pinfold does not wait for such a lock, because that user cannot rename the
+//! database.
 
 use crate::schema::{StoreError, failed, with};
 use nix::fcntl::OFlag;
 use nix::unistd::{Uid, fchown, geteuid};
-use pinfold_linux::lock::{self, Holder, LockedFile, holder_text};
-use pinfold_linux::own;
+use pinfold_files::lock::{self, Holder, LockedFile, holder_text};
+use pinfold_files::own;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a process waits for another one that makes the database, or renames a damaged one.
+/// The longest wait for another process that makes the database, or renames a damaged one.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The lock, held until this is dropped or the process ends; `None` where a stranger has it.
+/// The lock, held until this is dropped or the process ends; `None` if another user holds it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _held: Option<LockedFile>,
 }
 
-/// An exclusive lock, or the file that other processes have locked.
+/// An exclusive lock, or the file if other processes have locked it.
 pub(crate) type Alone = Result<Lock, File>;
 
 impl Lock {
@@ -49,7 +50,7 @@ impl Lock {
         }
     }
 
-    /// An exclusive lock of this database, where no other process has any.
+    /// Takes an exclusive lock of this database if no other process has a lock.
     pub(crate) fn alone(database: &Path) -> Result<Alone, StoreError> {
         let (path, file) = open(database)?;
         let refused = |error: io::Error| failed(&path, &error);
@@ -61,8 +62,8 @@ impl Lock {
     }
 }
 
-/// Opens the lock of a database, which stays empty, and makes it if it does not exist. Permission to read it is enough to lock
-/// it. It belongs to the owner of the database: root may open the databases of all users.
+/// Opens the lock file of a database, and makes it if it does not exist. It stays empty. Permission to read it is
+/// enough to lock it. It belongs to the owner of the database, because root may open the databases of all users.
 fn open(database: &Path) -> Result<(PathBuf, File), StoreError> {
     let path = with(database, ".lock");
     let user = geteuid();

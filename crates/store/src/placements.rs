@@ -1,6 +1,6 @@
-//! What a run of the policy `auto` reads from the database, and what it adds: the placement that was fastest.
+//! The reads and writes of a run of the policy `auto`: the fastest placement.
 //!
-//! The table is made when it is needed, so that older pinfolds still read the database, and ignore it.
+//! pinfold makes the table when a run needs it. Older versions of pinfold ignore the table and still read the database.
 
 use crate::program::ProgramKey;
 use crate::schema::StoreError;
@@ -30,30 +30,30 @@ const TABLE: &str = "
 /// The text for the unpinned program.
 const UNPINNED: &str = "";
 
-/// The text for pages that were left where they were.
+/// The text for pages that were not moved.
 const UNMOVED: &str = "";
 
-/// The placement that was fastest for a number of threads.
+/// The fastest placement for a number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementRow {
-    /// How many threads had ranks.
+    /// The number of threads with ranks.
     pub threads: usize,
-    /// The PU of each rank, as a list; empty where nothing was faster than the unpinned program.
+    /// The PU of each rank, as a list; empty if nothing was faster than the unpinned program.
     pub pus: String,
-    /// The page mapping; empty where pages were left where they were.
+    /// The page mapping; empty if pages were not moved.
     pub pages: String,
-    /// The metric by which it was found.
+    /// The metric of the comparison.
     pub metric: String,
     /// Its rate.
     pub rate: f64,
-    /// The rate over that of the unpinned program, minus one.
+    /// The rate over the rate of the unpinned program, minus one.
     pub gain: f64,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: i64,
 }
 
 impl PlacementRow {
-    /// Where the program is, as text.
+    /// The placement as text.
     pub fn place(&self) -> String {
         let pus = if self.pus == UNPINNED { "unpinned" } else { &self.pus };
         match self.pages.as_str() {
@@ -62,7 +62,7 @@ impl PlacementRow {
         }
     }
 
-    /// What it says to a policy. `other_build`: whether it was found with another build of the program.
+    /// The placement for a policy. `other_build`: whether it was found with another build of the program.
     fn known(self, other_build: bool) -> Option<(usize, KnownPlacement)> {
         let pinning = match self.pus.as_str() {
             UNPINNED => None,
@@ -104,8 +104,8 @@ fn row(row: &Row<'_>) -> Result<PlacementRow, rusqlite::Error> {
 }
 
 impl Store {
-    /// The placements that are known of a program, by number of threads. For a number that this build never had, the
-    /// newest of other builds counts.
+    /// The known placements of a program, by number of threads. If this build has none for a number, the newest one of
+    /// other builds counts.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Store {
             .collect())
     }
 
-    /// The placements of a program of the database, by number of threads.
+    /// The placements of one stored program, by number of threads.
     pub(crate) fn placements(&self, program: i64) -> Result<Vec<PlacementRow>, StoreError> {
         if !is_made(&self.connection)? {
             return Ok(vec![]);
@@ -199,7 +199,7 @@ impl Store {
     }
 }
 
-/// Keeps what a run of the policy `auto` chose, and what it has measured. A failure does not end the run.
+/// Keeps the choices and measurements of a run of the policy `auto`. A failure does not end the run.
 #[derive(Debug)]
 pub struct PlacementLearner {
     store: Store,
@@ -210,7 +210,7 @@ pub struct PlacementLearner {
 }
 
 impl PlacementLearner {
-    /// Learns of the program `key`. `now` is the time in seconds since 1970.
+    /// Records placements of the program `key`. `now` is the time in seconds since 1970.
     pub fn new(store: Store, key: ProgramKey, now: fn() -> i64) -> Self {
         let failed = store.writes_beside_the_program().err().map(|error| error.to_string());
         Self {
@@ -221,7 +221,7 @@ impl PlacementLearner {
         }
     }
 
-    /// Writes, unless that has failed before: a database that is locked is not waited for again and again.
+    /// Writes, unless an earlier write failed: pinfold does not wait for a locked database again and again.
     fn keep(&mut self, write: impl FnOnce(&mut Store, &ProgramKey) -> Result<(), StoreError>) {
         if self.failed.is_none() {
             let written = write(&mut self.store, &self.key);
@@ -229,13 +229,13 @@ impl PlacementLearner {
         }
     }
 
-    /// Why something could not be kept; `None` where all was.
+    /// The reason of a failed write; `None` if all writes succeeded.
     pub fn failed(&mut self) -> Option<String> {
         self.failed.take()
     }
 }
 
-/// A choice of the present search; `None` where its rate is not known.
+/// The choice of the current search; `None` if its rate is not known.
 fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(usize, KnownPlacement)> {
     let chosen = record.search.candidates.get(candidate)?;
     if chosen.not_pinned.is_some() {
@@ -266,14 +266,14 @@ impl Recorder for PlacementLearner {
         else {
             return;
         };
-        // What suits one of several phases is not what suits the program.
+        // The best placement of one phase may not suit the whole program.
         if *code == ChoiceCode::KnownPhase {
             return;
         }
         let regions = record.search.candidates.get(*candidate).map(|one| one.regions.len());
         if let (Some(1..), Some(threads)) = (regions, record.search.threads) {
-            // Rows of the database say nothing of regions, whose addresses differ from run to run. Without a row the next run
-            // finds them again.
+            // Rows of the database have no regions, because addresses differ from run to run. The next run finds the
+            // regions again.
             self.keep(|store, key| store.forget_placement(key, threads));
         } else if let Some((threads, known)) = placement(*candidate, *gain_over_first, record) {
             let now = (self.now)();
@@ -285,7 +285,7 @@ impl Recorder for PlacementLearner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, Opened};
+    use crate::{MachineKey, Opened};
     use pinfold_core::{PageMapping, PuId};
 
     fn key(identity: &str) -> ProgramKey {
@@ -293,7 +293,7 @@ mod tests {
             identity: identity.to_owned(),
             name: "solver".to_owned(),
             shape: "--size 8M".to_owned(),
-            machine: Machine {
+            machine: MachineKey {
                 fingerprint: "1".to_owned(),
                 name: "here".to_owned(),
                 simulated: false,

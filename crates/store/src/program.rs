@@ -7,17 +7,17 @@ use std::path::Path;
 
 /// The identity of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Machine {
-    /// The version of this identity, and a hash of its objects, NUMA nodes and distances, or of those of its model where it is
-    /// simulated.
+pub struct MachineKey {
+    /// The version of this identity, and a hash of the objects, NUMA nodes and distances of the machine or of its
+    /// model.
     pub fingerprint: String,
     /// Its name, for people.
     pub name: String,
-    /// Whether it is simulated, so that nothing was measured there.
+    /// Whether it is simulated.
     pub simulated: bool,
 }
 
-/// A program with arguments of some shape, on a machine.
+/// A program with arguments of one shape, on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramKey {
     /// The build id of its binary as `build-id:HEX`, or a hash of the file as `xxh3:HEX`.
@@ -27,14 +27,14 @@ pub struct ProgramKey {
     /// The shape of its arguments (`shape`).
     pub shape: String,
     /// The machine.
-    pub machine: Machine,
+    pub machine: MachineKey,
 }
 
-impl Machine {
-    /// The machine as the database knows it; `simulated` is the name of a model or script where it is simulated.
+impl MachineKey {
+    /// The machine in the database. `simulated` is the name of the model or script of a simulated machine.
     pub fn new(topology: &Topology, simulated: Option<&str>) -> Self {
-        // The allowed PUs differ from run to run, and machines of one name can differ in shape. What the kernel leaves of a
-        // node's memory differs from kernel to kernel, and with hotplug.
+        // The hash has no allowed PUs, which differ from run to run. It has no sizes of memory, which differ from
+        // kernel to kernel and with hotplug. Machines with the same name can differ in shape.
         let nodes: Vec<_> = topology
             .nodes()
             .iter()
@@ -51,9 +51,9 @@ impl Machine {
 }
 
 impl ProgramKey {
-    /// The key of the program with this binary (or recording), of this name, with these arguments. Its identity is the build id,
-    /// which stays when the file is copied, or else a hash of the file.
-    pub fn new(binary: &[u8], program: &Path, arguments: &[String], machine: Machine) -> Self {
+    /// The key of a program with this binary or recording, this name and these arguments. Its identity is the build id,
+    /// which a copy keeps, or a hash of a file without build id.
+    pub fn new(binary: &[u8], program: &Path, arguments: &[String], machine: MachineKey) -> Self {
         let id = object::File::parse(binary).ok();
         let id = id.and_then(|binary| binary.build_id().ok().flatten().map(<[u8]>::to_vec));
         let identity = match id {
@@ -74,8 +74,8 @@ impl ProgramKey {
 
 /// The shape of arguments. Two runs whose arguments have the same shape are assumed to behave alike.
 ///
-/// A number is replaced by the power of two below it, so that inputs of about the same size have the same shape. A path is
-/// replaced by its extension. Everything else stays. Parts are joined by blanks:
+/// A number is replaced by the power of two below it, so that inputs of about the same size have the same shape. A path
+/// is replaced by its extension. Everything else stays. Parts are joined by blanks:
 /// `--size 12M --file /data/a.mtx -v` becomes `--size 8M --file *.mtx -v`.
 pub fn shape<S: AsRef<str>>(arguments: &[S]) -> String {
     let words: Vec<String> = arguments.iter().map(|word| word_shape(word.as_ref())).collect();

@@ -1,13 +1,15 @@
-//! The samples of the behaviour database as a data set, from which rules are learned.
+//! The samples of the behaviour database as a data set. Rules are learned from it.
 
-use crate::{Program, SampleRow};
-use pinfold_sim::sweep::MetricColumn;
-use pinfold_sweep::data_set::{DataSet, Row, SamplingColumns, TrafficColumns, WindowColumns};
+use crate::{SampleRow, StoredProgram};
+use pinfold_core::MetricColumn;
+use pinfold_dataset::{
+    ConfigurationColumns, DataSet, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns,
+};
 use std::collections::BTreeMap;
 
-/// The comparable samples of programs as a data set, in which a row is a sample.
-pub fn data_set(programs: &[Program]) -> DataSet {
-    let rows: Vec<(&Program, &SampleRow)> = programs.iter().flat_map(comparable).collect();
+/// The comparable samples of programs as a data set, one sample a row.
+pub fn data_set(programs: &[StoredProgram]) -> DataSet {
+    let rows: Vec<(&StoredProgram, &SampleRow)> = programs.iter().flat_map(comparable).collect();
     let mut units: BTreeMap<&str, &str> = BTreeMap::new();
     for observed in rows.iter().flat_map(|(_, sample)| &sample.observed) {
         if observed.name.starts_with("event:") || observed.name == "ipc" {
@@ -31,23 +33,27 @@ pub fn data_set(programs: &[Program]) -> DataSet {
     }
 }
 
-/// A sample as a row, with these metrics; `None` for one without a rate.
-fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
+/// A sample as a row with these metrics; `None` if it has no rate.
+fn row(program: &StoredProgram, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
     let key = &program.key;
     let value = |name: &&str| sample.observed.iter().find(|one| one.name == *name)?.value;
     Some(Row {
-        machine: key.machine.name.clone(),
-        program: key.name.clone(),
-        region: None,
-        num_threads: sample.threads,
-        layout: None,
-        page_map: "first_touch".to_owned(),
-        prefetch: "0000".to_owned(),
+        program: ProgramColumns {
+            machine: key.machine.name.clone(),
+            program: key.name.clone(),
+            region: None,
+            simulated: key.machine.simulated,
+            command: format!("{} {}", key.name, key.shape),
+            recording: key.identity.clone(),
+        },
+        configuration: ConfigurationColumns {
+            num_threads: sample.threads,
+            layout: None,
+            page_map: "first_touch".to_owned(),
+            prefetch: "0000".to_owned(),
+            pinning: sample.pus.clone(),
+        },
         time_s: 1.0 / sample.rate?,
-        pinning: sample.pus.clone(),
-        simulated: key.machine.simulated,
-        command: format!("{} {}", key.name, key.shape),
-        recording: key.identity.clone(),
         window: WindowColumns::default(),
         sampling: SamplingColumns::default(),
         traffic: TrafficColumns::default(),
@@ -56,9 +62,9 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
     })
 }
 
-/// The samples of a program that can be compared with each other: those with a rate, a place, and the metric that most of them
-/// have.
-fn comparable(program: &Program) -> Vec<(&Program, &SampleRow)> {
+/// The samples of a program that can be compared with each other: samples with a rate and PUs, in the metric that most
+/// of them have.
+fn comparable(program: &StoredProgram) -> Vec<(&StoredProgram, &SampleRow)> {
     let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0) && !sample.pus.is_empty();
     let mut times: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for sample in program.samples.iter().filter(rated) {

@@ -1,17 +1,17 @@
 //! Opening the database, and making it.
 //!
-//! The version of the tables is `SQLite`'s `user_version`; `application_id` marks the file as pinfold's. A damaged file of
-//! pinfold's is renamed to `FILE.damaged-N` with its write-ahead log, so that it can still be repaired. Any other file is
-//! refused and not changed.
+//! The version of the tables is `SQLite`'s `user_version`; `application_id` marks the file as pinfold's. A damaged file
+//! of pinfold's is renamed to `FILE.damaged-N` with its write-ahead log, so that it can still be repaired. Any other
+//! file is refused and not changed.
 //!
 //! 1. The file is inspected under a shared lock (`lock`). If it is complete, the lock is held while the file is open.
-//! 2. Otherwise an exclusive lock is taken, and the file is inspected again, because another process may have done the work
-//!    since. Then the database is made; a damaged one is renamed first.
+//! 2. Otherwise an exclusive lock is taken, and the file is inspected again, because another process may have done the
+//!    work since. Then the database is made; a damaged one is renamed first.
 
 use crate::Store;
 use crate::lock::Lock;
 use nix::unistd::geteuid;
-use pinfold_linux::lock::{Holder, holder_text};
+use pinfold_files::lock::{Holder, holder_text};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
@@ -31,19 +31,20 @@ const APPLICATION: u32 = 0x504e_4644;
 const APPLICATION_AT: usize = 68;
 /// The first bytes of a file of `SQLite`.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// How long a repair waits for processes that have the file open.
+/// The longest wait of a repair for processes that have the file open.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a writer waits for another writer while the program runs, and before: the program waits for it then.
+/// The longest waits of a writer for another writer: while the program runs, and before it starts. The program waits,
+/// too, before it starts.
 pub(crate) const PATIENCE_OF_WRITER: Duration = Duration::from_secs(10);
 const PATIENCE_AT_BEGIN: Duration = Duration::from_secs(2);
-/// How long opening a database may take: its file is read once from begin to end.
+/// The time limit for opening a database, which reads the whole file once.
 const READING: Duration = Duration::from_secs(20);
 /// Steps of `SQLite`'s machine between two looks at the time: some milliseconds.
 const STEPS: i32 = 100_000;
 /// The most bytes of one value. The longest are the metrics of a sample, of less than a kilobyte.
 const LONGEST: i32 = 1 << 24;
-/// The time between the first two attempts to lock. It is doubled up to the longest one, so that many processes that find a
-/// damaged database do not keep each other from repairing it.
+/// The first and the longest time between two attempts to lock. The time is doubled after each attempt, so that many
+/// processes that find a damaged database do not prevent each other from repairing it.
 const AGAIN: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 
@@ -90,7 +91,7 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
-/// Why the database cannot be used.
+/// The reason why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder or the file cannot be made, read or renamed.
@@ -131,7 +132,7 @@ pub enum StoreError {
         /// The process that has locked it, as text.
         holder: String,
     },
-    /// There is more in it than can be shown.
+    /// It has more content than can be shown.
     #[error(
         "the behaviour database `{}` has {samples} samples of {bytes} bytes, more than are read at once; name one program, or \
          forget some by `pinfold db forget`", file.display()
@@ -166,12 +167,12 @@ pub enum StoreError {
 pub struct Opened {
     /// The database.
     pub store: Store,
-    /// The new name of a damaged one; `None` where none was renamed.
+    /// The new name of a damaged database; `None` if none was renamed.
     pub set_aside: Option<PathBuf>,
 }
 
-/// What exists under the name of the database.
-enum Found {
+/// The file under the name of the database.
+enum FileState {
     Whole(Connection),
     /// Nothing, or an incomplete database.
     Unmade,
@@ -195,7 +196,7 @@ impl Opened {
         let mut pause = AGAIN;
         loop {
             let lock = Lock::shared(file)?;
-            if let Found::Whole(connection) = look(file)? {
+            if let FileState::Whole(connection) = look(file)? {
                 trust_the_time(&connection)?;
                 let store = Store::new(connection, file, lock);
                 return Ok(Self { store, set_aside: None });
@@ -205,9 +206,9 @@ impl Opened {
                 Ok(lock) => {
                     let mut set_aside = None;
                     let connection = match look(file)? {
-                        Found::Whole(connection) => connection,
-                        Found::Unmade => make(file)?,
-                        Found::Damaged => {
+                        FileState::Whole(connection) => connection,
+                        FileState::Unmade => make(file)?,
+                        FileState::Damaged => {
                             set_aside = Some(self::set_aside(file).map_err(|error| failed(file, &error))?);
                             make(file)?
                         }
@@ -233,8 +234,8 @@ impl Opened {
     }
 }
 
-/// An error with the file, which `SQLite` does not name. In a container with a read-only root, the file is there and cannot be
-/// written.
+/// An error that names the file, because `SQLite` does not. In a container with a read-only root, the file exists and
+/// cannot be written.
 pub(crate) fn explained(error: StoreError, file: &Path) -> StoreError {
     match error {
         StoreError::Sqlite(error) if is_forbidden(&error) => failed(file, &said(&error)),
@@ -261,10 +262,11 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// The error for a database that another process has locked. `SQLite` locks bytes of the file, and of the index of its log.
+/// The error for a database that another process has locked. `SQLite` locks bytes of the file, and of the index of its
+/// log.
 fn locked(file: &Path) -> StoreError {
     let holder = ["", "-shm"].iter().find_map(|part| {
-        // A descriptor that is closed takes the locks of this process from the file with it, and this process is giving up.
+        // Closing a descriptor drops all locks that this process has on the file. This process gives up anyway.
         Holder::of(&File::open(with(file, part)).ok()?)
     });
     StoreError::Locked {
@@ -295,15 +297,14 @@ fn not_ours(file: &Path, why: impl Into<String>) -> StoreError {
     }
 }
 
-/// The file with more at the end of its name.
+/// The file name with a suffix.
 pub(crate) fn with(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file.as_os_str());
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Refuses what is no regular file, belongs to another user, or is reached through another user's link. Root may open files of
-/// all users.
+/// Accepts only regular files of this user, and refuses links of other users. Root may open files of all users.
 fn check_kind(file: &Path) -> Result<(), StoreError> {
     let Ok(named) = fs::symlink_metadata(file) else {
         return Ok(());
@@ -321,8 +322,8 @@ fn check_kind(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Takes the permissions of a database of this user from all others: whoever may read it can keep it locked. By their names,
-/// because a file that is closed loses the locks that this process has on it.
+/// Removes the permissions of all other users from a database of this user, because a user who may read it can keep it
+/// locked. The files are not opened, because closing a file drops the locks that this process has on it.
 fn make_private(file: &Path) -> io::Result<()> {
     for part in ["", "-wal", "-shm", "-journal"] {
         let path = with(file, part);
@@ -335,26 +336,26 @@ fn make_private(file: &Path) -> io::Result<()> {
 }
 
 /// Inspects the file. Nothing is written; only a transaction that a kill interrupted is rolled back.
-fn look(file: &Path) -> Result<Found, StoreError> {
+fn look(file: &Path) -> Result<FileState, StoreError> {
     if fs::metadata(file).map_or(0, |there| there.len()) == 0 {
-        return Ok(Found::Unmade);
+        return Ok(FileState::Unmade);
     }
     let found = recognise(file).and_then(|whole| {
         if !whole {
-            return Ok(Found::Unmade);
+            return Ok(FileState::Unmade);
         }
         let connection = connect(file)?;
         let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         Ok(if sound == "ok" {
-            Found::Whole(connection)
+            FileState::Whole(connection)
         } else {
-            Found::Damaged
+            FileState::Damaged
         })
     });
     match found {
         Err(StoreError::Sqlite(error)) if is_damage(&error) => {
             if is_marked(file).map_err(|error| failed(file, &error))? {
-                Ok(Found::Damaged)
+                Ok(FileState::Damaged)
             } else {
                 Err(not_ours(file, "it is not marked as one of pinfold's"))
             }
@@ -363,7 +364,7 @@ fn look(file: &Path) -> Result<Found, StoreError> {
     }
 }
 
-/// Whether a file is a complete database of pinfold's; an error where it is another program's.
+/// Whether a file is a complete database of pinfold; an error for a file of another program.
 fn recognise(file: &Path) -> Result<bool, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
@@ -402,7 +403,7 @@ fn recognise_by(connection: &Connection, file: &Path) -> Result<bool, StoreError
         let query = format!("SELECT COUNT(*) FROM sqlite_schema WHERE {condition}");
         connection.query_row(&query, [], |row| row.get::<_, i64>(0))
     };
-    // The first pinfolds did not mark their files.
+    // The first versions of pinfold did not mark their files.
     let ours = count("type = 'table' AND name IN ('program', 'sample', 'choice', 'built')")? == 4;
     let begun = count("TRUE")? == 0;
     match application {
@@ -431,7 +432,8 @@ fn connect(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Limits what the content of a file can do: anybody may have written it. The time counts until `trust_the_time`.
+/// Limits the work that the content of a file can cause, because anybody may have written it. The time limit holds
+/// until `trust_the_time`.
 fn distrust(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.busy_timeout(PATIENCE_AT_BEGIN)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -442,18 +444,19 @@ fn distrust(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.progress_handler(STEPS, Some(move || Instant::now() > deadline))
 }
 
-/// The database was read to its end, and has tables only: no statement takes longer than its data.
+/// Ends the time limit. The database was read completely and has tables only, so no statement takes longer than its
+/// data.
 fn trust_the_time(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.progress_handler(0, None::<fn() -> bool>)
 }
 
-/// Makes what is missing. The caller holds the exclusive lock.
+/// Makes the missing tables. The caller holds the exclusive lock.
 fn make(file: &Path) -> Result<Connection, StoreError> {
     let mut options = OpenOptions::new();
     let made = options.append(true).create(true).mode(0o600).open(file);
     made.map_err(|error| failed(file, &error))?;
     let mut connection = connect(file)?;
-    // First of all, and into the file itself: damage after a kill must not hide whose file it is.
+    // This comes first and goes into the file itself: damage after a kill must not hide the owner of the file.
     connection.pragma_update(None, "application_id", APPLICATION)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -513,8 +516,8 @@ mod tests {
         assert!(Opened::within(&file, Duration::ZERO).unwrap().set_aside.is_some());
     }
 
-    /// Leaves at `file` what a kill in the middle of a transaction leaves: pages that are half written, and a journal that rolls
-    /// them back.
+    /// Leaves at `file` what a kill in the middle of a transaction leaves: pages that are half written, and a journal
+    /// that rolls them back.
     fn interrupted(file: &Path) {
         let source = with(file, ".source");
         drop(Opened::new(&source).unwrap());

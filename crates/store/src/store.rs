@@ -2,7 +2,7 @@
 
 use crate::lock::Lock;
 use crate::placements::PlacementRow;
-use crate::program::{Machine, ProgramKey};
+use crate::program::{MachineKey, ProgramKey};
 use crate::schema::{PATIENCE_OF_WRITER, StoreError, explained};
 use pinfold_core::Observed;
 use pinfold_core::hint::AffinityHint;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The most samples, and the most bytes of their texts, that are read at once. A run adds some tens of samples.
+/// Limits of one read: the number of samples, and the bytes of their texts. A run adds some tens of samples.
 const MOST_SAMPLES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 1 << 28;
 
@@ -22,26 +22,26 @@ const MOST_BYTES: u64 = 1 << 28;
 pub struct Store {
     pub(crate) connection: Connection,
     file: PathBuf,
-    /// Dropped after the connection, so that no process renames the file before.
+    /// Dropped after the connection, so that no process renames an open file.
     _lock: Lock,
 }
 
 /// An observation of a program in a placement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleRow {
-    /// How many threads had ranks.
+    /// The number of threads with ranks.
     pub threads: usize,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: i64,
     /// The hint that gave the placement; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
-    /// The PU of each rank, as a list; of unpinned threads the PU on which each was last seen. Empty where that is not known.
+    /// The PU of each rank, as a list; for unpinned threads the PU on which each last ran. Empty if it is not known.
     pub pus: String,
     /// The duration, in seconds.
     pub lasted: f64,
     /// The metric that decided.
     pub metric: Option<String>,
-    /// Its rate; `None` where it is not available.
+    /// Its rate; `None` if it is not available.
     pub rate: Option<f64>,
     /// Every metric: name, unit and value.
     pub observed: Vec<ObservedRow>,
@@ -54,7 +54,7 @@ pub struct ObservedRow {
     pub name: String,
     /// The unit of the value.
     pub unit: String,
-    /// Per thread and second where each task is counted; `None` where it is not available.
+    /// A rate per second, and per thread if tasks are counted separately; `None` if it is not available.
     pub value: Option<f64>,
 }
 
@@ -80,30 +80,30 @@ impl From<&Observed> for ObservedRow {
 /// The hint that a program got, and its effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
-    /// How many threads had ranks.
+    /// The number of threads with ranks.
     pub threads: usize,
-    /// The hint at the end: that of the rules, or the one before where the rate fell; `None` for unpinned threads.
+    /// The final hint: the hint of the rules, or the earlier hint if the rate fell. `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
     /// The version of the rules; `None` without rules.
     pub rules: Option<String>,
     /// The rule that holds, and the values in its conditions.
     pub why: String,
-    /// The rate before the move; `None` where it was not measured.
+    /// The rate before the move; `None` if it was not measured.
     pub before: Option<f64>,
-    /// The rate after the move; `None` where it was not measured.
+    /// The rate after the move; `None` if it was not measured.
     pub after: Option<f64>,
     /// Whether the hint of the rules was kept.
     pub kept: bool,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: i64,
 }
 
-/// A hint that is known for a program.
+/// A known hint for a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownHint {
     /// The hint; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
-    /// When it was chosen, in seconds since 1970.
+    /// The time of the choice, in seconds since 1970.
     pub at: i64,
     /// Whether the rules gave it; otherwise the program was faster with it than with the hint of the rules.
     pub kept: bool,
@@ -111,7 +111,7 @@ pub struct KnownHint {
 
 /// A program with its observations and choices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Program {
+pub struct StoredProgram {
     /// Its number in the database.
     pub id: i64,
     /// Its identity.
@@ -128,15 +128,15 @@ pub struct Program {
 /// The growth of the database since rules were learned from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// The number of samples then; `None` where no rules were learned.
+    /// The number of samples at that time; `None` if no rules were learned.
     pub before: Option<u64>,
-    /// The number of samples now.
+    /// The current number of samples.
     pub now: u64,
 }
 
 impl Growth {
     /// Whether it has grown by `percent`, or no rules were learned from it and it has enough samples.
-    pub fn by_percent(&self, percent: f64) -> bool {
+    pub fn has_grown_by(&self, percent: f64) -> bool {
         /// The smallest number of samples to learn from.
         const LEAST: u64 = 8;
         match self.before {
@@ -162,18 +162,18 @@ impl Store {
         }
     }
 
-    /// The error with the file, and with the process that has it locked.
+    /// Adds the file and the process that has it locked to an error.
     pub(crate) fn explained(&self, error: StoreError) -> StoreError {
         explained(error, &self.file)
     }
 
-    /// The program runs from now on, and does not wait for what is written: another writer is waited for longer.
+    /// Waits longer for other writers from now on: the program runs and does not wait for this process.
     pub(crate) fn writes_beside_the_program(&self) -> Result<(), StoreError> {
         Ok(self.connection.busy_timeout(PATIENCE_OF_WRITER)?)
     }
 
-    /// The hints that are known of a program, by number of threads. With `rules`, the version of those in use, hints that
-    /// older rules gave are dropped; what a program was moved back to, or was given without rules, stays.
+    /// The known hints of a program, by number of threads. `rules` is the version of the rules in use: hints of older
+    /// rules are dropped. A hint to which a program was moved back stays, and so does a hint without rules.
     pub fn known(&mut self, key: &ProgramKey, rules: Option<&str>) -> Result<BTreeMap<usize, KnownHint>, StoreError> {
         let transaction = self
             .connection
@@ -253,8 +253,8 @@ impl Store {
         Ok(())
     }
 
-    /// All programs, or those whose number or name is `which`, in the order in which they were first seen.
-    pub fn programs(&self, which: Option<&str>) -> Result<Vec<Program>, StoreError> {
+    /// All programs, or the programs with the number or name `which`, in the order of their first observation.
+    pub fn programs(&self, which: Option<&str>) -> Result<Vec<StoredProgram>, StoreError> {
         let (samples, bytes): (u64, u64) = self.connection.query_row(
             "SELECT COUNT(*), IFNULL(SUM(LENGTH(observed) + LENGTH(pus)), 0) FROM sample JOIN program ON program.id = program
              WHERE ?1 IS NULL OR name = ?1 OR CAST(program.id AS TEXT) = ?1",
@@ -265,20 +265,20 @@ impl Store {
             let file = self.file.clone();
             return Err(StoreError::TooLarge { file, samples, bytes });
         }
-        let mut programs: Vec<Program> = self
+        let mut programs: Vec<StoredProgram> = self
             .connection
             .prepare(
                 "SELECT id, identity, name, shape, machine, machine_name, simulated FROM program
                  WHERE ?1 IS NULL OR name = ?1 OR CAST(id AS TEXT) = ?1 ORDER BY id",
             )?
             .query_map([which], |row| {
-                Ok(Program {
+                Ok(StoredProgram {
                     id: row.get(0)?,
                     key: ProgramKey {
                         identity: row.get(1)?,
                         name: row.get(2)?,
                         shape: row.get(3)?,
-                        machine: Machine {
+                        machine: MachineKey {
                             fingerprint: row.get(4)?,
                             name: row.get(5)?,
                             simulated: row.get(6)?,
@@ -345,7 +345,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// Forgets the programs whose number or name is `which`; all of them without.
+    /// Removes the programs with the number or name `which`, or all programs.
     pub fn forget(&mut self, which: Option<&str>) -> Result<Forgotten, StoreError> {
         let transaction = self
             .connection
@@ -372,7 +372,7 @@ impl Store {
         Ok(Growth { before, now })
     }
 
-    /// Rules of this version were learned from all samples.
+    /// Notes that rules of this version were learned from all samples.
     pub fn built(&mut self, rules: &str, at: i64) -> Result<(), StoreError> {
         self.connection.execute(
             "INSERT INTO built (rules, samples, at) SELECT ?1, COUNT(*), ?2 FROM sample",

@@ -2,11 +2,11 @@
 
 use pinfold_core::{PuSet, Topology};
 use pinfold_linux::topology::{self, Source};
-use pinfold_store::{Machine, Opened, Program, Store};
+use pinfold_store::{MachineKey, Opened, Store, StoredProgram};
 use std::path::Path;
 
-fn machine() -> Machine {
-    Machine {
+fn machine() -> MachineKey {
+    MachineKey {
         fingerprint: "2-5".to_owned(),
         name: "EPYC".to_owned(),
         simulated: false,
@@ -26,7 +26,7 @@ fn pus(list: &str) -> PuSet {
 }
 
 /// The placements of a program: threads, and PUs.
-fn placed(program: &Program) -> Vec<(usize, &str)> {
+fn placed(program: &StoredProgram) -> Vec<(usize, &str)> {
     let placements = program.placements.iter();
     placements.map(|one| (one.threads, one.pus.as_str())).collect()
 }
@@ -37,7 +37,7 @@ fn one_machine_with_two_old_identities_is_one_machine_again_and_its_later_placem
     let mut store = old(&folder.path().join("behaviour.db"));
     assert_eq!(store.adopt(&machine(), &pus("0-3")).unwrap(), 3);
     let programs = store.programs(None).unwrap();
-    let here: Vec<&Program> = programs.iter().filter(|one| one.key.machine == machine()).collect();
+    let here: Vec<&StoredProgram> = programs.iter().filter(|one| one.key.machine == machine()).collect();
     let [solver, fft] = here[..] else {
         panic!("{programs:#?}")
     };
@@ -55,7 +55,7 @@ fn a_machine_with_other_pus_or_another_name_and_a_simulated_one_stay_as_they_wer
     let folder = tempfile::tempdir().unwrap();
     let mut store = old(&folder.path().join("behaviour.db"));
     store.adopt(&machine(), &pus("0-3")).unwrap();
-    let other = Machine {
+    let other = MachineKey {
         name: "Opteron".to_owned(),
         ..machine()
     };
@@ -66,7 +66,7 @@ fn a_machine_with_other_pus_or_another_name_and_a_simulated_one_stay_as_they_wer
     };
     assert_eq!(fingerprints(&store), ["2-5", &"3".repeat(32), &"4".repeat(32)]);
     // On the larger machine.
-    let larger = Machine {
+    let larger = MachineKey {
         fingerprint: "2-6".to_owned(),
         ..machine()
     };
@@ -80,7 +80,7 @@ fn a_machine_is_the_same_with_more_memory_and_another_one_with_memory_of_another
     let mut json = serde_json::to_value(&topology).unwrap();
     let here = |json: &serde_json::Value| {
         let topology: Topology = serde_json::from_value(json.clone()).unwrap();
-        Machine::new(&topology, None).fingerprint
+        MachineKey::new(&topology, None).fingerprint
     };
     let before = here(&json);
     let bytes = json["nodes"][0]["memory"].as_u64().unwrap_or_default();

@@ -3,15 +3,15 @@
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{ChoiceCode, Finding, PuId, RegionId, SampleCode, TopologyBuilder};
 use pinfold_runtime::{Candidate, CandidateRegion, MetricRecord, Record, Recorder, Search};
-use pinfold_store::{Afterwards, Learner, Machine, Opened, PlacementLearner, ProgramKey};
+use pinfold_store::{Afterwards, Learner, MachineKey, Opened, PlacementLearner, ProgramKey};
 use std::path::Path;
 use std::time::Duration;
 
-fn machine() -> Machine {
+fn machine() -> MachineKey {
     let mut builder = TopologyBuilder::new("one");
     let root = builder.root();
     builder.pu(root, PuId(0));
-    Machine::new(&builder.build_all().unwrap(), Some("model"))
+    MachineKey::new(&builder.build_all().unwrap(), Some("model"))
 }
 
 fn key() -> ProgramKey {

@@ -1,7 +1,7 @@
 //! The behaviour database, on files.
 
 use pinfold_core::hint::AffinityHint;
-use pinfold_store::{Choice, Growth, Machine, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
+use pinfold_store::{Choice, Growth, MachineKey, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn key(name: &str) -> ProgramKey {
         identity: format!("build-id:{name}"),
         name: name.to_owned(),
         shape: shape(&["--size", "12M"]),
-        machine: Machine {
+        machine: MachineKey {
             fingerprint: "f00".to_owned(),
             name: "four Opterons".to_owned(),
             simulated: true,
@@ -151,16 +151,16 @@ fn a_program_is_forgotten_with_all_that_was_known_of_it() {
 fn growth_is_counted_from_when_rules_were_made() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(&folder.path().join("behaviour.db"));
-    assert!(!store.growth().unwrap().by_percent(20.0));
+    assert!(!store.growth().unwrap().has_grown_by(20.0));
     for at in 0..10 {
         store.add_sample(&key("fft"), &sample(at)).unwrap();
     }
-    assert!(store.growth().unwrap().by_percent(20.0));
+    assert!(store.growth().unwrap().has_grown_by(20.0));
     store.built("r1", 5).unwrap();
     store.add_sample(&key("fft"), &sample(10)).unwrap();
-    assert!(!store.growth().unwrap().by_percent(20.0));
+    assert!(!store.growth().unwrap().has_grown_by(20.0));
     store.add_sample(&key("fft"), &sample(11)).unwrap();
-    assert!(store.growth().unwrap().by_percent(20.0));
+    assert!(store.growth().unwrap().has_grown_by(20.0));
 }
 
 #[test]

@@ -1,24 +1,20 @@
-//! Recordings of one program with different numbers of threads, for spaces in which that number is a part of the
-//! configuration.
+//! Recordings of one program with different numbers of threads. Spaces need them if a configuration has a number of
+//! threads.
 //!
-//! 1. Recordings are of one run where the program has the same file name, and the arguments differ at most in one, in which
-//!    each recording has its own number of threads.
-//! 2. On a machine, a run has a recording with each of the space's numbers of threads, or with none of them.
-//! 3. A region is the same in all recordings of a run where the file and the offset of its code are the same: the loader
-//!    chooses the address.
-//! 4. A region is complete on a machine where it has results with each number of threads.
+//! 1. Recordings belong to one run if the program has the same file name and the arguments are equal, except for one
+//!    argument with the number of threads.
+//! 2. On a machine, a run has recordings with all of the space's numbers of threads, or with none of them.
+//! 3. A region is identified by the file of its code and the offset in this file, because the loader chooses the
+//!    address.
+//! 4. A region is complete on a machine if it has results with all numbers of threads.
 
-use crate::data_set::Subject;
-use crate::journal::Outcome;
-use crate::plan::{Job, Plan};
 use anyhow::{Result, bail};
-use pinfold_sim::sweep::ics20;
 use pinfold_trace::RegionPlace;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What identifies the run of a recording.
+/// A recording, with the properties that identify its run.
 pub(crate) struct Recorded<'a> {
     /// The recording.
     pub(crate) file: &'a Path,
@@ -28,13 +24,13 @@ pub(crate) struct Recorded<'a> {
     pub(crate) words: &'a [String],
     /// The number of threads.
     pub(crate) threads: usize,
-    /// The places of its regions.
+    /// The code of its regions.
     pub(crate) regions: &'a [RegionPlace],
 }
 
-/// What a machine has.
-pub(crate) struct Counts {
-    /// Its name.
+/// The numbers of threads of a machine.
+pub(crate) struct MachineThreads {
+    /// The machine's name.
     pub(crate) machine: String,
     /// The numbers of threads of its configurations.
     pub(crate) threads: Vec<usize>,
@@ -42,31 +38,31 @@ pub(crate) struct Counts {
 
 /// The runs of a sweep's recordings.
 pub(crate) struct Joined {
-    /// By program of the plan: the run.
+    /// The run of each program of the plan.
     of_program: Vec<usize>,
-    runs: Vec<Run>,
-    /// By machine of the plan: the numbers of threads.
+    runs: Vec<JoinedRun>,
+    /// The numbers of threads of each machine of the plan.
     counts: Vec<Vec<usize>>,
 }
 
-struct Run {
+struct JoinedRun {
     /// The positions of its recordings in the plan.
     members: Vec<usize>,
-    /// The program's file name and its arguments; `{threads}` is in place of the number of threads.
+    /// The program's file name and its arguments, with `{threads}` in place of the number of threads.
     words: Vec<String>,
 }
 
-/// The place of a region in all recordings of a run: the name of the file, and the offset in it.
+/// The place of a region's code, which is the same in all recordings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct CodePlace {
     /// The file's name, without folders.
     pub(crate) object: String,
-    /// In bytes.
+    /// The offset in the file, in bytes.
     pub(crate) offset: u64,
 }
 
-impl Place {
-    fn of(region: &RegionPlace) -> Self {
+impl CodePlace {
+    pub(crate) fn new(region: &RegionPlace) -> Self {
         let name = region.file.file_name().unwrap_or(region.file.as_os_str());
         Self {
             object: name.to_string_lossy().into_owned(),
@@ -76,13 +72,14 @@ impl Place {
 }
 
 impl Joined {
-    /// The runs of `recordings`, with all numbers of threads of the machines.
+    /// Finds the runs of `recordings`.
     ///
     /// # Errors
     ///
-    /// A number of threads has no recording, or two, or the recordings are of different builds of the program.
-    pub(crate) fn of(recordings: &[Recorded<'_>], machines: &[Counts]) -> Result<Self> {
-        let mut runs: Vec<Run> = vec![];
+    /// A number of threads has no recording or two recordings, or the recordings are of different builds of the
+    /// program.
+    pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[MachineThreads]) -> Result<Self> {
+        let mut runs: Vec<JoinedRun> = vec![];
         let mut of_program = vec![];
         for (number, recording) in recordings.iter().enumerate() {
             let known = runs
@@ -92,7 +89,7 @@ impl Joined {
             let Some((at, run, words)) = known else {
                 of_program.push(runs.len());
                 let name = std::iter::once(recording.name.to_owned());
-                runs.push(Run {
+                runs.push(JoinedRun {
                     members: vec![number],
                     words: name.chain(recording.words.iter().skip(1).cloned()).collect(),
                 });
@@ -103,7 +100,8 @@ impl Joined {
                 check_same_program(other, recording)?;
             }
             run.members.push(number);
-            // What differs from the first recording in one of the others is the number of threads in all.
+            // If one other recording differs from the first in a word, the word has the number of threads in all
+            // recordings.
             for (mine, common) in run.words.iter_mut().zip(words) {
                 if common.contains(THREADS) {
                     *mine = common;
@@ -122,8 +120,8 @@ impl Joined {
         Ok(joined)
     }
 
-    /// On a machine, a run has all numbers of threads or none.
-    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &Counts) -> Result<()> {
+    /// Checks that a run has recordings with all of a machine's numbers of threads, or with none of them.
+    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &MachineThreads) -> Result<()> {
         for (number, run) in self.runs.iter().enumerate() {
             let recorded: BTreeSet<usize> = run.members.iter().map(|&member| recordings[member].threads).collect();
             let missing: Vec<usize> = machine
@@ -146,22 +144,27 @@ impl Joined {
         Ok(())
     }
 
+    /// The numbers of threads of a machine's configurations.
+    pub(crate) fn thread_counts(&self, machine: usize) -> &[usize] {
+        &self.counts[machine]
+    }
+
     /// The run of a program of the plan.
     pub(crate) fn run(&self, program: usize) -> usize {
         self.of_program[program]
     }
 
-    /// The program and its arguments; `{threads}` is in place of the number of threads.
+    /// The program and its arguments, with `{threads}` in place of the number of threads.
     pub(crate) fn command(&self, run: usize) -> String {
         self.runs[run].words.join(" ")
     }
 }
 
-/// The place of the number of threads in a command.
+/// Stands for the number of threads in a command.
 const THREADS: &str = "{threads}";
 
-/// The words that two recordings of one run have in common, with `{threads}` where they have their numbers of threads;
-/// `None` for recordings of different runs. The first word is the program's file name.
+/// The words of two recordings of one run, with `{threads}` in place of their numbers of threads. `None` for recordings
+/// of different runs. The first word is the program's file name.
 fn common(one: &Recorded<'_>, other: &Recorded<'_>) -> Option<Vec<String>> {
     if one.name != other.name || one.words.len() != other.words.len() {
         return None;
@@ -174,11 +177,11 @@ fn common(one: &Recorded<'_>, other: &Recorded<'_>) -> Option<Vec<String>> {
     let words: Vec<String> = std::iter::once(Some(one.name.to_owned()))
         .chain(words)
         .collect::<Option<_>>()?;
-    // A second one would be another argument that has the same value by chance.
+    // A second such word would be another argument that has the same value by chance.
     (words.iter().filter(|word| word.contains(THREADS)).count() <= 1).then_some(words)
 }
 
-/// Two words that differ by the numbers of threads in them, as one.
+/// Joins two words that differ only in the number of threads.
 fn common_word((mine, my_threads): (&str, usize), (theirs, their_threads): (&str, usize)) -> Option<String> {
     let (my_number, their_number) = (my_threads.to_string(), their_threads.to_string());
     let is_digit = |text: Option<char>| text.is_some_and(|character| character.is_ascii_digit());
@@ -214,137 +217,9 @@ fn check_same_program(one: &Recorded<'_>, other: &Recorded<'_>) -> Result<()> {
     Ok(())
 }
 
-fn listed(numbers: &[usize]) -> String {
+pub(crate) fn listed(numbers: &[usize]) -> String {
     let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
     numbers.join(", ")
-}
-
-/// What the jobs of a recording have of its run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Member {
-    /// The program and its arguments; `{threads}` is in place of the number of threads.
-    pub(crate) command: String,
-    /// The numbers of threads of the machine's configurations.
-    pub(crate) counts: Vec<usize>,
-    /// Whether it is the configuration with which others are compared.
-    pub(crate) baseline: bool,
-    /// The places of the recording's regions, by their identities in it.
-    pub(crate) regions: Vec<(u64, Place)>,
-}
-
-impl Member {
-    pub(crate) fn of(joined: &Joined, plan: &Plan, job: &Job) -> Self {
-        let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
-        let regions = program.regions().iter();
-        Self {
-            command: joined.command(joined.run(job.program)),
-            counts: joined.counts[job.machine].clone(),
-            baseline: ics20::is_baseline(&machine.model, program.threads, &job.point),
-            regions: regions.map(|region| (region.identity, Place::of(region))).collect(),
-        }
-    }
-
-    /// The place of a region's code; `None` where it is in no file.
-    pub(crate) fn place(&self, region: u64) -> Option<&Place> {
-        let known = self.regions.iter().find(|(identity, _)| *identity == region);
-        known.map(|(_, place)| place)
-    }
-}
-
-/// A region of a run on a machine: the machine's position, the command, and the place.
-type RegionOfRun = (usize, String, Place);
-
-/// Which regions have results with all numbers of threads.
-pub(crate) struct Regions {
-    /// The numbers of threads without a result.
-    missing: BTreeMap<RegionOfRun, Vec<usize>>,
-    /// By command: the addresses of regions whose code is in no file.
-    unplaced: BTreeMap<String, BTreeSet<u64>>,
-}
-
-/// The most regions that a note names.
-const NAMED: usize = 4;
-
-impl Regions {
-    /// The regions of all results.
-    pub(crate) fn of<'a>(jobs: impl Iterator<Item = (&'a Subject, &'a Outcome)>) -> Self {
-        let mut counts: BTreeMap<usize, &[usize]> = BTreeMap::new();
-        let mut found: BTreeMap<RegionOfRun, BTreeSet<usize>> = BTreeMap::new();
-        let mut unplaced: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-        for (subject, outcome) in jobs {
-            let Some(member) = &subject.joined else { continue };
-            counts.insert(subject.machine, &member.counts);
-            for region in outcome.rows.iter().filter_map(|row| row.region) {
-                match member.place(region) {
-                    Some(place) => {
-                        let region = (subject.machine, member.command.clone(), place.clone());
-                        found.entry(region).or_default().insert(subject.num_threads);
-                    }
-                    None => {
-                        unplaced.entry(member.command.clone()).or_default().insert(region);
-                    }
-                }
-            }
-        }
-        Self {
-            missing: missing(&counts, found),
-            unplaced,
-        }
-    }
-
-    /// Whether the region of a row has results with all numbers of threads; the whole program always has.
-    pub(crate) fn complete(&self, machine: usize, member: &Member, region: Option<u64>) -> bool {
-        region.is_none_or(|region| {
-            let key = |place: &Place| (machine, member.command.clone(), place.clone());
-            member
-                .place(region)
-                .is_some_and(|place| !self.missing.contains_key(&key(place)))
-        })
-    }
-
-    /// Notes for the user about regions that are not complete. `machines` has the names of the machines.
-    pub(crate) fn notes(&self, machines: &[&str]) -> Vec<String> {
-        let mut by_run: BTreeMap<(usize, &str), Vec<String>> = BTreeMap::new();
-        for ((machine, command, place), threads) in &self.missing {
-            by_run.entry((*machine, command)).or_default().push(format!(
-                "{}+{:#x} (not with {})",
-                place.object,
-                place.offset,
-                listed(threads)
-            ));
-        }
-        let missing = by_run.into_iter().map(|((machine, command), regions)| {
-            let more = regions.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!(
-                "`{command}`, {}: regions without results with all numbers of threads, which have region_complete = false: \
-                 {}{more}",
-                machines[machine],
-                regions[..regions.len().min(NAMED)].join(", "),
-            )
-        });
-        let unplaced = self.unplaced.iter().map(|(command, regions)| {
-            format!(
-                "`{command}`: {} regions have code in no file, and cannot be joined: they have region_complete = false",
-                regions.len()
-            )
-        });
-        missing.chain(unplaced).collect()
-    }
-}
-
-/// The numbers of threads that places lack, without places that lack none.
-fn missing(
-    counts: &BTreeMap<usize, &[usize]>,
-    found: BTreeMap<RegionOfRun, BTreeSet<usize>>,
-) -> BTreeMap<RegionOfRun, Vec<usize>> {
-    let lacking = |(key, threads): (RegionOfRun, BTreeSet<usize>)| {
-        let wanted = counts[&key.0].iter().copied();
-        let missing: Vec<usize> = wanted.filter(|count| !threads.contains(count)).collect();
-        (key, missing)
-    };
-    let all = found.into_iter().map(lacking);
-    all.filter(|(_, missing)| !missing.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -378,14 +253,14 @@ mod tests {
                 regions: &made.regions,
             })
             .collect();
-        let machines: Vec<Counts> = counts
+        let machines: Vec<MachineThreads> = counts
             .iter()
-            .map(|threads| Counts {
+            .map(|threads| MachineThreads {
                 machine: format!("of {} cores", threads[2]),
                 threads: threads.to_vec(),
             })
             .collect();
-        Joined::of(&recordings, &machines)
+        Joined::new(&recordings, &machines)
     }
 
     fn region(identity: u64, offset: u64, file_size: u64) -> RegionPlace {
@@ -468,30 +343,5 @@ mod tests {
         assert!(joined(&all(100), &[&[8, 16, 32]]).is_ok());
         let said = joined(&all(101), &[&[8, 16, 32]]).err().unwrap().to_string();
         assert!(said.contains("different builds of /a/stream"), "{said}");
-    }
-
-    #[test]
-    fn a_region_has_one_place_at_any_address_and_lacks_the_numbers_in_which_it_did_not_run() {
-        let regions = [region(0x7f00_1000, 0x1000, 9), region(0x5500_1000, 0x1000, 9)];
-        let member = Member {
-            command: "stream".to_owned(),
-            counts: vec![8, 16, 32],
-            baseline: false,
-            regions: regions
-                .iter()
-                .map(|region| (region.identity, Place::of(region)))
-                .collect(),
-        };
-        let one = member.place(0x7f00_1000).unwrap();
-        assert_eq!((one.object.as_str(), one.offset), ("stream", 0x1000));
-        assert_eq!(Some(one), member.place(0x5500_1000));
-        assert_eq!(member.place(0x1000), None);
-        let key = |command: &str| (0, command.to_owned(), one.clone());
-        let found = BTreeMap::from([
-            (key("a"), BTreeSet::from([8, 32])),
-            (key("b"), BTreeSet::from([8, 16, 32])),
-        ]);
-        let counts = BTreeMap::from([(0, &[8, 16, 32][..])]);
-        assert_eq!(missing(&counts, found), BTreeMap::from([(key("a"), vec![16])]));
     }
 }

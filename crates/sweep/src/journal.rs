@@ -1,19 +1,19 @@
 //! The results of an unfinished sweep, beside its output: `DATA.parquet.partial`.
 //!
-//! 1. The file begins with a magic line. Records follow: length and checksum of the content (4 bytes each, little
+//! 1. The file starts with a magic line. Records follow: length and checksum of the content (4 bytes each, little
 //!    endian, CRC-32), and a result as JSON. Floating-point numbers are stored as their bits, so that they are read
 //!    back exactly.
 //! 2. Each record is written to the kernel in one call as soon as the result is known, so it survives any end of this
 //!    process. Once a second the file is forced to the disk, so a crash of the machine loses at most the last second.
-//! 3. A result has a key, which is a hash of everything on which it depends (`plan`). The next opening of the file
-//!    reads all complete records by their keys. A partial record at the end, left by a kill or a full disk, is cut off.
+//! 3. The key of a result is a hash of everything that the result depends on (`plan`). The next run reads all complete
+//!    records by their keys. A partial record at the end, left by a kill or a full disk, is cut off.
 //!
 //! The file is private, and locked while it is open.
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
-use pinfold_linux::lock::{Holder, LockedFile, holder_text, lock};
-use pinfold_linux::own;
+use pinfold_files::lock::{Holder, LockedFile, holder_text, lock};
+use pinfold_files::own;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const MAGIC: &[u8] = b"pinfold sweep 1\n";
-/// Length and checksum.
+/// The size of a record's length and checksum.
 const HEAD: usize = 8;
 /// The limit of a record's length: a program of a million regions with 30 metrics each.
 const LONGEST: u32 = 1 << 30;
 const BETWEEN_SYNCS: Duration = Duration::from_secs(1);
 
-/// The identity of a result: a hash of everything on which it depends.
+/// The identity of a result: a hash of everything that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u128);
 
@@ -37,10 +37,11 @@ pub struct Key(pub u128);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The whole program first, then its regions.
-    pub rows: Vec<Row>,
-    /// Waits for events that are not in the recording.
+    pub rows: Vec<OutcomeRow>,
+    /// The number of waits for events outside the recording.
     pub released: u64,
-    /// The share of the threads' time for which they waited for what is not in the recording; `None` where it is not known.
+    /// The share of the threads' time that they spent waiting for events outside the recording; `None` if it is not
+    /// known.
     pub unrecorded_wait_share: Option<Exact>,
     /// The share of the accesses that was simulated.
     pub simulated_share: Exact,
@@ -48,14 +49,14 @@ pub struct Outcome {
 
 /// The whole program or a region of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct OutcomeRow {
     /// The region's identity; `None` for the whole program.
     pub region: Option<u64>,
     /// In seconds.
     pub time: Exact,
-    /// Half of the width of the 95 % interval of the time, over the time; `None` where a sample does not say it.
+    /// Half the width of the 95 % confidence interval of the time, over the time; `None` if a sample does not give it.
     pub time_error: Option<Exact>,
-    /// By node: the bytes that its memory read and wrote; `None` where they were not counted.
+    /// By node: the bytes that its memory read and wrote; `None` if they were not counted.
     pub node_bytes: Option<Vec<u64>>,
     /// By link: the bytes that crossed it.
     pub link_bytes: Option<Vec<u64>>,
@@ -101,7 +102,7 @@ pub struct Journal {
 
 /// The content of the file when it was opened.
 #[derive(Debug, Default, PartialEq)]
-pub struct Found {
+pub struct JournalContent {
     /// The results by their keys.
     pub outcomes: HashMap<Key, Outcome>,
     /// Bytes after the last whole record.
@@ -109,9 +110,9 @@ pub struct Found {
 }
 
 impl Journal {
-    /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it where it does not exist:
+    /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it if it does not exist. So
     /// the caller decides which files may be written.
-    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, Found)> {
+    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, JournalContent)> {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
             let file = opened(path).with_context(failure)?;
@@ -128,7 +129,7 @@ impl Journal {
                     holder_text(holder.as_ref())
                 );
             };
-            // The process that had it locked may have finished and removed it in between.
+            // The process that held the lock may have finished and removed the file in between.
             if own::is_at(&locked, path) {
                 break locked;
             }
@@ -221,16 +222,16 @@ pub(crate) fn framed(content: &impl Serialize) -> Result<Vec<u8>> {
 
 /// All complete records, and the end of the last one: 0 for a file without a magic line. `None` for another kind of
 /// file.
-fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
+fn parse(bytes: &[u8]) -> Option<(JournalContent, usize)> {
     if bytes.len() < MAGIC.len() {
-        let found = Found {
+        let found = JournalContent {
             torn: bytes.len() as u64,
-            ..Found::default()
+            ..JournalContent::default()
         };
         return MAGIC.starts_with(bytes).then_some((found, 0));
     }
     let mut rest = bytes.strip_prefix(MAGIC)?;
-    let mut found = Found::default();
+    let mut found = JournalContent::default();
     while let Some((record, after)) = first_record::<Record>(rest) {
         let key = digits::hexadecimal(&record.key)?;
         found.outcomes.insert(Key(key), record.outcome);
@@ -240,7 +241,7 @@ fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
     Some((found, bytes.len() - rest.len()))
 }
 
-/// The content of the first record, and the bytes after it; `None` where the record is not complete and unharmed.
+/// The content of the first record, and the bytes after it; `None` if the record is incomplete or damaged.
 pub(crate) fn first_record<T: DeserializeOwned>(bytes: &[u8]) -> Option<(T, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
@@ -260,14 +261,14 @@ mod tests {
     use proptest::prelude::*;
     use std::fs::OpenOptions;
 
-    fn open(path: &Path) -> Result<(Journal, Found)> {
+    fn open(path: &Path) -> Result<(Journal, JournalContent)> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         Journal::open(path, |path| Ok(options.open(path)?))
     }
 
     fn outcome(seed: u64) -> Outcome {
-        let row = |region| Row {
+        let row = |region| OutcomeRow {
             region,
             time: Exact(1.0 / (seed + 3) as f64),
             time_error: region.map(|region: u64| Exact(1.0 / (region + 7) as f64)),
@@ -335,7 +336,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.partial");
         let (mut journal, found) = open(&path).unwrap();
-        assert_eq!(found, Found::default());
+        assert_eq!(found, JournalContent::default());
         journal.keep(Key(1), &outcome(1)).unwrap();
         journal.keep(Key(2), &outcome(2)).unwrap();
         drop(journal);

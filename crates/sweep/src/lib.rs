@@ -1,25 +1,32 @@
-//! Simulates recordings in spaces of configurations on simulated machines, and writes one data set.
+//! Simulates recordings in spaces of configurations on simulated machines, and makes one data set of the results.
 //!
-//! 1. `plan`: machines, programs and spaces become jobs. Each job has a key of everything on which its result depends.
-//!    Where the number of threads is a part of a configuration, `joined` finds the recordings that are of one program.
+//! 1. `plan`: machines, programs and spaces become jobs. The key of a job is a hash of everything that its result
+//!    depends on. If the number of threads is a part of a configuration, `joined` finds the recordings that belong to
+//!    one program.
 //! 2. `journal`: the results of an unfinished sweep. A later run of the same plan reads them back.
 //! 3. `workers`: run the remaining jobs on several threads.
-//! 4. `shard`: a part of the jobs, its file, and the data set of all parts.
-//! 5. `data_set`: the only writer of data sets (docs/formats/data-sets.md), of sweeps and of samples.
+//! 4. `rows`: the data set of the outcomes. `subject` has the common columns of a job, `regions` the completeness of
+//!    regions.
+//! 5. `shard`: a part of the jobs, its file, and the data set of all parts.
+//! 6. `notes`: warnings for the user about the plan and the results.
 //!
 //! `spaces` is the registry of the values of `--space`: a space is a file in that folder and a line in `SPACES`.
 
-pub mod data_set;
 mod joined;
 mod journal;
-mod parquet_table;
+mod notes;
 mod plan;
+mod regions;
+mod rows;
 pub mod shard;
 pub mod spaces;
+mod subject;
 mod workers;
 
-pub use journal::{Exact, Found, Journal, Key, Outcome, Row};
-pub use plan::{Extent, Job, Machine, Plan, Program};
+pub use journal::{Exact, Journal, JournalContent, Key, Outcome, OutcomeRow};
+pub use notes::{outcome_notes, plan_notes};
+pub use plan::{Extent, Job, Plan, SweptMachine, SweptProgram};
+pub use rows::data_set;
 pub use shard::Shard;
 pub use spaces::Spaces;
-pub use workers::{End, Listener, run};
+pub use workers::{End, run};

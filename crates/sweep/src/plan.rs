@@ -1,25 +1,23 @@
 //! The work of a sweep: every recording, on every machine, at every point of its space.
 
-use crate::data_set::Subject;
-use crate::joined::{Counts, Joined, Recorded, Regions};
-use crate::journal::{Exact, Key, Outcome, Row};
+use crate::joined::{Joined, MachineThreads, Recorded};
+use crate::journal::{Exact, Key, Outcome, OutcomeRow};
 use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
-use pinfold_core::{Topology, content_hash};
+use pinfold_core::{MetricColumn, Topology, content_hash};
 use pinfold_sim::model::Model;
 use pinfold_sim::sampled::Samples;
-use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, evaluate_sampled, likwid_values};
+use pinfold_sim::sweep::{Metrics, Point, evaluate, evaluate_sampled, likwid_values};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
-use pinfold_sim::{Coverage, MUCH_UNRECORDED_WAIT, Program as _, RECORD_REGIONS, RecordedProgram};
+use pinfold_sim::{Coverage, RecordedProgram, SimulatedProgram as _};
 use pinfold_trace::{Recording, RegionPlace};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// A machine of the sweep.
-pub struct Machine {
+pub struct SweptMachine {
     /// Its model.
     pub model: Model,
     /// Its topology.
@@ -32,7 +30,7 @@ pub struct Machine {
 }
 
 /// A recording of the sweep.
-pub struct Program {
+pub struct SweptProgram {
     /// The program's file name.
     pub name: String,
     /// The program and its arguments.
@@ -48,7 +46,7 @@ pub struct Program {
     recorded: RecordedProgram,
     /// Computed when it is first needed.
     profile: OnceLock<PageProfile>,
-    /// Where the program is sampled: its pieces, read when they are first needed. `None` where sampling saves nothing.
+    /// The pieces of a sampled program, read when they are first needed. `None` if sampling saves nothing.
     samples: OnceLock<Option<Samples>>,
 }
 
@@ -76,19 +74,19 @@ pub struct Job {
 /// All jobs, in the order of the data set's rows.
 pub struct Plan {
     /// The machines.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<SweptMachine>,
     /// The programs.
-    pub programs: Vec<Program>,
+    pub programs: Vec<SweptProgram>,
     /// The jobs.
     pub jobs: Vec<Job>,
-    /// The recordings of one program, where the number of threads is a part of the configurations.
+    /// The runs of the recordings; `None` unless configurations have a number of threads.
     pub(crate) joined: Option<Joined>,
     pub(crate) build: u128,
     pub(crate) extent: Extent,
 }
 
-impl Machine {
-    /// A machine of this model.
+impl SweptMachine {
+    /// Makes a machine from its model.
     pub fn new(model: Model) -> Result<Self> {
         let metrics = Metrics::of(&model);
         Ok(Self {
@@ -101,8 +99,8 @@ impl Machine {
     }
 }
 
-impl Program {
-    /// The program of a recording that was read from this file.
+impl SweptProgram {
+    /// Makes a program from a recording. `file` is the recording's file.
     pub fn new(file: &Path, recording: Recording) -> Result<Self> {
         let content =
             hash_of_file(file).with_context(|| format!("the recording `{}` cannot be read", file.display()))?;
@@ -112,7 +110,7 @@ impl Program {
         let regions = recording.regions().to_vec();
         let accesses = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
         let recorded = RecordedProgram::new(recording).with_context(|| file.display().to_string())?;
-        // Where the begin of threads was not recorded, all of them count as alive.
+        // If the starts of threads were not recorded, all threads count as alive.
         let threads = match recorded.threads_at_once() {
             0 => recorded.threads(),
             at_once => at_once,
@@ -132,12 +130,17 @@ impl Program {
         })
     }
 
+    /// The file of the recording.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// How much of the program's memory the recording accesses.
     pub(crate) fn coverage(&self) -> Coverage {
         self.recorded.coverage()
     }
 
-    /// The places of the regions that began, if they are in files.
+    /// The code of the regions that ran, if it is in files.
     pub(crate) fn regions(&self) -> &[RegionPlace] {
         &self.regions
     }
@@ -152,8 +155,13 @@ impl Program {
 }
 
 impl Plan {
-    /// All points of `spaces` for each program on each machine, each once.
-    pub fn new(machines: Vec<Machine>, programs: Vec<Program>, spaces: &Spaces, extent: Extent) -> Result<Self> {
+    /// Makes a job of each point of `spaces`, for each program on each machine.
+    pub fn new(
+        machines: Vec<SweptMachine>,
+        programs: Vec<SweptProgram>,
+        spaces: &Spaces,
+        extent: Extent,
+    ) -> Result<Self> {
         for (number, machine) in machines.iter().enumerate() {
             if machines[..number]
                 .iter()
@@ -243,7 +251,7 @@ impl Plan {
         if let Some(error) = program.recorded.error() {
             bail!(error);
         }
-        let rows = evaluation.parts.iter().map(|part| Row {
+        let rows = evaluation.parts.iter().map(|part| OutcomeRow {
             region: part.region,
             time: Exact(part.totals.seconds),
             time_error: part.time_error.map(Exact),
@@ -255,7 +263,7 @@ impl Plan {
                 .into_iter()
                 .map(|value| value.map(Exact))
                 .collect(),
-            // Only rows with several numbers of threads have them.
+            // Only joined rows have these.
             likwid: self.joined.as_ref().map_or_else(Vec::new, |_| {
                 let values = likwid_values(&machine.model, part).into_iter();
                 values.map(|value| value.map(Exact)).collect()
@@ -268,139 +276,16 @@ impl Plan {
             simulated_share: Exact(evaluation.simulated_share),
         })
     }
-
-    /// Notes for the user about recordings that do not fit their machines.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = vec![];
-        for program in &self.programs {
-            for machine in &self.machines {
-                let pus = machine.model.pus();
-                if program.threads > pus {
-                    notes.push(format!(
-                        "{} has {} threads at the same time, and {} has {pus} CPUs: the threads take turns, in time slices of 3 ms",
-                        program.file.display(),
-                        program.threads,
-                        machine.model.name,
-                    ));
-                }
-                if program.coverage().is_enough(&machine.model) == Some(false) {
-                    notes.push(too_small_a_window(program, machine));
-                }
-            }
-        }
-        notes
-    }
-
-    /// Notes for the user about the results, by the positions of their jobs.
-    pub fn notes_on(&self, outcomes: &BTreeMap<usize, Outcome>) -> Vec<String> {
-        let mut notes = vec![];
-        for (number, program) in self.programs.iter().enumerate() {
-            notes.extend(self.waits(number, program, outcomes));
-            notes.extend(self.uncertain(number, program, outcomes));
-        }
-        // A shard does not show which regions lack a number of threads.
-        if self.joined.is_some() && outcomes.len() == self.jobs.len() {
-            let subjects: Vec<Subject> = self.jobs.iter().map(|job| Subject::of(self, job)).collect();
-            let names: Vec<&str> = self
-                .machines
-                .iter()
-                .map(|machine| machine.model.name.as_str())
-                .collect();
-            notes.extend(Regions::of(subjects.iter().zip(outcomes.values())).notes(&names));
-        }
-        notes
-    }
-
-    fn of_program<'a>(
-        &'a self,
-        program: usize,
-        outcomes: &'a BTreeMap<usize, Outcome>,
-    ) -> impl Iterator<Item = &'a Outcome> {
-        let outcomes = outcomes.iter();
-        outcomes
-            .filter(move |(job, _)| self.jobs[**job].program == program)
-            .map(|(_, outcome)| outcome)
-    }
-
-    /// A note on the configurations in which a program's threads wait long for what is not in the recording. Where the share is
-    /// not known, as of a sample, the note counts those in which a thread waited for what never came.
-    fn waits(&self, number: usize, program: &Program, outcomes: &BTreeMap<usize, Outcome>) -> Option<String> {
-        let shares = self
-            .of_program(number, outcomes)
-            .filter_map(|outcome| outcome.unrecorded_wait_share);
-        let long: Vec<f64> = shares
-            .map(|share| share.0)
-            .filter(|&share| share > MUCH_UNRECORDED_WAIT)
-            .collect();
-        if !long.is_empty() {
-            let most = long.iter().copied().fold(0.0, f64::max);
-            return Some(format!(
-                "{}: in {} configurations threads wait for what is not in the recording, in up to {:.0} % of their time (column \
-                 unrecorded_wait_share): the times are not those of the program. {RECORD_REGIONS}",
-                program.file.display(),
-                long.len(),
-                most * 100.0,
-            ));
-        }
-        let released = |outcome: &Outcome| outcome.unrecorded_wait_share.is_none() && outcome.released > 0;
-        let unordered = self
-            .of_program(number, outcomes)
-            .filter(|outcome| released(outcome))
-            .count();
-        (unordered > 0).then(|| {
-            format!(
-                "{}: in {unordered} configurations threads waited for what is not in the recording, and went on when no other \
-                 could: the order of threads is not that of the program there",
-                program.file.display()
-            )
-        })
-    }
-
-    /// A note on the configurations of a program whose time is uncertain.
-    fn uncertain(&self, number: usize, program: &Program, outcomes: &BTreeMap<usize, Outcome>) -> Option<String> {
-        let wide = |outcome: &&Outcome| {
-            let whole = outcome.rows.first().and_then(|row| row.time_error);
-            whole.is_none_or(|error| error.0 > WIDE)
-        };
-        let uncertain = self.of_program(number, outcomes).filter(wide).count();
-        (uncertain > 0).then(|| {
-            format!(
-                "{}: in {uncertain} configurations the time of the sampled pieces is uncertain by more than {:.0} % or by an \
-                 unknown amount (column time_error): without --sampled the whole recording is simulated",
-                program.file.display(),
-                WIDE * 100.0,
-            )
-        })
-    }
 }
 
-/// Half of the width of the interval of a time, over the time, above which the user is told. Configurations often differ
-/// by this much.
-const WIDE: f64 = 0.05;
-
-fn too_small_a_window(program: &Program, machine: &Machine) -> String {
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let coverage = program.coverage();
-    format!(
-        "{}, `{}`: the recorded window accesses {:.1} MiB of the {:.1} MiB that the program uses, and may fit the caches of {} \
-         although the program does not: its rows have window_covers = false, and nothing is learned from them; record a longer \
-         window",
-        program.file.display(),
-        program.name,
-        mebibytes(coverage.window_bytes),
-        mebibytes(coverage.footprint_bytes.unwrap_or(0)),
-        machine.model.name,
-    )
-}
-
-/// The recordings of one program, where the number of threads is a part of the configurations.
-fn joined(machines: &[Machine], programs: &[Program], spaces: &Spaces) -> Result<Option<Joined>> {
+/// The runs of the recordings; `None` unless configurations have a number of threads.
+fn joined(machines: &[SweptMachine], programs: &[SweptProgram], spaces: &Spaces) -> Result<Option<Joined>> {
     let mut counts = vec![];
     for machine in machines {
         let Some(threads) = spaces.thread_counts(&machine.model)? else {
             return Ok(None);
         };
-        counts.push(Counts {
+        counts.push(MachineThreads {
             machine: machine.model.name.clone(),
             threads,
         });
@@ -415,13 +300,13 @@ fn joined(machines: &[Machine], programs: &[Program], spaces: &Spaces) -> Result
             regions: &program.regions,
         })
         .collect();
-    Joined::of(&recordings, &counts).map(Some)
+    Joined::new(&recordings, &counts).map(Some)
 }
 
-/// A hash of everything on which a result depends. Each type is destructured by name: a new field does not compile
-/// until it is decided here whether results depend on it.
-fn key(build: u128, machine: &Machine, program: &Program, point: &Point, extent: Extent) -> Key {
-    let Machine {
+/// A hash of everything that a result depends on. Each type is destructured by name, so that a new field does not
+/// compile until somebody decides here whether results depend on it.
+fn key(build: u128, machine: &SweptMachine, program: &SweptProgram, point: &Point, extent: Extent) -> Key {
+    let SweptMachine {
         content: machine,
         // The model determines these.
         model: _,
@@ -429,7 +314,7 @@ fn key(build: u128, machine: &Machine, program: &Program, point: &Point, extent:
         columns: _,
         metrics: _,
     } = machine;
-    let Program {
+    let SweptProgram {
         content: program,
         threads,
         // The recording determines these.

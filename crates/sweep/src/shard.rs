@@ -1,22 +1,25 @@
-//! A part of a sweep's jobs for one of several computers, and the data set of all parts.
+//! Shards: parts of a sweep's jobs for several computers, and the data set of all parts.
 //!
-//! 1. `Shard` says which jobs of the plan a part has. Each job is in one part.
-//! 2. `write` makes a shard file of the results of a part (docs/formats/data-sets.md): what the sweep was, and for each job what its rows
-//!    have in common and its outcome.
-//! 3. `merge` reads all shard files of a sweep, and refuses those of different sweeps or builds, missing ones and doubled ones.
-//!    The outcomes go through the same code as those of a sweep without shards (`data_set`), in the order of the plan.
+//! 1. `Shard` assigns the jobs of the plan to parts. Each job is in one part.
+//! 2. `write` makes the shard file of a part (docs/formats/data-sets.md). The file describes the sweep and has, for
+//!    each job, its subject and its outcome.
+//! 3. `merge` reads all shard files of a sweep. It refuses files of different sweeps or builds, and missing or repeated
+//!    shards. `rows` makes the data set, as for a sweep without shards, in the order of the plan.
 //!
-//! Jobs are dealt one by one. Neighbours in the plan are of the same program and cost about the same; how much one program
-//! costs beside another is not known well, since an access may take ten times as long to simulate as one of another program.
-//! So each part has jobs of each program. The alternative, whole programs in a part, saves only what the configurations
-//! of a program share: its page profile, and with sampling two readings of the recording, about the cost of one job.
+//! Jobs are dealt one by one. Neighbours in the plan belong to the same program and cost about the same. The costs of
+//! different programs are hard to compare: an access of one program may take ten times as long to simulate as an access
+//! of another. So each part has jobs of each program. Parts of whole programs would save only the work that all
+//! configurations of a program share: its page profile and, with sampling, two readings of the recording. This is about
+//! the cost of one job.
 
-use crate::data_set::{DataSet, MachineEntry, Subject};
-use crate::joined::Regions;
 use crate::journal::{Outcome, first_record, framed};
 use crate::plan::{Extent, Plan, build_id};
+use crate::regions::JoinedRegions;
+use crate::rows::data_set_from_jobs;
+use crate::subject::{MachineEntry, Subject};
 use anyhow::{Context, Result, bail};
 use pinfold_core::{content_hash, digits};
+use pinfold_dataset::DataSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,12 +29,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 const MAGIC: &[u8] = b"pinfold shard 1\n";
-/// The first bytes of a journal, which is what an unfinished shard has.
+/// The first bytes of a journal. An unfinished shard has a journal only.
 const UNFINISHED: &[u8] = b"pinfold sweep ";
-/// More parts than a cluster has computers.
+/// The largest number of parts. No cluster has so many computers.
 const MOST: usize = 100_000;
 
-/// One of several parts of a sweep, which have about the same number of jobs.
+/// One of several parts of a sweep. All parts have about the same number of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shard {
     /// From 1 to `of`.
@@ -41,12 +44,13 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether the part has the job of this position in the plan: the digits of the position, written in base `of`, have
-    /// the sum `number - 1`, modulo `of`. So of each `of` jobs in succession each part has one, and the order changes from
-    /// one such group to the next. With a fixed order, a part would get only some values of an inner dimension of the space,
-    /// as the prefetchers, where the number of these and `of` have a common divisor.
+    /// Whether the part has the job at this position in the plan. It has if the digits of the position in base `of`
+    /// have the sum `number - 1`, modulo `of`. So each part has one job of every `of` successive jobs, and the order of
+    /// the parts changes from one group of `of` jobs to the next. With a fixed order, a part could get only some values
+    /// of an inner dimension of the space, such as the prefetchers: this happens if the number of values and `of` have
+    /// a common divisor.
     pub fn has(self, job: usize) -> bool {
-        // There are no digits in base 1.
+        // Base 1 has no digits.
         let digits =
             (self.of > 1).then(|| std::iter::successors(Some(job), |&rest| (rest > 0).then_some(rest / self.of)));
         let sum: usize = digits.into_iter().flatten().map(|rest| rest % self.of).sum();
@@ -77,7 +81,7 @@ impl FromStr for Shard {
     }
 }
 
-/// What a sweep was: shards of the same sweep have the same.
+/// The identity of a sweep. All its shards have the same identity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Sweep {
     /// A hash of the binary.
@@ -97,7 +101,7 @@ impl Sweep {
         let keys: Vec<u8> = plan.jobs.iter().flat_map(|job| job.key.0.to_le_bytes()).collect();
         Self {
             build: format!("{:032x}", plan.build),
-            machines: plan.machines.iter().map(MachineEntry::of).collect(),
+            machines: plan.machines.iter().map(MachineEntry::new).collect(),
             recordings: plan
                 .programs
                 .iter()
@@ -109,7 +113,7 @@ impl Sweep {
         }
     }
 
-    /// In what the sweeps differ; `None` where they are the same.
+    /// The difference of two sweeps; `None` if they are the same.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.build != other.build {
             Some("another build of pinfold")
@@ -134,16 +138,16 @@ struct Head {
     results: usize,
 }
 
-/// Each other record.
+/// Each later record.
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct JobResult {
     /// The position in the plan.
     job: usize,
     subject: Subject,
     outcome: Outcome,
 }
 
-/// Writes the shard file of the outcomes of a part, by the positions of their jobs.
+/// Writes the shard file of a part. `outcomes` has the outcome of each job by the job's position.
 ///
 /// # Errors
 ///
@@ -157,9 +161,9 @@ pub fn write(plan: &Plan, shard: Shard, outcomes: &BTreeMap<usize, Outcome>, fil
     file.write_all(MAGIC)?;
     file.write_all(&framed(&head)?)?;
     for (&job, outcome) in outcomes {
-        let part = Part {
+        let part = JobResult {
             job,
-            subject: Subject::of(plan, &plan.jobs[job]),
+            subject: Subject::new(plan, &plan.jobs[job]),
             outcome: outcome.clone(),
         };
         file.write_all(&framed(&part)?)?;
@@ -181,21 +185,21 @@ pub struct Merged {
     pub notes: Vec<String>,
 }
 
-/// Reads all shards of a sweep, which this build of pinfold must have written.
+/// Reads all shards of a sweep. The same build of pinfold must have written them.
 ///
 /// # Errors
 ///
-/// A file cannot be read, is no finished shard, or is damaged; files are of different builds or sweeps; a shard is
-/// missing or there twice.
+/// A file cannot be read, is not a finished shard, or is damaged; files are of different builds or sweeps; a shard is
+/// missing or repeated.
 pub fn merge(files: &[PathBuf]) -> Result<Merged> {
     merge_for(&format!("{:032x}", build_id()?), files)
 }
 
-/// `merge` for this build.
+/// `merge` for files of this build.
 fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
     let mut first: Option<(&Path, Head)> = None;
     let mut seen: BTreeMap<usize, &Path> = BTreeMap::new();
-    let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+    let mut parts: BTreeMap<usize, JobResult> = BTreeMap::new();
     for file in files {
         let (head, results) = read(file)?;
         if head.sweep.build != build {
@@ -242,17 +246,17 @@ fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
     let (subjects, outcomes): (Vec<Subject>, Vec<Outcome>) = jobs.unzip();
     let names: Vec<&str> = sweep.machines.iter().map(|machine| machine.name.as_str()).collect();
     Ok(Merged {
-        notes: Regions::of(subjects.iter().zip(&outcomes)).notes(&names),
-        data_set: DataSet::of_jobs(&sweep.machines, subjects.into_iter().zip(&outcomes)),
+        notes: JoinedRegions::new(subjects.iter().zip(&outcomes)).notes(&names),
+        data_set: data_set_from_jobs(&sweep.machines, subjects.into_iter().zip(&outcomes)),
         machines: sweep.machines.len(),
         programs: sweep.recordings.len(),
         configurations: sweep.configurations,
     })
 }
 
-/// Names the shards that are missing.
+/// Refuses an incomplete set of shards. The error names the missing ones.
 fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
-    /// Of more, the number is enough.
+    /// The error only counts further ones.
     const NAMED: usize = 10;
     let missing: Vec<usize> = (1..=of).filter(|number| !seen.contains_key(number)).collect();
     if missing.is_empty() {
@@ -280,8 +284,8 @@ fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
     )
 }
 
-/// A shard file: its head and its results, which are those of its jobs, each once.
-fn read(file: &Path) -> Result<(Head, Vec<Part>)> {
+/// Reads a shard file: its head, and one result for each of its jobs.
+fn read(file: &Path) -> Result<(Head, Vec<JobResult>)> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -316,20 +320,20 @@ fn read(file: &Path) -> Result<(Head, Vec<Part>)> {
     })
 }
 
-/// The records; `None` where they are not complete and unharmed.
-fn parse(bytes: &[u8]) -> Option<(Head, Vec<Part>)> {
+/// The records; `None` if they are incomplete or damaged.
+fn parse(bytes: &[u8]) -> Option<(Head, Vec<JobResult>)> {
     let (head, mut rest) = first_record::<Head>(bytes)?;
     let mut parts = vec![];
-    while let Some((part, after)) = first_record::<Part>(rest) {
+    while let Some((part, after)) = first_record::<JobResult>(rest) {
         parts.push(part);
         rest = after;
     }
     let machines = &head.sweep.machines;
-    let fits = |part: &Part| {
+    let fits = |part: &JobResult| {
         let metrics = machines.get(part.subject.machine).map(|machine| machine.metrics.len());
         part.outcome.rows.iter().all(|row| Some(row.metrics.len()) == metrics)
     };
-    // A shard may be of a number of parts that `Shard::from_str` does not give.
+    // A damaged file may have a shard that `Shard::from_str` refuses.
     let shard = Some(head.shard).filter(|shard| (1..=shard.of).contains(&shard.number))?;
     let jobs = (0..head.sweep.configurations).filter(|&job| shard.has(job));
     let complete = rest.is_empty() && parts.len() == head.results && parts.iter().map(|part| part.job).eq(jobs);
@@ -339,8 +343,9 @@ fn parse(bytes: &[u8]) -> Option<(Head, Vec<Part>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Exact, Row};
-    use pinfold_sim::sweep::MetricColumn;
+    use crate::journal::{Exact, OutcomeRow};
+    use pinfold_core::MetricColumn;
+    use pinfold_dataset::{ConfigurationColumns, Layout, WindowColumns};
     use proptest::prelude::*;
 
     fn all(of: usize) -> impl Iterator<Item = Shard> {
@@ -400,35 +405,40 @@ mod tests {
         }
     }
 
-    fn part(job: usize) -> Part {
+    fn part(job: usize) -> JobResult {
         let subject = Subject {
             machine: 0,
             program: "program".to_owned(),
             command: format!("program {job}"),
             recording: "r".to_owned(),
-            num_threads: 2,
-            num_nodes: 1,
-            thread_map: None,
-            page_map: "local".to_owned(),
-            prefetch: "0000".to_owned(),
-            pinning: "0,1".to_owned(),
-            window_bytes: 64,
-            footprint_bytes: None,
-            llc_bytes: 1 << 20,
-            window_covers: None,
+            configuration: ConfigurationColumns {
+                num_threads: 2,
+                layout: Some(Layout {
+                    num_nodes: 1,
+                    thread_map: None,
+                }),
+                page_map: "local".to_owned(),
+                prefetch: "0000".to_owned(),
+                pinning: "0,1".to_owned(),
+            },
+            window: WindowColumns {
+                window_bytes: Some(64),
+                llc_bytes: Some(1 << 20),
+                ..WindowColumns::default()
+            },
             joined: None,
         };
-        let row = |region| Row {
+        let row = |region| OutcomeRow {
             region,
             time: Exact(1.0 / (job + 3) as f64),
             metrics: vec![region.map(|_| Exact(f64::MIN_POSITIVE))],
-            ..Row::default()
+            ..OutcomeRow::default()
         };
         let outcome = Outcome {
             rows: vec![row(None), row(Some(4096))],
             ..Outcome::default()
         };
-        Part { job, subject, outcome }
+        JobResult { job, subject, outcome }
     }
 
     fn bytes(shard: Shard, sweep: Sweep) -> Vec<u8> {

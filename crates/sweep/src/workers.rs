@@ -1,12 +1,12 @@
 //! The jobs of a sweep on the cores of this machine.
 //!
 //! Each worker takes the next job when it has completed one, so no worker waits before the end. The longest jobs come
-//! first, which keeps the end short. A job runs in one thread. The calling thread stores each result as it arrives, and
-//! receives signals.
+//! first, which keeps the end short. A job runs in one thread. The calling thread stores each result as it arrives. The
+//! caller says how to wait for a signal, because it alone knows which signals end the sweep.
 
 use crate::journal::Outcome;
 use anyhow::{Context, Result, bail};
-use pinfold_linux::interrupt::Interrupts;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,22 +26,12 @@ enum Message {
     Signal(i32),
 }
 
-/// Receives the signals that end a sweep, from now on.
-pub struct Listener(Interrupts);
-
-impl Listener {
-    /// Must be called before other threads exist.
-    pub fn new() -> Result<Self> {
-        Ok(Self(Interrupts::hold_back().context("signals cannot be held back")?))
-    }
-}
-
 /// Runs `jobs` by `work` in `workers` threads, in their order, and passes each result to `keep`. The first error ends
-/// it.
+/// the work, and so does a signal: `wait_for_signal` returns its number.
 pub fn run(
     jobs: Vec<usize>,
     workers: usize,
-    listener: Listener,
+    wait_for_signal: impl FnOnce() -> io::Result<i32> + Send + 'static,
     work: impl Fn(usize) -> Result<Outcome> + Send + Sync + 'static,
     mut keep: impl FnMut(usize, Outcome) -> Result<()>,
 ) -> Result<End> {
@@ -56,8 +46,8 @@ pub fn run(
     let signals = sender.clone();
     // This thread waits for a signal until the process ends.
     thread::spawn(move || {
-        if let Ok(signal) = listener.0.wait() {
-            // The receiver does not exist any more when the sweep is over.
+        if let Ok(signal) = wait_for_signal() {
+            // The receiver no longer exists when the sweep is over.
             let _ = signals.send(Message::Signal(signal));
         }
     });
@@ -80,7 +70,7 @@ pub fn run(
     Ok(End::Done)
 }
 
-/// State that the workers share.
+/// The state that the workers share.
 struct Shared<W> {
     jobs: Vec<usize>,
     /// The position of the next job.

@@ -89,12 +89,12 @@ impl<A> Batch<A> {
 /// the longest loop that it finds.
 const LOOP: usize = 16;
 
-struct State {
+struct SiteState {
     predictor: Predictor,
     site: Site,
 }
 
-impl State {
+impl SiteState {
     fn access(&self, address: u64, instructions: u32) -> Access {
         let Site {
             pc,
@@ -137,7 +137,7 @@ pub(crate) struct Decoder {
     limits: Limits,
     bytes: Vec<u8>,
     at: usize,
-    sites: Vec<State>,
+    sites: Vec<SiteState>,
     previous_site: u32,
     previous_address: u64,
     previous_pc: u64,
@@ -346,7 +346,7 @@ impl Decoder {
         let byte = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
         self.at += 1;
         let site = Site::from_byte(pc, byte).ok_or("an invalid size")?;
-        self.sites.push(State {
+        self.sites.push(SiteState {
             predictor: Predictor::new(self.previous_address),
             site,
         });

@@ -92,7 +92,7 @@ fn put_end(block: &mut [u8], at: usize, run: u64, instructions: u64) -> usize {
 
 /// The encoder's data of a site, which the caller numbers.
 #[derive(Clone, Copy)]
-struct State {
+struct SiteState {
     /// The block that `local` and the predictions of the site belong to.
     block: u64,
     predictor: Predictor,
@@ -100,7 +100,7 @@ struct State {
     size: u8,
 }
 
-const UNKNOWN: State = State {
+const UNKNOWN: SiteState = SiteState {
     block: 0,
     predictor: Predictor::new(0),
     local: 0,
@@ -111,7 +111,7 @@ const UNKNOWN: State = State {
 pub struct Encoder<'output> {
     output: &'output mut Output,
     /// The sites, indexed by the caller's number.
-    sites: Vec<State>,
+    sites: Vec<SiteState>,
     previous_site: u32,
     previous_pc: u64,
     previous_sequence: u64,
@@ -264,7 +264,7 @@ impl<'output> Encoder<'output> {
             previous.predictor.next = self.locals;
             previous.predictor.next_instructions = instructions;
         }
-        self.sites[index] = State {
+        self.sites[index] = SiteState {
             block: self.block,
             predictor: Predictor::new(address),
             local: self.locals,

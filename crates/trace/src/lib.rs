@@ -35,7 +35,7 @@ pub use encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, Encoder, Finished, Output};
 pub use error::TraceError;
 pub use event::{Event, EventKind, NO_PARENT};
 pub use file::{BlockEntry, FORMAT_VERSION, Header, Region, Window};
-pub use interactions::{InteractionMetrics, Interactions, LineStatistics, Machine, Matrix, PairMetrics, Spread};
+pub use interactions::{InteractionMetrics, Interactions, LineStatistics, Matrix, PairMetrics, Spread, ThreadPlaces};
 pub use mappings::{Area, Backing, Mappings, PageAccesses};
 pub use place::{Functions, MappedFile, RegionPlace};
 pub use reader::{Recording, Thread, ThreadReader};

@@ -96,7 +96,7 @@ impl Recording {
                 Step::Damage(what) => break Some(damaged(path, offset, what)),
             }
         };
-        let thread = |(number, found): (u32, Found)| Thread {
+        let thread = |(number, found): (u32, ThreadEntry)| Thread {
             number,
             kernel_id: found.kernel_id,
             parent: found.parent,
@@ -196,7 +196,7 @@ impl Recording {
 }
 
 #[derive(Default)]
-struct Found {
+struct ThreadEntry {
     kernel_id: Option<u32>,
     parent: Option<u32>,
     blocks: Vec<BlockEntry>,
@@ -205,7 +205,7 @@ struct Found {
 struct Walk<R> {
     input: R,
     offset: u64,
-    threads: BTreeMap<u32, Found>,
+    threads: BTreeMap<u32, ThreadEntry>,
     regions: Vec<RegionPlace>,
     mapped_files: Vec<MappedFile>,
     code: Vec<CodeBlock>,

@@ -37,7 +37,7 @@ pub fn page(topology: &Topology, devices: &[Device]) -> String {
     }
     if !devices.is_empty() {
         text.push_str("\nDevices, as `pinfold run --near` takes them, and the NUMA node that is near:\n");
-        text.push_str(&of_devices(topology, devices));
+        text.push_str(&devices_text(topology, devices));
     }
     let all_pus = &topology.object(topology.root()).pus;
     text.push_str("\nThe numbers after a colon are PUs");
@@ -61,7 +61,7 @@ fn core_kinds(topology: &Topology) -> String {
     text
 }
 
-fn of_devices(topology: &Topology, devices: &[Device]) -> String {
+fn devices_text(topology: &Topology, devices: &[Device]) -> String {
     let mut text = String::new();
     for device in devices {
         let near = match &device.pus {
@@ -287,8 +287,8 @@ impl<'a> Drawing<'a> {
 
     /// The levels of a foldable object, in groups that form one unit for a reader: a core with its own caches, a
     /// package with the cache that all its cores share.
-    fn parts(&self, id: ObjectId) -> Vec<Part> {
-        let mut parts: Vec<Part> = vec![];
+    fn parts(&self, id: ObjectId) -> Vec<ObjectGroup> {
+        let mut parts: Vec<ObjectGroup> = vec![];
         let mut here = id;
         let mut count = 1;
         loop {
@@ -305,13 +305,13 @@ impl<'a> Drawing<'a> {
             };
             let (enclosing, own) = chain.split_at(split);
             if !enclosing.is_empty() {
-                parts.push(Part {
+                parts.push(ObjectGroup {
                     count,
                     objects: enclosing.to_vec(),
                 });
                 count = 1;
             }
-            parts.push(Part {
+            parts.push(ObjectGroup {
                 count,
                 objects: own.to_vec(),
             });
@@ -469,12 +469,12 @@ fn broken(text: &str, indent: usize) -> String {
 }
 
 /// Objects of a chain that form one unit for a reader, and their number in the enclosing object.
-struct Part {
+struct ObjectGroup {
     count: usize,
     objects: Vec<ObjectId>,
 }
 
-impl Part {
+impl ObjectGroup {
     /// The object that names the part, and the other objects in it. A core's only PU is not mentioned.
     fn noun(&self, drawing: &Drawing<'_>) -> (ObjectId, Vec<String>) {
         let kind = |id: &ObjectId| drawing.topology.object(*id).kind;

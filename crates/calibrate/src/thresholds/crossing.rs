@@ -31,7 +31,7 @@ pub(super) fn crossing(points: impl Iterator<Item = (f64, f64)>) -> Crossing {
     if most <= GROWTH * least {
         return Crossing::Unrelated;
     }
-    let (rates, gains): (Vec<f64>, Vec<f64>) = by_rate(points.into_iter()).into_iter().unzip();
+    let (rates, gains): (Vec<f64>, Vec<f64>) = sorted_by_rate(points.into_iter()).into_iter().unzip();
     let gains = ascending(&gains);
     if gains[0] >= GAIN {
         return Crossing::Always;
@@ -46,7 +46,7 @@ pub(super) fn crossing(points: impl Iterator<Item = (f64, f64)>) -> Crossing {
 }
 
 /// The points with counts, in ascending order of the rate. The others have no position on a logarithmic axis.
-pub(super) fn by_rate(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+pub(super) fn sorted_by_rate(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut counted: Vec<(f64, f64)> = points.filter(|&(rate, _)| rate > 0.0).collect();
     counted.sort_by(|one, other| one.0.total_cmp(&other.0));
     counted

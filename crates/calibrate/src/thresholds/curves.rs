@@ -1,7 +1,7 @@
 //! Thresholds from curves, simulated or measured, and the output of both. Pure.
 
 use super::chart::{Chart, Line};
-use super::crossing::{Crossing, GAIN, by_rate, crossing};
+use super::crossing::{Crossing, GAIN, crossing, sorted_by_rate};
 use super::origin::Origin;
 use pinfold_core::measurement::Median;
 use pinfold_policy::sam::Thresholds;
@@ -211,7 +211,7 @@ impl Curves {
         };
         let mark = |value: fn(&Thresholds) -> f64| thresholds.map(|all| (value(all), "threshold".to_owned()));
         // A logarithmic axis has no position for zero.
-        let counted = by_rate(self.gains()).into_iter();
+        let counted = sorted_by_rate(self.gains()).into_iter();
         vec![
             Chart {
                 title: format!("Two sharing threads under one last-level cache, {origin}"),

@@ -117,7 +117,7 @@ mod tests {
             .collect();
         assert!(!sets.is_empty());
         for set in sets {
-            let events = activities::of_set(&set).unwrap();
+            let events = activities::mapper_events(&set).unwrap();
             for activity in [Activity::InterPackageCoherence, Activity::MemoryBandwidth] {
                 let formula = Formula::of(&events, activity).unwrap();
                 assert_eq!(formula.events[0], events.cycles);

@@ -5,11 +5,11 @@ use super::variants::Planned;
 use crate::run::{policies, simulations};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::Signal;
-use pinfold_compare::{Choice, Run};
+use pinfold_compare::{Choice, FinishedRun};
+use pinfold_files::output::open_growing;
 use pinfold_linux::child::Forwarding;
 use pinfold_linux::launch::LaunchError;
-use pinfold_linux::output::open_growing;
-use pinfold_linux::own::processor_time_of_children;
+use pinfold_linux::processor_time;
 use pinfold_runtime::RunDocument;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ pub(super) struct Executor<'a> {
 /// How one run ended.
 pub(super) enum Ended {
     /// The run, and under pinfold its record.
-    Complete(Run, Option<Box<RunDocument>>),
+    Complete(FinishedRun, Option<Box<RunDocument>>),
     /// A signal asked pinfold to end.
     Interrupted(i32),
 }
@@ -88,9 +88,9 @@ impl<'a> Executor<'a> {
             return Ok(Ended::Interrupted(signal));
         }
         let _ = fs::remove_file(self.record());
-        let before = processor_time_of_children()?;
+        let before = processor_time::reaped_children()?;
         let finished = self.finish(command)?;
-        let after = processor_time_of_children()?;
+        let after = processor_time::reaped_children()?;
         if let Some(signal) = self.interruption(finished.status) {
             return Ok(Ended::Interrupted(signal));
         }
@@ -121,7 +121,7 @@ impl<'a> Executor<'a> {
                 .context("the record lacks the time of the run")?,
             _ => finished.wall.as_secs_f64(),
         };
-        let run = Run {
+        let run = FinishedRun {
             time,
             user: processor(after.user.saturating_sub(before.user)),
             system: processor(after.system.saturating_sub(before.system)),

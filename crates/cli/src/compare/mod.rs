@@ -21,7 +21,7 @@ pub(crate) use arguments::Arguments;
 use execute::{Ended, Executor};
 use nix::sys::signal::Signal;
 use pinfold_compare::{Comparison, Document, LeftOut, Turn, Turns, Variant, export, table};
-use pinfold_linux::output::Output;
+use pinfold_files::output::Output;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use variants::Planned;

@@ -9,7 +9,7 @@ use crate::{behaviour, console};
 use anyhow::{Context, Result};
 use pinfold_core::{HostNote, HostNoteCode, PuSet};
 use pinfold_runtime::daemon::{Knowledge, KnownProcess};
-use pinfold_store::{Machine, Opened, ProgramKey};
+use pinfold_store::{MachineKey, Opened, ProgramKey};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,7 +27,7 @@ pub(super) struct Database {
 
 impl Database {
     /// The database of this file, for programs on this machine, which has these PUs.
-    pub(super) fn new(file: PathBuf, machine: Machine, pus: PuSet) -> Self {
+    pub(super) fn new(file: PathBuf, machine: MachineKey, pus: PuSet) -> Self {
         let (asked, processes) = channel::<i32>();
         let (found, answers) = channel();
         // It ends when no more is asked.
@@ -88,7 +88,7 @@ fn unreadable(error: &anyhow::Error) -> HostNote {
 
 /// The database's knowledge about the program of a process, empty if the process has ended, and the number of programs
 /// that were adopted.
-fn known(file: &Path, process: i32, machine: &Machine, pus: &PuSet) -> Result<(KnownProcess, usize)> {
+fn known(file: &Path, process: i32, machine: &MachineKey, pus: &PuSet) -> Result<(KnownProcess, usize)> {
     let Some(command) = command(process).filter(|_| file.exists()) else {
         return Ok((KnownProcess::nothing(process), 0));
     };
@@ -133,8 +133,8 @@ mod tests {
     use pinfold_policy::KnownPlacement;
     use std::time::{Duration, Instant};
 
-    fn machine() -> Machine {
-        Machine {
+    fn machine() -> MachineKey {
+        MachineKey {
             fingerprint: "1".to_owned(),
             name: "here".to_owned(),
             simulated: false,

@@ -6,7 +6,7 @@ use super::config::{self, LogFormat};
 use crate::console;
 use anyhow::{Context, Result};
 use pinfold_core::text::clean;
-use pinfold_linux::output::open_growing;
+use pinfold_files::output::open_growing;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

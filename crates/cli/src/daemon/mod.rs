@@ -27,7 +27,7 @@ use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::{FairMapper, Thresholds};
-use pinfold_runtime::daemon::state::Machine;
+use pinfold_runtime::daemon::state::MachineState;
 use pinfold_runtime::daemon::{Knowledge, NothingKnown, Pace, Rates, watch};
 use report::Reporter;
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
     log_start(&mut log, &about(&config, &topology, &left), at_birth, &absent);
-    let machine = Machine::of(&topology);
+    let machine = MachineState::of(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
         mapper: mapper(&topology, &thresholds, &config),
@@ -132,7 +132,7 @@ fn watcher(
 fn knowledge(arguments: &Arguments, config: &Config, topology: &Topology) -> Box<dyn Knowledge> {
     match arguments.database(config) {
         Some(file) => {
-            let machine = pinfold_store::Machine::new(topology, None);
+            let machine = pinfold_store::MachineKey::new(topology, None);
             Box::new(Database::new(file, machine, behaviour::all_pus(topology).clone()))
         }
         None => Box::new(NothingKnown::default()),

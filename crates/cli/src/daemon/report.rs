@@ -4,12 +4,12 @@ use super::config::Config;
 use super::log::Log;
 use pinfold_core::container::Container;
 use pinfold_core::{HostNote, MappingComparison, Pinning, ProcessPages};
-use pinfold_linux::own;
+use pinfold_linux::processor_time;
 use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::{WatchedContainer, Watcher};
 use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{
-    self, ContainerTotals, DaemonTotals, Machine, Settings, State, TaskTotals, Totals,
+    self, ContainerTotals, DaemonTotals, MachineState, Settings, State, TaskTotals, Totals,
 };
 use pinfold_runtime::daemon::{History, KnownProcess, Outcome, Report, Tick};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(super) struct Reporter {
     pub(super) log: Log,
     states: Arc<OnRequest<State>>,
-    machine: Machine,
+    machine: MachineState,
     config: Config,
     thresholds: Thresholds,
     history: History,
@@ -34,7 +34,7 @@ impl Reporter {
     pub(super) fn new(
         log: Log,
         states: Arc<OnRequest<State>>,
-        machine: Machine,
+        machine: MachineState,
         config: Config,
         thresholds: Thresholds,
     ) -> Self {
@@ -124,7 +124,9 @@ impl Reporter {
                 not_movable: statistics.not_movable,
             },
             daemon: DaemonTotals {
-                processor_seconds: own::processor_time().ok().map(|time| time.as_secs_f64()),
+                processor_seconds: processor_time::this_process()
+                    .ok()
+                    .map(|time| time.total().as_secs_f64()),
                 log_lines_lost: self.log.lost(),
                 reloads: self.reloads,
                 reloads_refused: self.reloads_refused,

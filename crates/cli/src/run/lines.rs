@@ -7,7 +7,7 @@
 use crate::console;
 use anyhow::{Context, Result};
 use nix::sys::termios::{LocalFlags, tcgetattr};
-use pinfold_linux::output::open_growing;
+use pinfold_files::output::open_growing;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

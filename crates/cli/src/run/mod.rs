@@ -29,12 +29,12 @@ use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 use lines::Lines;
 use pinfold_core::Machine;
+use pinfold_files::output::Output;
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{LaunchError, RunningProcess, WaitingChild, run_alone};
 use pinfold_linux::limits;
 use pinfold_linux::machine::LinuxMachine;
-use pinfold_linux::output::Output;
-use pinfold_linux::own;
+use pinfold_linux::processor_time;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::Scripted;
 use place::Where;
@@ -266,7 +266,7 @@ fn drive_about<M: Machine>(
     }
     if let Some(json) = outputs.json {
         let record = record.finish();
-        let own = own::processor_time().ok().filter(|_| !record.simulated);
+        let own = processor_time::this_process().ok().filter(|_| !record.simulated);
         let written = json.write_json(&RunDocument {
             version: Some(RunDocument::VERSION),
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
@@ -275,7 +275,7 @@ fn drive_about<M: Machine>(
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
             page_map: plan.pages(),
-            own_cpu_time: own.map(|time| time.as_secs_f64()),
+            own_cpu_time: own.map(|time| time.total().as_secs_f64()),
             simulation,
             record,
         });

@@ -11,7 +11,7 @@ use super::policies::Listener;
 use super::progress::Progress;
 use pinfold_core::text::words;
 use pinfold_core::{Applied, Configuration, Finding, Machine, Refusal, Sample};
-use pinfold_linux::own;
+use pinfold_linux::processor_time::{self, ProcessorTime};
 use pinfold_runtime::{Record, Recorder};
 use pinfold_view::findings::{self, Findings};
 use pinfold_view::run_summary;
@@ -159,7 +159,10 @@ impl Recorder for Report {
         self.lines.end();
         let text = self.listener.program_ended(record);
         self.say_any(text);
-        let cost = own::processor_time().ok().filter(|_| !self.simulated);
+        let cost = processor_time::this_process()
+            .ok()
+            .filter(|_| !self.simulated)
+            .map(ProcessorTime::total);
         let summary = run_summary::text(
             record,
             &run_summary::Ending {

@@ -12,7 +12,7 @@ use clap::Args;
 use pinfold_core::{Finding, Machine, PageMapping, Prefetchers, digits};
 use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
-use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, Run, SimulatedMachine};
+use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -184,7 +184,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     let repetitions = arguments.simulated.repeat.unwrap_or_default();
     let seed = arguments.simulated.seed.unwrap_or(0);
     let (repeat, ending) = repetitions.repeat();
-    let run = Run {
+    let run = RunSettings {
         repeat,
         exit_status: parts.iter().map(|part| part.recorded.exit_status).max().unwrap_or(0),
         seed,

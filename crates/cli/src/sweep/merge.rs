@@ -3,7 +3,7 @@
 use crate::console;
 use anyhow::Result;
 use clap::Args;
-use pinfold_linux::output::Output;
+use pinfold_files::output::Output;
 use pinfold_sweep::shard::merge;
 use serde::Serialize;
 use std::fmt;

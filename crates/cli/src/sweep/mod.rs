@@ -19,11 +19,12 @@ use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use pinfold_core::content_hash;
-use pinfold_linux::output::{Output, open_growing};
-use pinfold_linux::own::processor_time;
-use pinfold_sweep::data_set::DataSet;
+use pinfold_files::output::{Output, open_growing};
+use pinfold_linux::interrupt::Interrupts;
+use pinfold_linux::processor_time;
 use pinfold_sweep::{
-    End, Extent, Journal, Key, Listener, Machine, Outcome, Plan, Program, Shard, Spaces, shard, spaces,
+    End, Extent, Journal, Key, Outcome, Plan, Shard, Spaces, SweptMachine, SweptProgram, data_set, outcome_notes,
+    plan_notes, shard, spaces,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -309,20 +310,20 @@ fn sweep(arguments: &Arguments) -> Result<ExitCode> {
         (open(std::slice::from_ref(&file), 1)?, Some(file))
     };
     let plan = Arc::new(Plan::new(machines, programs, &spaces, arguments.extent())?);
-    for note in plan.notes() {
+    for note in plan_notes(&plan) {
         arguments.say(note);
     }
     let (outcomes, mut summary) = simulate(arguments, &plan, &mut journal, found.outcomes)?;
     match arguments.shard {
         Some(shard) => output.write_with(|file| shard::write(&plan, shard, &outcomes, &mut BufWriter::new(file)))?,
-        None => output.write_with(|file| DataSet::of_sweep(&plan, &outcomes).write(file))?,
+        None => output.write_with(|file| data_set(&plan, &outcomes).write(file))?,
     }
     summary.rows = outcomes.values().map(|outcome| outcome.rows.len()).sum();
     journal.remove()?;
     if let Some(file) = own_recording {
         remove_recording(&file, kept)?;
     }
-    for note in plan.notes_on(&outcomes) {
+    for note in outcome_notes(&plan, &outcomes) {
         arguments.say(note);
     }
     arguments.say(&summary);
@@ -333,7 +334,7 @@ fn sweep(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// A program is recorded once, with one number of threads.
-fn check_one_recording(machines: &[Machine], spaces: &Spaces) -> Result<()> {
+fn check_one_recording(machines: &[SweptMachine], spaces: &Spaces) -> Result<()> {
     for machine in machines {
         if let Some(threads) = spaces.thread_counts(&machine.model)? {
             let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
@@ -359,7 +360,7 @@ fn remove_recording(file: &Path, kept: Option<Output>) -> Result<()> {
 }
 
 /// The machine of this name.
-fn machine(name: &str) -> Result<Machine> {
+fn machine(name: &str) -> Result<SweptMachine> {
     let selected = Selected::parse(name)?;
     if !matches!(selected, Selected::Builtin(_) | Selected::ModelFile(_)) {
         bail!(
@@ -367,18 +368,18 @@ fn machine(name: &str) -> Result<Machine> {
              them)"
         );
     }
-    Machine::new(selected.model()?)
+    SweptMachine::new(selected.model()?)
 }
 
 /// The program of a recording.
-fn program(file: &Path) -> Result<Program> {
-    Program::new(file, recorded::open(file, false)?)
+fn program(file: &Path) -> Result<SweptProgram> {
+    SweptProgram::new(file, recorded::open(file, false)?)
 }
 
 /// Opens and reads recordings, several at a time.
-fn open(files: &[PathBuf], workers: usize) -> Result<Vec<Program>> {
+fn open(files: &[PathBuf], workers: usize) -> Result<Vec<SweptProgram>> {
     let next = AtomicUsize::new(0);
-    let opened: Vec<OnceLock<Result<Program>>> = files.iter().map(|_| OnceLock::new()).collect();
+    let opened: Vec<OnceLock<Result<SweptProgram>>> = files.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
         for _ in 0..workers.min(files.len()) {
             scope.spawn(|| {
@@ -490,21 +491,27 @@ fn simulate(
         Shown::Lines => Progress::lines(resumed, total),
     };
     let anything = !pending.is_empty();
-    let listener = Listener::new()?;
+    let signals = Interrupts::hold_back().context("signals cannot be held back")?;
     let started = Instant::now();
-    let before = processor_time()?;
+    let before = processor_time::this_process()?.total();
     let mut done = resumed;
     let work = {
         let plan = Arc::clone(plan);
         move |job| plan.evaluate(job)
     };
-    let end = pinfold_sweep::run(pending, workers, listener, work, |job, outcome| {
-        journal.keep(plan.jobs[job].key, &outcome)?;
-        outcomes.insert(job, outcome);
-        done += 1;
-        progress.step();
-        Ok(())
-    });
+    let end = pinfold_sweep::run(
+        pending,
+        workers,
+        move || signals.wait(),
+        work,
+        |job, outcome| {
+            journal.keep(plan.jobs[job].key, &outcome)?;
+            outcomes.insert(job, outcome);
+            done += 1;
+            progress.step();
+            Ok(())
+        },
+    );
     progress.finish();
     match end {
         Ok(End::Done) => {}
@@ -519,7 +526,7 @@ fn simulate(
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    let processor_seconds = (processor_time()?.saturating_sub(before)).as_secs_f64();
+    let processor_seconds = (processor_time::this_process()?.total().saturating_sub(before)).as_secs_f64();
     let summary = Summary {
         output: arguments.output.clone(),
         simulated: true,

@@ -1,7 +1,7 @@
 //! Requests the state of the daemon.
 
 use anyhow::{Context, Result, bail};
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_runtime::daemon::state::State;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -5,7 +5,7 @@ use crate::{console, machine};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use pinfold_core::{ObjectKind, PuId, Topology};
-use pinfold_trace::{InteractionMetrics, Interactions, Machine, Matrix};
+use pinfold_trace::{InteractionMetrics, Interactions, Matrix, ThreadPlaces};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             let places = compact(&topology, threads)?;
             let nodes: Vec<usize> = places.iter().map(|&pu| node(&topology, pu)).collect();
             let hops = |one: usize, other: usize| topology.hops(places[one], places[other]);
-            let machine = Machine {
+            let machine = ThreadPlaces {
                 nodes: &nodes,
                 hops: &hops,
             };

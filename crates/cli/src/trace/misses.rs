@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     let counted: Vec<ThreadMisses> = threads
         .into_iter()
-        .map(|thread| misses::of_thread(&recording, thread, &geometries))
+        .map(|thread| misses::thread_misses(&recording, thread, &geometries))
         .collect::<Result<_, _>>()?;
     if arguments.file.json {
         console::print_json(&Document {

@@ -139,7 +139,7 @@ impl Membership {
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
         let mut best = Self::default();
         for path in paths {
-            let found = Self::of_path(path);
+            let found = Self::from_path(path);
             if found.rank() > best.rank() {
                 best = found;
             }
@@ -155,7 +155,7 @@ impl Membership {
         }
     }
 
-    fn of_path(path: &str) -> Self {
+    fn from_path(path: &str) -> Self {
         let mut found = Self {
             // Within a namespace of control groups, a path can begin with `..`.
             by_user: path.split('/').find(|part| !matches!(*part, "" | "..")) == Some("user.slice"),

@@ -26,6 +26,15 @@ pub struct Metric {
     pub scope: Scope,
 }
 
+/// A metric as a column of a data set. The metadata of the file has it as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricColumn {
+    /// The name. An event has the same name as in `pinfold run`.
+    pub name: String,
+    /// The unit of a value.
+    pub unit: String,
+}
+
 /// What a count belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -48,7 +48,7 @@ struct Rule {
 }
 
 /// The levels of a machine, and its leaves in the order that breaks ties.
-struct Machine {
+struct OrderedLevels {
     levels: Levels,
     preferred: Vec<usize>,
 }
@@ -63,7 +63,7 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
     let Ok(placements) = Placements::new(topology, threads) else {
         return vec![];
     };
-    let machine = Machine::new(topology);
+    let machine = OrderedLevels::new(topology);
     farthest_first(profiled_pool(topology, &machine, &placements, threads), most)
 }
 
@@ -74,7 +74,7 @@ pub fn most_different(topology: &Topology, threads: usize, most: usize) -> Vec<P
     let Ok(placements) = Placements::new(topology, threads) else {
         return vec![];
     };
-    let machine = Machine::new(topology);
+    let machine = OrderedLevels::new(topology);
     let mut pool = profiled_pool(topology, &machine, &placements, threads);
     if pool.len() < most {
         let placement_of = |pinning: &Pinning| placements.representative(&pinning.pus().iter().copied().collect());
@@ -100,7 +100,7 @@ const POOL_PER_PINNING: usize = 8;
 
 /// At most `size` placements, each once. Each draw weighs every level at random: by a heavy level, threads are packed
 /// into few of its objects; by one without weight, they are spread at random.
-fn sample(machine: &Machine, placements: &Placements, threads: usize, size: usize) -> Vec<Pinning> {
+fn sample(machine: &OrderedLevels, placements: &Placements, threads: usize, size: usize) -> Vec<Pinning> {
     const WEIGHTS: [f64; 3] = [0.0, 1.0, 8.0];
     let mut random = Random::new(threads as u64);
     let mut seen = HashSet::new();
@@ -131,7 +131,7 @@ fn sample(machine: &Machine, placements: &Placements, threads: usize, size: usiz
 /// The pool of [`from_topology`]: placements in both orders of ranks.
 fn profiled_pool(
     topology: &Topology,
-    machine: &Machine,
+    machine: &OrderedLevels,
     placements: &Placements,
     threads: usize,
 ) -> Vec<(Pinning, Profile)> {
@@ -173,13 +173,13 @@ fn profiled_pool(
 /// The allowed PUs in an order whose prefixes are all distributed: over packages, then over NUMA groups, caches and
 /// cores. A second PU of a core comes only when each core has one in use.
 pub fn distributed(topology: &Topology) -> Vec<PuId> {
-    let machine = Machine::new(topology);
+    let machine = OrderedLevels::new(topology);
     machine.all(&machine.spread())
 }
 
 /// The allowed PUs in an order whose prefixes all use as few packages, caches and cores as possible.
 pub fn packed(topology: &Topology) -> Vec<PuId> {
-    let machine = Machine::new(topology);
+    let machine = OrderedLevels::new(topology);
     let rules: Vec<Rule> = (0..machine.levels.kinds().len())
         .map(|level| Rule { level, many: false })
         .collect();
@@ -187,7 +187,7 @@ pub fn packed(topology: &Topology) -> Vec<PuId> {
 }
 
 /// The placements to try, by their representatives.
-fn pool(machine: &Machine, placements: &Placements, threads: usize) -> Vec<Pinning> {
+fn pool(machine: &OrderedLevels, placements: &Placements, threads: usize) -> Vec<Pinning> {
     if placements.count() <= FEW_PLACEMENTS.into() {
         return placements.iter().collect();
     }
@@ -276,7 +276,7 @@ fn sorted(mut leaves: Vec<usize>) -> Vec<usize> {
     leaves
 }
 
-impl Machine {
+impl OrderedLevels {
     fn new(topology: &Topology) -> Self {
         let levels = Levels::new(topology);
         let mut preferred: Vec<usize> = (0..levels.pus().len()).collect();

@@ -36,7 +36,7 @@ pub struct Levels {
 }
 
 /// The data of a level during the traversal.
-struct Found {
+struct LevelEntry {
     sort: Sort,
     depth: usize,
     distinguishes: bool,
@@ -45,7 +45,7 @@ struct Found {
 /// A depth-first traversal of the tree.
 struct Walk<'a> {
     topology: &'a Topology,
-    found: Vec<Found>,
+    found: Vec<LevelEntry>,
     /// Objects and their levels (positions in `found`) from below the machine to here.
     path: Vec<(ObjectId, usize)>,
     /// The allowed PUs in topology order, each with its path.
@@ -167,7 +167,7 @@ impl Walk<'_> {
             known.depth = known.depth.max(depth);
             return level;
         }
-        self.found.push(Found {
+        self.found.push(LevelEntry {
             sort,
             depth,
             distinguishes: false,

@@ -32,7 +32,7 @@ impl NamedPlacement {
             Self::Spread => Pinning::new(in_parts(&cores(topology), threads)),
             Self::Map(map) => map_over_nodes(topology, threads, map),
         };
-        let close = || Pinning::new(by_place(&cores(topology), threads));
+        let close = || Pinning::new(deal_to_places(&cores(topology), threads));
         pinning.or_else(close).expect("there is an allowed PU")
     }
 
@@ -68,7 +68,7 @@ fn share(all: usize, parts: usize, part: usize) -> usize {
 
 /// Consecutive threads on each place in turn: one on each of the first places if there are enough places. Otherwise
 /// each place has equally many, on its PUs in turn, but not more than it has PUs while another place has an idle PU.
-fn by_place(places: &[Vec<PuId>], threads: usize) -> Vec<PuId> {
+fn deal_to_places(places: &[Vec<PuId>], threads: usize) -> Vec<PuId> {
     let used = &places[..places.len().min(threads)];
     let on_place = |(place, of_place): (&Vec<PuId>, usize)| -> Vec<PuId> {
         place.iter().copied().cycle().take(of_place).collect()
@@ -81,7 +81,7 @@ fn by_place(places: &[Vec<PuId>], threads: usize) -> Vec<PuId> {
 /// `by_place`.
 fn in_parts(places: &[Vec<PuId>], threads: usize) -> Vec<PuId> {
     if threads > places.len() {
-        return by_place(places, threads);
+        return deal_to_places(places, threads);
     }
     let mut first = 0;
     let part = |part| {

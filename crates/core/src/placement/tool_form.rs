@@ -122,7 +122,7 @@ impl ToolForm {
     }
 
     /// The option for a page mapping; `None` if the tool has none.
-    pub fn of_pages(self, pages: PageMapping) -> Option<String> {
+    pub fn page_option(self, pages: PageMapping) -> Option<String> {
         if self != Self::Numactl {
             return None;
         }

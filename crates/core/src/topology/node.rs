@@ -48,14 +48,14 @@ pub enum MemoryKind {
 impl NumaNode {
     /// The kind of its memory; `None` if unknown.
     pub fn kind(&self) -> Option<MemoryKind> {
-        self.subtype.as_deref().map(MemoryKind::of_subtype)
+        self.subtype.as_deref().map(MemoryKind::from_subtype)
     }
 }
 
 impl MemoryKind {
     /// The kind of a subtype. hwloc 2.11 has `DRAM`, `HBM`, `GPUMemory`, `NVM`, `SPM` and these after `CXL-`, and does
     /// not distinguish cases; hwloc 2 has `MCDRAM`.
-    fn of_subtype(subtype: &str) -> Self {
+    fn from_subtype(subtype: &str) -> Self {
         let subtype = subtype.to_ascii_uppercase();
         match subtype.as_str() {
             "DRAM" => Self::Dram,

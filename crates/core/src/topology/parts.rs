@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 pub(super) struct Parts {
     name: String,
-    objects: Vec<Part>,
+    objects: Vec<ObjectPart>,
     nodes: Vec<NumaNode>,
     distances: Option<Distances>,
     core_kinds: Vec<CoreKind>,
@@ -18,7 +18,7 @@ pub(super) struct Parts {
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct ObjectPart {
     kind: ObjectKind,
     os_index: Option<u32>,
     cache: Option<Cache>,

@@ -10,7 +10,7 @@
 //! On the port, a request must name this machine as its `Host`. So a page in a browser cannot read the answers under
 //! another name that resolves to this machine (DNS rebinding).
 
-use crate::own;
+use pinfold_files::own;
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Read, Write};

@@ -5,8 +5,8 @@
 //! that has locked the replacement may replace the file, so that two daemons that start together do not replace each
 //! other's file.
 
-use crate::lock::{Holder, LockedFile, holder_text, lock};
-use crate::own::{self, Own};
+use pinfold_files::lock::{Holder, LockedFile, holder_text, lock};
+use pinfold_files::own::{self, Own};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;

@@ -5,7 +5,7 @@
 //! 3. A line that cannot be read (a full disk cuts lines) is counted. An event that is not known is left out: a later
 //!    pinfold may write more.
 
-use pinfold_runtime::daemon::state::{Machine, Package, Task, Totals};
+use pinfold_runtime::daemon::state::{MachineState, Package, Task, Totals};
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::SystemTime;
@@ -19,7 +19,7 @@ pub struct DaemonLog {
     pub(super) began: String,
     /// From the first line to the last.
     pub(super) lasted: f64,
-    pub(super) machine: Option<Machine>,
+    pub(super) machine: Option<MachineState>,
     pub(super) states: Vec<StateLine>,
     pub(super) moves: Vec<Move>,
     /// Everything that has a text: notes, refusals, other events.
@@ -157,7 +157,7 @@ impl DaemonLog {
         let known = match event.name.as_str() {
             "started" => read(event.fields, |started| self.started = Some(started)),
             "machine" => read(event.fields, |MachineLine { name, packages }| {
-                self.machine = Some(Machine { name, packages });
+                self.machine = Some(MachineState { name, packages });
             }),
             "state" => read(event.fields, |state: StateLine| {
                 self.states.push(StateLine { at, ..state });

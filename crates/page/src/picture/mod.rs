@@ -16,12 +16,12 @@ use pinfold_core::{
     CacheType, Device, DeviceName, NodeId, ObjectId, ObjectKind, PuId, PuSet, Topology, size_text, summary,
 };
 use pinfold_runtime::RunDocument;
-use shapes::{Fill, Part, beside, boxed, in_rows, line};
+use shapes::{Fill, PicturePart, beside, boxed, in_rows, line};
 
 /// A picture.
 pub struct Picture {
     title: String,
-    whole: Part,
+    whole: PicturePart,
 }
 
 /// Why a run cannot be drawn.
@@ -34,7 +34,7 @@ pub struct NothingToDraw;
 
 impl Picture {
     /// A machine with its devices.
-    pub fn of_machine(topology: &Topology, devices: &[Device]) -> Self {
+    pub fn from_machine(topology: &Topology, devices: &[Device]) -> Self {
         let drawing = Drawing {
             topology,
             layout: Layout::of(topology),
@@ -49,7 +49,7 @@ impl Picture {
     /// # Errors
     ///
     /// A record without places of threads.
-    pub fn of_run(document: &RunDocument) -> Result<Self, NothingToDraw> {
+    pub fn from_run(document: &RunDocument) -> Result<Self, NothingToDraw> {
         let record = &document.record;
         let timeline = record.timeline.as_ref().filter(|line| !line.at.is_empty());
         let timeline = timeline.ok_or(NothingToDraw)?;
@@ -109,7 +109,7 @@ impl Drawing<'_> {
         let title = summary(self.topology);
         let mut parts = vec![line(&title, true)];
         parts.extend(head.iter().map(|text| line(text, false)));
-        let mut blocks: Vec<Part> = self.layout.blocks.iter().map(|block| self.block(block)).collect();
+        let mut blocks: Vec<PicturePart> = self.layout.blocks.iter().map(|block| self.block(block)).collect();
         let apart = self.layout.apart.iter();
         blocks.extend(apart.map(|(node, label)| boxed(Fill::Node, vec![line(label, true), self.memory(*node)])));
         parts.push(in_rows(blocks));
@@ -122,7 +122,7 @@ impl Drawing<'_> {
         }
     }
 
-    fn block(&self, block: &Block) -> Part {
+    fn block(&self, block: &Block) -> PicturePart {
         let fill = match &block.labels[..] {
             [label, ..] if label.starts_with("Package") => Fill::Package,
             [label, ..] if label.starts_with("NUMA") => Fill::Node,
@@ -145,11 +145,11 @@ impl Drawing<'_> {
         boxed(fill, parts)
     }
 
-    fn core(&self, core: &[u32]) -> Part {
+    fn core(&self, core: &[u32]) -> PicturePart {
         boxed(Fill::Core, vec![beside(core.iter().map(|&pu| self.pu(pu)).collect())])
     }
 
-    fn pu(&self, pu: u32) -> Part {
+    fn pu(&self, pu: u32) -> PicturePart {
         let on = self.run.map(|(course, point)| course.on_pus(point));
         let here = on.as_ref().map(|on| on.get(&pu).map_or(&[][..], Vec::as_slice));
         let fill = match here {
@@ -171,7 +171,7 @@ impl Drawing<'_> {
     }
 
     /// The memory of a node: its size, or the program's part of it.
-    fn memory(&self, node: NodeId) -> Part {
+    fn memory(&self, node: NodeId) -> PicturePart {
         if let Some((course, point)) = self.run {
             let series = course.memory.iter().find(|series| series.node == node.0);
             let bytes = series.and_then(|series| series.bytes.get(point).copied().flatten());
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_picture_names_boxes_caches_memory_and_devices() {
-        let svg = Picture::of_machine(&machine(2), &[device("2-3")]).svg();
+        let svg = Picture::from_machine(&machine(2), &[device("2-3")]).svg();
         for text in [
             "Package 0, NUMA node 0, L3 16 MiB",
             "memory 8 GiB",
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn what_is_inside_does_not_leave_its_box_and_neighbours_do_not_overlap() {
         for packages in 1..10 {
-            let picture = Picture::of_machine(&machine(packages), &[device("0-1")]);
+            let picture = Picture::from_machine(&machine(packages), &[device("0-1")]);
             let (width, height) = picture.whole.size();
             let boxes = picture.whole.boxes();
             for &(x, y, w, h) in &boxes {
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_png_is_twice_as_large_as_the_svg_and_has_its_colours() {
-        let picture = Picture::of_machine(&machine(2), &[]);
+        let picture = Picture::from_machine(&machine(2), &[]);
         let (width, height) = picture.whole.size();
         let bytes = picture.png();
         let mut reader = ::png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();

@@ -1,6 +1,6 @@
 //! A picture as PNG. Each unit of length is two dots in both directions, so that letters are sharp on today's screens.
 
-use super::shapes::{Part, Shape};
+use super::shapes::{PicturePart, Shape};
 use embedded_graphics::mono_font::MonoTextStyle;
 use embedded_graphics::mono_font::iso_8859_1::{FONT_7X13, FONT_7X13_BOLD};
 use embedded_graphics::pixelcolor::Rgb888;
@@ -53,7 +53,7 @@ impl DrawTarget for Image {
 }
 
 /// The picture.
-pub(super) fn written(whole: &Part) -> Vec<u8> {
+pub(super) fn written(whole: &PicturePart) -> Vec<u8> {
     let (width, height) = whole.size();
     let dots = |units: i32| SCALE * usize::try_from(units).unwrap_or(0);
     let (width, height) = (dots(width), dots(height));

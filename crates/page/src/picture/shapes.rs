@@ -71,14 +71,14 @@ pub(super) enum Shape {
 
 /// A part of the picture.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Part {
+pub(super) struct PicturePart {
     size: (i32, i32),
     shapes: Vec<Shape>,
     /// Whether it takes the width of the box that it is in.
     stretches: bool,
 }
 
-impl Part {
+impl PicturePart {
     pub(super) fn size(&self) -> (i32, i32) {
         self.size
     }
@@ -110,10 +110,10 @@ impl Part {
 }
 
 /// A line of text. Control characters are left out.
-pub(super) fn line(text: &str, strong: bool) -> Part {
+pub(super) fn line(text: &str, strong: bool) -> PicturePart {
     let text: String = text.chars().filter(|letter| !letter.is_control()).collect();
     let letters = i32::try_from(text.chars().count()).unwrap_or(i32::MAX / LETTER.0);
-    Part {
+    PicturePart {
         size: (letters * LETTER.0, LETTER.1),
         shapes: vec![Shape::Text {
             at: (0, 0),
@@ -125,8 +125,8 @@ pub(super) fn line(text: &str, strong: bool) -> Part {
 }
 
 /// Parts from left to right.
-pub(super) fn beside(parts: Vec<Part>) -> Part {
-    let mut row = Part::default();
+pub(super) fn beside(parts: Vec<PicturePart>) -> PicturePart {
+    let mut row = PicturePart::default();
     let mut x = 0;
     for part in parts {
         let width = part.size.0;
@@ -137,8 +137,8 @@ pub(super) fn beside(parts: Vec<Part>) -> Part {
 }
 
 /// Parts below each other.
-fn below(parts: Vec<Part>) -> Part {
-    let mut column = Part::default();
+fn below(parts: Vec<PicturePart>) -> PicturePart {
+    let mut column = PicturePart::default();
     let mut y = 0;
     for part in parts {
         let height = part.size.1;
@@ -157,12 +157,12 @@ fn columns(parts: usize) -> usize {
 }
 
 /// Parts in rows, about as many as there are columns.
-pub(super) fn in_rows(parts: Vec<Part>) -> Part {
+pub(super) fn in_rows(parts: Vec<PicturePart>) -> PicturePart {
     let columns = columns(parts.len());
     let mut parts = parts.into_iter();
     let mut rows = vec![];
     loop {
-        let row: Vec<Part> = parts.by_ref().take(columns).collect();
+        let row: Vec<PicturePart> = parts.by_ref().take(columns).collect();
         if row.is_empty() {
             return below(rows);
         }
@@ -171,14 +171,14 @@ pub(super) fn in_rows(parts: Vec<Part>) -> Part {
 }
 
 /// Parts below each other in a box.
-pub(super) fn boxed(fill: Fill, parts: Vec<Part>) -> Part {
+pub(super) fn boxed(fill: Fill, parts: Vec<PicturePart>) -> PicturePart {
     let width = parts.iter().map(|part| part.size.0).max().unwrap_or(0);
     let parts = parts
         .into_iter()
         .map(|part| if part.stretches { stretched(part, width) } else { part });
     let inside = below(parts.collect());
     let size = (inside.size.0 + 2 * ROOM, inside.size.1 + 2 * ROOM);
-    let mut part = Part {
+    let mut part = PicturePart {
         size,
         shapes: vec![Shape::Rectangle { at: (0, 0), size, fill }],
         stretches: matches!(fill, Fill::Memory { .. } | Fill::Device),
@@ -188,7 +188,7 @@ pub(super) fn boxed(fill: Fill, parts: Vec<Part>) -> Part {
 }
 
 /// A box that is as wide as the widest of its neighbours, and shows its share in that width.
-fn stretched(mut part: Part, width: i32) -> Part {
+fn stretched(mut part: PicturePart, width: i32) -> PicturePart {
     part.size.0 = width;
     if let Some(Shape::Rectangle { size, fill, .. }) = part.shapes.first_mut() {
         size.0 = width;

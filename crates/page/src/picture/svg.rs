@@ -1,10 +1,10 @@
 //! A picture as SVG.
 
-use super::shapes::{LETTER, Part, Shape};
+use super::shapes::{LETTER, PicturePart, Shape};
 use std::fmt::Write as _;
 
 /// The picture. `title` is for those who do not see it.
-pub(super) fn written(title: &str, whole: &Part) -> String {
+pub(super) fn written(title: &str, whole: &PicturePart) -> String {
     let (width, height) = whole.size();
     let title = escaped(title);
     let mut text = format!(

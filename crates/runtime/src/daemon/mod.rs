@@ -19,7 +19,7 @@ mod history;
 mod sharing;
 pub mod state;
 
-pub use counted::Counted;
+pub use counted::CounterRates;
 pub use history::History;
 pub use sharing::Sharing;
 

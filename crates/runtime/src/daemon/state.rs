@@ -25,7 +25,7 @@ pub struct State {
     #[serde(flatten)]
     pub settings: Settings,
     /// The machine's shape.
-    pub machine: Machine,
+    pub machine: MachineState,
     /// The tasks that work, by process and thread.
     pub tasks: Vec<Task>,
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
@@ -127,7 +127,7 @@ impl State {
 
 /// The parts of the machine's topology that are drawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineState {
     /// Its name.
     pub name: String,
     /// Its packages. A machine without packages counts as one package.
@@ -378,7 +378,7 @@ pub struct PageTotals {
     pub seconds: f64,
 }
 
-impl Machine {
+impl MachineState {
     /// The packages, cores and PUs of a topology.
     pub fn of(topology: &Topology) -> Self {
         let mut packages: Vec<_> = topology

@@ -85,19 +85,19 @@ fn marks(orders: &Orders, thread: &ThreadEvents, worked: &[bool], closed: bool) 
         }
         match event.kind {
             Kind::WindowBegin {} => (begun, ended) = (Some(place), None),
-            Kind::WindowEnd {} => marks.extend(of_window(begun.take(), ended.take())),
+            Kind::WindowEnd {} => marks.extend(window_marks(begun.take(), ended.take())),
             // The following events are not omitted work.
             Kind::ThreadEnd { .. } => begun = None,
             _ => {}
         }
     }
     if closed {
-        marks.extend(of_window(begun, ended));
+        marks.extend(window_marks(begun, ended));
     }
     marks
 }
 
-fn of_window(begun: Option<usize>, ended: Option<usize>) -> impl Iterator<Item = (usize, Event)> {
+fn window_marks(begun: Option<usize>, ended: Option<usize>) -> impl Iterator<Item = (usize, Event)> {
     let both = begun.zip(ended);
     both.into_iter().flat_map(|(begun, ended)| {
         [

@@ -10,7 +10,7 @@
 //!
 //! In a recording with windows, the parts between the windows take no time.
 
-mod code;
+pub(crate) mod code;
 mod cuts;
 mod footprint;
 mod order;
@@ -21,7 +21,7 @@ pub use code::ProgramCode;
 pub use footprint::Coverage;
 
 use crate::model::{LINE_BYTES, Model};
-use crate::timeline::Program;
+use crate::program::SimulatedProgram;
 use crate::window::{Batch, Event, StepTable, Stream};
 use code::{Learning, Stepper};
 use cuts::Work;
@@ -157,7 +157,7 @@ fn threads_at_once(threads: &[ThreadEvents]) -> usize {
     most
 }
 
-impl Program for RecordedProgram {
+impl SimulatedProgram for RecordedProgram {
     fn threads(&self) -> usize {
         self.recording.threads().len()
     }

@@ -8,7 +8,7 @@
 use super::history::History;
 use super::logical::{Logical, Manner};
 use super::scan::Scan;
-use crate::timeline::Program;
+use crate::program::SimulatedProgram;
 use crate::window::{Event, EventKind};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(super) struct Captured {
 }
 
 /// Captures pieces, which are in the order of their begins. Each begins a part of the history.
-pub(super) fn capture(program: &dyn Program, scan: &Scan, wanted: &[Wanted]) -> (Vec<Captured>, History) {
+pub(super) fn capture(program: &dyn SimulatedProgram, scan: &Scan, wanted: &[Wanted]) -> (Vec<Captured>, History) {
     let threads = program.threads();
     let mut logical = Logical::new(program);
     let mut history = History::new(&scan.blocks);

@@ -12,7 +12,7 @@ use super::phases::Phases;
 use super::statistics::{Sample, Variance, relative_half_width};
 use super::strata::Stratum;
 use crate::model::{LINE_BYTES, Model};
-use crate::window::{Counted, Counters, PieceResult, RegionTotals, Served, memory_joules, package_joules};
+use crate::window::{Counters, PieceResult, RegionTotals, Served, ThreadCounts, memory_joules, package_joules};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A simulated piece.
@@ -32,7 +32,7 @@ pub(super) struct Simulated {
 impl Simulated {
     /// `inside` are the regions that contain the whole piece.
     pub(super) fn new(model: &Model, result: PieceResult, inside: &[u64]) -> Self {
-        let threads: Vec<Counted> = result.threads.into_iter().map(Option::unwrap_or_default).collect();
+        let threads: Vec<ThreadCounts> = result.threads.into_iter().map(Option::unwrap_or_default).collect();
         let begin = threads.iter().map(|thread| thread.begin).fold(f64::INFINITY, f64::min);
         let end = threads.iter().map(|thread| thread.end).fold(0.0, f64::max);
         let elapsed = (end - begin).max(0.0);

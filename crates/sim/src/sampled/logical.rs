@@ -9,7 +9,7 @@
 //! Where only one thread can run, the others wait for it, so the cut is at the same place on each machine: there the
 //! threads meet. This holds for barriers of all threads, and for the begins and ends of parallel regions.
 
-use crate::timeline::Program;
+use crate::program::SimulatedProgram;
 use crate::window::{Batch, Event, EventKind, Stream, Waiting};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -56,7 +56,7 @@ pub(super) enum Slice {
 }
 
 impl<'a> Logical<'a> {
-    pub(super) fn new(program: &'a dyn Program) -> Self {
+    pub(super) fn new(program: &'a dyn SimulatedProgram) -> Self {
         let threads: Vec<Runner<'a>> = (0..program.threads())
             .map(|thread| Runner {
                 stream: program.stream(thread),

@@ -27,8 +27,8 @@ mod strata;
 mod tests;
 
 use crate::model::Model;
+use crate::program::SimulatedProgram;
 use crate::recorded::ProgramCode;
-use crate::timeline::Program;
 use crate::window::{
     Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, StepTable, Stream, UNPLACED,
     WindowConfiguration, WindowError, simulate_piece,
@@ -129,12 +129,12 @@ impl Samples {
     /// something else.
     ///
     /// The caller checks the program's `error` afterwards.
-    pub fn of(program: &dyn Program) -> Option<Self> {
+    pub fn of(program: &dyn SimulatedProgram) -> Option<Self> {
         let size = ACCESSES.max(ACCESSES_OF_THREAD * program.threads() as u64);
         Self::with_size(program, size)
     }
 
-    fn with_size(program: &dyn Program, size: u64) -> Option<Self> {
+    fn with_size(program: &dyn SimulatedProgram, size: u64) -> Option<Self> {
         let scan = scan(program, size / ATOMS);
         let pieces = cut(&scan.atoms, size);
         let strata = strata(&scan.atoms, &pieces, MOST_PIECES);
@@ -197,7 +197,7 @@ impl Samples {
     pub fn evaluate(
         &self,
         model: &Model,
-        program: &dyn Program,
+        program: &dyn SimulatedProgram,
         configuration: &WindowConfiguration,
         profile: Option<&PageProfile>,
     ) -> Result<Sampled, WindowError> {
@@ -308,7 +308,7 @@ impl Samples {
     fn placed(
         &self,
         model: &Model,
-        program: &dyn Program,
+        program: &dyn SimulatedProgram,
         configuration: &WindowConfiguration,
         profile: Option<&PageProfile>,
     ) -> Vec<u8> {

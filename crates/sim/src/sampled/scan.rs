@@ -7,7 +7,7 @@
 //! random, as `SimPoint` does (Sherwood et al., ASPLOS 2002, section 3.4).
 
 use super::logical::{Logical, Manner, Slice};
-use crate::timeline::Program;
+use crate::program::SimulatedProgram;
 use crate::window::{Blocks, Event, EventKind};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -54,7 +54,7 @@ pub(super) struct Scan {
 }
 
 /// Reads the program. An atom has at least `size` accesses, where threads do not meet after fewer.
-pub(super) fn scan(program: &dyn Program, size: u64) -> Scan {
+pub(super) fn scan(program: &dyn SimulatedProgram, size: u64) -> Scan {
     let mut scanner = Scanner::new(program, size);
     let mut logical = Logical::new(program);
     let mut slices = 0;
@@ -96,7 +96,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    fn new(program: &dyn Program, size: u64) -> Self {
+    fn new(program: &dyn SimulatedProgram, size: u64) -> Self {
         let threads = program.threads();
         Self {
             threads,

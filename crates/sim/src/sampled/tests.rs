@@ -21,7 +21,7 @@ struct Generated {
     regions: u64,
 }
 
-impl Program for Generated {
+impl SimulatedProgram for Generated {
     fn threads(&self) -> usize {
         self.threads.len()
     }

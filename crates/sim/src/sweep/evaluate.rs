@@ -2,7 +2,7 @@
 //!
 //! 1. The region of interest is simulated twice in a row. The first repetition begins with empty caches and pages that
 //!    have just been placed.
-//! 2. The second repetition begins with the caches of the first. Each `Part` has its figures. The papers measure
+//! 2. The second repetition begins with the caches of the first. Each region has a `RegionFigures`. The papers measure
 //!    programs that run for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3). A
 //!    single repetition would mostly show its cold misses.
 //!
@@ -12,8 +12,8 @@
 use super::point::Point;
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
 use crate::model::Model;
+use crate::program::SimulatedProgram;
 use crate::sampled::{SampledPart, Samples};
-use crate::timeline::Program;
 use crate::window::{
     Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
     simulate_with_pages, unrecorded_share,
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 
 /// The figures of the whole program or of a region of it, in the warm repetition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct RegionFigures {
     /// The region's identity; `None` for the whole program.
     pub region: Option<u64>,
     /// The time of the same part in the repetition with cold caches, in seconds; `None` if it was not simulated.
@@ -38,7 +38,7 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
     /// The whole program first, then its regions by their identities.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RegionFigures>,
     /// Waits for events that are not in the recording, in both repetitions.
     pub released: u64,
     /// The share of the threads' time, in the warm repetition, spent waiting for events outside the recording; `None`
@@ -55,7 +55,7 @@ pub struct Evaluation {
 /// The caller checks the program's `error` afterwards.
 pub fn evaluate_sampled(
     model: &Model,
-    program: &dyn Program,
+    program: &dyn SimulatedProgram,
     samples: &Samples,
     point: &Point,
     profile: Option<&PageProfile>,
@@ -66,7 +66,7 @@ pub fn evaluate_sampled(
         return evaluate(model, program, point, profile);
     }
     let sampled = samples.evaluate(model, program, &point.configuration, profile)?;
-    let part = |region, part: SampledPart| Part {
+    let part = |region, part: SampledPart| RegionFigures {
         region,
         cold_seconds: None,
         totals: part.totals,
@@ -86,7 +86,7 @@ pub fn evaluate_sampled(
 /// The caller checks the program's `error` afterwards.
 pub fn evaluate(
     model: &Model,
-    program: &dyn Program,
+    program: &dyn SimulatedProgram,
     point: &Point,
     profile: Option<&PageProfile>,
 ) -> Result<Evaluation, WindowError> {
@@ -101,7 +101,7 @@ pub fn evaluate(
     let nodes: Vec<usize> = (0..program.threads())
         .map(|thread| model.node_of_pu(pinning.pu(thread).0).unwrap_or(0))
         .collect();
-    let placed = Mapping::new(model, *pages, profile, &nodes).of_owners(program.page_owners(), &nodes);
+    let placed = Mapping::new(model, *pages, profile, &nodes).page_nodes(program.page_owners(), &nodes);
     let configuration = WindowConfiguration {
         pinning: pinning.clone(),
         // All pages have their nodes already.
@@ -120,19 +120,23 @@ pub fn evaluate(
         let cycles = warm.seconds * model.frequency().0;
         unrecorded_share(warm.counters.unrecorded_cycles, program.threads(), cycles)
     });
-    let mut parts = vec![Part {
+    let mut parts = vec![RegionFigures {
         region: None,
         cold_seconds: Some(cold.seconds),
         totals: warm,
         time_error: Some(0.0),
     }];
     let cold = totals.split_off(&IN_COLD);
-    parts.extend(std::mem::take(totals).into_iter().map(|(region, totals)| Part {
-        region: Some(region),
-        cold_seconds: cold.get(&(region | IN_COLD)).map(|cold| cold.seconds),
-        totals,
-        time_error: Some(0.0),
-    }));
+    parts.extend(
+        std::mem::take(totals)
+            .into_iter()
+            .map(|(region, totals)| RegionFigures {
+                region: Some(region),
+                cold_seconds: cold.get(&(region | IN_COLD)).map(|cold| cold.seconds),
+                totals,
+                time_error: Some(0.0),
+            }),
+    );
     Ok(Evaluation {
         parts,
         released: result.released,
@@ -163,7 +167,7 @@ mod tests {
 
     const REGION: u64 = 0x40_1000;
 
-    impl Program for Reading {
+    impl SimulatedProgram for Reading {
         fn threads(&self) -> usize {
             2
         }
@@ -202,7 +206,7 @@ mod tests {
         known: bool,
     }
 
-    impl Program for Cut {
+    impl SimulatedProgram for Cut {
         fn threads(&self) -> usize {
             2
         }
@@ -236,7 +240,7 @@ mod tests {
     fn a_cut_thread_waits_until_the_window_begins_again_and_an_unknown_wait_is_not_zero() {
         let model = builtin("opteron-6164x4").unwrap();
         let point = &space::numa(&model, 2)[0];
-        let share = |program: &dyn Program| {
+        let share = |program: &dyn SimulatedProgram| {
             let evaluation = evaluate(&model, program, point, None).unwrap();
             evaluation.unrecorded_wait_share
         };

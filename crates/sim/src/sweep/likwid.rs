@@ -1,9 +1,8 @@
 //! The counters of LIKWID (`pinfold_core::LIKWID`) as columns of data sets.
 
-use super::evaluate::Part;
-use super::metrics::MetricColumn;
+use super::evaluate::RegionFigures;
 use crate::model::Model;
-use pinfold_core::LIKWID;
+use pinfold_core::{LIKWID, MetricColumn};
 
 /// The columns of the counters: `likwid:NAME`.
 pub fn likwid_columns() -> Vec<MetricColumn> {
@@ -15,7 +14,7 @@ pub fn likwid_columns() -> Vec<MetricColumn> {
 }
 
 /// The counters of a part, one for each column, of all threads, packages and memories together.
-pub fn likwid_values(model: &Model, part: &Part) -> Vec<Option<f64>> {
+pub fn likwid_values(model: &Model, part: &RegionFigures) -> Vec<Option<f64>> {
     let counts = part.totals.counts(model);
     LIKWID
         .iter()
@@ -31,7 +30,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn values(machine: &str, totals: RegionTotals) -> BTreeMap<String, Option<f64>> {
-        let part = Part {
+        let part = RegionFigures {
             region: None,
             cold_seconds: None,
             totals,

@@ -1,21 +1,12 @@
 //! What a data set shows of an evaluation: the machine's events under their own names, and figures that have the same
 //! meaning on every machine.
 
-use super::evaluate::Part;
+use super::evaluate::RegionFigures;
 use crate::events::{EventDefinition, EventSet};
 use crate::model::{LINE_BYTES, Model};
 use crate::timeline::Counter;
 use crate::window::{LevelCounters, Served};
-use serde::{Deserialize, Serialize};
-
-/// One metric, as a column of a data set, whose metadata has it as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MetricColumn {
-    /// Its name. An event has the name that it has as a metric of `pinfold run`.
-    pub name: String,
-    /// The unit of a value.
-    pub unit: String,
-}
+use pinfold_core::MetricColumn;
 
 /// The metrics of a machine.
 pub struct Metrics {
@@ -24,7 +15,7 @@ pub struct Metrics {
 
 /// A value of a part that is not an event, on a machine with `levels` levels of cache. `None` if the divisor is
 /// zero.
-type Formula = fn(&Part, levels: usize) -> Option<f64>;
+type Formula = fn(&RegionFigures, levels: usize) -> Option<f64>;
 
 /// The metrics that all machines have.
 ///
@@ -112,25 +103,25 @@ fn missed(level: &LevelCounters) -> Option<f64> {
     ratio(level.misses as f64, (level.hits + level.misses) as f64)
 }
 
-fn served(part: &Part, by: &[Served]) -> u64 {
+fn served(part: &RegionFigures, by: &[Served]) -> u64 {
     by.iter().map(|&by| part.totals.counters.served[by]).sum()
 }
 
-fn per_cycle(part: &Part, count: u64) -> Option<f64> {
+fn per_cycle(part: &RegionFigures, count: u64) -> Option<f64> {
     ratio(count as f64, part.totals.counters.busy_cycles)
 }
 
-fn per_access(part: &Part, count: u64) -> Option<f64> {
+fn per_access(part: &RegionFigures, count: u64) -> Option<f64> {
     let counters = &part.totals.counters;
     ratio(count as f64, (counters.reads + counters.writes) as f64)
 }
 
-fn misses_per_access(part: &Part, level: usize) -> Option<f64> {
+fn misses_per_access(part: &RegionFigures, level: usize) -> Option<f64> {
     per_access(part, part.totals.counters.levels[level].misses)
 }
 
 /// Bytes per second that demand misses brought from this memory.
-fn bytes_per_second(part: &Part, served: Served) -> Option<f64> {
+fn bytes_per_second(part: &RegionFigures, served: Served) -> Option<f64> {
     let bytes = part.totals.counters.served[served] * LINE_BYTES;
     ratio(bytes as f64, part.totals.seconds)
 }
@@ -139,7 +130,7 @@ impl Metrics {
     /// The metrics of a model.
     pub fn of(model: &Model) -> Self {
         Self {
-            events: EventSet::of_machine(&model.name),
+            events: EventSet::for_machine(&model.name),
         }
     }
 
@@ -158,7 +149,7 @@ impl Metrics {
 
     /// The values of a part of a program of `threads` threads, one for each column. Events are rates per second and
     /// thread, as `pinfold run` reports them and as `AutoFinity` uses them (2012, section 3.1).
-    pub fn values(&self, model: &Model, threads: usize, part: &Part) -> Vec<Option<f64>> {
+    pub fn values(&self, model: &Model, threads: usize, part: &RegionFigures) -> Vec<Option<f64>> {
         let levels = model.caches.len();
         let counts = Counter::all(&part.totals.counters, levels);
         let rates = self.events.iter().map(|event| {
@@ -176,7 +167,7 @@ mod tests {
     use crate::model::builtin;
     use crate::window::{Counters, RegionTotals};
 
-    fn value(part: &Part, name: &str) -> Option<f64> {
+    fn value(part: &RegionFigures, name: &str) -> Option<f64> {
         let model = builtin("opteron-6164x4").unwrap();
         let metrics = Metrics::of(&model);
         let column = metrics.columns().iter().position(|column| column.name == name).unwrap();
@@ -185,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_event_is_a_rate_per_thread_and_second() {
-        let part = Part {
+        let part = RegionFigures {
             region: None,
             cold_seconds: Some(3.0),
             time_error: None,
@@ -208,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_ratio_with_a_divisor_of_zero_is_missing() {
-        let part = Part {
+        let part = RegionFigures {
             region: Some(1),
             cold_seconds: None,
             time_error: None,

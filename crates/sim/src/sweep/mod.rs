@@ -19,9 +19,9 @@ pub mod space;
 mod space_file;
 mod thread_map;
 
-pub use evaluate::{Evaluation, Part, evaluate, evaluate_sampled};
+pub use evaluate::{Evaluation, RegionFigures, evaluate, evaluate_sampled};
 pub use likwid::{likwid_columns, likwid_values};
-pub use metrics::{MetricColumn, Metrics};
+pub use metrics::Metrics;
 pub use point::{PAGE_MAPS, Point, page_map_name};
 pub use space_file::{SpaceError, SpaceFile};
 pub use thread_map::map_threads;

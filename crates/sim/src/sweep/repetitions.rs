@@ -5,7 +5,7 @@
 //! program have other identities in the first repetition, which begins with cold caches, than in the second.
 
 use crate::model::Model;
-use crate::timeline::Program;
+use crate::program::SimulatedProgram;
 use crate::window::{Batch, Event, EventKind, StepTable, Stream};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const MEETINGS: u64 = 1 << 56;
 
 /// The events of one thread.
 pub(super) struct Repetitions<'a> {
-    program: &'a dyn Program,
+    program: &'a dyn SimulatedProgram,
     thread: usize,
     stream: Box<dyn Stream + 'a>,
     next: Step,
@@ -39,7 +39,7 @@ enum Step {
 }
 
 impl<'a> Repetitions<'a> {
-    pub(super) fn new(program: &'a dyn Program, thread: usize) -> Self {
+    pub(super) fn new(program: &'a dyn SimulatedProgram, thread: usize) -> Self {
         Self {
             program,
             thread,

@@ -3,8 +3,9 @@
 //! Threads are numbered program by program. An address carries its program's number above the bits of user space, so no
 //! two programs share a page. The addresses of a program that runs alone do not change.
 
-use super::program::{Program, Repeated};
+use super::repeated::Repeated;
 use crate::model::{Model, PAGE_BYTES};
+use crate::program::SimulatedProgram;
 use crate::window::{Batch, EventKind, PageProfile, StepTable, Stream};
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ const ADDRESS_BITS: u32 = 48;
 
 /// Programs that run side by side.
 pub(crate) struct Mix {
-    programs: Vec<Arc<dyn Program>>,
+    programs: Vec<Arc<dyn SimulatedProgram>>,
     threads: Vec<Range<usize>>,
     owners: Vec<(u64, u32)>,
 }
 
 impl Mix {
-    pub(crate) fn new(programs: Vec<Arc<dyn Program>>) -> Self {
+    pub(crate) fn new(programs: Vec<Arc<dyn SimulatedProgram>>) -> Self {
         let mut threads: Vec<Range<usize>> = vec![];
         let mut owners = vec![];
         for (number, program) in programs.iter().enumerate() {
@@ -42,7 +43,7 @@ impl Mix {
     }
 
     /// All programs.
-    pub(crate) fn programs(&self) -> &[Arc<dyn Program>] {
+    pub(crate) fn programs(&self) -> &[Arc<dyn SimulatedProgram>] {
         &self.programs
     }
 

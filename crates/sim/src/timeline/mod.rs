@@ -20,19 +20,19 @@ mod counter;
 mod kept;
 mod mix;
 mod pages;
-mod program;
 mod progress;
 mod regions;
+mod repeated;
 mod scheduler;
 mod windows;
 
 pub use counter::{Counter, Energy};
 pub(crate) use kept::KeptWindows;
 pub use kept::WindowStore;
-pub use program::Program;
 pub(crate) use regions::{RegionGrowth, RegionRequest};
 
 use crate::model::Model;
+use crate::program::SimulatedProgram;
 use crate::window::{PageMapping, Prefetchers, WindowError};
 use mix::Mix;
 pub(crate) use pages::Moved;
@@ -129,7 +129,7 @@ struct Coming {
 
 impl Timeline {
     /// A run that has not begun, on these PUs of a machine.
-    pub(crate) fn new(model: Model, programs: Vec<Arc<dyn Program>>, allowed: &PuSet, seed: u64) -> Self {
+    pub(crate) fn new(model: Model, programs: Vec<Arc<dyn SimulatedProgram>>, allowed: &PuSet, seed: u64) -> Self {
         let mix = Mix::new(programs);
         let threads = mix.all_threads();
         let scheduler = Scheduler::new(&model, allowed, seed);
@@ -248,7 +248,7 @@ impl Timeline {
         {
             return Some(bytes.clone());
         }
-        let bytes = self.pages.by_node(&self.model, &self.mix, homes);
+        let bytes = self.pages.bytes_by_node(&self.model, &self.mix, homes);
         self.by_node = Some((homes.clone(), bytes.clone()));
         Some(bytes)
     }
@@ -372,7 +372,7 @@ impl Timeline {
             }
         }
         let takes = self.sample(followed);
-        let mut all = Moved::of_all(&moved);
+        let mut all = Moved::total(&moved);
         all.seconds += takes;
         if takes > 0.0 {
             self.coming = Some(Coming {
@@ -391,7 +391,7 @@ impl Timeline {
     fn map_pages(&mut self, mapping: PageMapping, within: Option<f64>, mapping_within: Option<f64>) -> Mapped {
         let homes = self.homes(mapping);
         let moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
-        let all = Moved::of_all(&moved);
+        let all = Moved::total(&moved);
         self.coming = None;
         if mapping_within.is_some_and(|within| all.seconds > within) {
             self.follow(within, None);

@@ -39,7 +39,7 @@ pub(crate) struct Moved {
 
 impl Moved {
     /// Those of all programs, which move at the same time.
-    pub(crate) fn of_all(programs: &[Self]) -> Self {
+    pub(crate) fn total(programs: &[Self]) -> Self {
         Self {
             pages: programs.iter().map(|moved| moved.pages).sum(),
             seconds: programs.iter().map(|moved| moved.seconds).fold(0.0, f64::max),
@@ -72,18 +72,18 @@ impl Pages {
         let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance)
             .then(|| self.profile.get_or_init(|| mix.page_profile()));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
-        let mut placed = Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes);
+        let mut placed = Mapping::new(model, homes.mapping, profile, &nodes).page_nodes(&self.owners, &nodes);
         if homes.interleaved.contains(&true) {
             let is_interleaved = |owner: u32| homes.interleaved[mix.program_of(owner as usize)];
             let owners = self.owners.iter().copied();
             let owners: Vec<(u64, u32)> = owners.filter(|&(_, owner)| is_interleaved(owner)).collect();
-            placed.extend(Mapping::new(model, PageMapping::Interleave, None, &nodes).of_owners(&owners, &nodes));
+            placed.extend(Mapping::new(model, PageMapping::Interleave, None, &nodes).page_nodes(&owners, &nodes));
         }
         placed
     }
 
     /// The bytes on each node.
-    pub(crate) fn by_node(&self, model: &Model, mix: &Mix, homes: &Homes) -> BTreeMap<NodeId, u64> {
+    pub(crate) fn bytes_by_node(&self, model: &Model, mix: &Mix, homes: &Homes) -> BTreeMap<NodeId, u64> {
         let mut bytes = BTreeMap::new();
         for node in self.placed(model, mix, homes).into_values() {
             *bytes.entry(NodeId(u32::from(node))).or_default() += PAGE_BYTES;

@@ -33,7 +33,7 @@ const BUSY_FACTOR: f64 = 16.0;
 const TOLERATED: usize = 2;
 
 /// One allowed PU.
-struct Place {
+struct AllowedPu {
     pu: PuId,
     core: usize,
     domain: usize,
@@ -41,7 +41,7 @@ struct Place {
     package: usize,
 }
 
-impl Place {
+impl AllowedPu {
     /// The groups that contain it, from the outermost inwards.
     fn groups(&self) -> [usize; 5] {
         [self.package, self.node, self.domain, self.core, self.pu.0 as usize]
@@ -91,7 +91,7 @@ struct Load {
 /// The scheduler of one machine.
 pub(crate) struct Scheduler {
     /// By PU.
-    places: Vec<Place>,
+    places: Vec<AllowedPu>,
     nodes: NumaNodes,
     random: Random,
     /// Seconds between two balancings.
@@ -104,11 +104,11 @@ pub(crate) type Assignment = Vec<Option<PuId>>;
 impl Scheduler {
     /// The scheduler of a machine with these allowed PUs.
     pub(crate) fn new(model: &Model, allowed: &PuSet, seed: u64) -> Self {
-        let places: Vec<Place> = allowed
+        let places: Vec<AllowedPu> = allowed
             .iter()
             .filter_map(|pu| {
                 let (core, _) = model.core_of_pu(pu.0)?;
-                Some(Place {
+                Some(AllowedPu {
                     pu,
                     core,
                     domain: model.domain_of_core(core),
@@ -201,7 +201,7 @@ impl Scheduler {
             .collect()
     }
 
-    fn place(&self, pu: PuId) -> Option<&Place> {
+    fn place(&self, pu: PuId) -> Option<&AllowedPu> {
         let place = self.places.binary_search_by_key(&pu, |place| place.pu).ok()?;
         Some(&self.places[place])
     }

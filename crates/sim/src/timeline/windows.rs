@@ -240,7 +240,7 @@ fn watts(from: &Mark, to: &Mark) -> Watts {
 mod tests {
     use super::*;
     use crate::model::builtin;
-    use crate::timeline::Program;
+    use crate::program::SimulatedProgram;
     use crate::window::{Event, EventKind, Recorded, Stream, simulate, simulate_teams};
     use std::sync::Arc;
 
@@ -251,7 +251,7 @@ mod tests {
         signalled: bool,
     }
 
-    impl Program for Reading {
+    impl SimulatedProgram for Reading {
         fn threads(&self) -> usize {
             3
         }
@@ -305,7 +305,7 @@ mod tests {
     /// Runs programs until each has reached `marks` marks.
     fn run(programs: &[Reading], marks: u64) -> Vec<TeamMarks> {
         let model = builtin("opteron-6164x4").unwrap();
-        let programs: Vec<Arc<dyn Program>> = programs.iter().map(|program| Arc::new(*program) as _).collect();
+        let programs: Vec<Arc<dyn SimulatedProgram>> = programs.iter().map(|program| Arc::new(*program) as _).collect();
         let mix = Mix::new(programs);
         let teams = (0..mix.programs().len()).map(|program| mix.repeated(program)).collect();
         let placed = HashMap::<u64, u8>::new();

@@ -54,7 +54,7 @@ impl Mapping {
     }
 
     /// The node of each page. `owners` has each page and the thread that touches it first.
-    pub(crate) fn of_owners(&self, owners: &[(u64, u32)], node_of_thread: &[usize]) -> HashMap<u64, u8> {
+    pub(crate) fn page_nodes(&self, owners: &[(u64, u32)], node_of_thread: &[usize]) -> HashMap<u64, u8> {
         owners
             .iter()
             .map(|&(page, owner)| (page, self.node(page, node_of_thread[owner as usize])))

@@ -46,7 +46,7 @@ pub use counters::{
     Counters, LevelCounters, LinkTraffic, Mark, PrefetchCounters, RegionSpan, Served, ServedCounters, TeamMarks,
 };
 pub(crate) use directory::BLOCK_SHIFT;
-pub(crate) use engine::{Counted, simulate_piece};
+pub(crate) use engine::{ThreadCounts, simulate_piece};
 pub use engine::{simulate, simulate_regions, simulate_teams, simulate_with_pages};
 pub(crate) use mapping::Mapping;
 pub use misses::{Geometry, MissCounter, Misses, MissesError};

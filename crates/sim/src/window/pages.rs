@@ -104,7 +104,7 @@ impl Pages {
 
     /// The pages of a program that has run for a while: its blocks in the order of their numbers, and the node of each
     /// page by its number.
-    pub(crate) fn of_running(mapping: Mapping, blocks: &[u64], mut placed: Vec<u8>) -> Self {
+    pub(crate) fn resumed(mapping: Mapping, blocks: &[u64], mut placed: Vec<u8>) -> Self {
         placed.resize(blocks.len() << BLOCK_PAGE_SHIFT, UNPLACED);
         Self {
             mapping,

@@ -1,6 +1,6 @@
 //! A piece of a long execution: a window that begins with caches, translations and pages as the execution left them.
 
-use super::engine::Counted;
+use super::engine::ThreadCounts;
 use super::system::Touch;
 use super::totals::RegionTotals;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(crate) struct Running<'a> {
 /// What was counted of a piece.
 pub(crate) struct PieceResult {
     /// By thread; `None` if a thread has no two `Count` events.
-    pub(crate) threads: Vec<Option<Counted>>,
+    pub(crate) threads: Vec<Option<ThreadCounts>>,
     /// By region: the totals of its executions.
     pub(crate) regions: BTreeMap<u64, RegionTotals>,
     /// Threads that waited for something that never came.

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// Whether a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ThreadState {
     /// It can run.
     Ready,
     /// It waits for others.

@@ -2,7 +2,7 @@
 
 use super::core::{FillBuffers, InFlight, Pending};
 use super::pages::TranslationBuffer;
-use super::schedule::State;
+use super::schedule::ThreadState;
 use super::steps::{StepRow, StepTable, WHOLE};
 use super::stream::{Batch, Stream};
 use super::system::Coming;
@@ -66,7 +66,7 @@ pub(crate) struct Thread<'a> {
     pub(crate) batch: Batch,
     pub(crate) next: usize,
     pub(crate) clock: Ticks,
-    pub(crate) state: State,
+    pub(crate) state: ThreadState,
     pub(crate) pu: usize,
     /// Until when its turns are short, because others may compete for its lines.
     pub(crate) competes_until: Ticks,
@@ -124,7 +124,7 @@ impl<'a> Thread<'a> {
             batch: Batch::default(),
             next: 0,
             clock: 0,
-            state: State::Ready,
+            state: ThreadState::Ready,
             pu,
             competes_until: 0,
             instructions: 0,

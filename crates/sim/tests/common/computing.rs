@@ -1,12 +1,12 @@
 //! A program that computes and accesses no memory.
 
-use pinfold_sim::Program;
+use pinfold_sim::SimulatedProgram;
 use pinfold_sim::window::{Event, Recorded, Stream};
 
 /// One thread that executes this number of instructions.
 pub(crate) struct Computing(pub(crate) u32);
 
-impl Program for Computing {
+impl SimulatedProgram for Computing {
     fn threads(&self) -> usize {
         1
     }

@@ -1,4 +1,4 @@
-//! `ics20`: the configurations of Sánchez Barrera et al., of which the number of threads is a part.
+//! `ics20`: the configurations of Sánchez Barrera et al. (ICS 2020). They differ in the number of threads too.
 
 use super::Space;
 use pinfold_sim::sweep::ics20;

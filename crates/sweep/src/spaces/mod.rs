@@ -10,7 +10,7 @@ mod threads;
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::Topology;
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_sim::model::Model;
 use pinfold_sim::sweep::{Point, SpaceFile, space};
 use std::path::Path;
@@ -32,21 +32,21 @@ type ThreadCounts = fn(&Model) -> Result<Vec<usize>>;
 pub struct Space {
     /// The value of `--space`.
     pub name: &'static str,
-    /// Its configurations, in words.
+    /// A description of its configurations.
     pub about: &'static str,
     /// Whether `--limit` limits it.
     pub limited: bool,
-    /// The numbers of threads where they are a part of the configurations; `None` where a configuration has the recording's.
+    /// The numbers of threads of the configurations; `None` if a configuration takes the recording's number.
     thread_counts: Option<ThreadCounts>,
     points: fn(&Request<'_>) -> Result<Vec<Point>>,
 }
 
-/// The machine and program for which a space gives configurations.
+/// The machine and the program that need configurations.
 pub struct Request<'a> {
     model: &'a Model,
     topology: &'a Topology,
     threads: usize,
-    /// The most configurations of a limited space.
+    /// The maximum number of configurations of a limited space.
     limit: Option<usize>,
 }
 
@@ -62,7 +62,7 @@ pub struct Spaces {
 }
 
 impl Spaces {
-    /// The spaces of these names or files. `limit` applies to those that can be limited.
+    /// The spaces with these names or files. `limit` applies to spaces that can be limited.
     pub fn new(names: &[String], limit: Option<usize>) -> Result<Self> {
         let spaces = names.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
         let limited = |space: &Selected| matches!(space, Selected::Named(space) if space.limited);
@@ -80,7 +80,7 @@ impl Spaces {
         Ok(Self { spaces, limit })
     }
 
-    /// The numbers of threads of the configurations on a machine, if they are a part of them in one of the spaces.
+    /// The numbers of threads of the configurations on a machine; `None` if no space has them.
     pub fn thread_counts(&self, model: &Model) -> Result<Option<Vec<usize>>> {
         let counts = self.spaces.iter().find_map(|space| match space {
             Selected::Named(space) => space.thread_counts,
@@ -89,7 +89,7 @@ impl Spaces {
         counts.map(|counts| counts(model)).transpose()
     }
 
-    /// The points for `threads` threads on a machine, each once, in the order of the spaces.
+    /// The distinct points for `threads` threads on a machine, in the order of the spaces.
     pub fn points(&self, model: &Model, topology: &Topology, threads: usize) -> Result<Vec<Point>> {
         let request = Request {
             model,
@@ -108,7 +108,7 @@ impl Spaces {
     }
 }
 
-/// The named spaces, each with what it has, for a help text.
+/// The named spaces with their descriptions, for a help text.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     SPACES.iter().map(|space| (space.name, space.about))
 }

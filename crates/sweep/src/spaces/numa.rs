@@ -1,4 +1,4 @@
-//! `numa` and `numa+prefetch`: nodes, thread maps and page mappings, and these with all prefetcher settings.
+//! `numa` and `numa+prefetch`: nodes, thread maps and page mappings, alone and with all prefetcher settings.
 
 use super::Space;
 use pinfold_sim::sweep::space;

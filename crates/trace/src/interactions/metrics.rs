@@ -17,7 +17,7 @@ use super::lines::Moments;
 use super::{Interactions, Matrix, Spread};
 
 /// A machine with the threads in the default placement.
-pub struct Machine<'a> {
+pub struct ThreadPlaces<'a> {
     /// For each thread, the NUMA node of its core.
     pub nodes: &'a [usize],
     /// The number of hops between the cores of two threads.
@@ -65,7 +65,7 @@ pub struct PairMetrics {
 
 impl Metrics {
     /// Computes the metrics, including those that need a machine if there is one.
-    pub fn of(found: &Interactions, machine: Option<&Machine<'_>>) -> Self {
+    pub fn of(found: &Interactions, machine: Option<&ThreadPlaces<'_>>) -> Self {
         let mut footprints = Moments::default();
         for &lines in &found.lines_by_thread {
             footprints.add(lines as f64);
@@ -117,7 +117,7 @@ impl Metrics {
     }
 }
 
-fn pairs(matrix: &Matrix, found: &Interactions, machine: Option<&Machine<'_>>) -> PairMetrics {
+fn pairs(matrix: &Matrix, found: &Interactions, machine: Option<&ThreadPlaces<'_>>) -> PairMetrics {
     let threads = matrix.len();
     let all = || (0..threads).flat_map(|one| (0..threads).map(move |other| (one, other)));
     let value = |(one, other): (usize, usize)| matrix[one][other] as f64;
@@ -143,7 +143,7 @@ fn pairs(matrix: &Matrix, found: &Interactions, machine: Option<&Machine<'_>>) -
     }
 }
 
-fn cluster_deviation(matrix: &Matrix, machine: &Machine<'_>) -> Option<f64> {
+fn cluster_deviation(matrix: &Matrix, machine: &ThreadPlaces<'_>) -> Option<f64> {
     let clusters = machine.nodes.iter().max().map_or(0, |&node| node + 1);
     let mut inside = vec![0.0; clusters];
     for (one, row) in matrix.iter().enumerate() {
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_machine_gives_the_exchanges_within_nodes_and_the_hops() {
-        let machine = Machine {
+        let machine = ThreadPlaces {
             nodes: &[0, 0, 1, 1],
             hops: &|one, other| if one / 2 == other / 2 { 2 } else { 8 },
         };

@@ -7,7 +7,7 @@ mod lines;
 mod metrics;
 mod order;
 
-pub use metrics::{Machine, Metrics as InteractionMetrics, PairMetrics};
+pub use metrics::{Metrics as InteractionMetrics, PairMetrics, ThreadPlaces};
 
 use crate::{Recording, TraceError};
 use lines::Lines;

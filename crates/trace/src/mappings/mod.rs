@@ -269,7 +269,7 @@ impl Sums {
 
 /// A mapping, or a part of it, by its first byte.
 #[derive(Clone, Debug)]
-struct Part {
+struct MappedRange {
     end: u64,
     backing: Backing,
     offset: u64,
@@ -279,7 +279,7 @@ struct Part {
 
 #[derive(Default)]
 struct AddressSpace {
-    parts: BTreeMap<u64, Part>,
+    parts: BTreeMap<u64, MappedRange>,
     /// The start and the end of the heap.
     heap: Option<(u64, u64)>,
 }
@@ -300,7 +300,7 @@ impl AddressSpace {
                 let Some(backing) = Backing::of(backing, files) else {
                     return -gone.1;
                 };
-                let part = Part {
+                let part = MappedRange {
                     end,
                     backing,
                     offset,
@@ -319,7 +319,7 @@ impl AddressSpace {
             } => {
                 let (parts, _) = self.cut(address, page_end(address.saturating_add(length)), sums);
                 for (start, part) in parts {
-                    self.put(start, Part { protection, ..part }, sums);
+                    self.put(start, MappedRange { protection, ..part }, sums);
                 }
                 0
             }
@@ -335,7 +335,7 @@ impl AddressSpace {
                 let Some((_, first)) = parts.into_iter().next() else {
                     return -before - replaced;
                 };
-                self.put(address, Part { end, order, ..first }, sums) - before - replaced
+                self.put(address, MappedRange { end, order, ..first }, sums) - before - replaced
             }
             EventKind::Break { address } => self.set_break(order, address, sums),
             _ => 0,
@@ -347,7 +347,7 @@ impl AddressSpace {
         let (begin, old_end) = *self.heap.get_or_insert((end, end));
         self.heap = Some((begin, end));
         let gone = self.cut(begin, old_end, sums).1;
-        let part = Part {
+        let part = MappedRange {
             end,
             backing: Backing::Heap,
             offset: 0,
@@ -357,7 +357,7 @@ impl AddressSpace {
         self.put(begin, part, sums) - gone
     }
 
-    fn put(&mut self, start: u64, part: Part, sums: &Sums) -> i128 {
+    fn put(&mut self, start: u64, part: MappedRange, sums: &Sums) -> i128 {
         if start >= part.end {
             return 0;
         }
@@ -367,7 +367,7 @@ impl AddressSpace {
     }
 
     /// Removes the mappings between two addresses. Returns them and their accesses.
-    fn cut(&mut self, start: u64, end: u64, sums: &Sums) -> (Vec<(u64, Part)>, i128) {
+    fn cut(&mut self, start: u64, end: u64, sums: &Sums) -> (Vec<(u64, MappedRange)>, i128) {
         if start >= end {
             return (vec![], 0);
         }
@@ -375,7 +375,7 @@ impl AddressSpace {
             self.split(at);
         }
         let within: Vec<u64> = self.parts.range(start..end).map(|(&start, _)| start).collect();
-        let taken: Vec<(u64, Part)> = within
+        let taken: Vec<(u64, MappedRange)> = within
             .into_iter()
             .filter_map(|start| Some((start, self.parts.remove(&start)?)))
             .collect();
@@ -394,7 +394,7 @@ impl AddressSpace {
         if part.end <= at {
             return;
         }
-        let behind = Part {
+        let behind = MappedRange {
             offset: part.offset.saturating_add(at - start),
             ..part.clone()
         };

@@ -1,7 +1,7 @@
 use super::*;
 use pinfold_core::{Excess, MappingCode, MappingComparison, MoveReason, ProcessGain};
 use pinfold_runtime::TimedComparison;
-use pinfold_runtime::daemon::state::{Container, Machine, Moves, Present, Settings, Totals};
+use pinfold_runtime::daemon::state::{Container, MachineState, Moves, Present, Settings, Totals};
 use std::collections::BTreeMap;
 
 fn task(thread: i32, pu: u32, busy: f64) -> Task {
@@ -44,7 +44,7 @@ fn state(tasks: Vec<Task>) -> State {
             assumed: true,
             ..Settings::default()
         },
-        machine: Machine {
+        machine: MachineState {
             name: "pair".to_owned(),
             packages: vec![package(0), package(1)],
         },

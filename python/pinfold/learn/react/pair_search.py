@@ -1,6 +1,7 @@
 """The search for the two features whose decision tree chooses configurations best, as an estimator of scikit-learn.
 
-``pinfold pairs`` does the work (docs/formats/internals/pairs.md): it judges all pairs by cross-validation with trees of
+The program ``pinfold-pairs`` does the work (docs/formats/internals/pairs.md). It judges all pairs by cross-validation,
+with trees of
 ``DecisionTreeClassifier(random_state=0)``, after Sánchez Barrera et al. (ICS 2020, section 4.2.2).
 """
 
@@ -18,10 +19,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from pinfold.binary import find_binary
+from pinfold.binary import find_pairs
 
 VERSION = 1
-"""Of the problems that ``pinfold pairs`` reads."""
+"""The version of the problems that ``pinfold-pairs`` reads."""
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     third : bool
         Whether the tree gets a third feature, which improves the best pair most.
     binary : Path or None
-        The path of pinfold; None to look for it.
+        The path of ``pinfold-pairs``; None to look for it.
 
     Attributes
     ----------
@@ -120,14 +121,14 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "folds": folds.tolist(),
         }
         problem.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
-        words = [str(self.binary or find_binary()), "pairs", str(problem), "--output", str(result)]
+        words = [str(self.binary or find_pairs()), str(problem), "--output", str(result)]
         words += ["--scores", str(scores)] if self.all_scores else []
         words += ["--thirds"] if self.third else []
         words += ["--jobs", str(self.jobs)] if self.jobs is not None else []
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             why = done.stderr.strip().replace(f"{problem} cannot be searched", "the pairs cannot be searched")
-            raise ValueError(why or f"`pinfold pairs` ended with status {done.returncode}")
+            raise ValueError(why or f"`pinfold-pairs` ended with status {done.returncode}")
         if self.all_scores:
             self.scores_ = np.load(scores)
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ use crate::activities;
 use crate::machine;
 use anyhow::{Context, Result, anyhow};
 use pinfold_calibrate::Places;
-use pinfold_calibrate::activities::of_set;
+use pinfold_calibrate::activities::mapper_events;
 use pinfold_calibrate::thresholds::{
     CopyPoint, Curves, Formula, MeasuredOrigin, Origin, SharingPoint, copied, cpu_list, shared,
 };
@@ -157,7 +157,7 @@ fn events(metric: Option<&str>) -> Result<(Option<String>, MapperEvents)> {
         return Ok((None, activities::named(metric)?.0));
     }
     let set = activities::set_here().map_err(|error| anyhow!("{}: {error:#}; {REMEDY}; or {METRIC}", refusal()))?;
-    let events = of_set(&set).with_context(refusal)?;
+    let events = mapper_events(&set).with_context(refusal)?;
     Ok((Some(set.name), events))
 }
 

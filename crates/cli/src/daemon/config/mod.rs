@@ -8,7 +8,7 @@ mod values;
 use crate::activities;
 use anyhow::{Context, Result, bail};
 use pinfold_calibrate::thresholds::Clock;
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_linux::watch::{PageLimits, Selection};
 use pinfold_policy::sam::{MapperOptions, Thresholds};
 use serde::Deserialize;

@@ -15,7 +15,7 @@ use pinfold_core::Finding;
 use pinfold_policy::auto::{AutoOptions, AutoTimes, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
-use pinfold_store::{Machine, PlacementLearner, ProgramKey, Store};
+use pinfold_store::{MachineKey, PlacementLearner, ProgramKey, Store};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -171,7 +171,7 @@ fn times(flags: &ArgMatches, arguments: &crate::run::Arguments) -> AutoTimes {
 
 /// The policy. `rules`: whether learned rules are asked.
 fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result<Built> {
-    let machine = Machine::new(setting.topology, setting.simulated);
+    let machine = MachineKey::new(setting.topology, setting.simulated);
     let key = match setting.program {
         // A program that may be executed and not read has no key, and is not remembered.
         Program::Command(command) => {

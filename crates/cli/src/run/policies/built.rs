@@ -9,7 +9,7 @@ use pinfold_linux::counters::Request;
 use pinfold_policy::auto::Near;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
-use pinfold_store::{Machine, ProgramKey};
+use pinfold_store::{MachineKey, ProgramKey};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl Program<'_> {
     }
 
     /// The identity of the program on this machine; `None` for several.
-    pub(super) fn key(&self, machine: Machine) -> Result<Option<ProgramKey>> {
+    pub(super) fn key(&self, machine: MachineKey) -> Result<Option<ProgramKey>> {
         match self {
             Self::File(file, command) => behaviour::program_key(file, command, machine).map(Some),
             Self::Command(command) => {

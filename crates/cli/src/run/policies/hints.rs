@@ -10,7 +10,7 @@ use pinfold_core::{Finding, Metric};
 use pinfold_linux::counters::Request;
 use pinfold_policy::{HintOptions, Normalised, RuleMetric, Rules};
 use pinfold_runtime::{Record, Recorder};
-use pinfold_store::{Learner, Machine};
+use pinfold_store::{Learner, MachineKey};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -93,7 +93,7 @@ impl PolicyEntry for Hints {
 
 fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
     let database = &setting.arguments.behaviour;
-    let machine = Machine::new(setting.topology, setting.simulated);
+    let machine = MachineKey::new(setting.topology, setting.simulated);
     let Some(key) = setting.program.key(machine.clone())? else {
         let number = setting.program.number();
         bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy");

@@ -5,7 +5,7 @@ use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::{Finding, RegionChoice};
-use pinfold_linux::input;
+use pinfold_files::input;
 use pinfold_policy::react::{ReactModel, ReactOptions};
 use pinfold_runtime::{DecidesOn, Record};
 use std::fmt::Write as _;

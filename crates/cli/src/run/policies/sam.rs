@@ -6,14 +6,14 @@ use crate::run::place::Where;
 use crate::{activities, behaviour};
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches, ValueEnum};
-use pinfold_calibrate::activities::{of_set, set_of_machine, thresholds_of_model};
+use pinfold_calibrate::activities::{mapper_events, set_of_machine, thresholds_of_model};
 use pinfold_calibrate::thresholds::Clock;
 use pinfold_core::{Finding, MoveReason, TaskMove};
 use pinfold_linux::counters::Request;
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{MapperEvents, MapperOptions, SamOptions, Thresholds};
 use pinfold_runtime::{DecidesOn, Record};
-use pinfold_store::{Machine, ProgramKey};
+use pinfold_store::{MachineKey, ProgramKey};
 use pinfold_view::findings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -92,7 +92,7 @@ impl PolicyEntry for Sam {
             Where::Here => flags.here(&request.arguments.search.metric)?,
             Where::Simulated(model) => {
                 let thresholds = flags.thresholds_or(Clock::Cycle, || thresholds_of_model(model))?;
-                let events = of_set(&set_of_machine(&model.name)?)?;
+                let events = mapper_events(&set_of_machine(&model.name)?)?;
                 (Counted { events, thresholds }, vec![])
             }
             Where::Scripted(_) => bail!(
@@ -188,7 +188,7 @@ type Known = Vec<BTreeMap<usize, KnownPlacement>>;
 
 /// What is known of the programs, with notes for the user.
 fn known(setting: &Setting<'_>) -> Result<(Known, Vec<String>)> {
-    let machine = Machine::new(setting.topology, setting.simulated);
+    let machine = MachineKey::new(setting.topology, setting.simulated);
     let keys: Vec<ProgramKey> = match setting.program {
         Program::Several(programs) => {
             let key = |(file, command): &(PathBuf, Vec<String>)| behaviour::program_key(file, command, machine.clone());

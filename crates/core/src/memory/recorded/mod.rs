@@ -258,17 +258,17 @@ impl Matching {
             .filter(|area| area.area.accessible && !area.changed)
             .collect();
         for recorded in &usable {
-            matching.by_place(&recorded.area, running);
+            matching.match_by_place(&recorded.area, running);
         }
         for shared in [false, true] {
-            let pool = by_length(&usable, running, shared);
+            let pool = pool_by_length(&usable, running, shared);
             let mut mapped: Vec<&RecordedArea> = usable
                 .iter()
                 .copied()
                 .filter(|area| area.area.backing == kind(shared))
                 .collect();
             mapped.sort_by_key(|area| (area.order, area.area.start));
-            matching.by_length(&mapped, pool);
+            matching.match_by_length(&mapped, pool);
         }
         matching
     }
@@ -280,7 +280,7 @@ impl Matching {
     }
 
     /// Matches areas that have an offset in an object of both runs.
-    fn by_place(&mut self, recorded: &MappedArea, running: &[MappedArea]) {
+    fn match_by_place(&mut self, recorded: &MappedArea, running: &[MappedArea]) {
         match &recorded.backing {
             MappedBacking::File(path, offset) => {
                 // If only another protection is found, the protection has changed since, or before.
@@ -332,7 +332,7 @@ impl Matching {
     }
 
     /// Matches each area of `pool`, the longest first, with the first run of mappings of the same length.
-    fn by_length(&mut self, mapped: &[&RecordedArea], mut pool: Vec<(u64, u64)>) {
+    fn match_by_length(&mut self, mapped: &[&RecordedArea], mut pool: Vec<(u64, u64)>) {
         pool.sort_unstable_by_key(|&(start, end)| (Reverse(end - start), Reverse(start)));
         let mut lengths: Vec<Option<u64>> = mapped.iter().map(|area| Some(area.area.length())).collect();
         let run = |lengths: &[Option<u64>], sum| Some(run_of(lengths, sum)?.collect::<Vec<_>>());
@@ -389,7 +389,7 @@ fn behind<'a>(path: &PathBuf, running: &'a [MappedArea]) -> Option<&'a MappedAre
 
 /// The running program's memory that is matched by length. The zeroed data behind a file, which may be in the same
 /// area, is left out.
-fn by_length(recorded: &[&RecordedArea], running: &[MappedArea], shared: bool) -> Vec<(u64, u64)> {
+fn pool_by_length(recorded: &[&RecordedArea], running: &[MappedArea], shared: bool) -> Vec<(u64, u64)> {
     let mut behind_files: BTreeMap<u64, u64> = BTreeMap::new();
     for area in recorded {
         if let MappedBacking::BehindFile(path, offset) = &area.area.backing

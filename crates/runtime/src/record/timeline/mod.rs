@@ -296,7 +296,7 @@ impl Timeline {
             series.bytes = series.bytes.iter().copied().step_by(2).collect();
         }
         for task in &mut self.tasks {
-            task.places = of_every_second_point(&task.places);
+            task.places = every_second_point(&task.places);
         }
         self.at = times.iter().copied().step_by(2).collect();
         self.readings = self.readings.saturating_mul(2);
@@ -304,8 +304,8 @@ impl Timeline {
 }
 
 /// The changes of a task's place where every second point is dropped, from the second one on.
-pub fn of_every_second_point<Place: PartialEq + Copy>(places: &[(usize, Place)]) -> Vec<(usize, Place)> {
-    let mut kept: Vec<(usize, Place)> = vec![];
+pub fn every_second_point<Position: PartialEq + Copy>(places: &[(usize, Position)]) -> Vec<(usize, Position)> {
+    let mut kept: Vec<(usize, Position)> = vec![];
     for &(point, place) in places {
         // A change at a point that is dropped is seen at the next one.
         let point = point.div_ceil(2);

@@ -9,7 +9,7 @@ use crate::window::time::{Ticks, cycles};
 
 /// What is counted of one thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ThreadCounts {
     /// When its counting began and ended, in cycles.
     pub(crate) begin: f64,
     pub(crate) end: f64,
@@ -38,14 +38,14 @@ impl<const W: usize> Engine<'_, W> {
     }
 
     /// The counts of each thread; `None` for one that has not reached both events.
-    pub(super) fn counted(&self) -> Vec<Option<Counted>> {
+    pub(super) fn counted(&self) -> Vec<Option<ThreadCounts>> {
         let counted = |readings: &Vec<Reading>| {
             let [begin, end] = readings.as_slice() else {
                 return None;
             };
             let mut counters = end.counters.clone();
             counters -= &begin.counters;
-            Some(Counted {
+            Some(ThreadCounts {
                 begin: cycles(begin.time),
                 end: cycles(end.time),
                 counters,

@@ -17,8 +17,8 @@ mod counting;
 mod resuming;
 mod setup;
 
-pub(crate) use self::counting::Counted;
 use self::counting::Reading;
+pub(crate) use self::counting::ThreadCounts;
 use self::setup::{SchedulingTimes, settings, teams};
 use super::configuration::WindowConfiguration;
 use super::counters::{RegionSpan, TeamMarks};
@@ -32,7 +32,7 @@ use super::profile::PageProfile;
 use super::regions::{RegionPlaces, RegionPlan};
 use super::result::WindowResult;
 use super::runner::{Runner, Stop};
-use super::schedule::{Pu, Queue, State, Waiting};
+use super::schedule::{Pu, Queue, ThreadState, Waiting};
 use super::steps::StepTable;
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
@@ -346,7 +346,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         let Ending::Marks(marks) = self.ending else {
             return false;
         };
-        let ended = |thread: usize| self.threads[thread].state == State::Ended;
+        let ended = |thread: usize| self.threads[thread].state == ThreadState::Ended;
         self.teams
             .iter()
             .all(|team| team.marks.number >= marks || team.threads.clone().all(ended))
@@ -355,7 +355,7 @@ impl<'a, const W: usize> Engine<'a, W> {
     /// Releases a team's waiting threads where no thread of the team can run: they wait for events that are not in the
     /// recording. Threads at a mark wait for them.
     fn release_stuck(&mut self, team: usize) {
-        let runs = |thread: usize| self.threads[thread].state == State::Ready;
+        let runs = |thread: usize| self.threads[thread].state == ThreadState::Ready;
         let team = &mut self.teams[team];
         if team.threads.clone().any(runs) {
             return;
@@ -429,7 +429,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 Stop::Ahead => break,
                 Stop::TooMuchMemory => return Err(self.too_much_memory()),
                 Stop::Ended => {
-                    state.state = State::Ended;
+                    state.state = ThreadState::Ended;
                     let end = state.clock;
                     let open = std::mem::take(&mut state.open_regions);
                     let snapshots = std::mem::take(&mut self.regions.snapshots[thread]);
@@ -452,7 +452,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         let ready = self.pus[pu]
             .threads
             .iter()
-            .filter(|&&thread| self.threads[thread].state == State::Ready)
+            .filter(|&&thread| self.threads[thread].state == ThreadState::Ready)
             .map(|&thread| self.threads[thread].clock)
             .min();
         match ready {
@@ -500,7 +500,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             EventKind::Barrier => {
                 let waiting = &mut self.teams[self.team_of[thread]].waiting;
                 let Some(members) = waiting.arrive(event.payload, usize::from(event.step), thread) else {
-                    self.threads[thread].state = State::Blocked;
+                    self.threads[thread].state = ThreadState::Blocked;
                     self.poll(thread);
                     return false;
                 };
@@ -523,7 +523,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 let state = &mut self.threads[thread];
                 let waiting = &mut self.teams[self.team_of[thread]].waiting;
                 let Some(since) = waiting.wait(event.payload, thread) else {
-                    state.state = State::Blocked;
+                    state.state = ThreadState::Blocked;
                     if event.size > 0 {
                         self.poll(thread);
                     }
@@ -543,7 +543,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         let team = &mut self.teams[self.team_of[thread]];
         team.at_mark.push(thread);
         if team.at_mark.len() < team.threads.len() {
-            self.threads[thread].state = State::Blocked;
+            self.threads[thread].state = ThreadState::Blocked;
             return false;
         }
         let members = std::mem::take(&mut team.at_mark);
@@ -616,7 +616,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         } = &mut self.pus[pu];
         let now = *clock;
         let first = *threads.front()?;
-        let ready = |thread: usize| self.threads[thread].state == State::Ready;
+        let ready = |thread: usize| self.threads[thread].state == ThreadState::Ready;
         let first_runs = *running == Some(first);
         let in_slice = threads.len() == 1 || self.threads[first].clock < *slice_end;
         if first_runs && ready(first) && in_slice {
@@ -656,8 +656,8 @@ impl<'a, const W: usize> Engine<'a, W> {
         let from = state.clock.max(time);
         state.waited += from - state.clock;
         state.clock = from;
-        if state.state == State::Blocked {
-            state.state = State::Ready;
+        if state.state == ThreadState::Blocked {
+            state.state = ThreadState::Ready;
             let pu = state.pu;
             self.set_active(pu, true);
             self.queue.add(pu, from.max(self.pus[pu].clock));

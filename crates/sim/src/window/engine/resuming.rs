@@ -24,7 +24,7 @@ impl<const W: usize> Engine<'_, W> {
             .map(|thread| self.system.topology.node_of_core(self.pus[thread.pu].core))
             .collect();
         let mapping = Mapping::new(self.model, configuration.pages, None, &nodes);
-        self.system.pages = Pages::of_running(mapping, running.blocks, running.placed.to_vec());
+        self.system.pages = Pages::resumed(mapping, running.blocks, running.placed.to_vec());
         for _ in running.blocks {
             self.system.directory.add_block();
         }

@@ -48,7 +48,7 @@ impl Caches {
 
     /// The private caches of a core, the first level first.
     #[inline]
-    pub(super) fn of_core(&self, core: usize) -> &[Cache] {
+    pub(super) fn private_caches(&self, core: usize) -> &[Cache] {
         &self.private[core * self.levels..(core + 1) * self.levels]
     }
 

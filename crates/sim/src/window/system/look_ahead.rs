@@ -16,7 +16,7 @@ impl<const W: usize> System<W> {
     /// one that it will evict from the private caches. `None` if it will not miss the L1, or evict nothing.
     #[inline]
     fn entering(&self, core: usize, line: u32) -> Option<u32> {
-        let private = self.caches.of_core(core);
+        let private = self.caches.private_caches(core);
         if private[0].holds(line) {
             return None;
         }
@@ -58,7 +58,7 @@ impl<const W: usize> System<W> {
             self.caches.shared[domain].host_prefetch(coming.line);
         }
         if let Some(owner) = entry.owner() {
-            for cache in self.caches.of_core(owner) {
+            for cache in self.caches.private_caches(owner) {
                 cache.host_prefetch(coming.line);
             }
         }

@@ -46,7 +46,9 @@ impl<const W: usize> System<W> {
                 .iter()
                 .map(|cache| capacity(std::slice::from_ref(cache)))
                 .collect(),
-            private: (0..cores).map(|core| capacity(self.caches.of_core(core))).collect(),
+            private: (0..cores)
+                .map(|core| capacity(self.caches.private_caches(core)))
+                .collect(),
             all: 0,
         };
         room.all = room.shared.iter().chain(&room.private).sum();

@@ -75,7 +75,7 @@ fn check(system: &System<1>, lines: u32) {
         let entry = system.directory.get(line);
         let flags: Vec<Option<u32>> = (0..cores)
             .map(|core| {
-                let private = system.caches.of_core(core);
+                let private = system.caches.private_caches(core);
                 let found = private
                     .iter()
                     .flat_map(Cache::contents)

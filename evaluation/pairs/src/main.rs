@@ -1,10 +1,10 @@
-//! `pinfold pairs`: the two features whose decision tree chooses configurations best. `pinfold learn` calls it.
+//! Finds the two features whose decision tree, judged by cross-validation, chooses configurations best.
 //!
-//! Its input and its output are described in docs/formats/internals/pairs.md.
+//! docs/formats/internals/pairs.md describes the input and the output.
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
-use pinfold_linux::output::Output;
+use clap::Parser;
+use pinfold_files::output::Output;
 use pinfold_pairs::{Problem, Search};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 /// Find the two features whose decision tree, judged by cross-validation, chooses configurations best.
-#[derive(Args)]
-pub(crate) struct Arguments {
+#[derive(Parser)]
+#[command(name = "pinfold-pairs", version)]
+struct Arguments {
     /// The features, gains, classes and folds of samples, as JSON.
     #[arg(value_name = "PROBLEM.json")]
     problem: PathBuf,
@@ -29,13 +30,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.npy")]
     scores: Option<PathBuf>,
 
-    /// Judge also trees of the best pair with each third feature.
+    /// Also judge trees of the best pair with each third feature.
     #[arg(long)]
     thirds: bool,
 
-    /// Work in N threads [default: one for each CPU that is allowed].
-    #[arg(long, value_parser = crate::run::number::within(1usize, 4096), value_name = "N")]
-    jobs: Option<usize>,
+    /// Use N threads [default: one for each allowed CPU].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "N")]
+    jobs: Option<u16>,
 }
 
 /// The version of the input.
@@ -62,11 +63,22 @@ struct Found {
     thirds: Option<Vec<f64>>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The exit status also reports the failure.
+            let _ = writeln!(io::stderr(), "pinfold-pairs: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
     let output = Output::open("--output", &arguments.output)?;
     let scores = Output::optional("--scores", arguments.scores.as_deref())?;
     let threads = match arguments.jobs {
-        Some(jobs) => jobs,
+        Some(jobs) => usize::from(jobs),
         None => available_parallelism()
             .context("the number of CPUs cannot be read; give --jobs N")?
             .get(),
@@ -86,14 +98,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         scores.write_with(|file| write_npy(file, &all))?;
     }
     output.write_json(&found)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn read(arguments: &Arguments) -> Result<Search> {
     let document: Document = serde_json::from_slice(&fs::read(&arguments.problem)?)?;
     ensure!(
         document.pair_problem == VERSION,
-        "it has version {}, and this pinfold reads version {VERSION}: use the Python package of the same version",
+        "it has version {}, and this program reads version {VERSION}: use the Python package of the same version",
         document.pair_problem
     );
     let samples = document.labels.len();

@@ -1,12 +1,11 @@
 //! A program for a simulated machine: repetitions of its region of interest.
 
-use crate::model::Model;
-use crate::recorded::ProgramCode;
-use crate::window::{Batch, Event, EventKind, PageProfile, StepTable, Stream};
+use crate::recorded::code::ProgramCode;
+use crate::window::{PageProfile, Stream};
 use std::sync::Arc;
 
 /// A program's region of interest: its threads and their events. Every repetition does the same.
-pub trait Program: Send + Sync {
+pub trait SimulatedProgram: Send + Sync {
     /// The number of threads, at least one, in the order of their creation.
     fn threads(&self) -> usize;
 
@@ -43,42 +42,5 @@ pub trait Program: Send + Sync {
     fn page_profile(&self) -> PageProfile {
         let mut streams: Vec<_> = (0..self.threads()).map(|thread| self.stream(thread)).collect();
         PageProfile::of(&mut streams)
-    }
-}
-
-/// One thread's repetitions without end, with a mark after each.
-pub(crate) struct Repeated<'a> {
-    program: &'a dyn Program,
-    thread: usize,
-    stream: Box<dyn Stream + 'a>,
-}
-
-impl<'a> Repeated<'a> {
-    pub(crate) fn new(program: &'a dyn Program, thread: usize) -> Self {
-        Self {
-            program,
-            thread,
-            stream: program.stream(thread),
-        }
-    }
-}
-
-impl Stream for Repeated<'_> {
-    fn next_batch(&mut self, batch: &mut Batch) -> bool {
-        if self.stream.next_batch(batch) {
-            return true;
-        }
-        // A stream that cannot be read to its end would be repeated in no time.
-        if self.program.error().is_some() {
-            return false;
-        }
-        self.stream = self.program.stream(self.thread);
-        batch.events.clear();
-        batch.events.push(Event::mark(EventKind::Mark, 0));
-        true
-    }
-
-    fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {
-        self.stream.steps(model)
     }
 }

@@ -1,40 +1,11 @@
-//! Resources of this process: processor time, and files that only this user may access.
+//! Files that belong to this user, which no other user may replace or lock.
 
 use nix::fcntl::OFlag;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use nix::unistd::geteuid;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::time::Duration;
-
-/// Processor time of this process so far, in user mode and in the kernel.
-pub fn processor_time() -> io::Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
-}
-
-/// Processor time in user mode and in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessorTime {
-    /// In user mode.
-    pub user: Duration,
-    /// In the kernel.
-    pub system: Duration,
-}
-
-/// Processor time so far of the ended children of this process, and of the children that those have waited for.
-pub fn processor_time_of_children() -> io::Result<ProcessorTime> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let duration = |microseconds: i64| Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
-    Ok(ProcessorTime {
-        user: duration(usage.user_time().num_microseconds()),
-        system: duration(usage.system_time().num_microseconds()),
-    })
-}
 
 /// The kind of file at a path that should have a file of this user.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! A Parquet file of one row group: columns with their names and values, and the file's own metadata.
 
-use anyhow::{Context, Result};
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -10,23 +10,21 @@ use parquet::schema::types::{Type, TypePtr};
 use std::io::Write;
 use std::sync::Arc;
 
-/// The values of a column.
+type Result<T, E = ParquetError> = std::result::Result<T, E>;
+
+/// The values of a column. `None` is a missing value.
 pub(crate) enum Values {
     Text(Vec<String>),
-    /// Some may be missing.
     OptionalText(Vec<Option<String>>),
     Number(Vec<i32>),
     Flag(Vec<bool>),
-    /// Some may be missing.
     OptionalFlag(Vec<Option<bool>>),
     Float(Vec<f64>),
-    /// Some may be missing.
     OptionalFloat(Vec<Option<f64>>),
-    /// Lists, of which some may be missing.
     OptionalFloats(Vec<Option<Vec<f64>>>),
 }
 
-/// Writes a table. The keys of the metadata get `pinfold.` before them.
+/// Writes a table. The keys of the metadata get the prefix `pinfold.`.
 pub(crate) fn write(
     name: &str,
     columns: &[(String, Values)],
@@ -76,7 +74,7 @@ fn field(name: &str, values: &Values) -> Result<TypePtr> {
     Ok(Arc::new(builder.build()?))
 }
 
-/// A column of lists of numbers, in the three levels that the format asks for.
+/// A column of lists of numbers, in the three levels that Parquet demands.
 fn list(name: &str) -> Result<TypePtr> {
     let element = Type::primitive_type_builder("element", PhysicalType::DOUBLE)
         .with_repetition(Repetition::REQUIRED)
@@ -95,7 +93,9 @@ fn list(name: &str) -> Result<TypePtr> {
 }
 
 fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, values: &Values) -> Result<()> {
-    let mut column = group.next_column()?.context("the schema has too few columns")?;
+    let mut column = group
+        .next_column()?
+        .ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))?;
     match values {
         Values::Text(values) => {
             let values: Vec<ByteArray> = values.iter().map(|value| value.as_str().into()).collect();
@@ -142,8 +142,8 @@ fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, va
     Ok(())
 }
 
-/// Parquet's definition and repetition levels of a list: 0 where there is none, 1 where it is empty, 2 for a number; 1 for
-/// all but the first.
+/// Parquet's definition and repetition levels of a list. The definition is 0 for a missing list, 1 for an empty one and
+/// 2 for a number; the repetition is 0 for the first number and 1 for the others.
 fn list_levels(list: Option<&[f64]>) -> Vec<(i16, i16)> {
     match list {
         None => vec![(0, 0)],
@@ -152,7 +152,7 @@ fn list_levels(list: Option<&[f64]>) -> Vec<(i16, i16)> {
     }
 }
 
-/// Parquet's definition levels: 1 where there is a value.
+/// Parquet's definition levels: 1 for a value, 0 for a missing one.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }

@@ -5,10 +5,10 @@
 //! is a stranger's: that user opened the file while it was not private, and the lock is not evidence of another
 //! pinfold.
 
-use crate::procfs::Procfs;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
+use pinfold_core::digits;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -70,16 +70,12 @@ impl Holder {
     /// A process that has a lock on this file. A stranger is returned only if no other process has one. `None` if no
     /// holder is visible in this PID namespace.
     pub fn of(file: &File) -> Option<Self> {
-        let procfs = Procfs::default();
-        let locks = fs::read_to_string(procfs.root().join("locks")).ok()?;
-        let identity = format!("{}:{}", device(file, &procfs)?, file.metadata().ok()?.ino());
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let identity = format!("{}:{}", device(file)?, file.metadata().ok()?.ino());
         let processes = locks.lines().filter_map(|line| holder(line, &identity));
         let holders = processes.map(|process| Self {
             process,
-            about: procfs
-                .stat(process, process)
-                .map(|stat| stat.name)
-                .zip(procfs.real_user(process)),
+            about: process_name(process).zip(real_user(process)),
         });
         holders.min_by_key(Self::is_stranger)
     }
@@ -109,16 +105,31 @@ pub fn holder_text(holder: Option<&Holder>) -> String {
 
 /// The device of the file in `/proc/locks`. It is the device of the mount: stat(2) returns another one for files of
 /// btrfs.
-fn device(file: &File, procfs: &Procfs) -> Option<String> {
-    let about = fs::read_to_string(procfs.file("self", &format!("fdinfo/{}", file.as_raw_fd()))).ok()?;
+fn device(file: &File) -> Option<String> {
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
     let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
-    let mounts = fs::read_to_string(procfs.file("self", "mountinfo")).ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     mounts.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (major, minor) = (words.next() == Some(mount)).then(|| words.nth(1)?.split_once(':'))??;
         let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
         Some(format!("{major:02x}:{minor:02x}"))
     })
+}
+
+/// The name of a process; `None` if it has ended.
+fn process_name(process: i32) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{process}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&bytes);
+    Some(name.strip_suffix('\n').unwrap_or(&name).to_owned())
+}
+
+/// The real user of a process; `None` if it has ended.
+fn real_user(process: i32) -> Option<u32> {
+    let bytes = fs::read(format!("/proc/{process}/status")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let users = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    digits::decimal(users.split_whitespace().next()?)
 }
 
 /// The process in a line of `/proc/locks` about the file with this device and inode. `None` for lines with an arrow:

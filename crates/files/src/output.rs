@@ -64,11 +64,11 @@ pub enum PathError {
 pub struct Output {
     /// The option and the file.
     option: String,
-    place: Place,
+    destination: Destination,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Destination {
     /// A file that is replaced or created with these permissions.
     File(PathBuf, Permissions),
     /// A file that is written in place.
@@ -80,7 +80,7 @@ impl Output {
     pub fn open(option: &str, path: &Path) -> Result<Self, OutputError> {
         let option = format!("{option} {}", path.display());
         match Self::find(path) {
-            Ok(place) => Ok(Self { option, place }),
+            Ok(destination) => Ok(Self { option, destination }),
             Err(error) => Err(OutputError {
                 option,
                 source: error.into(),
@@ -93,7 +93,7 @@ impl Output {
         path.map(|path| Self::open(option, path)).transpose()
     }
 
-    fn find(named: &Path) -> Result<Place, PathError> {
+    fn find(named: &Path) -> Result<Destination, PathError> {
         let path = resolve(named)?;
         let there = fs::symlink_metadata(&path).ok();
         check(&path, there.as_ref())?;
@@ -104,10 +104,10 @@ impl Output {
             // A file that is read-only for this user is not replaced either.
             Ok(_) if replaced && (there.is_none() || open(&path, OpenOptions::new().write(true)).is_ok()) => {
                 let mode = there.map_or(0o666, |there| there.mode() & 0o7777);
-                Place::File(path, Permissions::from_mode(mode))
+                Destination::File(path, Permissions::from_mode(mode))
             }
             Err(error) if there.is_none() => return Err(error.into()),
-            _ => Place::Open(open(&path, OpenOptions::new().write(true))?),
+            _ => Destination::Open(open(&path, OpenOptions::new().write(true))?),
         })
     }
 
@@ -129,14 +129,14 @@ impl Output {
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Self { option, place } = self;
-        place
+        let Self { option, destination } = self;
+        destination
             .replace(|file| write(file).map_err(Into::into))
             .map_err(|source| OutputError { option, source })
     }
 }
 
-impl Place {
+impl Destination {
     fn replace(
         self,
         write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error + Send + Sync>>,

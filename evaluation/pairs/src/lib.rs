@@ -6,7 +6,8 @@
 //! for any number of features and samples. [`Search`] judges all pairs of features by cross-validation, for up to 255
 //! samples.
 //!
-//! This crate only computes: it touches no file and no process.
+//! The library only computes. The program `pinfold-pairs` reads the problem and writes the result. Only the evaluation and
+//! `pinfold learn --features` use it, so it is no part of the binary `pinfold`.
 
 mod draws;
 mod generator;
