@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 
     let mut topology = TopologyBuilder::new("this machine");
-    let allowed = CpuMask::of_thread(0).expect("the allowed PUs").to_set();
+    let allowed = CpuMask::read(0).expect("the allowed PUs").to_set();
     for pu in allowed.iter() {
         let root = topology.root();
         topology.pu(root, pu);

@@ -100,7 +100,7 @@ impl CpuMask {
     }
 
     /// Reads the mask of thread `thread`; 0 is the calling thread.
-    pub fn of_thread(thread: i32) -> io::Result<Self> {
+    pub fn read(thread: i32) -> io::Result<Self> {
         let mut words = vec![0u64; kernel_words()];
         // SAFETY: the kernel writes at most this number of bytes, and the buffer is as long.
         let written = unsafe {
@@ -169,7 +169,7 @@ pub(crate) fn kernel_words() -> usize {
         let mut words = 16;
         loop {
             let mut mask = vec![0u64; words];
-            // SAFETY: as in `of_thread`.
+            // SAFETY: as in `read`.
             let written = unsafe {
                 libc::syscall(
                     libc::SYS_sched_getaffinity,
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn a_thread_gets_the_mask_that_it_is_given() {
         std::thread::spawn(|| {
-            let before = CpuMask::of_thread(0).unwrap();
+            let before = CpuMask::read(0).unwrap();
             let first = CpuMask::single(before.pus().next().unwrap());
             first.give_to(0).unwrap();
-            assert_eq!(CpuMask::of_thread(0).unwrap(), first);
+            assert_eq!(CpuMask::read(0).unwrap(), first);
         })
         .join()
         .unwrap();

@@ -192,7 +192,7 @@ impl Cpusets {
         let all = self.possible().clone();
         let thread = std::thread::Builder::new().spawn(move || {
             all.give_to(0)?;
-            let now = CpuMask::of_thread(0)?;
+            let now = CpuMask::read(0)?;
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
             let mask = Procfs::default().mask(own)?;

@@ -550,11 +550,11 @@ pub(crate) mod tests {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
             let before = Requested::of(own, &cpusets).unwrap();
-            let usable = CpuMask::of_thread(0).unwrap();
+            let usable = CpuMask::read(0).unwrap();
             CpuMask::single(usable.pus().next().unwrap()).give_to(0).unwrap();
             assert_eq!(before.give_back(own, &cpusets).unwrap(), None);
             assert_eq!(Requested::of(own, &cpusets).unwrap(), before);
-            assert_eq!(CpuMask::of_thread(0).unwrap(), usable);
+            assert_eq!(CpuMask::read(0).unwrap(), usable);
         })
         .join()
         .unwrap();

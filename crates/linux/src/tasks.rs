@@ -141,7 +141,7 @@ impl TaskTable {
     }
 
     /// The task of a thread.
-    pub(crate) fn of_thread(&self, thread: i32) -> Option<&Task> {
+    pub(crate) fn find_thread(&self, thread: i32) -> Option<&Task> {
         self.tasks.get(self.by_thread.get(&thread)?)
     }
 
@@ -451,7 +451,7 @@ mod tests {
         table.end(7);
         let second = begin(&mut table, 7);
         assert_ne!(first, second);
-        assert_eq!(table.of_thread(7).unwrap().id, second);
+        assert_eq!(table.find_thread(7).unwrap().id, second);
     }
 
     /// The origin of a task that process 1 has created with this mask, in a cpuset of these PUs.
@@ -542,7 +542,7 @@ mod tests {
             for (begins, thread) in steps {
                 if !begins {
                     table.end(thread);
-                } else if table.of_thread(thread).is_none() {
+                } else if table.find_thread(thread).is_none() {
                     let held: BTreeSet<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
                     let lowest = (0..=held.len()).find(|rank| !held.contains(rank));
                     let id = begin(&mut table, thread);

@@ -99,7 +99,7 @@ impl Drop for Program {
 }
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 /// The watched task of a working thread.

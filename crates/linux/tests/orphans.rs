@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 fn only(pu: PuId) -> PuSet {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 fn within(pus: impl IntoIterator<Item = PuId>) -> Configuration {

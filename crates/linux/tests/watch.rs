@@ -97,7 +97,7 @@ impl Watched {
 }
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 fn only(pu: PuId) -> PuSet {

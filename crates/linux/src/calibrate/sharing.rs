@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn each_round_measures_both_pairs() {
-        let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
+        let pus: Vec<PuId> = CpuMask::read(0).unwrap().pus().take(2).collect();
         let Ok(pair) = <[PuId; 2]>::try_from(pus) else {
             pinfold_testing::skip("two threads that wait for each other need two CPUs, and only one is allowed");
             return;

@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn allowed() -> Vec<PuId> {
-        CpuMask::of_thread(0).unwrap().pus().collect()
+        CpuMask::read(0).unwrap().pus().collect()
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
         let done = AtomicU64::new(0);
         let work = |pu: &mut PuId, amount| {
-            assert_eq!(CpuMask::of_thread(0).unwrap().only(), Some(*pu));
+            assert_eq!(CpuMask::read(0).unwrap().only(), Some(*pu));
             done.fetch_add(amount, Ordering::Relaxed);
         };
         let source = Tens(AtomicU64::new(1000));

@@ -335,7 +335,7 @@ impl<'a> RollBack<'a> {
         if self.called.contains(&thread) {
             return false;
         }
-        let Ok(usable) = CpuMask::of_thread(thread) else {
+        let Ok(usable) = CpuMask::read(thread) else {
             return false;
         };
         if change.is_none() && !(pinnings.may_have_made(&usable) && self.is_younger(process, thread, pinnings)) {
@@ -505,7 +505,7 @@ fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeM
         of_all.add(change);
     }
     for process in procfs.processes() {
-        if CpuMask::of_thread(process).is_ok_and(|usable| of_all.may_have_made(&usable))
+        if CpuMask::read(process).is_ok_and(|usable| of_all.may_have_made(&usable))
             && let Some(stat) = procfs.stat(process, process)
             && let Some(of_creators) = orphans::pinnings(changes.iter().copied(), procfs, process, &stat)
             && let Ok(seen) = Seen::once(process, cpusets)

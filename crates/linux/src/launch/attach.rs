@@ -261,7 +261,7 @@ impl RunningProcess {
         let mut pus = PuSet::new();
         for process in self.procfs.family(self.number) {
             for thread in self.procfs.threads(process) {
-                if let Ok(mask) = CpuMask::of_thread(thread) {
+                if let Ok(mask) = CpuMask::read(thread) {
                     pus.extend(mask.pus());
                 }
             }

@@ -44,7 +44,7 @@ impl Running {
     /// Starts the program. Returns after its exec.
     pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
         let unknown = resource("without the list of allowed PUs");
-        let usable = CpuMask::of_thread(0).map_err(&unknown)?.to_set();
+        let usable = CpuMask::read(0).map_err(&unknown)?.to_set();
         let pus = usable.intersection(launch.topology.allowed_pus());
         if pus.is_empty() {
             return Err(LaunchError::NoPu {

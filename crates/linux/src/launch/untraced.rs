@@ -109,7 +109,7 @@ impl Untraced {
         match self.search.since_last_number(cpusets.procfs()) {
             NewTasks::None => {}
             NewTasks::Among(numbers) => {
-                for number in numbers.filter(|&number| table.of_thread(number).is_none()) {
+                for number in numbers.filter(|&number| table.find_thread(number).is_none()) {
                     problems.extend(self.release(number, cpusets, table, limit));
                 }
             }
@@ -142,7 +142,7 @@ impl Untraced {
         for process in processes {
             for thread in procfs.threads(process) {
                 let has_it = || Seen::once(thread, cpusets).is_ok_and(|seen| before.explains(&seen));
-                if table.of_thread(thread).is_none() && has_it() {
+                if table.find_thread(thread).is_none() && has_it() {
                     // A thread that has ended keeps no mask.
                     let _ = present.give_to(thread, cpusets);
                 }
@@ -160,7 +160,7 @@ impl Untraced {
         let mut problems = vec![];
         while let Some(process) = processes.pop() {
             for thread in procfs.threads(process) {
-                if table.of_thread(thread).is_none() {
+                if table.find_thread(thread).is_none() {
                     problems.extend(self.release(thread, cpusets, table, limit));
                 }
                 let children = procfs.children(process, thread);
@@ -175,7 +175,7 @@ impl Untraced {
     /// failed.
     fn release(&mut self, number: i32, cpusets: &Cpusets, table: &TaskTable, limit: &Limit) -> Option<String> {
         let procfs = cpusets.procfs();
-        let mask = CpuMask::of_thread(number).ok()?;
+        let mask = CpuMask::read(number).ok()?;
         let inherited = mask
             .only()
             .filter(|pu| self.pinnings.values().any(|pinnings| pinnings.contains_key(pu)));

@@ -34,7 +34,7 @@ impl<'a> ProcessThreads<'a> {
     /// The nodes that the threads may run on.
     pub fn nodes(&self) -> NodeSet {
         let threads = self.procfs.threads(self.process);
-        let masks = threads.iter().filter_map(|&thread| CpuMask::of_thread(thread).ok());
+        let masks = threads.iter().filter_map(|&thread| CpuMask::read(thread).ok());
         let pus: Vec<PuId> = masks.flat_map(|mask| mask.pus().collect::<Vec<_>>()).collect();
         nodes_of_pus(self.topology, pus)
     }
@@ -95,7 +95,7 @@ impl<'a> ProcessThreads<'a> {
 
     /// The only node that a thread may run on.
     fn bound_to(&self, thread: i32) -> Option<NodeId> {
-        let mask = CpuMask::of_thread(thread).ok()?;
+        let mask = CpuMask::read(thread).ok()?;
         nodes_of_pus(self.topology, mask.pus()).only()
     }
 }

@@ -204,7 +204,7 @@ impl fmt::Display for Source {
 /// See `ReadError`. Each error names the source and the remedy.
 pub fn read(source: &Source) -> Result<Topology, ReadError> {
     if *source == Source::Live {
-        CpuMask::of_thread(0).map_err(ReadError::NoAffinity)?;
+        CpuMask::read(0).map_err(ReadError::NoAffinity)?;
     }
     let machine = environment::loading(source, || load(source))?;
     if *source == Source::Live && !machine.is_this_system() {

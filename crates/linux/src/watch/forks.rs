@@ -247,12 +247,12 @@ impl PuWatch {
         });
         let (stopped, stop) = nix::unistd::pipe().map_err(|error| ForksError::Event(pu, error))?;
         let (ready, is_ready) = mpsc::channel();
-        let of_thread = Arc::clone(&shared);
+        let thread_shared = Arc::clone(&shared);
         let run = move || {
             let prepared = run_ahead_on(pu);
             let go_on = prepared.is_ok();
             if ready.send(prepared).is_ok() && go_on {
-                of_thread.free_children(ring, &stopped);
+                thread_shared.free_children(ring, &stopped);
             }
         };
         let thread = thread::Builder::new()
@@ -330,7 +330,7 @@ impl Shared {
                 // A child has another mask if its creator has pinned it elsewhere, or if it started before its creator
                 // was pinned.
                 if let Some(original) = creators.get(&creator)
-                    && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
+                    && CpuMask::read(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
                     && original.give_to(thread, &self.cpusets).is_ok()
                 {
                     self.freed.fetch_add(1, Ordering::Relaxed);

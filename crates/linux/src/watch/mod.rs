@@ -226,7 +226,7 @@ impl Watcher {
 
     /// The watched task of a thread.
     pub fn task_of(&self, thread: i32) -> Option<TaskId> {
-        self.table.of_thread(thread).map(|task| task.id)
+        self.table.find_thread(thread).map(|task| task.id)
     }
 
     /// Changes the selection, or the counted events. Tasks that are no longer watched get their original masks back.

@@ -30,7 +30,7 @@ impl Watcher {
         {
             reading.left_alone = Some(LeftAlone::RealTime);
         }
-        let Ok(current) = CpuMask::of_thread(id.thread) else {
+        let Ok(current) = CpuMask::read(id.thread) else {
             return Placed::Gone;
         };
         if let Some(reason) = self.not_to_be_touched(id, &current) {
@@ -39,7 +39,7 @@ impl Watcher {
         // The mask is read again just before it is replaced.
         let is_pinned = self
             .table
-            .of_thread(id.thread)
+            .find_thread(id.thread)
             .is_some_and(|task| task.pinned.is_some());
         let requested = if is_pinned {
             None
@@ -90,7 +90,7 @@ impl Watcher {
         if self.held(id).is_none() {
             return Placed::Gone;
         }
-        let Ok(current) = CpuMask::of_thread(id.thread) else {
+        let Ok(current) = CpuMask::read(id.thread) else {
             return Placed::Gone;
         };
         let at = self.began.elapsed();
@@ -185,7 +185,7 @@ impl Watcher {
 
     /// Records the mask of a task that is not pinned.
     pub(super) fn has_mask(&mut self, id: TaskId, mask: Requested) {
-        let Ok(usable) = CpuMask::of_thread(id.thread) else {
+        let Ok(usable) = CpuMask::read(id.thread) else {
             return;
         };
         if let Some(mut reading) = self.readings.remove(&id.serial) {

@@ -253,7 +253,7 @@ impl Watcher {
 
     /// Compares a task's mask with the mask that was last seen or set.
     fn look_at_mask(&mut self, id: TaskId, at: Duration) {
-        let Ok(current) = CpuMask::of_thread(id.thread) else {
+        let Ok(current) = CpuMask::read(id.thread) else {
             return;
         };
         let pinned = self.table.get_mut(id.serial).and_then(|task| task.pinned);

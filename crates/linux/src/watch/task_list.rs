@@ -53,7 +53,7 @@ impl Watcher {
                     // A reused number belongs to another task.
                     self.never_watched.remove(&number);
                     self.unselected.remove(&number);
-                    if self.table.of_thread(number).is_some_and(|task| !self.has_ended(task)) {
+                    if self.table.find_thread(number).is_some_and(|task| !self.has_ended(task)) {
                         continue;
                     }
                     if let Some(kinship) = self.procfs.kinship(number)
@@ -73,7 +73,7 @@ impl Watcher {
             }
             let is_there_again = |task: &Task| task.pinned == Some(former.pu);
             if let Some(forks) = &self.forks
-                && !self.table.of_thread(former.thread).is_some_and(is_there_again)
+                && !self.table.find_thread(former.thread).is_some_and(is_there_again)
             {
                 forks.leave(former.pu, former.thread);
             }
@@ -122,7 +122,7 @@ impl Watcher {
                 continue;
             }
             for thread in self.procfs.threads(process) {
-                if self.table.of_thread(thread).is_none() {
+                if self.table.find_thread(thread).is_none() {
                     self.add_if_alive(process, thread, at);
                 }
             }
@@ -192,7 +192,7 @@ impl Watcher {
     /// child may run another program than its parent.
     fn restore_masks(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
-            let Ok(usable) = CpuMask::of_thread(thread) else {
+            let Ok(usable) = CpuMask::read(thread) else {
                 continue;
             };
             if let Some((pu, original)) = self.inherited_pinning(process, thread, stat, &usable) {
@@ -240,9 +240,9 @@ impl Watcher {
     fn add_if_alive(&mut self, process: i32, thread: i32, at: Duration) {
         if let Some(stat) = self.procfs.stat(process, thread)
             && !matches!(stat.state, 'Z' | 'X')
-            && let Ok(usable) = CpuMask::of_thread(thread)
+            && let Ok(usable) = CpuMask::read(thread)
         {
-            if self.table.of_thread(thread).is_some() {
+            if self.table.find_thread(thread).is_some() {
                 // Removes the previous task with this number.
                 self.forget(thread, at);
             }
@@ -271,7 +271,7 @@ impl Watcher {
         }
         let time = self.procfs.open_cpu_time(process, thread);
         let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
-        reading.usable = CpuMask::of_thread(thread).unwrap_or_default();
+        reading.usable = CpuMask::read(thread).unwrap_or_default();
         let usable = reading.usable.clone();
         self.set_allowed(process, thread, &original, &usable, &mut reading);
         self.readings.insert(id.serial, reading);
@@ -342,7 +342,7 @@ impl Watcher {
         if thread == process || *mask == Requested::Nobody {
             return false;
         }
-        let first = match self.table.of_thread(process) {
+        let first = match self.table.find_thread(process) {
             Some(first) => Some(Requested::clone(&first.original)),
             None => Requested::of(process, &self.cpusets).ok(),
         };

@@ -87,7 +87,7 @@ pub(crate) fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
 
 /// The PUs of this process.
 pub(crate) fn allowed() -> PuSet {
-    CpuMask::of_thread(0).unwrap().to_set()
+    CpuMask::read(0).unwrap().to_set()
 }
 
 /// Two PUs. `None` if only one is allowed.
@@ -199,7 +199,7 @@ pub(crate) fn threads_of(process: i32) -> Vec<i32> {
 
 /// The current masks of the threads of a process.
 pub(crate) fn masks_of(process: i32) -> Vec<PuSet> {
-    let mask = |thread| CpuMask::of_thread(thread).unwrap().to_set();
+    let mask = |thread| CpuMask::read(thread).unwrap().to_set();
     threads_of(process).into_iter().map(mask).collect()
 }
 

@@ -152,12 +152,12 @@ impl Program {
     }
 
     pub(crate) fn has_thread(&self, thread: i32) -> bool {
-        self.table.of_thread(thread).is_some()
+        self.table.find_thread(thread).is_some()
     }
 
     /// The process of a living thread.
     pub(crate) fn process_of(&self, thread: i32) -> Option<i32> {
-        self.table.of_thread(thread).map(|task| task.id.process)
+        self.table.find_thread(thread).map(|task| task.id.process)
     }
 
     /// Takes the notes for the user. Each is returned once.
@@ -237,7 +237,7 @@ impl Program {
         let present = Arc::clone(self.limit.present());
         // A thread that has ended has no mask.
         let ended = || Origin::first(Requested::clone(&present));
-        let Ok(usable) = CpuMask::of_thread(thread) else {
+        let Ok(usable) = CpuMask::read(thread) else {
             return ended();
         };
         if self.limit.former().is_some()
@@ -278,10 +278,10 @@ impl Program {
             let (id, is_pinned) = (task.id, task.pinned.is_some());
             // A thread that has ended has no mask, and a thread that has changed its mask keeps it. The kernel does not
             // limit a task with a deadline.
-            let usable = CpuMask::of_thread(id.thread).unwrap_or_default();
+            let usable = CpuMask::read(id.thread).unwrap_or_default();
             let mut seen = || self.masks.read(id.process, id.thread, &usable, false);
             if is_pinned
-                || RealTime::of_thread(id.thread) == Some(RealTime::Deadline)
+                || RealTime::read(id.thread) == Some(RealTime::Deadline)
                 || seen().is_ok_and(|seen| !before.explains(&seen))
             {
                 continue;
@@ -312,7 +312,7 @@ impl Program {
         }
         let skipped = &self.skipped;
         let id = self.table.begin(process, thread, origin, |serial| {
-            skipped.contains(&serial) || RealTime::of_thread(thread).is_some()
+            skipped.contains(&serial) || RealTime::read(thread).is_some()
         });
         if thread == process {
             self.begin_alone(process, since);
@@ -332,7 +332,7 @@ impl Program {
     }
 
     fn begin_alone(&mut self, process: i32, since: Instant) {
-        let first = self.table.of_thread(process).map(|task| task.id.serial);
+        let first = self.table.find_thread(process).map(|task| task.id.serial);
         if let (Some(first), Some(process)) = (first, self.table.process_mut(process)) {
             process.alone_since = Some(since);
             if let Some(over) = since.checked_add(self.grace) {
@@ -361,7 +361,7 @@ impl Program {
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
             self.begin_alone(process, Instant::now());
-            if let Some(serial) = self.table.of_thread(process).map(|task| task.id.serial) {
+            if let Some(serial) = self.table.find_thread(process).map(|task| task.id.serial) {
                 self.take_from_agent(serial, process);
                 self.place(serial);
             }
@@ -390,9 +390,7 @@ impl Program {
     /// If the agent may have pinned a thread, records that as a pinning of this process, so that `place` can restore
     /// the mask.
     fn take_from_agent(&mut self, serial: u64, thread: i32) {
-        let pu = CpuMask::of_thread(thread)
-            .ok()
-            .and_then(|mask| self.pinned_by_agent(&mask));
+        let pu = CpuMask::read(thread).ok().and_then(|mask| self.pinned_by_agent(&mask));
         if let (Some(pu), Some(task)) = (pu, self.table.get_mut(serial)) {
             task.pinned = Some(pu);
         }
@@ -517,7 +515,7 @@ impl Program {
         let limited = self.limit_to(configuration.within.as_ref());
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
         self.table.number_again(|id| {
-            skipped.contains(&id.serial) || left_alone.contains(&id) || RealTime::of_thread(id.thread).is_some()
+            skipped.contains(&id.serial) || left_alone.contains(&id) || RealTime::read(id.thread).is_some()
         });
         let placed = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
@@ -639,7 +637,7 @@ impl Program {
     /// Restores the original mask of one task.
     pub(crate) fn release_thread(&mut self, thread: i32) {
         self.configuration = Configuration::default();
-        if let Some(serial) = self.table.of_thread(thread).map(|task| task.id.serial) {
+        if let Some(serial) = self.table.find_thread(thread).map(|task| task.id.serial) {
             self.place(serial);
         }
         self.look_for_untraced();
@@ -718,7 +716,7 @@ impl Program {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
         let thread = task.id.thread;
-        let real_time = RealTime::of_thread(thread).filter(|_| self.configuration.pins());
+        let real_time = RealTime::read(thread).filter(|_| self.configuration.pins());
         let wanted = self
             .configuration
             .pu_of(task.id, rank)
@@ -727,7 +725,7 @@ impl Program {
             return None;
         }
         // A thread that has ended has no mask.
-        let current = CpuMask::of_thread(thread).ok()?;
+        let current = CpuMask::read(thread).ok()?;
         let mut seen = None;
         let verdict = decide(&task, &current, wanted, || {
             // Without a wanted PU no later decision follows about this mask.
