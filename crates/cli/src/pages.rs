@@ -158,7 +158,7 @@ fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) ->
 }
 
 fn areas(process: &OtherProcess, system: &System) -> Result<Vec<MemoryArea>> {
-    let areas = Areas::of(process, system.procfs(), page_size());
+    let areas = Areas::read_held(process, system.procfs(), page_size());
     Ok(areas.with_context(|| format!("process {}", process.process()))??.into())
 }
 

@@ -124,7 +124,7 @@ impl CpuMask {
     ///
     /// `ESRCH` for a thread that has ended, `EINVAL` when the cpuset allows none of the PUs, `EPERM` when the thread
     /// belongs to another user.
-    pub fn give_to(&self, thread: i32) -> io::Result<()> {
+    pub fn apply_to(&self, thread: i32) -> io::Result<()> {
         // SAFETY: the kernel reads this number of bytes from a buffer of that length, and keeps no pointer.
         let result = unsafe {
             libc::syscall(
@@ -228,7 +228,7 @@ mod tests {
         std::thread::spawn(|| {
             let before = CpuMask::read(0).unwrap();
             let first = CpuMask::single(before.pus().next().unwrap());
-            first.give_to(0).unwrap();
+            first.apply_to(0).unwrap();
             assert_eq!(CpuMask::read(0).unwrap(), first);
         })
         .join()
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_mask_without_an_allowed_pu_is_refused() {
-        let error = CpuMask::default().give_to(0).unwrap_err();
+        let error = CpuMask::default().apply_to(0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     }
 }

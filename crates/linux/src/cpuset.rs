@@ -191,7 +191,7 @@ impl Cpusets {
     fn tried(&self) -> Option<Allowed> {
         let all = self.possible().clone();
         let thread = std::thread::Builder::new().spawn(move || {
-            all.give_to(0)?;
+            all.apply_to(0)?;
             let now = CpuMask::read(0)?;
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };

@@ -7,7 +7,7 @@
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
 use crate::launch::Births;
-use crate::requested::{Requested, Return, Seen};
+use crate::requested::{ObservedMask, Requested, Restoration};
 use pinfold_core::{PuId, Reason, StayCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ impl TaskTable {
         process: i32,
         usable: &CpuMask,
         by_agent: bool,
-        look: impl FnOnce() -> Option<Seen>,
+        look: impl FnOnce() -> Option<ObservedMask>,
     ) -> Option<Origin> {
         let inherited = |pu: PuId, original: Arc<Requested>| {
             let pinned = Some(pu);
@@ -311,7 +311,7 @@ pub(crate) fn decide(
     task: &Task,
     current: &CpuMask,
     wanted: Option<PuId>,
-    look: impl FnOnce() -> Option<Seen>,
+    look: impl FnOnce() -> Option<ObservedMask>,
 ) -> Verdict {
     let in_force = task.pinned.is_some() && current.only() == task.pinned;
     match wanted {
@@ -329,12 +329,12 @@ pub(crate) fn decide(
     // A task that has ended has no mask.
     let Some(seen) = look() else { return Verdict::Keep };
     let is_reset = seen.mask.is_superset(&task.original.among(&seen.allowed.now));
-    let to_return = match task.pinned {
-        Some(pinned) => seen.to_return(&[pinned], &task.original),
-        None => Return::Nothing,
+    let restoration = match task.pinned {
+        Some(pinned) => seen.restoration(&[pinned], &task.original),
+        None => Restoration::Nothing,
     };
-    match (wanted, to_return) {
-        (Some(pu), Return::Mask(to)) => {
+    match (wanted, restoration) {
+        (Some(pu), Restoration::Mask(to)) => {
             if seen.allowed.now.contains(pu) {
                 Verdict::Pin(pu)
             } else {
@@ -349,7 +349,7 @@ pub(crate) fn decide(
             );
             Verdict::Refuse(Reason::new(StayCode::MaskChanged, why))
         }
-        (None, Return::Mask(to)) => Verdict::Restore(to),
+        (None, Restoration::Mask(to)) => Verdict::Restore(to),
         (None, _) => Verdict::Keep,
     }
 }
@@ -480,10 +480,10 @@ mod tests {
     fn a_new_task_has_inherited_a_pinning_that_a_cpuset_cut() {
         let mut table = TaskTable::default();
         let id = begin(&mut table, 1);
-        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, None));
+        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Unset, None));
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         // A task that has inherited nothing has the same mask, and does not become narrower.
-        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, Some(PuId(2))));
+        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Unset, Some(PuId(2))));
         assert_eq!(origin(&table, "0", "0-1", false), (cpus("0"), None));
     }
 

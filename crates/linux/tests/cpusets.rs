@@ -175,7 +175,7 @@ fn what_a_person_sets_in_a_small_cpuset_stays() {
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     let task = task(&mut watcher, thread);
     assert_eq!(watcher.place(task, second), Placed::Done);
-    CpuMask::single(first).give_to(thread).unwrap();
+    CpuMask::single(first).apply_to(thread).unwrap();
     drop(watcher);
     assert_eq!(mask(thread), [first].into_iter().collect());
 }

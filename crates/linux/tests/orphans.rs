@@ -128,7 +128,7 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
     drop(watcher);
     assert_eq!(mask(orphan), allowed());
     for thread in [orphan, shell.thread] {
-        CpuMask::single(first).give_to(thread).unwrap();
+        CpuMask::single(first).apply_to(thread).unwrap();
     }
     fs::write(journals.path().join("1-0.journal"), left).unwrap();
     let found = Directory::new(journals.path())

@@ -250,7 +250,7 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
     let Some([first, second]) = two_pus() else { return };
     let mut watched = Watched::task();
     watched.watcher.place(watched.task, first);
-    CpuMask::single(second).give_to(watched.thread).unwrap();
+    CpuMask::single(second).apply_to(watched.thread).unwrap();
     // Before the task was observed, and after.
     for _ in 0..2 {
         let Placed::Refused(reason) = watched.watcher.place(watched.task, first) else {
@@ -274,7 +274,7 @@ fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
     let Some([first, _]) = two_pus() else { return };
     let mut watched = Watched::task();
     watched.watcher.place(watched.task, first);
-    CpuMask::from(&allowed()).give_to(watched.thread).unwrap();
+    CpuMask::from(&allowed()).apply_to(watched.thread).unwrap();
     let sample = until_it_works(&mut watched.watcher, watched.thread).1;
     let status = status(&sample, watched.task);
     assert_eq!(status.pinned, None);
@@ -289,7 +289,7 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
     let Some([first, _]) = two_pus() else { return };
     let program = Program::start(1);
     let thread = program.numbers(2)[1];
-    CpuMask::single(first).give_to(thread).unwrap();
+    CpuMask::single(first).apply_to(thread).unwrap();
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, sample) = until_it_works(&mut watcher, thread);
@@ -466,7 +466,7 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
     let left = fs::read(&file).unwrap();
     drop(watcher);
-    CpuMask::single(first).give_to(thread).unwrap();
+    CpuMask::single(first).apply_to(thread).unwrap();
     fs::write(journals.path().join("1-0.journal"), left).unwrap();
     let found = directory.survey().unwrap().pop().unwrap();
     let Found::Left(left) = found else { panic!("{found:?}") };

@@ -22,7 +22,7 @@ pub(super) fn on<T: Send>(pu: PuId, work: impl FnOnce() -> T + Send) -> Result<T
 /// Pins the calling thread on one PU.
 pub(super) fn pin(pu: PuId) -> Result<(), CalibrationError> {
     CpuMask::single(pu)
-        .give_to(0)
+        .apply_to(0)
         .map_err(|error| CalibrationError::Affinity { pu, error })
 }
 

@@ -39,7 +39,7 @@ use crate::lock::{LockedFile, lock};
 use crate::own::{self, Own};
 use crate::prefetchers::Registers;
 use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
-use crate::requested::{Requested, Seen};
+use crate::requested::{ObservedMask, Requested};
 pub use error::JournalError;
 use error::failure;
 use left::Abandoned;
@@ -327,7 +327,7 @@ impl Journal {
         procfs: &Procfs,
         process: i32,
         stat: &ThreadStat,
-        seen: &Seen,
+        seen: &ObservedMask,
     ) -> Option<(PuId, &Requested)> {
         let pinnings = orphans::pinnings(self.masks(), procfs, process, stat)?;
         seen.inherited(pinnings.iter().map(|(&pu, &original)| (pu, original)))
@@ -360,7 +360,7 @@ impl Journal {
     }
 
     /// Rolls back all changes of registers. Returns what could not be rolled back or is left alone.
-    pub(crate) fn give_back_registers(&mut self, registers: &Registers) -> Vec<String> {
+    pub(crate) fn roll_back_registers(&mut self, registers: &Registers) -> Vec<String> {
         let changes: Vec<Change> = self.changes.values().cloned().collect();
         let mut problems = vec![];
         for change in changes {
@@ -379,7 +379,7 @@ impl Journal {
     /// Restores the masks of all threads, and of children that inherited one of them. Returns the calls and the
     /// failures. Without `orphans`, only children whose creator lives are restored, because the others already have
     /// their masks back.
-    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
+    pub(crate) fn roll_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
         let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
         let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
         let roots = Roots {

@@ -95,7 +95,7 @@ impl Origin {
         if number.to_str() != Some(&process::id().to_string()) {
             return Err(JournalError::AnotherProc);
         }
-        let namespaces = Namespaces::of(procfs, "self").map_err(failure(&this.join("ns"), "read"))?;
+        let namespaces = Namespaces::read(procfs, "self").map_err(failure(&this.join("ns"), "read"))?;
         let process = process::id().cast_signed();
         let stat = procfs.stat(process, process);
         Ok(Self {
@@ -127,7 +127,7 @@ impl Origin {
 
 impl Namespaces {
     /// The namespaces of a process: its number, or `self`.
-    fn of(procfs: &Procfs, process: &str) -> io::Result<Self> {
+    fn read(procfs: &Procfs, process: &str) -> io::Result<Self> {
         let namespace = fs::metadata(procfs.file(process, "ns/pid"))?;
         // A kernel without time namespaces lacks this file.
         let offsets = fs::read_to_string(procfs.file(process, "timens_offsets")).unwrap_or_default();
@@ -172,7 +172,7 @@ impl Elsewhere {
         let mut may_live = !here.sees_all();
         let mut found = None;
         for process in procfs.processes() {
-            match Namespaces::of(procfs, &process.to_string()) {
+            match Namespaces::read(procfs, &process.to_string()) {
                 Ok(of) => {
                     may_live |= of.pid == namespaces.pid;
                     found = found.or((of == namespaces).then_some(process));
@@ -301,7 +301,7 @@ mod tests {
             let folder = root.path().join(process.to_string()).join("ns");
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("pid"), "").unwrap();
-            Namespaces::of(&procfs, &process.to_string()).unwrap()
+            Namespaces::read(&procfs, &process.to_string()).unwrap()
         });
         let made = made.collect();
         (root, procfs, made)

@@ -85,7 +85,7 @@ mod tests {
                 thread: 6,
                 start: 50,
             },
-            original: Requested::Nobody,
+            original: Requested::Unset,
             replaced: Some(PuId(3)),
             pinned: PuId(2),
             since: 100,

@@ -16,7 +16,7 @@ use std::str::SplitAsciiWhitespace;
 pub(super) const VERSION: u32 = 3;
 
 /// The word for a mask that no one has set.
-const NOBODY: &str = "unset";
+const UNSET: &str = "unset";
 
 /// The number of bytes of a file that show whether it is a journal.
 pub(crate) const BEGIN_LENGTH: u64 = 17;
@@ -212,7 +212,7 @@ impl fmt::Display for Record {
                 let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
                 write!(f, "mask {} ", change.thread)?;
                 match &change.original {
-                    Requested::Nobody => f.write_str(NOBODY)?,
+                    Requested::Unset => f.write_str(UNSET)?,
                     Requested::Cpus(cpus) => write!(f, "{}", cpus.to_set())?,
                 }
                 write!(f, " {replaced} {} {} ", change.pinned, change.since)?;
@@ -287,8 +287,8 @@ fn signed(word: &str) -> Option<i64> {
 }
 
 fn original(word: &str) -> Option<Requested> {
-    if word == NOBODY {
-        return Some(Requested::Nobody);
+    if word == UNSET {
+        return Some(Requested::Unset);
     }
     mask(word).map(Requested::Cpus)
 }
@@ -337,7 +337,7 @@ pub(crate) mod tests {
         let masks = || proptest::collection::btree_set(pus(), 1..9).prop_map(|pus| pus.into_iter().collect());
         let mask = (
             threads(),
-            prop_oneof![Just(Requested::Nobody), masks().prop_map(Requested::Cpus)],
+            prop_oneof![Just(Requested::Unset), masks().prop_map(Requested::Cpus)],
             proptest::option::of(pus()),
             pus(),
             any::<u64>(),

@@ -4,7 +4,7 @@
 //!    number is left alone.
 //! 2. A thread is rolled back if its mask is the one PU that the journal records as its present or previous pinning (a
 //!    kill may have come between the record and the change), or the result of a cpuset on such a mask
-//!    (`Seen::standing`). It gets its original mask. Any other mask was set later by the thread or by another program,
+//!    (`ObservedMask::standing`). It gets its original mask. Any other mask was set later by the thread or by another program,
 //!    and stays. Two equal readings are needed before a mask counts as foreign: while a cpuset changes, the kernel
 //!    shows a mask that does not match it.
 //! 3. Threads and child processes that such a process has created since then have inherited masks. A thread that is not
@@ -20,7 +20,7 @@
 //! thread number. If a thread ends between the check of its start time and the change, and its number is reused in that
 //! time, the new thread would be changed.
 //!
-//! A mask that cannot be in force yet waits (`Requested::give_back`): its record stays, with the mask that the thread
+//! A mask that cannot be in force yet waits (`Requested::restore`): its record stays, with the mask that the thread
 //! has until then.
 
 use super::orphans;
@@ -31,7 +31,7 @@ use crate::cpuset::Cpusets;
 use crate::held::Held;
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
-use crate::requested::{Requested, Return, Seen};
+use crate::requested::{ObservedMask, Requested, Restoration};
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -131,13 +131,13 @@ impl MaskChange {
     }
 
     /// The mask that the thread is to get.
-    fn to_return(&self, seen: &Seen) -> Return {
+    fn restoration(&self, seen: &ObservedMask) -> Restoration {
         if let Some(meanwhile) = &self.meanwhile
             && (seen.mask == *meanwhile || seen.is_whole())
         {
-            return Return::Mask(self.original.clone());
+            return Restoration::Mask(self.original.clone());
         }
-        seen.to_return(&self.pins(), &self.original)
+        seen.restoration(&self.pins(), &self.original)
     }
 }
 
@@ -242,19 +242,19 @@ impl Pinnings {
     }
 
     /// The mask that a thread outside the journal is to get.
-    fn to_return(&self, seen: &Seen) -> Return {
+    fn restoration(&self, seen: &ObservedMask) -> Restoration {
         let meanwhile = self.meanwhile.iter().find(|(mask, _)| *mask == seen.mask);
         if let Some((_, original)) = meanwhile.filter(|_| !seen.is_whole()) {
-            return Return::Mask(original.clone());
+            return Restoration::Mask(original.clone());
         }
         match self.inherited(seen) {
-            Some((pu, original)) => seen.to_return(&[pu], original),
-            None => Return::Nothing,
+            Some((pu, original)) => seen.restoration(&[pu], original),
+            None => Restoration::Nothing,
         }
     }
 
     /// The pinning that a thread's mask comes from, directly or through a cpuset.
-    fn inherited(&self, seen: &Seen) -> Option<(PuId, &Requested)> {
+    fn inherited(&self, seen: &ObservedMask) -> Option<(PuId, &Requested)> {
         seen.inherited(self.pins.iter().map(|(&pu, original)| (pu, original)))
     }
 }
@@ -272,7 +272,7 @@ struct RollBack<'a> {
     /// value.
     called: BTreeSet<i32>,
     /// Threads with a mask that seems foreign, as last read, and the number of readings.
-    doubts: HashMap<i32, (Seen, usize)>,
+    doubts: HashMap<i32, (ObservedMask, usize)>,
     rolled_back: &'a mut RolledBack,
 }
 
@@ -341,19 +341,19 @@ impl<'a> RollBack<'a> {
         if change.is_none() && !(pinnings.may_have_made(&usable) && self.is_younger(process, thread, pinnings)) {
             return false;
         }
-        let Ok(seen) = Seen::once(thread, &self.cpusets) else {
+        let Ok(seen) = ObservedMask::once(thread, &self.cpusets) else {
             return false;
         };
-        let to_return = change.map_or_else(|| pinnings.to_return(&seen), |change| change.to_return(&seen));
-        match to_return {
-            Return::Nothing => false,
-            Return::Mask(to) => {
+        let restoration = change.map_or_else(|| pinnings.restoration(&seen), |change| change.restoration(&seen));
+        match restoration {
+            Restoration::Nothing => false,
+            Restoration::Mask(to) => {
                 self.called.insert(thread);
                 let failure = self.give(process, thread, &to, change, pinnings, &seen);
                 self.rolled_back.add_call(process, thread, seen.mask, to, failure);
                 false
             }
-            Return::Foreign => self.doubt(process, thread, change, seen),
+            Restoration::Foreign => self.doubt(process, thread, change, seen),
         }
     }
 
@@ -365,7 +365,7 @@ impl<'a> RollBack<'a> {
     }
 
     /// Handles a mask that seems foreign. Returns whether another reading has to confirm that.
-    fn doubt(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, seen: Seen) -> bool {
+    fn doubt(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, seen: ObservedMask) -> bool {
         let (last, readings) = match self.doubts.remove(&thread) {
             Some((last, readings)) => (Some(last), readings + 1),
             None => (None, 1),
@@ -400,12 +400,12 @@ impl<'a> RollBack<'a> {
         to: &Requested,
         change: Option<&MaskChange>,
         pinnings: &Pinnings,
-        seen: &Seen,
+        seen: &ObservedMask,
     ) -> Option<String> {
         if self.dry_run {
             return None;
         }
-        let meanwhile = match to.give_back(thread, &self.cpusets) {
+        let meanwhile = match to.restore(thread, &self.cpusets) {
             Ok(meanwhile) => meanwhile?,
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return None,
             Err(error) => return Some(error.to_string()),
@@ -433,7 +433,7 @@ impl<'a> RollBack<'a> {
         thread: i32,
         original: &Requested,
         pinnings: &Pinnings,
-        seen: &Seen,
+        seen: &ObservedMask,
     ) -> Option<MaskChange> {
         let procfs = self.cpusets.procfs();
         let start = procfs.stat(process, thread)?.start;
@@ -508,7 +508,7 @@ fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeM
         if CpuMask::read(process).is_ok_and(|usable| of_all.may_have_made(&usable))
             && let Some(stat) = procfs.stat(process, process)
             && let Some(of_creators) = orphans::pinnings(changes.iter().copied(), procfs, process, &stat)
-            && let Ok(seen) = Seen::once(process, cpusets)
+            && let Ok(seen) = ObservedMask::once(process, cpusets)
         {
             let pins = of_creators.into_iter();
             let pinnings = Pinnings {
@@ -542,12 +542,12 @@ mod tests {
             let now: PuSet = now.into_iter().map(PuId).collect();
             let seen = seen(&now.to_string(), "0-3", "0-3");
             let expected = match (seen.mask.only(), now.len()) {
-                (Some(PuId(1 | 2)), _) if change.original == Requested::Cpus(seen.mask.clone()) => Return::Nothing,
-                (Some(PuId(1 | 2)), _) => Return::Mask(change.original.clone()),
-                (_, 4) => Return::Nothing,
-                _ => Return::Foreign,
+                (Some(PuId(1 | 2)), _) if change.original == Requested::Cpus(seen.mask.clone()) => Restoration::Nothing,
+                (Some(PuId(1 | 2)), _) => Restoration::Mask(change.original.clone()),
+                (_, 4) => Restoration::Nothing,
+                _ => Restoration::Foreign,
             };
-            prop_assert_eq!(change.to_return(&seen), expected);
+            prop_assert_eq!(change.restoration(&seen), expected);
         }
 
         #[test]

@@ -107,7 +107,7 @@ fn pinned(serial: i32, pu: u32) -> Change {
             thread: serial + 1,
             start: 0,
         },
-        original: Requested::Nobody,
+        original: Requested::Unset,
         replaced: None,
         pinned: PuId(pu),
         since: 0,

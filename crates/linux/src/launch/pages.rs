@@ -454,7 +454,7 @@ impl ProgramPages {
     /// has ended.
     fn areas(&self, shared: &Shared, process: i32, applied: &mut Applied) -> Option<Vec<MemoryArea>> {
         let target = FollowedProcess { shared, process };
-        match Areas::of(&target, self.options.system.procfs(), self.page_size).ok()? {
+        match Areas::read_held(&target, self.options.system.procfs(), self.page_size).ok()? {
             Ok(areas) => Some(areas.into()),
             Err(error) => {
                 let refusal = refusal(&error);

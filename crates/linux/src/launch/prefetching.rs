@@ -39,7 +39,7 @@ impl Prefetching {
             return vec![why.to_owned()];
         };
         let Some(wanted) = wanted else {
-            return self.give_back(journal);
+            return self.restore(journal);
         };
         match self.set(wanted, journal) {
             Ok(()) => {
@@ -49,7 +49,7 @@ impl Prefetching {
             Err(why) => {
                 // The registers written before the failure are rolled back.
                 let mut problems = vec![format!("the prefetchers stay as they are: {why}")];
-                problems.extend(self.give_back(journal));
+                problems.extend(self.restore(journal));
                 problems
             }
         }
@@ -90,9 +90,9 @@ impl Prefetching {
         Ok(())
     }
 
-    fn give_back(&mut self, journal: &mut Journal) -> Vec<String> {
+    fn restore(&mut self, journal: &mut Journal) -> Vec<String> {
         self.set = None;
-        journal.give_back_registers(&self.registers)
+        journal.roll_back_registers(&self.registers)
     }
 }
 

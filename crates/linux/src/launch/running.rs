@@ -52,12 +52,12 @@ impl Running {
                 own: usable,
             });
         }
-        let own = Requested::of(std::process::id().cast_signed(), &Cpusets::default()).map_err(&unknown)?;
+        let own = Requested::read(std::process::id().cast_signed(), &Cpusets::default()).map_err(&unknown)?;
         let whole = match &launch.chosen {
             Some(chosen) => Requested::Cpus(own.among(&chosen.into())),
             None => own.clone(),
         };
-        if let (Requested::Nobody, Some(channel)) = (&whole, &launch.channel) {
+        if let (Requested::Unset, Some(channel)) = (&whole, &launch.channel) {
             channel.mask_is_unset(usable.len());
         }
         let environment = std::env::vars_os()
@@ -110,7 +110,7 @@ impl Running {
         let journal = Journal::begin(&attach.journal)?;
         let blocked = Blocked::new();
         let program = Program::new(
-            Limit::none(Requested::Nobody, attach.topology.allowed_pus().clone()),
+            Limit::none(Requested::Unset, attach.topology.allowed_pus().clone()),
             attach.initial,
             attach.grace,
             attach.skipped,
@@ -199,7 +199,7 @@ impl Running {
             self.pages.all_back(&self.shared, &mut applied);
         }
         self.stop_following();
-        let problems = self.shared.lock().program.give_back();
+        let problems = self.shared.lock().program.roll_back();
         applied.refused.extend(
             problems
                 .into_iter()

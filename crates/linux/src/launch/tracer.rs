@@ -171,7 +171,7 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
     let process = unborn.process;
     match event {
         Event::Executed => {
-            let has_agent = state.give_agent_to(process);
+            let has_agent = state.add_agent_to(process);
             state.began = Some(Instant::now());
             state.program.first_task(process);
             state.phase = Phase::Running;
@@ -221,7 +221,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
         }
         Event::Executed => {
             if !matches!(state.phase, Phase::Leaving(_)) {
-                has_agent = state.give_agent_to(thread);
+                has_agent = state.add_agent_to(thread);
             }
             if let Some(former) = trace::event_message(thread) {
                 state.program.executed(thread, former);

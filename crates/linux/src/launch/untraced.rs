@@ -25,7 +25,7 @@ use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
 use crate::new_tasks::{NewTaskSearch, NewTasks};
 use crate::procfs::{Kinship, Procfs, ticks_since_boot};
-use crate::requested::{Requested, Seen};
+use crate::requested::{ObservedMask, Requested};
 use crate::tasks::TaskTable;
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -141,10 +141,10 @@ impl Untraced {
         let processes: BTreeSet<i32> = table.processes().chain(families).collect();
         for process in processes {
             for thread in procfs.threads(process) {
-                let has_it = || Seen::once(thread, cpusets).is_ok_and(|seen| before.explains(&seen));
+                let has_it = || ObservedMask::once(thread, cpusets).is_ok_and(|seen| before.explains(&seen));
                 if table.find_thread(thread).is_none() && has_it() {
                     // A thread that has ended keeps no mask.
-                    let _ = present.give_to(thread, cpusets);
+                    let _ = present.apply_to(thread, cpusets);
                 }
             }
         }
@@ -215,7 +215,7 @@ impl Untraced {
         if matches!(&**home, Requested::Cpus(cpus) if *cpus == mask) {
             return None;
         }
-        let error = home.give_to(number, cpusets).err()?;
+        let error = home.apply_to(number, cpusets).err()?;
         (error.raw_os_error() != Some(libc::ESRCH)).then(|| {
             format!(
                 "Thread {number} ({}) of process {} stays on CPUs {}, the mask of its creator: {error}.",

@@ -74,7 +74,11 @@ impl Areas {
     }
 
     /// Reads the areas of a held process. Fails if it has ended or its migration is interrupted.
-    pub fn of(target: &dyn Target, procfs: &Path, page_size: u64) -> Result<Result<Self, MapsError>, StopReason> {
+    pub fn read_held(
+        target: &dyn Target,
+        procfs: &Path,
+        page_size: u64,
+    ) -> Result<Result<Self, MapsError>, StopReason> {
         let mut read = Err(MapsError::NoProcess(target.process()));
         target.held(&mut |process| read = Self::read(procfs, process, page_size))?;
         Ok(read)

@@ -25,7 +25,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn of(unit: Unit) -> Self {
+    fn new(unit: Unit) -> Self {
         Self {
             address: unit.address,
             unit: unit.bytes,
@@ -86,7 +86,7 @@ impl Runs {
         self.bytes += unit.bytes;
         match self.runs.last_mut() {
             Some(run) if run.end() == unit.address && run.unit == unit.bytes && run.now == unit.now => run.units += 1,
-            _ => self.runs.push(Run::of(unit)),
+            _ => self.runs.push(Run::new(unit)),
         }
     }
 

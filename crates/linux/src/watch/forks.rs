@@ -284,7 +284,7 @@ impl Drop for PuWatch {
 
 /// Makes the calling thread run only on `pu`, before all tasks without real-time priority.
 fn run_ahead_on(pu: PuId) -> io::Result<()> {
-    CpuMask::single(pu).give_to(0)?;
+    CpuMask::single(pu).apply_to(0)?;
     let parameters = libc::sched_param {
         sched_priority: PRIORITY,
     };
@@ -331,7 +331,7 @@ impl Shared {
                 // was pinned.
                 if let Some(original) = creators.get(&creator)
                     && CpuMask::read(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
-                    && original.give_to(thread, &self.cpusets).is_ok()
+                    && original.apply_to(thread, &self.cpusets).is_ok()
                 {
                     self.freed.fetch_add(1, Ordering::Relaxed);
                 }

@@ -252,7 +252,7 @@ impl Watcher {
 
     /// Restores all masks. Returns the calls and the failures.
     pub fn end(&mut self) -> RolledBack {
-        let rolled_back = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
+        let rolled_back = self.journal.roll_back_masks(&self.procfs, !self.frees_at_birth());
         self.former_pins.clear();
         if let Some(forks) = &self.forks {
             forks.clear();

@@ -388,7 +388,7 @@ impl Mover {
     }
 
     fn areas(&self, target: &HeldProcess<'_>) -> Result<Vec<MemoryArea>, Reason<RefusalCode>> {
-        let areas = Areas::of(target, self.system.procfs(), self.page_size).map_err(stay)?;
+        let areas = Areas::read_held(target, self.system.procfs(), self.page_size).map_err(stay)?;
         areas.map(Into::into).map_err(stay)
     }
 }

@@ -9,7 +9,7 @@ use crate::held::Held;
 use crate::journal::{Target, Thread};
 use crate::new_tasks::NewTasks;
 use crate::procfs::ThreadStat;
-use crate::requested::{Requested, Seen, Standing};
+use crate::requested::{ObservedMask, Requested, Standing};
 use crate::tasks::{Origin, Task};
 use pinfold_core::{HostNoteCode, LeftAlone, PuId, PuSet, TaskId};
 use std::cell::LazyCell;
@@ -204,7 +204,7 @@ impl Watcher {
     /// Restores the creator's original mask for a thread that inherited a mask of pinfold's.
     fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<Requested>, at: Duration) {
         // If the thread has ended, or may not be changed, nothing is lost.
-        if original.give_back(thread, &self.cpusets).is_ok() {
+        if original.restore(thread, &self.cpusets).is_ok() {
             self.statistics.freed += 1;
         }
         // The thread may have created others before.
@@ -297,13 +297,13 @@ impl Watcher {
         if let Some(pin) = pins.iter().find(|&&(pu, _)| only == Some(pu)) {
             return Some(pin.clone());
         }
-        let seen = LazyCell::new(|| Seen::once(thread, &self.cpusets).ok());
+        let seen = LazyCell::new(|| ObservedMask::once(thread, &self.cpusets).ok());
         let is_cut = |pu: PuId| {
             let standing = || Some((*seen).as_ref()?.standing(&[pu]));
             !usable.contains(pu) && standing() == Some(Standing::Cut)
         };
         if let Some(&(pu, _)) = pins.iter().find(|&&(pu, _)| is_cut(pu)) {
-            return Some((pu, Arc::new(Requested::Nobody)));
+            return Some((pu, Arc::new(Requested::Unset)));
         }
         if only.is_none() && self.journal.pins_within(usable) {
             return None;
@@ -339,12 +339,12 @@ impl Watcher {
     /// Whether a thread's mask was set separately, and differs from the mask of its process's first thread. A mask that
     /// the creator of the process has set (taskset, a batch system) applies to all threads.
     fn is_own_choice(&self, process: i32, thread: i32, mask: &Requested) -> bool {
-        if thread == process || *mask == Requested::Nobody {
+        if thread == process || *mask == Requested::Unset {
             return false;
         }
         let first = match self.table.find_thread(process) {
             Some(first) => Some(Requested::clone(&first.original)),
-            None => Requested::of(process, &self.cpusets).ok(),
+            None => Requested::read(process, &self.cpusets).ok(),
         };
         first.is_some_and(|first| first != *mask)
     }

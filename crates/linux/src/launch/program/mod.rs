@@ -21,7 +21,7 @@ use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
-use crate::requested::{MaskReader, Requested, Return, Seen};
+use crate::requested::{MaskReader, ObservedMask, Requested, Restoration};
 use crate::scheduling::{RealTime, RealTimeNotes};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
@@ -187,12 +187,12 @@ impl Program {
     pub(super) fn adopt_new(&mut self, mut task: SeizedTask) {
         let present = self.limit.present();
         let has_more = |cpus: &CpuMask| match &task.mask {
-            Requested::Nobody => true,
+            Requested::Unset => true,
             Requested::Cpus(own) => own != cpus && own.is_superset(cpus),
         };
         if let Requested::Cpus(cpus) = &**present
             && has_more(cpus)
-            && present.give_to(task.thread, self.masks.cpusets()).is_ok()
+            && present.apply_to(task.thread, self.masks.cpusets()).is_ok()
         {
             task.mask = Requested::clone(present);
         }
@@ -243,7 +243,7 @@ impl Program {
         if self.limit.former().is_some()
             && let Some(seen) = self.seen(process, thread, &usable)
             && self.limit.is_former(&seen)
-            && present.give_to(thread, self.masks.cpusets()).is_ok()
+            && present.apply_to(thread, self.masks.cpusets()).is_ok()
         {
             // The task was created before the limit changed.
             return ended();
@@ -256,7 +256,7 @@ impl Program {
     }
 
     /// The mask of a thread that can run on `usable`. `None` if the thread has ended.
-    fn seen(&mut self, process: i32, thread: i32, usable: &CpuMask) -> Option<Seen> {
+    fn seen(&mut self, process: i32, thread: i32, usable: &CpuMask) -> Option<ObservedMask> {
         self.masks.read(process, thread, usable, false).ok()
     }
 
@@ -286,7 +286,7 @@ impl Program {
             {
                 continue;
             }
-            match self.limit.present().give_to(id.thread, self.masks.cpusets()) {
+            match self.limit.present().apply_to(id.thread, self.masks.cpusets()) {
                 Ok(()) => moved.push(id),
                 Err(error) => {
                     self.refuse_unless_gone(serial, &error, || format!("it cannot be limited to some PUs: {error}"));
@@ -624,11 +624,11 @@ impl Program {
 
     /// Rolls back all changes of tasks that are not followed any more, from the journal, as its guard would. Returns
     /// the changes that could not be rolled back or are left alone.
-    pub(crate) fn give_back(&mut self) -> Vec<String> {
+    pub(crate) fn roll_back(&mut self) -> Vec<String> {
         self.configuration = Configuration::default();
         let mut problems = self.apply_prefetchers(None);
         if let Some(journal) = &mut self.journal {
-            problems.extend(journal.give_back_masks(self.watching.procfs(), true).problems());
+            problems.extend(journal.roll_back_masks(self.watching.procfs(), true).problems());
         }
         self.look_for_untraced();
         problems
@@ -785,7 +785,7 @@ impl Program {
             return None;
         }
         self.untraced.look_soon(self.watching.procfs());
-        let result = CpuMask::single(pu).give_to(thread);
+        let result = CpuMask::single(pu).apply_to(thread);
         let task = self.table.get_mut(serial)?;
         let Err(error) = result else {
             task.set_pinned(Some(pu));
@@ -805,9 +805,9 @@ impl Program {
     }
 
     /// Some kernels forget a task's mask. Then the original mask is forgotten here as well.
-    fn forget_with_kernel(&mut self, task: &Task, seen: Option<&Seen>) {
+    fn forget_with_kernel(&mut self, task: &Task, seen: Option<&ObservedMask>) {
         if let (Some(pinned), Some(seen)) = (task.pinned, seen)
-            && let Return::Mask(to) = seen.to_return(&[pinned], &task.original)
+            && let Restoration::Mask(to) = seen.restoration(&[pinned], &task.original)
             && to != *task.original
             && let Some(task) = self.table.get_mut(task.id.serial)
         {
@@ -818,7 +818,7 @@ impl Program {
     /// Restores the original mask `to` of one pinned task. Returns its id if that succeeded. The journal keeps a mask
     /// that cannot be in force yet.
     fn restore(&mut self, serial: u64, task: &Task, to: &Requested) -> Option<TaskId> {
-        let meanwhile = match to.give_back(task.id.thread, self.masks.cpusets()) {
+        let meanwhile = match to.restore(task.id.thread, self.masks.cpusets()) {
             Ok(meanwhile) => meanwhile,
             Err(error) => {
                 self.refuse_unless_gone(serial, &error, || format!("its PUs {to} cannot be restored: {error}"));

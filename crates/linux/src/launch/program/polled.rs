@@ -154,7 +154,7 @@ impl Program {
             return;
         }
         if let Some(journal) = &mut self.journal {
-            let problems = journal.give_back_masks(self.watching.procfs(), true).problems();
+            let problems = journal.roll_back_masks(self.watching.procfs(), true).problems();
             self.notes.extend(problems);
         }
     }
