@@ -61,7 +61,7 @@ impl Thread {
 
 impl Course {
     /// Of the time line of a run that ended at `end`.
-    pub(crate) fn of(timeline: &Timeline, end: Option<f64>) -> Self {
+    pub(crate) fn new(timeline: &Timeline, end: Option<f64>) -> Self {
         let last = timeline.at.last().copied().unwrap_or(0.0);
         let threads = timeline.tasks.iter().map(|task| Thread {
             label: task.id.serial.to_string(),

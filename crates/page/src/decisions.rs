@@ -19,7 +19,7 @@ pub(crate) struct Decision {
 }
 
 /// The decisions of a run, the first one first.
-pub(crate) fn of(record: &Record) -> Vec<Decision> {
+pub(crate) fn decisions(record: &Record) -> Vec<Decision> {
     let mut found = vec![];
     let searches: Vec<&Search> = record.earlier_searches.iter().chain([&record.search]).collect();
     for (number, search) in searches.iter().enumerate() {
@@ -84,7 +84,7 @@ impl Decision {
 }
 
 /// `search 2, ` if the run had several searches.
-fn of_search(number: usize, searches: usize) -> String {
+fn search_prefix(number: usize, searches: usize) -> String {
     if searches > 1 {
         format!("search {}, ", number.saturating_add(1))
     } else {
@@ -107,7 +107,7 @@ fn chosen(number: usize, searches: usize, search: &Search) -> Option<Decision> {
     let place = place(chosen.pus.as_ref(), chosen.within.as_ref()) + &Pinning::text_of_regions(regions);
     let what = format!(
         "Kept: {}candidate {}, {place}{gain}.",
-        of_search(number, searches),
+        search_prefix(number, searches),
         chosen.candidate.saturating_add(1)
     );
     Some(Decision::new(chosen.at, what))
@@ -120,7 +120,7 @@ fn compared(one: &Comparison, searches: usize) -> Decision {
     };
     let what = format!(
         "Compared: {}candidate {} in turns with candidate {}: {result}.",
-        of_search(one.search, searches),
+        search_prefix(one.search, searches),
         one.candidate.saturating_add(1),
         one.with.saturating_add(1)
     );
@@ -133,7 +133,7 @@ fn applied(one: &TimedConfiguration, searches: usize) -> Decision {
         |(search, candidate)| {
             format!(
                 "Applied: {}candidate {}, ",
-                of_search(search, searches),
+                search_prefix(search, searches),
                 candidate.saturating_add(1)
             )
         },

@@ -37,7 +37,7 @@ pub fn page(topology: &Topology, devices: &[Device]) -> String {
     }
     if !devices.is_empty() {
         text.push_str("\nDevices, as `pinfold run --near` takes them, and the NUMA node that is near:\n");
-        text.push_str(&of_devices(topology, devices));
+        text.push_str(&device_lines(topology, devices));
     }
     let all_pus = &topology.object(topology.root()).pus;
     text.push_str("\nThe numbers after a colon are PUs");
@@ -61,7 +61,7 @@ fn core_kinds(topology: &Topology) -> String {
     text
 }
 
-fn of_devices(topology: &Topology, devices: &[Device]) -> String {
+fn device_lines(topology: &Topology, devices: &[Device]) -> String {
     let mut text = String::new();
     for device in devices {
         let near = match &device.pus {

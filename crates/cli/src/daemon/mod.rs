@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
     log_start(&mut log, &about(&config, &topology, &left), at_birth, &absent);
-    let machine = Machine::of(&topology);
+    let machine = Machine::new(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
         mapper: mapper(&topology, &thresholds, &config),

@@ -89,10 +89,10 @@ fn form(file: &Path) -> Result<Form> {
 fn picture(arguments: &Arguments) -> Result<Picture> {
     let Some(run) = &arguments.run else {
         let machine = arguments.machine.selected()?;
-        return Ok(Picture::of_machine(&machine.topology()?, &machine.devices()?));
+        return Ok(Picture::machine(&machine.topology()?, &machine.devices()?));
     };
     let file = run.display();
     let text = input::text(run, input::MOST).with_context(|| format!("cannot read `{file}`"))?;
     let document = RunDocument::read(&text).with_context(|| format!("`{file}`"))?;
-    Picture::of_run(&document).with_context(|| format!("`{file}`"))
+    Picture::run(&document).with_context(|| format!("`{file}`"))
 }

@@ -19,7 +19,7 @@ const DRAWN: usize = 256;
 /// The page of a daemon's log.
 pub fn page(log: &DaemonLog) -> String {
     let course = course(log);
-    let layout = log.machine.as_ref().map(Layout::of_state);
+    let layout = log.machine.as_ref().map(Layout::from_state);
     let drawn = layout.filter(|_| !course.at.is_empty());
     let sections = [
         Section {

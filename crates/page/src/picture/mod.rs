@@ -34,10 +34,10 @@ pub struct NothingToDraw;
 
 impl Picture {
     /// A machine with its devices.
-    pub fn of_machine(topology: &Topology, devices: &[Device]) -> Self {
+    pub fn machine(topology: &Topology, devices: &[Device]) -> Self {
         let drawing = Drawing {
             topology,
-            layout: Layout::of(topology),
+            layout: Layout::new(topology),
             devices,
             run: None,
         };
@@ -49,15 +49,15 @@ impl Picture {
     /// # Errors
     ///
     /// A record without places of threads.
-    pub fn of_run(document: &RunDocument) -> Result<Self, NothingToDraw> {
+    pub fn run(document: &RunDocument) -> Result<Self, NothingToDraw> {
         let record = &document.record;
         let timeline = record.timeline.as_ref().filter(|line| !line.at.is_empty());
         let timeline = timeline.ok_or(NothingToDraw)?;
-        let course = Course::of(timeline, record.program.ran);
+        let course = Course::new(timeline, record.program.ran);
         let point = course.last().ok_or(NothingToDraw)?;
         let drawing = Drawing {
             topology: &timeline.topology,
-            layout: Layout::of(&timeline.topology),
+            layout: Layout::new(&timeline.topology),
             devices: &[],
             run: Some((&course, point)),
         };
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_picture_names_boxes_caches_memory_and_devices() {
-        let svg = Picture::of_machine(&machine(2), &[device("2-3")]).svg();
+        let svg = Picture::machine(&machine(2), &[device("2-3")]).svg();
         for text in [
             "Package 0, NUMA node 0, L3 16 MiB",
             "memory 8 GiB",
@@ -313,7 +313,7 @@ mod tests {
         let machine = machine(2);
         let drawing = |devices: &'static [Device]| Drawing {
             topology: &machine,
-            layout: Layout::of(&machine),
+            layout: Layout::new(&machine),
             devices,
             run: None,
         };
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn what_is_inside_does_not_leave_its_box_and_neighbours_do_not_overlap() {
         for packages in 1..10 {
-            let picture = Picture::of_machine(&machine(packages), &[device("0-1")]);
+            let picture = Picture::machine(&machine(packages), &[device("0-1")]);
             let (width, height) = picture.whole.size();
             let boxes = picture.whole.boxes();
             for &(x, y, w, h) in &boxes {
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_png_is_twice_as_large_as_the_svg_and_has_its_colours() {
-        let picture = Picture::of_machine(&machine(2), &[]);
+        let picture = Picture::machine(&machine(2), &[]);
         let (width, height) = picture.whole.size();
         let bytes = picture.png();
         let mut reader = ::png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();
