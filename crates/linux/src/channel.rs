@@ -87,7 +87,7 @@ pub struct Totals([Option<u64>; WORDS]);
 
 impl Totals {
     /// The total of a source. `None` also for a source that is not in the channel.
-    pub fn of(&self, source: &MetricSource) -> Option<u64> {
+    pub fn get(&self, source: &MetricSource) -> Option<u64> {
         self.0[source.counter?.word]
     }
 

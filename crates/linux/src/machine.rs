@@ -194,7 +194,7 @@ impl Machine for LinuxMachine {
         if self.topology.nodes().len() < 2 {
             return None;
         }
-        self.running.pages.by_node(&self.running.shared)
+        self.running.pages.memory_by_node(&self.running.shared)
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {

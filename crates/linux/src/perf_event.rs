@@ -74,17 +74,17 @@ pub(crate) fn set_counting(event: &OwnedFd, counts: bool) -> Result<(), Errno> {
 
 /// A software event of the kernel: its number in `linux/perf_event.h`.
 pub(crate) fn software(event: u32, user_only: bool) -> sys::perf_event_attr {
-    of_kernel(sys::PERF_TYPE_SOFTWARE, event, user_only)
+    kernel_event(sys::PERF_TYPE_SOFTWARE, event, user_only)
 }
 
 /// A hardware event that the kernel encodes for each processor, in user mode: its number in `linux/perf_event.h`.
 pub(crate) fn hardware(event: u32) -> sys::perf_event_attr {
-    let mut attributes = of_kernel(sys::PERF_TYPE_HARDWARE, event, true);
+    let mut attributes = kernel_event(sys::PERF_TYPE_HARDWARE, event, true);
     attributes.set_exclude_guest(1);
     attributes
 }
 
-fn of_kernel(kind: u32, event: u32, user_only: bool) -> sys::perf_event_attr {
+fn kernel_event(kind: u32, event: u32, user_only: bool) -> sys::perf_event_attr {
     let mut attributes = crate::pfm::empty_attributes();
     attributes.type_ = kind;
     attributes.config = u64::from(event);

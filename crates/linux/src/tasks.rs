@@ -175,7 +175,7 @@ impl TaskTable {
 
     /// The rank of a task. `None` for a task that is left alone.
     pub(crate) fn rank(&self, serial: u64) -> Option<usize> {
-        self.ranks.of(serial)
+        self.ranks.get(serial)
     }
 
     /// Numbers all tasks again, except for those that `left_alone` selects.
@@ -283,7 +283,7 @@ impl Ranks {
         }
     }
 
-    fn of(&self, serial: u64) -> Option<usize> {
+    fn get(&self, serial: u64) -> Option<usize> {
         self.held.get(&serial).copied()
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     struct Asked;
 
     impl CountSource for Asked {
-        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
             Ok(Box::new(Times(0)))
         }
     }

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// The source of counts: the hardware, or a test.
 pub trait CountSource: Sync {
     /// Opens and starts the counters of the calling thread.
-    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
+    fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
 }
 
 /// The counters of one thread.
@@ -26,7 +26,7 @@ pub trait ThreadCounts {
 }
 
 impl CountSource for Plan {
-    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+    fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
         Ok(Box::new(self.open(0)?))
     }
 }
@@ -41,7 +41,7 @@ impl ThreadCounts for TaskCounters {
 pub(super) struct Uncounted;
 
 impl CountSource for Uncounted {
-    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+    fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
         Ok(Box::new(Self))
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn timed_runs<M>(
     let given_up = AtomicBool::new(false);
     let one = |position: usize| {
         let ready = pin(pus[position]).and_then(|()| {
-            let counters = source.of_this_thread().map_err(CalibrationError::Counters)?;
+            let counters = source.open_for_this_thread().map_err(CalibrationError::Counters)?;
             Ok((prepare(position)?, counters))
         });
         given_up.fetch_or(ready.is_err(), Ordering::AcqRel);
@@ -123,7 +123,7 @@ mod tests {
     struct Tens(AtomicU64);
 
     impl CountSource for Tens {
-        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
             Ok(Box::new(Total(self.0.load(Ordering::Relaxed))))
         }
     }

@@ -19,7 +19,7 @@ use super::accesses::ProgramAccesses;
 use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{
-    Areas, Calls, Goal, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages,
+    Areas, Calls, Goal, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, memory_by_node, move_pages,
     move_pages_patiently, page_size,
 };
 use pinfold_core::memory::{
@@ -167,7 +167,7 @@ impl ProgramPages {
 
     /// The memory of all processes on each node. `None` if none can be read, or if the last reading was too short ago:
     /// another one would exceed `READING_SHARE`.
-    pub(crate) fn by_node(&mut self, shared: &Shared) -> Option<BTreeMap<NodeId, u64>> {
+    pub(crate) fn memory_by_node(&mut self, shared: &Shared) -> Option<BTreeMap<NodeId, u64>> {
         let began = Instant::now();
         if self.read_again.is_some_and(|again| began < again) {
             return None;
@@ -179,7 +179,7 @@ impl ProgramPages {
             let target = FollowedProcess { shared, process };
             let procfs = self.options.system.procfs();
             // A process that has ended has no memory.
-            let _ = target.held(&mut |process| read = by_node(procfs, process, self.page_size));
+            let _ = target.held(&mut |process| read = memory_by_node(procfs, process, self.page_size));
             for (node, bytes) in read.into_iter().flatten() {
                 *sum.get_or_insert_default().entry(node).or_default() += bytes;
             }

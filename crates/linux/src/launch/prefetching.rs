@@ -57,7 +57,7 @@ impl Prefetching {
 
     fn set(&self, wanted: Prefetchers, journal: &mut Journal) -> Result<(), String> {
         let explained = |error: PrefetcherError| error.to_string();
-        let switches = Switches::of_processor(&self.cpuinfo).map_err(explained)?;
+        let switches = Switches::read(&self.cpuinfo).map_err(explained)?;
         let (register, bits, written) = (switches.register, switches.mask(), switches.value(wanted));
         let mut changes = vec![];
         for &pu in &self.pus {

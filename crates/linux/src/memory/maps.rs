@@ -32,7 +32,7 @@ pub enum MapsError {
 }
 
 /// A process's memory on each NUMA node in bytes, from `numa_maps` alone. `None` if it cannot be read.
-pub fn by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<NodeId, u64>> {
+pub fn memory_by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<NodeId, u64>> {
     let text = fs::read(procfs.join(process.to_string()).join("numa_maps")).ok()?;
     let mut bytes = BTreeMap::new();
     for (_, residence) in String::from_utf8_lossy(&text).lines().filter_map(Residence::parse) {
@@ -270,8 +270,8 @@ mod tests {
                 *expected.entry(node).or_default() += bytes;
             }
         }
-        assert_eq!(by_node(folder.path(), 7, PAGE), Some(expected));
-        assert_eq!(by_node(folder.path(), 8, PAGE), None);
+        assert_eq!(memory_by_node(folder.path(), 7, PAGE), Some(expected));
+        assert_eq!(memory_by_node(folder.path(), 8, PAGE), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod threads;
 pub use calls::{Calls, MoveCalls, StopReason, Target, may_move_shared, page_size};
 pub(crate) use goal::Goal;
 pub use mapped::{ProfileError, on_process};
-pub use maps::{Areas, MapsError, by_node};
+pub use maps::{Areas, MapsError, memory_by_node};
 pub use mover::{Limits, Progress, move_pages, move_pages_patiently};
 pub use page_map::{Entry, PageMap};
 pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};

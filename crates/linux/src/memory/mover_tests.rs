@@ -174,10 +174,10 @@ fn played<P: Into<Option<Page>> + Copy>(pages: &[P]) -> (Played, MemoryArea) {
 }
 
 fn own(node: u32) -> Page {
-    of_kind(node, Kind::Own)
+    page(node, Kind::Own)
 }
 
-fn of_kind(node: u32, kind: Kind) -> Page {
+fn page(node: u32, kind: Kind) -> Page {
     Page {
         node: NodeId(node),
         kind,
@@ -215,8 +215,8 @@ fn each_reason_why_a_page_stays_is_counted() {
         Some(own(0)),
         Some(own(2)),
         None,
-        Some(of_kind(0, Kind::Shared)),
-        Some(of_kind(1, Kind::Busy)),
+        Some(page(0, Kind::Shared)),
+        Some(page(1, Kind::Busy)),
         Some(own(1)),
     ]);
     played.stubborn.insert(START + 5 * PAGE);
@@ -230,7 +230,7 @@ fn each_reason_why_a_page_stays_is_counted() {
 
 #[test]
 fn shared_pages_move_where_the_user_asks() {
-    let (mut played, area) = played(&[of_kind(0, Kind::Shared)]);
+    let (mut played, area) = played(&[page(0, Kind::Shared)]);
     let mut limits = limits();
     limits.selection.shared = true;
     assert_eq!(
@@ -243,7 +243,7 @@ fn shared_pages_move_where_the_user_asks() {
 
 #[test]
 fn of_a_private_mapping_of_a_file_only_the_written_pages_move() {
-    let (mut played, mut area) = played(&[of_kind(0, Kind::File), own(0)]);
+    let (mut played, mut area) = played(&[page(0, Kind::File), own(0)]);
     area.kind = AreaKind::PrivateFile;
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!((moves.moved.pages, count(&moves, Left::File)), (1, 1));
@@ -265,7 +265,7 @@ fn a_full_node_gets_no_more_and_the_rest_is_counted() {
 #[test]
 fn what_is_behind_a_page_that_cannot_be_moved_is_moved() {
     let mut pages = [own(0); 100];
-    pages[60] = of_kind(0, Kind::Shared);
+    pages[60] = page(0, Kind::Shared);
     let (mut played, area) = played(&pages);
     played.stubborn.insert(START + 50 * PAGE);
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());

@@ -27,7 +27,7 @@ impl Entry {
     }
 
     /// Whether it is a page of a file, or of shared memory.
-    pub fn of_file(self) -> bool {
+    pub fn is_file_backed(self) -> bool {
         self.0 >> 61 & 1 == 1
     }
 }
@@ -70,8 +70,8 @@ mod tests {
         let map = PageMap::open(Path::new("/proc"), std::process::id().cast_signed(), page).unwrap();
         let first = (memory.as_ptr() as u64).next_multiple_of(page);
         let entries = map.entries(first, first + page).unwrap();
-        assert!(entries[0].present() && !entries[0].of_file() && !entries[0].swapped());
+        assert!(entries[0].present() && !entries[0].is_file_backed() && !entries[0].swapped());
         let code = our_own_written_memory_is_present_and_no_files as *const () as u64 / page * page;
-        assert!(map.entries(code, code + page).unwrap()[0].of_file());
+        assert!(map.entries(code, code + page).unwrap()[0].is_file_backed());
     }
 }

@@ -211,7 +211,7 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
         return Err(ReadError::AnotherMachine);
     }
 
-    let mut reading = Reading::new(name::of(&machine, source));
+    let mut reading = Reading::new(name::machine_name(&machine, source));
     reading.children(machine.root_object(), ObjectId(0));
     let Reading { mut builder, nodes } = reading;
     let kernel = kernel_root(source).map_or_else(KernelNodes::default, |root| KernelNodes::read(&root));

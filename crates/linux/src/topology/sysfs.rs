@@ -40,7 +40,7 @@ pub(super) fn read(root: &Path, allowed: &PuSet) -> Result<Topology, TopologyErr
         }
     }
     found.sort_by_key(|one| (Reverse(one.pus.len()), rank(one), one.pus.first()));
-    let mut builder = TopologyBuilder::new(name::of_processor(root).unwrap_or_else(|| "this machine".to_owned()));
+    let mut builder = TopologyBuilder::new(name::processor_model(root).unwrap_or_else(|| "this machine".to_owned()));
     let mut inside: Vec<(ObjectId, PuSet)> = vec![(builder.root(), online.clone())];
     for one in found {
         let meets = |(_, pus): &&(ObjectId, PuSet)| !one.pus.intersection(pus).is_empty();

@@ -136,7 +136,7 @@ fn in_a_group(wanted: &[Group], procfs: &Procfs, containers: &mut Containers, pr
         return false;
     }
     let paths = procfs.cgroups(process);
-    let membership = containers.of_groups(&paths);
+    let membership = containers.membership_of_groups(&paths);
     wanted.iter().any(|group| group.has(&paths, &membership))
 }
 

@@ -184,7 +184,7 @@ impl Watcher {
             return;
         }
         entered.container_read = Some(at);
-        let membership = self.containers.of(&self.procfs, process);
+        let membership = self.containers.membership(&self.procfs, process);
         entered.container = membership.containers.last().map(|nearest| self.tracked.track(nearest));
     }
 
