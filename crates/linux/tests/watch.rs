@@ -22,12 +22,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A program of working threads, and its file.
-struct Program {
+struct TestProgram {
     child: Child,
     workshop: Workshop,
 }
 
-impl Program {
+impl TestProgram {
     fn start(threads: usize) -> Self {
         let workshop = Workshop::new();
         let child = Command::new(workshop.program("watched"))
@@ -50,7 +50,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for TestProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -74,14 +74,14 @@ struct Watched {
     watcher: Watcher,
     /// The directory of the journal.
     journals: TempDir,
-    program: Program,
+    program: TestProgram,
     thread: i32,
     task: TaskId,
 }
 
 impl Watched {
     fn task() -> Self {
-        let program = Program::start(1);
+        let program = TestProgram::start(1);
         let thread = program.numbers(2)[1];
         let journals = tempfile::tempdir().unwrap();
         let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -142,7 +142,7 @@ fn a_panic_gives_everything_back() {
 #[test]
 fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(0);
+    let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
@@ -167,7 +167,7 @@ fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
 #[test]
 fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
     let Some([first, second]) = two_pus() else { return };
-    let program = Program::start(0);
+    let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
@@ -226,7 +226,7 @@ fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
 #[test]
 fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(0);
+    let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
@@ -287,7 +287,7 @@ fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
 #[test]
 fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     CpuMask::single(first).apply_to(thread).unwrap();
     let journals = tempfile::tempdir().unwrap();
@@ -318,7 +318,7 @@ fn give_real_time_priority(thread: i32) -> bool {
 #[test]
 fn a_pinned_task_that_gets_real_time_priority_gets_its_mask_back() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -336,7 +336,7 @@ fn a_pinned_task_that_gets_real_time_priority_gets_its_mask_back() {
 #[test]
 fn a_task_with_real_time_priority_is_never_moved() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -386,7 +386,7 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
         pinfold_testing::skip("only root can become another user");
         return;
     }
-    let program = Program::start(2);
+    let program = TestProgram::start(2);
     let threads = program.numbers(3);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -414,7 +414,7 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
 #[test]
 fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let soon = Watching {
@@ -437,7 +437,7 @@ fn software_events_are_counted_for_tasks_that_work() {
         pinfold_testing::skip("no events can be counted on this machine");
         return;
     };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let counted = Watching {
@@ -455,7 +455,7 @@ fn software_events_are_counted_for_tasks_that_work() {
 #[test]
 fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let directory = Directory::new(journals.path()).unwrap();
@@ -539,7 +539,7 @@ fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) 
         memory: Some(1 << 30),
         subtype: None,
     });
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let on_node = Watching {
         topology: builder.build_all().unwrap(),
         pages,
