@@ -64,11 +64,11 @@ pub enum PathError {
 pub struct Output {
     /// The option and the file.
     option: String,
-    place: Place,
+    place: Destination,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Destination {
     /// A file that is replaced or created with these permissions.
     File(PathBuf, Permissions),
     /// A file that is written in place.
@@ -93,7 +93,7 @@ impl Output {
         path.map(|path| Self::open(option, path)).transpose()
     }
 
-    fn find(named: &Path) -> Result<Place, PathError> {
+    fn find(named: &Path) -> Result<Destination, PathError> {
         let path = resolve(named)?;
         let there = fs::symlink_metadata(&path).ok();
         check(&path, there.as_ref())?;
@@ -104,10 +104,10 @@ impl Output {
             // A file that is read-only for this user is not replaced either.
             Ok(_) if replaced && (there.is_none() || open(&path, OpenOptions::new().write(true)).is_ok()) => {
                 let mode = there.map_or(0o666, |there| there.mode() & 0o7777);
-                Place::File(path, Permissions::from_mode(mode))
+                Destination::File(path, Permissions::from_mode(mode))
             }
             Err(error) if there.is_none() => return Err(error.into()),
-            _ => Place::Open(open(&path, OpenOptions::new().write(true))?),
+            _ => Destination::Open(open(&path, OpenOptions::new().write(true))?),
         })
     }
 
@@ -136,7 +136,7 @@ impl Output {
     }
 }
 
-impl Place {
+impl Destination {
     fn replace(
         self,
         write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error + Send + Sync>>,
