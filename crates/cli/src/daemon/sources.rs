@@ -6,7 +6,7 @@ use crate::activities;
 use anyhow::{Context, Result};
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_policy::sam::{MapperEvents, Observer};
-use pinfold_runtime::daemon::{Counted, Rates, Sharing};
+use pinfold_runtime::daemon::{CounterRates, Rates, Sharing};
 
 /// The counters, and the rates that follow from them.
 pub(super) struct Sources {
@@ -39,7 +39,7 @@ impl Sources {
         let observer = Observer::new(&events, plan.metrics())?;
         Ok(Self {
             plan: Some(plan),
-            rates: Box::new(Counted { observer }),
+            rates: Box::new(CounterRates { observer }),
         })
     }
 }

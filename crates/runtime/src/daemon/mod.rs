@@ -13,13 +13,13 @@
 //! The loop of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same
 //! data, such as `Sample`.
 
-mod counted;
+mod counter_rates;
 pub mod exposition;
 mod history;
 mod sharing;
 pub mod state;
 
-pub use counted::Counted;
+pub use counter_rates::CounterRates;
 pub use history::History;
 pub use sharing::Sharing;
 

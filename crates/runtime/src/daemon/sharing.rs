@@ -11,7 +11,7 @@
 //! Rates that cannot be assumed in this way are missing: remote accesses, bandwidth, instructions.
 
 use super::Rates;
-use super::counted::allowed_pus;
+use super::counter_rates::allowed_pus;
 use pinfold_core::{Count, HostSample, Metric, ObjectId, PuId, TaskSample, Topology};
 use pinfold_policy::sam::TaskRates;
 use std::collections::BTreeMap;

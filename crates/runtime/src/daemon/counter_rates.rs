@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 /// The rates of tasks by the counters of an event set.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct CounterRates {
     /// How counts become rates.
     pub observer: Observer,
 }
 
-impl Rates for Counted {
+impl Rates for CounterRates {
     fn rates(&mut self, _: &Topology, _: &[Metric], before: &HostSample, now: &HostSample) -> Vec<TaskRates> {
         let tasks = now.sample.tasks.iter().zip(&now.statuses);
         let places: HashMap<TaskId, (Option<PuId>, &TaskStatus)> =
