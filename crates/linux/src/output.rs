@@ -64,7 +64,7 @@ pub enum PathError {
 pub struct Output {
     /// The option and the file.
     option: String,
-    place: Destination,
+    destination: Destination,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Output {
     pub fn open(option: &str, path: &Path) -> Result<Self, OutputError> {
         let option = format!("{option} {}", path.display());
         match Self::find(path) {
-            Ok(place) => Ok(Self { option, place }),
+            Ok(destination) => Ok(Self { option, destination }),
             Err(error) => Err(OutputError {
                 option,
                 source: error.into(),
@@ -129,8 +129,8 @@ impl Output {
     where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Self { option, place } = self;
-        place
+        let Self { option, destination } = self;
+        destination
             .replace(|file| write(file).map_err(Into::into))
             .map_err(|source| OutputError { option, source })
     }
