@@ -91,7 +91,7 @@ impl Areas {
         // Whether the detail lines that follow belong to the last area.
         let mut known = false;
         for line in maps.lines() {
-            if let Some(header) = Header::parse(line) {
+            if let Some(header) = AreaHeader::parse(line) {
                 let residence = residences.get(&header.start);
                 known = residence.is_some();
                 areas.extend(residence.map(|residence| header.area(residence, page_size)));
@@ -125,7 +125,7 @@ fn huge(line: &str) -> Option<u64> {
 }
 
 /// The first line of an area in `maps` and `smaps` (`proc_pid_maps(5)`).
-pub(super) struct Header<'a> {
+pub(super) struct AreaHeader<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     /// The four letters of the permissions.
@@ -136,7 +136,7 @@ pub(super) struct Header<'a> {
     pub(super) path: &'a str,
 }
 
-impl<'a> Header<'a> {
+impl<'a> AreaHeader<'a> {
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let mut rest = line;
         let mut field = || {

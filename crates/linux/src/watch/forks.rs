@@ -23,7 +23,7 @@ use crate::cpuset::Cpusets;
 use crate::perf_event::{self, Watched};
 use crate::pfm::sys;
 use crate::requested::Requested;
-use crate::ring::{Record, Ring};
+use crate::ring::{Ring, RingRecord};
 use arc_swap::ArcSwap;
 use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
@@ -323,9 +323,9 @@ impl Shared {
         }
     }
 
-    fn take(&self, record: Record) {
+    fn take(&self, record: RingRecord) {
         match record {
-            Record::Fork { thread, creator } => {
+            RingRecord::Fork { thread, creator } => {
                 let creators = self.creators.load();
                 // A child has another mask if its creator has pinned it elsewhere, or if it started before its creator
                 // was pinned.
@@ -336,10 +336,10 @@ impl Shared {
                     self.freed.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Record::Lost(_) => {
+            RingRecord::Lost(_) => {
                 self.coverage.losses.fetch_add(1, Ordering::Relaxed);
             }
-            Record::Sample(_) | Record::Throttled => {}
+            RingRecord::Sample(_) | RingRecord::Throttled => {}
         }
     }
 }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_pu_is_covered_again_when_all_tasks_have_been_listed_since_the_last_loss() {
         let forks = forks();
-        let lose = || forks.0[&PuId(3)].shared.take(Record::Lost(1));
+        let lose = || forks.0[&PuId(3)].shared.take(RingRecord::Lost(1));
         assert!(forks.cover_all());
         lose();
         assert!(!forks.cover_all());

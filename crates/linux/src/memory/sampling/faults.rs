@@ -7,7 +7,7 @@
 
 use crate::perf_event::{self, TaskClock, Watched, id};
 use crate::pfm::sys;
-use crate::ring::{FIELDS, Record, Ring};
+use crate::ring::{FIELDS, Ring, RingRecord};
 use nix::errno::Errno;
 use std::collections::HashMap;
 use std::io;
@@ -154,7 +154,7 @@ impl ThreadFaults {
             ..
         } = self;
         ring.drain(|record| match record {
-            Record::Sample(sample) if sample.event == *begin => {
+            RingRecord::Sample(sample) if sample.event == *begin => {
                 *begun = Some((sample.address, sample.time));
                 faults.push(Fault {
                     thread: sample.thread,
@@ -164,13 +164,13 @@ impl ThreadFaults {
                     in_faults: *in_faults,
                 });
             }
-            Record::Sample(sample) if sample.event == *end => {
+            RingRecord::Sample(sample) if sample.event == *end => {
                 if let Some((_, since)) = begun.take_if(|&mut (address, _)| address == sample.address) {
                     *in_faults += Duration::from_nanos(sample.time.saturating_sub(since));
                 }
             }
-            Record::Sample(_) | Record::Throttled | Record::Fork { .. } => {}
-            Record::Lost(records) => *lost += records,
+            RingRecord::Sample(_) | RingRecord::Throttled | RingRecord::Fork { .. } => {}
+            RingRecord::Lost(records) => *lost += records,
         });
     }
 }

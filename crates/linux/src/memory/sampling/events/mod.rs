@@ -20,7 +20,7 @@ use crate::memory::calls::Target;
 use crate::perf_event::{self, TaskClock, Watched, id};
 use crate::pfm::sys;
 use crate::procfs::Procfs;
-use crate::ring::{FIELDS, Record, Ring, Sample};
+use crate::ring::{FIELDS, Ring, RingRecord, SampleRecord};
 use nix::errno::Errno;
 use pinfold_core::memory::{AccessProfile, EventSampling, MemoryArea, Sampled, Seen};
 use pinfold_core::{PuId, PuSet};
@@ -243,13 +243,13 @@ impl<'a> Listeners<'a> {
         }
     }
 
-    fn take(&mut self, mut note: impl FnMut(&Sample)) {
+    fn take(&mut self, mut note: impl FnMut(&SampleRecord)) {
         for listener in self.opened.values_mut() {
             listener.ring.drain(|record| match record {
-                Record::Sample(sample) => note(&sample),
-                Record::Lost(records) => self.lost += records,
-                Record::Throttled => self.throttled += 1,
-                Record::Fork { .. } => {}
+                RingRecord::Sample(sample) => note(&sample),
+                RingRecord::Lost(records) => self.lost += records,
+                RingRecord::Throttled => self.throttled += 1,
+                RingRecord::Fork { .. } => {}
             });
         }
     }
@@ -404,7 +404,7 @@ impl<'a> Sampler<'a> {
 
     /// Records a sample of this process, which represents `weight` accesses. A sample without an address is not a load
     /// or store. A sample of the kernel's memory is ignored.
-    fn note(&mut self, sample: &Sample, weight: u64) {
+    fn note(&mut self, sample: &SampleRecord, weight: u64) {
         self.taken += 1;
         self.last_pus.insert(sample.thread, PuId(sample.pu));
         if (1..KERNEL).contains(&sample.address) {
@@ -464,8 +464,8 @@ fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Durati
     listener.set_counting(false);
     let mut samples = 0;
     listener.ring.drain(|record| match record {
-        Record::Sample(sample) => samples += u32::from(sample.thread == thread.cast_unsigned()),
-        Record::Lost(_) | Record::Throttled | Record::Fork { .. } => {}
+        RingRecord::Sample(sample) => samples += u32::from(sample.thread == thread.cast_unsigned()),
+        RingRecord::Lost(_) | RingRecord::Throttled | RingRecord::Fork { .. } => {}
     });
     cost(took, samples)
 }

@@ -1,4 +1,4 @@
-use super::super::memory_events::Encoding;
+use super::super::memory_events::EventEncoding;
 use super::super::targets::{Gone, Us};
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ const PAGES: usize = 32;
 fn page_faults() -> MemoryEvent {
     MemoryEvent {
         name: "software/page-faults/".to_owned(),
-        encoding: Encoding {
+        encoding: EventEncoding {
             kind: sys::PERF_TYPE_SOFTWARE,
             config: [u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS), 0, 0],
         },

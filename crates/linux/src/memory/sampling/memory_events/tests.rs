@@ -81,8 +81,8 @@ const ZEN_4: &[(&str, &str)] = &[
     ("ibs_op/caps/zen4_ibs_extensions", "1"),
 ];
 
-fn encoding(kind: u32, config: [u64; 3]) -> Encoding {
-    Encoding { kind, config }
+fn encoding(kind: u32, config: [u64; 3]) -> EventEncoding {
+    EventEncoding { kind, config }
 }
 
 fn events(files: &[(&str, &str)]) -> Vec<MemoryEvent> {
