@@ -17,7 +17,7 @@ const HEADER_WORDS: usize = 3;
 const WORD: usize = size_of::<u64>();
 
 /// The open counters of one group of one thread.
-pub(super) struct Group {
+pub(super) struct EventGroup {
     leader: File,
     /// Kept open, because a closed counter leaves its group.
     _followers: Vec<OwnedFd>,
@@ -26,7 +26,7 @@ pub(super) struct Group {
     buffer: Vec<u8>,
 }
 
-impl Group {
+impl EventGroup {
     /// Opens the counters `members` (positions in `sources`, the leader first) for `thread`.
     pub(super) fn open<'a>(sources: &'a [Source], members: &[usize], thread: i32) -> Result<Self, Refused<'a>> {
         let mut opened: Vec<OwnedFd> = Vec::with_capacity(members.len());
@@ -78,7 +78,7 @@ pub(super) fn arrange(sources: &[Source]) -> Result<Vec<Vec<usize>>, Refused<'_>
     let mut groups = vec![];
     for kind in [hardware, software] {
         groups.extend(fill(&kind, |members| {
-            let mut group = Group::open(sources, members, 0)?;
+            let mut group = EventGroup::open(sources, members, 0)?;
             // The kernel accepts some groups that can never count, because the watchdog or another program uses a
             // counter.
             if members.len() > 1 && !group.runs() {

@@ -211,9 +211,9 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
         return Err(ReadError::AnotherMachine);
     }
 
-    let mut reading = Reading::new(name::machine_name(&machine, source));
+    let mut reading = TopologyReading::new(name::machine_name(&machine, source));
     reading.children(machine.root_object(), ObjectId(0));
-    let Reading { mut builder, nodes } = reading;
+    let TopologyReading { mut builder, nodes } = reading;
     let kernel = kernel_root(source).map_or_else(KernelNodes::default, |root| KernelNodes::read(&root));
     for node in nodes::completed(nodes, &machine, &kernel, builder.pus()) {
         builder.node(node);
@@ -316,12 +316,12 @@ fn check_copy(path: &Path) -> Result<(), ReadError> {
 }
 
 /// The tree under construction, and its nodes.
-struct Reading {
+struct TopologyReading {
     builder: TopologyBuilder,
     nodes: Vec<NumaNode>,
 }
 
-impl Reading {
+impl TopologyReading {
     fn new(name: String) -> Self {
         Self {
             builder: TopologyBuilder::new(name),
