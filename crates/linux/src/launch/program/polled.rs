@@ -7,7 +7,7 @@
 use super::Program;
 use crate::journal::{Directory, Journal};
 use crate::launch::executable::Executables;
-use crate::launch::polling::{Cause, Found, Polling};
+use crate::launch::polling::{Cause, Polling, ThreadChange};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -127,7 +127,7 @@ impl Program {
     pub(super) fn read_polled_if_due(&mut self) {
         for found in self.polled.polling.changes_if_due(self.watching.procfs()) {
             match found {
-                Found::Begun {
+                ThreadChange::Begun {
                     creator,
                     process,
                     thread,
@@ -139,7 +139,7 @@ impl Program {
                         }
                     }
                 }
-                Found::Ended { thread } => {
+                ThreadChange::Ended { thread } => {
                     if self.has_thread(thread) {
                         self.end(thread);
                     }
