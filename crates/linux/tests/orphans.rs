@@ -7,7 +7,7 @@ mod common;
 use common::{allowed, eventually, send, two_pus, watch, watching};
 use pinfold_core::{Host, Placed, PuId, PuSet, TaskId};
 use pinfold_linux::affinity::CpuMask;
-use pinfold_linux::journal::{Directory, Found, Roots};
+use pinfold_linux::journal::{Directory, FoundJournal, Roots};
 use pinfold_linux::watch::{ForkEvents, Selection, Watcher};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -137,7 +137,9 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
         .unwrap()
         .pop()
         .unwrap();
-    let Found::Left(left) = found else { panic!("{found:?}") };
+    let FoundJournal::Left(left) = found else {
+        panic!("{found:?}")
+    };
     left.roll_back(&Roots::default(), false);
     assert_eq!((mask(orphan), mask(shell.thread)), (allowed(), allowed()));
 }

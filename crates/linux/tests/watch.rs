@@ -10,7 +10,7 @@ use pinfold_core::{
 };
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
-use pinfold_linux::journal::{Directory, Found};
+use pinfold_linux::journal::{Directory, FoundJournal};
 use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
 use std::collections::BTreeMap;
 use std::fs;
@@ -469,7 +469,9 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     CpuMask::single(first).apply_to(thread).unwrap();
     fs::write(journals.path().join("1-0.journal"), left).unwrap();
     let found = directory.survey().unwrap().pop().unwrap();
-    let Found::Left(left) = found else { panic!("{found:?}") };
+    let FoundJournal::Left(left) = found else {
+        panic!("{found:?}")
+    };
     assert_eq!(
         left.roll_back(&pinfold_linux::journal::Roots::default(), false)
             .failed(),
@@ -526,7 +528,7 @@ fn page_moves(watcher: &mut Watcher) -> ProcessPages {
 }
 
 /// A program with one working thread and its watcher, on a machine with all PUs on one node.
-fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) {
+fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (TestProgram, Watcher) {
     let mut builder = TopologyBuilder::new("one node");
     let root = builder.root();
     for pu in allowed().iter() {

@@ -22,7 +22,7 @@ use known::Database;
 use log::Log;
 use pinfold_core::{Children, HostNoteCode, Topology, Wake};
 use pinfold_linux::counters::Plan;
-use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
+use pinfold_linux::journal::{Directory, FoundJournal, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
@@ -265,14 +265,14 @@ fn report_rolled_back(log: &mut Log, rolled_back: &RolledBack) {
 fn roll_back_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
         let left = match found {
-            Found::Left(left) => left,
-            Found::Elsewhere(file, elsewhere) => {
+            FoundJournal::Left(left) => left,
+            FoundJournal::Elsewhere(file, elsewhere) => {
                 let file = file.display().to_string();
                 let text = format!("it is left alone: {elsewhere}");
                 log.event("left_elsewhere", &[("journal", file.into()), ("text", text.into())]);
                 continue;
             }
-            Found::Running(_) | Found::Unreadable(..) | Found::NotOurs(..) => continue,
+            FoundJournal::Running(_) | FoundJournal::Unreadable(..) | FoundJournal::NotOurs(..) => continue,
         };
         if left.kept() {
             continue;

@@ -45,9 +45,9 @@ use error::failure;
 use left::Abandoned;
 use left::NO_JOURNAL;
 pub(crate) use left::Writing;
-pub use left::{Found, Left};
+pub use left::{FoundJournal, Left};
 pub use origin::Elsewhere;
-pub(crate) use origin::Origin;
+pub(crate) use origin::JournalOrigin;
 use pinfold_core::PuId;
 use record::Record;
 pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
@@ -76,7 +76,7 @@ const BEING_REMOVED: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
-    here: Origin,
+    here: JournalOrigin,
 }
 
 impl Directory {
@@ -122,7 +122,7 @@ impl Directory {
         }
         Ok(Self {
             path: path.to_path_buf(),
-            here: Origin::here(&Procfs::default())?,
+            here: JournalOrigin::here(&Procfs::default())?,
         })
     }
 
@@ -131,12 +131,12 @@ impl Directory {
     pub fn concerned(&self, procfs: &Procfs, process: i32) -> Result<Option<Concerned>, JournalError> {
         for found in self.survey()? {
             match found {
-                Found::Running(path) if left::has_process(&path, procfs, process) => {
+                FoundJournal::Running(path) if left::has_process(&path, procfs, process) => {
                     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
                     let by = name.split_once('-').map_or(name, |(by, _)| by);
                     return Ok(Some(Concerned::ByRunning(by.to_owned())));
                 }
-                Found::Left(left) if !left.kept() && left.contents.has_process(procfs, process) => {
+                FoundJournal::Left(left) if !left.kept() && left.contents.has_process(procfs, process) => {
                     return Ok(Some(Concerned::ByKilled));
                 }
                 _ => {}
@@ -146,7 +146,7 @@ impl Directory {
     }
 
     /// The journals, in the order of the files' names.
-    pub fn survey(&self) -> Result<Vec<Found>, JournalError> {
+    pub fn survey(&self) -> Result<Vec<FoundJournal>, JournalError> {
         let entries = fs::read_dir(&self.path).map_err(failure(&self.path, "read"))?;
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
@@ -156,7 +156,7 @@ impl Directory {
                 Some(WHOLE) => found.extend(Left::open(&path, &self.here, Writing::MayGoOn)?),
                 Some(UNFINISHED) => {
                     if let Some(why) = remove_unfinished(&path) {
-                        found.push(Found::NotOurs(path, why));
+                        found.push(FoundJournal::NotOurs(path, why));
                     }
                 }
                 _ => {}
@@ -212,7 +212,7 @@ fn is_unfinished(file: &File, path: &Path) -> bool {
 pub(crate) struct Journal {
     path: PathBuf,
     file: LockedFile,
-    here: Origin,
+    here: JournalOrigin,
     /// The changes in force.
     changes: BTreeMap<Target, Change>,
     /// Bytes in the file.
@@ -471,7 +471,7 @@ impl Drop for Journal {
 /// stays: `AlreadyExists`.
 fn write_new(
     path: &Path,
-    here: &Origin,
+    here: &JournalOrigin,
     changes: impl IntoIterator<Item = Change>,
     kept: bool,
 ) -> io::Result<(LockedFile, u64)> {

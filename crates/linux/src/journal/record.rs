@@ -4,7 +4,7 @@
 //! killed pinfold has done. A line that a kill has truncated has no end, and is ignored. Any other line with a wrong
 //! checksum or unknown content is damage.
 
-use super::origin::{Namespaces, Origin, PidNamespace, Writer};
+use super::origin::{JournalOrigin, Namespaces, PidNamespace, Writer};
 use crate::affinity::CpuMask;
 use crate::requested::Requested;
 use pinfold_core::{PuId, PuSet, digits};
@@ -108,7 +108,7 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// The first line: the origin of the journal.
-    Begin(Origin),
+    Begin(JournalOrigin),
     /// The first line of another version of the format.
     OtherVersion(u32),
     /// This change is about to be made.
@@ -135,12 +135,12 @@ impl Record {
         let mut words = body.split_ascii_whitespace();
         let record = match words.next()? {
             "journal" => match digits::decimal(words.next()?)? {
-                1 => Self::Begin(Origin {
+                1 => Self::Begin(JournalOrigin {
                     boot: words.next()?.to_owned(),
                     namespaces: None,
                     writer: None,
                 }),
-                version @ (2 | VERSION) => Self::Begin(Origin {
+                version @ (2 | VERSION) => Self::Begin(JournalOrigin {
                     boot: words.next()?.to_owned(),
                     namespaces: Some(Namespaces {
                         pid: pid_namespace(words.next()?)?,
@@ -188,7 +188,7 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Begin(Origin {
+            Self::Begin(JournalOrigin {
                 boot,
                 namespaces,
                 writer,
@@ -375,7 +375,7 @@ pub(crate) mod tests {
         prop_oneof![mask, register]
     }
 
-    fn origins() -> impl Strategy<Value = Origin> {
+    fn origins() -> impl Strategy<Value = JournalOrigin> {
         let namespaces =
             (any::<u64>(), any::<u64>(), -i64::MAX..i64::MAX).prop_map(|(device, inode, boot_offset)| Namespaces {
                 pid: PidNamespace { device, inode },
@@ -383,7 +383,7 @@ pub(crate) mod tests {
             });
         let writer = (1i32..9, any::<u64>()).prop_map(|(process, start)| Writer { process, start });
         let about = (namespaces, proptest::option::of(writer));
-        ("[0-9a-f-]{1,36}", proptest::option::of(about)).prop_map(|(boot, about)| Origin {
+        ("[0-9a-f-]{1,36}", proptest::option::of(about)).prop_map(|(boot, about)| JournalOrigin {
             boot,
             namespaces: about.map(|(namespaces, _)| namespaces),
             writer: about.and_then(|(_, writer)| writer),
@@ -404,7 +404,7 @@ pub(crate) mod tests {
     fn a_sign_in_place_of_a_digit_is_damage() {
         let begins_with_zero = |boot: u32| {
             let boot = boot.to_string();
-            let origin = Origin {
+            let origin = JournalOrigin {
                 boot,
                 namespaces: None,
                 writer: None,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use record::tests::{changes, threads};
 
 fn bytes(records: &[Record]) -> Vec<u8> {
-    let begin = Record::Begin(Origin {
+    let begin = Record::Begin(JournalOrigin {
         boot: "4711-0815".to_owned(),
         namespaces: None,
         writer: None,
@@ -149,7 +149,7 @@ fn a_change_is_in_a_file_that_was_just_compacted() {
 }
 
 /// Opens a journal of this origin with one change of a mask and one of a register.
-fn opened(origin: &Origin) -> Found {
+fn opened(origin: &JournalOrigin) -> FoundJournal {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("1-0.journal");
     let register = Change::Register(RegisterChange {
@@ -162,40 +162,42 @@ fn opened(origin: &Origin) -> Found {
     });
     drop(write_new(&path, origin, [pinned(0, 1), register], false).unwrap());
     fs::rename(path.with_extension(UNFINISHED), &path).unwrap();
-    let here = Origin::here(&Procfs::default()).unwrap();
+    let here = JournalOrigin::here(&Procfs::default()).unwrap();
     Left::open(&path, &here, Writing::MayGoOn).unwrap().unwrap()
 }
 
-fn changes_of(found: &Found) -> Vec<Target> {
-    let Found::Left(left) = found else { panic!("{found:?}") };
+fn changes_of(found: &FoundJournal) -> Vec<Target> {
+    let FoundJournal::Left(left) = found else {
+        panic!("{found:?}")
+    };
     assert_eq!(left.damage(), None);
     left.contents.changes.keys().copied().collect()
 }
 
 #[test]
 fn a_journal_of_an_earlier_boot_is_void() {
-    let mut origin = Origin::here(&Procfs::default()).unwrap();
+    let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     origin.boot = "another".to_owned();
     assert!(changes_of(&opened(&origin)).is_empty());
 }
 
 #[test]
 fn a_journal_of_the_first_version_is_read() {
-    let mut origin = Origin::here(&Procfs::default()).unwrap();
+    let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     origin.namespaces = None;
     assert_eq!(changes_of(&opened(&origin)).len(), 2);
 }
 
 #[test]
 fn of_a_namespace_that_has_ended_only_registers_are_rolled_back() {
-    let mut origin = Origin::here(&Procfs::default()).unwrap();
+    let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     let namespaces = origin.namespaces.as_mut().unwrap();
     let is_first = std::mem::replace(&mut namespaces.pid.inode, 1) == 0xEFFF_FFFC;
     let found = opened(&origin);
     if is_first && nix::unistd::geteuid().is_root() {
         assert_eq!(changes_of(&found), [Target::Register(0x1a4, PuId(0))]);
     } else {
-        assert!(matches!(found, Found::Elsewhere(..)), "{found:?}");
+        assert!(matches!(found, FoundJournal::Elsewhere(..)), "{found:?}");
     }
 }
 
@@ -216,10 +218,13 @@ fn the_journal_of_a_running_pinfold_differs_from_one_of_a_killed_one() {
     let directory = Directory::new(root.path()).unwrap();
     let mut journal = Journal::begin_unguarded(&directory).unwrap();
     journal.note(pinned(0, 1)).unwrap();
-    assert!(matches!(directory.survey().unwrap().as_slice(), [Found::Running(_)]));
+    assert!(matches!(
+        directory.survey().unwrap().as_slice(),
+        [FoundJournal::Running(_)]
+    ));
     drop(journal);
     let found = directory.survey().unwrap();
-    let [Found::Left(left)] = found.as_slice() else {
+    let [FoundJournal::Left(left)] = found.as_slice() else {
         panic!("{found:?}")
     };
     assert!(!left.kept() && left.damage().is_none());
@@ -243,7 +248,7 @@ fn a_damaged_journal_is_set_aside_under_a_free_name() {
     fs::write(root.path().join("1-0.damaged"), "earlier").unwrap();
     let directory = Directory::new(root.path()).unwrap();
     let mut found = directory.survey().unwrap();
-    let Some(Found::Left(left)) = found.pop() else {
+    let Some(FoundJournal::Left(left)) = found.pop() else {
         panic!("nothing was found")
     };
     assert!(left.damage().is_some());
@@ -276,7 +281,9 @@ fn files_that_are_no_journals_are_named_and_left() {
     let directory = Directory::new(root.path()).unwrap();
     let found = directory.survey().unwrap();
     assert!(
-        found.iter().all(|found| matches!(found, Found::NotOurs(_, NO_JOURNAL))),
+        found
+            .iter()
+            .all(|found| matches!(found, FoundJournal::NotOurs(_, NO_JOURNAL))),
         "{found:?}"
     );
     assert_eq!(found.len(), files.len());
@@ -297,7 +304,10 @@ fn no_journal_is_reached_through_a_symbolic_link() {
     assert!(
         matches!(
             found.as_slice(),
-            [Found::NotOurs(_, "it is a symbolic link"), Found::NotOurs(..)]
+            [
+                FoundJournal::NotOurs(_, "it is a symbolic link"),
+                FoundJournal::NotOurs(..)
+            ]
         ),
         "{found:?}"
     );
