@@ -80,7 +80,13 @@ impl TaskTable {
     }
 
     /// Adds a task that has just started. `skipped` tells whether a serial has no rank.
-    pub(crate) fn begin(&mut self, process: i32, thread: i32, origin: Origin, skipped: impl Fn(u64) -> bool) -> TaskId {
+    pub(crate) fn begin(
+        &mut self,
+        process: i32,
+        thread: i32,
+        origin: TaskOrigin,
+        skipped: impl Fn(u64) -> bool,
+    ) -> TaskId {
         let id = TaskId {
             serial: self.next_serial,
             process,
@@ -211,10 +217,10 @@ impl TaskTable {
         usable: &CpuMask,
         by_agent: bool,
         look: impl FnOnce() -> Option<ObservedMask>,
-    ) -> Option<Origin> {
+    ) -> Option<TaskOrigin> {
         let inherited = |pu: PuId, original: Arc<Requested>| {
             let pinned = Some(pu);
-            Some(Origin { original, pinned })
+            Some(TaskOrigin { original, pinned })
         };
         if let Some((pu, original)) = self.pins_of(process).find(|&(pu, _)| usable.only() == Some(pu)) {
             return inherited(pu, original);
@@ -234,7 +240,7 @@ impl TaskTable {
         let requested = seen.requested();
         // All tasks with equal masks share one, which keeps two thousand of them small.
         let shared = self.tasks_of(process).find(|task| *task.original == requested);
-        Some(Origin {
+        Some(TaskOrigin {
             original: shared.map_or_else(|| Arc::new(requested), |task| Arc::clone(&task.original)),
             pinned: None,
         })
@@ -243,14 +249,14 @@ impl TaskTable {
 
 /// The origin of a task.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct TaskOrigin {
     /// The original mask.
     pub(crate) original: Arc<Requested>,
     /// The pinning by pinfold that it inherited.
     pub(crate) pinned: Option<PuId>,
 }
 
-impl Origin {
+impl TaskOrigin {
     /// The origin of the program's first task.
     pub(crate) fn first(original: Requested) -> Self {
         Self {
@@ -392,7 +398,7 @@ mod tests {
     }
 
     fn begin(table: &mut TaskTable, thread: i32) -> TaskId {
-        table.begin(1, thread, Origin::first(cpus("0-3")), |_| false)
+        table.begin(1, thread, TaskOrigin::first(cpus("0-3")), |_| false)
     }
 
     fn ranks(table: &TaskTable) -> Vec<(i32, Option<usize>)> {
@@ -439,7 +445,7 @@ mod tests {
     fn a_skipped_task_takes_no_rank_at_its_creation() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
-            table.begin(1, thread, Origin::first(cpus("0")), |serial| serial == 1);
+            table.begin(1, thread, TaskOrigin::first(cpus("0")), |serial| serial == 1);
         }
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
     }

@@ -49,17 +49,17 @@ use crate::service::Signals;
 use crate::tasks::TaskTable;
 use containers::{Tracked, TrackedContainers};
 use forks::Forks;
-use pages::{FollowedPages, Places};
+use pages::{FollowedPages, TaskNodes};
 use pinfold_core::memory::{main_memory, memory_nodes, node_of_pu};
 use pinfold_core::{
     Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, ProcessGoal, ProcessPages, PuId, TaskId,
     Topology, Wake,
 };
-use reading::Reading;
+use reading::TaskReading;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use task_list::Process;
+use task_list::WatchedProcess;
 
 /// Counts since the start of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,8 +103,8 @@ pub struct Watcher {
     began: Instant,
     new_tasks: NewTaskSearch,
     table: TaskTable,
-    readings: BTreeMap<u64, Reading>,
-    processes: HashMap<i32, Process>,
+    readings: BTreeMap<u64, TaskReading>,
+    processes: HashMap<i32, WatchedProcess>,
     /// Processes that are never watched: kernel threads and pinfold itself.
     never_watched: HashSet<i32>,
     /// Processes that are not selected.
@@ -140,7 +140,7 @@ struct FormerPin {
 impl Watcher {
     /// Starts to watch, with a journal in `directory` and a guard. Call it before other threads are started.
     pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
-        let memory = pages::Memory {
+        let memory = pages::MemoryNodes {
             all: memory_nodes(&watching.topology),
             main: main_memory(&watching.topology),
         };
@@ -267,8 +267,8 @@ impl Watcher {
     }
 
     /// The nodes of the tasks of a process that work or are pinned.
-    fn places_of(&self, process: i32) -> Places {
-        let mut places = Places::default();
+    fn places_of(&self, process: i32) -> TaskNodes {
+        let mut places = TaskNodes::default();
         let at = self.now();
         for task in self.table.tasks_of(process) {
             let reading = self.readings.get(&task.id.serial).filter(|reading| !reading.sleeps(at));

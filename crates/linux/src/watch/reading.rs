@@ -23,7 +23,7 @@ const STALE: Duration = Duration::from_secs(1);
 const WAITED_FOR: Duration = Duration::from_secs(5);
 
 /// The data of one task in addition to the table's.
-pub(super) struct Reading {
+pub(super) struct TaskReading {
     /// The start time, in clock ticks since boot.
     pub(super) start: u64,
     pub(super) name: String,
@@ -52,7 +52,7 @@ pub(super) struct Reading {
     pub(super) usable: CpuMask,
 }
 
-impl Reading {
+impl TaskReading {
     pub(super) fn new(stat: &ThreadStat, time: Option<CpuTimeFile>, at: Duration) -> Self {
         Self {
             start: stat.start,

@@ -2,7 +2,7 @@
 
 use super::containers::Tracked;
 use super::forks::Uncovered;
-use super::reading::Reading;
+use super::reading::TaskReading;
 use super::{FormerPin, Watcher};
 use crate::affinity::CpuMask;
 use crate::held::Held;
@@ -10,7 +10,7 @@ use crate::journal::{Target, Thread};
 use crate::new_tasks::NewTasks;
 use crate::procfs::ThreadStat;
 use crate::requested::{ObservedMask, Requested, Standing};
-use crate::tasks::{Origin, Task};
+use crate::tasks::{Task, TaskOrigin};
 use pinfold_core::{HostNoteCode, LeftAlone, PuId, PuSet, TaskId};
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A watched process.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct WatchedProcess {
     /// The name when it was found.
     pub(super) name: String,
     /// Whether it is watched by its number, or because its creator is.
@@ -127,7 +127,7 @@ impl Watcher {
                 }
             }
             self.look_at_cpuset(process);
-            let settles = |process: &Process| at < process.found + SETTLES;
+            let settles = |process: &WatchedProcess| at < process.found + SETTLES;
             if self.processes.get(&process).is_some_and(settles) {
                 self.look_at_container(process, at);
             }
@@ -163,7 +163,7 @@ impl Watcher {
             return false;
         }
         let by_number = inherited || selection.processes.contains(&process);
-        let entered = self.processes.entry(process).or_insert(Process {
+        let entered = self.processes.entry(process).or_insert(WatchedProcess {
             name: String::new(),
             by_number,
             held: None,
@@ -259,7 +259,7 @@ impl Watcher {
                 None => return,
             },
         };
-        let origin = Origin {
+        let origin = TaskOrigin {
             original: Arc::clone(&original),
             pinned: None,
         };
@@ -270,7 +270,7 @@ impl Watcher {
             self.restore_mask(process, thread, pu, &original, at);
         }
         let time = self.procfs.open_cpu_time(process, thread);
-        let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
+        let mut reading = TaskReading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
         reading.usable = CpuMask::read(thread).unwrap_or_default();
         let usable = reading.usable.clone();
         self.set_allowed(process, thread, &original, &usable, &mut reading);
@@ -321,7 +321,7 @@ impl Watcher {
         thread: i32,
         mask: &Requested,
         usable: &CpuMask,
-        reading: &mut Reading,
+        reading: &mut TaskReading,
     ) {
         let allowed: PuSet = usable.to_set().intersection(self.watching.topology.allowed_pus());
         reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {

@@ -23,7 +23,7 @@ use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
 use crate::requested::{MaskReader, ObservedMask, Requested, Restoration};
 use crate::scheduling::{RealTime, RealTimeNotes};
-use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
+use crate::tasks::{Task, TaskOrigin, TaskTable, Verdict, decide};
 use pinfold_core::{
     Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
 };
@@ -169,7 +169,7 @@ impl Program {
 
     /// Adds the first task: the program was executed.
     pub(crate) fn first_task(&mut self, process: i32) {
-        let origin = Origin::first(Requested::clone(self.limit.present()));
+        let origin = TaskOrigin::first(Requested::clone(self.limit.present()));
         self.begin(process, process, origin, Instant::now());
     }
 
@@ -177,7 +177,7 @@ impl Program {
     pub(super) fn adopt(&mut self, task: SeizedTask) {
         let now = Instant::now();
         let since = now.checked_sub(task.age).unwrap_or(now);
-        self.begin(task.process, task.thread, Origin::first(task.mask), since);
+        self.begin(task.process, task.thread, TaskOrigin::first(task.mask), since);
         if let Some(why) = task.polled {
             self.poll(task.process, task.process, why);
         }
@@ -233,10 +233,10 @@ impl Program {
     }
 
     /// The origin of `thread`. `process` has created it.
-    fn origin(&mut self, process: i32, thread: i32) -> Origin {
+    fn origin(&mut self, process: i32, thread: i32) -> TaskOrigin {
         let present = Arc::clone(self.limit.present());
         // A thread that has ended has no mask.
-        let ended = || Origin::first(Requested::clone(&present));
+        let ended = || TaskOrigin::first(Requested::clone(&present));
         let Ok(usable) = CpuMask::read(thread) else {
             return ended();
         };
@@ -303,7 +303,7 @@ impl Program {
     }
 
     /// Adds a task that started at `since`.
-    fn begin(&mut self, process: i32, thread: i32, origin: Origin, since: Instant) {
+    fn begin(&mut self, process: i32, thread: i32, origin: TaskOrigin, since: Instant) {
         if let Some(pu) = origin.pinned {
             self.untraced.pinned(process, pu, &origin.original);
         }
