@@ -90,8 +90,8 @@ fn shortened(text: &str) -> String {
     if text.chars().count() <= MOST {
         return text.to_owned();
     }
-    let begin: String = text.chars().take(MOST - 3).collect();
-    begin + "..."
+    let head: String = text.chars().take(MOST - 3).collect();
+    head + "..."
 }
 
 /// What is drawn.

@@ -28,7 +28,7 @@ pub(super) fn written(title: &str, whole: &Part) -> String {
             }
             Shape::Text { at, text: line, strong } => {
                 let shown = line.trim_end();
-                let begin = shown.chars().take_while(|letter| *letter == ' ').count();
+                let indent = shown.chars().take_while(|letter| *letter == ' ').count();
                 let shown = shown.trim_start();
                 if shown.is_empty() {
                     continue;
@@ -38,7 +38,7 @@ pub(super) fn written(title: &str, whole: &Part) -> String {
                 let _ = writeln!(
                     text,
                     "<text x=\"{}\" y=\"{}\" textLength=\"{}\"{weight}>{}</text>",
-                    at.0 + i32::try_from(begin).unwrap_or(0) * LETTER.0,
+                    at.0 + i32::try_from(indent).unwrap_or(0) * LETTER.0,
                     at.1 + LETTER.1 - 3,
                     letters * LETTER.0,
                     escaped(shown)

@@ -197,7 +197,7 @@ pub fn watch<H: Host>(
     let mut before: Option<HostSample> = None;
     let mut next = host.now();
     loop {
-        let begin = host.now();
+        let began = host.now();
         let sample = host.observe();
         let usual = before
             .as_ref()
@@ -252,7 +252,7 @@ pub fn watch<H: Host>(
             skipped,
             withdrawn: mapper.is_unpinned(),
             followed: mapper.followed(),
-            took: host.now().saturating_sub(begin),
+            took: host.now().saturating_sub(began),
         };
         report.tick(host, &tick);
         before = Some(sample);
