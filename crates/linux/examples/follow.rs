@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         }
         eprintln!(
             "{} tasks in {:.3} s",
-            machine.tasks_begun(),
+            machine.tasks_started(),
             machine.now().as_secs_f64()
         );
     }

@@ -381,7 +381,7 @@ mod tests {
                     .iter()
                     .map(|run| {
                         // Each thread has its own record.
-                        let run = Shared(run);
+                        let run = SharedClaims(run);
                         scope.spawn(move || usize::from(run.claim()))
                     })
                     .collect();
@@ -393,12 +393,12 @@ mod tests {
     }
 
     /// A reference that may go to another thread: all that it refers to is atomic or constant.
-    struct Shared<'a>(&'a Claims);
+    struct SharedClaims<'a>(&'a Claims);
 
     // SAFETY: see above.
-    unsafe impl Send for Shared<'_> {}
+    unsafe impl Send for SharedClaims<'_> {}
 
-    impl Shared<'_> {
+    impl SharedClaims<'_> {
         fn claim(&self) -> bool {
             self.0.claim(&pus("3")).is_ok()
         }

@@ -75,12 +75,12 @@ pub(crate) struct TaskTable {
 
 impl TaskTable {
     /// The number of tasks that have started.
-    pub(crate) fn begun(&self) -> u64 {
+    pub(crate) fn added(&self) -> u64 {
         self.next_serial
     }
 
     /// Adds a task that has just started. `skipped` tells whether a serial has no rank.
-    pub(crate) fn begin(
+    pub(crate) fn add(
         &mut self,
         process: i32,
         thread: i32,
@@ -397,8 +397,8 @@ mod tests {
         }
     }
 
-    fn begin(table: &mut TaskTable, thread: i32) -> TaskId {
-        table.begin(1, thread, TaskOrigin::first(cpus("0-3")), |_| false)
+    fn add(table: &mut TaskTable, thread: i32) -> TaskId {
+        table.add(1, thread, TaskOrigin::first(cpus("0-3")), |_| false)
     }
 
     fn ranks(table: &TaskTable) -> Vec<(i32, Option<usize>)> {
@@ -412,7 +412,7 @@ mod tests {
     fn ranks_follow_the_order_of_creation() {
         let mut table = TaskTable::default();
         for thread in [30, 10, 20] {
-            begin(&mut table, thread);
+            add(&mut table, thread);
         }
         assert_eq!(ranks(&table), [(30, Some(0)), (10, Some(1)), (20, Some(2))]);
     }
@@ -421,11 +421,11 @@ mod tests {
     fn a_new_task_takes_the_lowest_free_rank() {
         let mut table = TaskTable::default();
         for thread in 1..=4 {
-            begin(&mut table, thread);
+            add(&mut table, thread);
         }
         table.end(3);
         table.end(2);
-        begin(&mut table, 5);
+        add(&mut table, 5);
         assert_eq!(ranks(&table), [(1, Some(0)), (4, Some(3)), (5, Some(1))]);
     }
 
@@ -433,11 +433,11 @@ mod tests {
     fn leaving_a_task_alone_closes_the_gap() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
-            begin(&mut table, thread);
+            add(&mut table, thread);
         }
         table.number_again(|id| id.thread == 2);
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
-        begin(&mut table, 4);
+        add(&mut table, 4);
         assert_eq!(table.rank(3), Some(2));
     }
 
@@ -445,7 +445,7 @@ mod tests {
     fn a_skipped_task_takes_no_rank_at_its_creation() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
-            table.begin(1, thread, TaskOrigin::first(cpus("0")), |serial| serial == 1);
+            table.add(1, thread, TaskOrigin::first(cpus("0")), |serial| serial == 1);
         }
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
     }
@@ -453,9 +453,9 @@ mod tests {
     #[test]
     fn a_thread_id_that_is_used_again_is_another_task() {
         let mut table = TaskTable::default();
-        let first = begin(&mut table, 7);
+        let first = add(&mut table, 7);
         table.end(7);
-        let second = begin(&mut table, 7);
+        let second = add(&mut table, 7);
         assert_ne!(first, second);
         assert_eq!(table.find_thread(7).unwrap().id, second);
     }
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn a_new_task_has_its_creators_original_mask() {
         let mut table = TaskTable::default();
-        let id = begin(&mut table, 1);
+        let id = add(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         assert_eq!(origin(&table, "2", "0-3", false), (cpus("0-3"), Some(PuId(2))));
         // A thread that was created before its creator was moved may be seen shortly after the move.
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn a_new_task_has_inherited_a_pinning_that_a_cpuset_cut() {
         let mut table = TaskTable::default();
-        let id = begin(&mut table, 1);
+        let id = add(&mut table, 1);
         assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Unset, None));
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         // A task that has inherited nothing has the same mask, and does not become narrower.
@@ -545,13 +545,13 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), 0i32..12), 0..80)
         ) {
             let mut table = TaskTable::default();
-            for (begins, thread) in steps {
-                if !begins {
+            for (starts, thread) in steps {
+                if !starts {
                     table.end(thread);
                 } else if table.find_thread(thread).is_none() {
                     let held: BTreeSet<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
                     let lowest = (0..=held.len()).find(|rank| !held.contains(rank));
-                    let id = begin(&mut table, thread);
+                    let id = add(&mut table, thread);
                     prop_assert_eq!(table.rank(id.serial), lowest);
                 }
                 let mut held: Vec<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();

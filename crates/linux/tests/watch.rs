@@ -11,7 +11,7 @@ use pinfold_core::{
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, FoundJournal};
-use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
+use pinfold_linux::watch::{PageLimits, Selection, Watcher, WatcherOptions};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -417,7 +417,7 @@ fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
     let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let soon = Watching {
+    let soon = WatcherOptions {
         release_after: Duration::from_millis(1),
         ..watching_process(program.process())
     };
@@ -440,7 +440,7 @@ fn software_events_are_counted_for_tasks_that_work() {
     let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let counted = Watching {
+    let counted = WatcherOptions {
         plan: Some(plan),
         ..watching_process(program.process())
     };
@@ -497,7 +497,7 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
         processes: children.iter().map(|child| child.id().cast_signed()).collect(),
         ..Selection::default()
     };
-    let counted = Watching {
+    let counted = WatcherOptions {
         plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
         ..watching(all)
     };
@@ -542,7 +542,7 @@ fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (TestProgram, Watch
         subtype: None,
     });
     let program = TestProgram::start(1);
-    let on_node = Watching {
+    let on_node = WatcherOptions {
         topology: builder.build_all().unwrap(),
         pages,
         ..watching_process(program.process())

@@ -25,7 +25,7 @@ use pinfold_linux::counters::Plan;
 use pinfold_linux::journal::{Directory, FoundJournal, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
-use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
+use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, WatcherOptions};
 use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::Machine;
 use pinfold_runtime::daemon::{Knowledge, NothingKnown, Pace, Rates, watch};
@@ -119,7 +119,7 @@ fn watcher(
     directory: &Directory,
     signals: Signals,
 ) -> Result<Watcher> {
-    let watching = Watching {
+    let watching = WatcherOptions {
         topology: topology.clone(),
         selection: config.selection(),
         plan,

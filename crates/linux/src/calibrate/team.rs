@@ -79,11 +79,11 @@ pub(super) fn timed_runs<M>(
         for &amount in amounts {
             meeting.meet();
             let before = counters.totals();
-            let begin = Instant::now();
+            let began = Instant::now();
             work(&mut member, amount);
             let after = counters.totals();
             meeting.meet();
-            timed.push((begin.elapsed().as_secs_f64(), growth(&before, &after)));
+            timed.push((began.elapsed().as_secs_f64(), growth(&before, &after)));
         }
         Ok(timed)
     };

@@ -2,7 +2,7 @@
 
 use super::error::Refused;
 use super::source::Source;
-use crate::perf_event::{self, Watched};
+use crate::perf_event::{self, EventScope};
 use crate::pfm::sys;
 use nix::errno::Errno;
 use pinfold_core::Count;
@@ -124,7 +124,7 @@ fn open<'a>(source: &'a Source, thread: i32, leader: Option<&OwnedFd>) -> Result
     if let Some(path) = &source.probed_path {
         attributes.__bindgen_anon_3.config1 = path.as_ptr() as u64;
     }
-    perf_event::open(&attributes, Watched::Thread(thread), leader).map_err(|error| Refused { source, thread, error })
+    perf_event::open(&attributes, EventScope::Thread(thread), leader).map_err(|error| Refused { source, thread, error })
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Contents {
             Some((number, record))
         };
         match next() {
-            Some((_, Some(Record::Begin(origin)))) => contents.origin = Some(origin),
+            Some((_, Some(Record::Header(origin)))) => contents.origin = Some(origin),
             Some((_, Some(Record::OtherVersion(version)))) => {
                 contents.damage = Some(format!(
                     "its version is {version}, and this pinfold reads version {VERSION}"
@@ -69,7 +69,7 @@ impl Contents {
                     contents.changes.remove(&target);
                 }
                 Some(Record::Kept) => contents.kept = true,
-                Some(Record::Begin(_) | Record::OtherVersion(_)) | None => {
+                Some(Record::Header(_) | Record::OtherVersion(_)) | None => {
                     let number: i32 = number;
                     contents.damage = Some(format!("its line {number} does not match its checksum"));
                 }
@@ -184,7 +184,7 @@ impl Left {
             if let Err(error) = file.read_to_end(&mut bytes) {
                 return Ok(Some(FoundJournal::Unreadable(path.to_path_buf(), error)));
             }
-            if !record::is_begun(&bytes) {
+            if !record::has_header(&bytes) {
                 return Ok(Some(FoundJournal::NotOurs(path.to_path_buf(), NO_JOURNAL)));
             }
             let mut contents = Contents::read(&bytes);
@@ -344,7 +344,7 @@ impl Abandoned<'_> {
         let lock = lock_of(&file, Writing::Ended).ok()?;
         let mut bytes = vec![];
         file.read_to_end(&mut bytes).ok()?;
-        record::is_begun(&bytes).then(|| Left {
+        record::has_header(&bytes).then(|| Left {
             path: self.path.to_path_buf(),
             file,
             _lock: lock,

@@ -17,7 +17,7 @@
 //! (`origin`).
 //!
 //! A file counts as a journal only if it is a regular file of this user that starts like a journal
-//! (`record::is_begun`). pinfold does not follow symbolic links there, and does not change, rename or remove other
+//! (`record::has_header`). pinfold does not follow symbolic links there, and does not change, rename or remove other
 //! files, whatever their names are.
 //!
 //! A new kind of change needs a variant of `Change`, a line in `record`, and the code in `roll_back` that rolls it
@@ -197,14 +197,14 @@ fn remove_unfinished(path: &Path) -> Option<&'static str> {
 
 /// Whether an unfinished file is a journal's: it starts like one, or is empty and has a journal's name.
 fn is_unfinished(file: &File, path: &Path) -> bool {
-    let mut begin = vec![];
-    if file.take(record::BEGIN_LENGTH).read_to_end(&mut begin).is_err() {
+    let mut head = vec![];
+    if file.take(record::HEADER_LENGTH).read_to_end(&mut head).is_err() {
         return false;
     }
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = path.file_stem().and_then(|stem| stem.to_str()?.split_once('-'));
     let named = name.is_some_and(|(process, number)| digits(process) && digits(number));
-    record::is_begun(&begin) || begin.is_empty() && named
+    record::has_header(&head) || head.is_empty() && named
 }
 
 /// The journal of this process.
@@ -226,8 +226,8 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Starts a journal, with a guard. Call it early: the guard is a fork of this process, which has few threads then.
-    pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
-        let mut journal = Self::begin_unguarded(directory)?;
+    pub(crate) fn create(directory: &Directory) -> Result<Self, JournalError> {
+        let mut journal = Self::create_unguarded(directory)?;
         let duty = Abandoned {
             path: &journal.path,
             here: &journal.here,
@@ -237,7 +237,7 @@ impl Journal {
         Ok(journal)
     }
 
-    pub(crate) fn begin_unguarded(directory: &Directory) -> Result<Self, JournalError> {
+    pub(crate) fn create_unguarded(directory: &Directory) -> Result<Self, JournalError> {
         let process = std::process::id();
         let mut number = 0;
         loop {
@@ -475,7 +475,7 @@ fn write_new(
     changes: impl IntoIterator<Item = Change>,
     kept: bool,
 ) -> io::Result<(LockedFile, u64)> {
-    let mut lines = Record::Begin(here.clone()).to_line();
+    let mut lines = Record::Header(here.clone()).to_line();
     for change in changes {
         lines.push_str(&Record::Change(change).to_line());
     }

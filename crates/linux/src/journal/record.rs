@@ -19,10 +19,10 @@ pub(super) const VERSION: u32 = 3;
 const UNSET: &str = "unset";
 
 /// The number of bytes of a file that show whether it is a journal.
-pub(crate) const BEGIN_LENGTH: u64 = 17;
+pub(crate) const HEADER_LENGTH: u64 = 17;
 
 /// Whether a file starts like a journal of any version: with a checksum and the word `journal`.
-pub(crate) fn is_begun(bytes: &[u8]) -> bool {
+pub(crate) fn has_header(bytes: &[u8]) -> bool {
     bytes
         .split_at_checked(8)
         .is_some_and(|(checksum, rest)| checksum.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b" journal "))
@@ -108,7 +108,7 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// The first line: the origin of the journal.
-    Begin(JournalOrigin),
+    Header(JournalOrigin),
     /// The first line of another version of the format.
     OtherVersion(u32),
     /// This change is about to be made.
@@ -135,12 +135,12 @@ impl Record {
         let mut words = body.split_ascii_whitespace();
         let record = match words.next()? {
             "journal" => match digits::decimal(words.next()?)? {
-                1 => Self::Begin(JournalOrigin {
+                1 => Self::Header(JournalOrigin {
                     boot: words.next()?.to_owned(),
                     namespaces: None,
                     writer: None,
                 }),
-                version @ (2 | VERSION) => Self::Begin(JournalOrigin {
+                version @ (2 | VERSION) => Self::Header(JournalOrigin {
                     boot: words.next()?.to_owned(),
                     namespaces: Some(Namespaces {
                         pid: pid_namespace(words.next()?)?,
@@ -188,7 +188,7 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Begin(JournalOrigin {
+            Self::Header(JournalOrigin {
                 boot,
                 namespaces,
                 writer,
@@ -392,7 +392,7 @@ pub(crate) mod tests {
 
     fn records() -> impl Strategy<Value = Record> {
         prop_oneof![
-            origins().prop_map(Record::Begin),
+            origins().prop_map(Record::Header),
             (4u32..99).prop_map(Record::OtherVersion),
             changes().prop_map(Record::Change),
             changes().prop_map(|change| Record::RolledBack(change.target())),
@@ -409,7 +409,7 @@ pub(crate) mod tests {
                 namespaces: None,
                 writer: None,
             };
-            let line = Record::Begin(origin).to_line();
+            let line = Record::Header(origin).to_line();
             line.starts_with('0').then_some(line)
         };
         let line = (0..).find_map(begins_with_zero).unwrap();

@@ -113,13 +113,13 @@ impl RolledBack {
     }
 }
 
-/// The decision about a change.
+/// The decision about a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict<T> {
+enum RegisterVerdict {
     /// It is already rolled back.
     AsBefore,
     /// It is as pinfold made it, and gets this value.
-    GiveBack(T),
+    Restore(u64),
     /// Another program has changed it since.
     LeaveAlone,
 }
@@ -142,14 +142,14 @@ impl MaskChange {
 }
 
 /// The decision about a register with the value `now`.
-fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
+fn register_verdict(change: &RegisterChange, now: u64) -> RegisterVerdict {
     let ours = now & change.bits;
     if ours == change.original {
-        Verdict::AsBefore
+        RegisterVerdict::AsBefore
     } else if ours == change.written || Some(ours) == change.replaced {
-        Verdict::GiveBack(now & !change.bits | change.original)
+        RegisterVerdict::Restore(now & !change.bits | change.original)
     } else {
-        Verdict::LeaveAlone
+        RegisterVerdict::LeaveAlone
     }
 }
 
@@ -189,9 +189,9 @@ pub(super) fn roll_back_register(
         }
     };
     let to = match register_verdict(change, now) {
-        Verdict::AsBefore => return,
-        Verdict::GiveBack(to) => to,
-        Verdict::LeaveAlone => {
+        RegisterVerdict::AsBefore => return,
+        RegisterVerdict::Restore(to) => to,
+        RegisterVerdict::LeaveAlone => {
             rolled_back.left_alone.push(format!(
                 "register {register:#x} of PU {pu} is {now:#x}, a value that pinfold did not set"
             ));
@@ -499,7 +499,7 @@ fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: 
 fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
     let procfs = cpusets.procfs();
     let start = |process| procfs.stat(process, process).map(|stat| stat.start);
-    adopted.retain(|&process, &mut (begun, _)| start(process) == Some(begun));
+    adopted.retain(|&process, &mut (started, _)| start(process) == Some(started));
     let mut of_all = Pinnings::default();
     for change in changes {
         of_all.add(change);
@@ -564,9 +564,9 @@ mod tests {
             };
             let now = others & !bits | written & bits;
             match register_verdict(&change, now) {
-                Verdict::GiveBack(to) => prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits)),
+                RegisterVerdict::Restore(to) => prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits)),
                 verdict => {
-                    prop_assert_eq!(verdict, Verdict::AsBefore);
+                    prop_assert_eq!(verdict, RegisterVerdict::AsBefore);
                     prop_assert_eq!(written & bits, original & bits);
                 }
             }
@@ -583,9 +583,9 @@ mod tests {
             replaced: Some(1),
             written: 2,
         };
-        assert_eq!(register_verdict(&change, 0x12), Verdict::GiveBack(0x10));
-        assert_eq!(register_verdict(&change, 0x11), Verdict::GiveBack(0x10));
-        assert_eq!(register_verdict(&change, 0x14), Verdict::LeaveAlone);
+        assert_eq!(register_verdict(&change, 0x12), RegisterVerdict::Restore(0x10));
+        assert_eq!(register_verdict(&change, 0x11), RegisterVerdict::Restore(0x10));
+        assert_eq!(register_verdict(&change, 0x14), RegisterVerdict::LeaveAlone);
     }
 
     /// A `/proc` that shows another start time for this process's first thread: its number was reused later.

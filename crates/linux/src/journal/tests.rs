@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use record::tests::{changes, threads};
 
 fn bytes(records: &[Record]) -> Vec<u8> {
-    let begin = Record::Begin(JournalOrigin {
+    let header = Record::Header(JournalOrigin {
         boot: "4711-0815".to_owned(),
         namespaces: None,
         writer: None,
     });
-    let lines = std::iter::once(&begin).chain(records).map(Record::to_line);
+    let lines = std::iter::once(&header).chain(records).map(Record::to_line);
     lines.collect::<String>().into_bytes()
 }
 
@@ -46,9 +46,9 @@ proptest! {
     #[test]
     fn what_a_kill_leaves_is_read_up_to_the_last_whole_record(records in records(), cut: usize) {
         let all = bytes(&records);
-        let begin = bytes(&[]).len();
-        let cut = begin + cut % (all.len() - begin + 1);
-        let whole = lines(&all[begin..cut]);
+        let header = bytes(&[]).len();
+        let cut = header + cut % (all.len() - header + 1);
+        let whole = lines(&all[header..cut]);
         let contents = Contents::read(&all[..cut]);
         prop_assert_eq!(contents.damage, None);
         prop_assert_eq!(contents.changes, after(&records[..whole]));
@@ -57,12 +57,12 @@ proptest! {
     #[test]
     fn nothing_after_damage_is_believed(records in records(), at: usize, byte: u8) {
         let mut damaged = bytes(&records);
-        let begin = bytes(&[]).len();
-        prop_assume!(damaged.len() > begin);
-        let at = begin + at % (damaged.len() - begin);
+        let header = bytes(&[]).len();
+        prop_assume!(damaged.len() > header);
+        let at = header + at % (damaged.len() - header);
         prop_assume!(!damaged[at].eq_ignore_ascii_case(&byte));
         damaged[at] = byte;
-        let before = lines(&damaged[begin..at]);
+        let before = lines(&damaged[header..at]);
         let contents = Contents::read(&damaged);
         // The damage may be in the end of the last line. Then the line is incomplete, as after a kill.
         prop_assert!(contents.damage.is_some() || before + 1 == records.len());
@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn a_compacted_journal_has_the_same_content(records in records(), kept: bool) {
         let root = tempfile::tempdir().unwrap();
-        let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+        let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
         for record in &records {
             match record {
                 Record::Change(change) => journal.note(change.clone()).unwrap(),
@@ -119,7 +119,7 @@ fn pinned(serial: i32, pu: u32) -> Change {
 #[test]
 fn a_journal_of_short_lived_threads_stays_small() {
     let root = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     for serial in 0..10_000 {
         journal.note(pinned(serial, 1)).unwrap();
         journal.rolled_back(pinned(serial, 1).target());
@@ -131,7 +131,7 @@ fn a_journal_of_short_lived_threads_stays_small() {
 #[test]
 fn a_change_is_in_a_file_that_was_just_compacted() {
     let root = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     let (mut before, mut shortened) = (0, 0);
     for serial in 0..10_000 {
         // Pins fifty threads repeatedly, each time on another PU.
@@ -216,7 +216,7 @@ fn a_later_version_is_named() {
 fn the_journal_of_a_running_pinfold_differs_from_one_of_a_killed_one() {
     let root = tempfile::tempdir().unwrap();
     let directory = Directory::new(root.path()).unwrap();
-    let mut journal = Journal::begin_unguarded(&directory).unwrap();
+    let mut journal = Journal::create_unguarded(&directory).unwrap();
     journal.note(pinned(0, 1)).unwrap();
     assert!(matches!(
         directory.survey().unwrap().as_slice(),
@@ -233,7 +233,7 @@ fn the_journal_of_a_running_pinfold_differs_from_one_of_a_killed_one() {
 #[test]
 fn an_orderly_end_leaves_no_file() {
     let root = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     journal.note(pinned(0, 1)).unwrap();
     journal.rolled_back(pinned(0, 1).target());
     drop(journal);
@@ -327,7 +327,7 @@ fn a_journal_is_not_begun_in_the_place_of_another_file() {
         fs::write(file, "notes").unwrap();
     }
     std::os::unix::fs::symlink(&notes, &linked).unwrap();
-    let journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     assert_eq!(journal.path, root.path().join(format!("{process}-2.journal")));
     for file in [occupied, linked] {
         assert_eq!(fs::read_to_string(file).unwrap(), "notes");
@@ -360,7 +360,7 @@ fn where_there_is_no_directory_nothing_was_left() {
 fn a_journal_whose_directory_was_removed_is_written_again() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("journals");
-    let mut journal = Journal::begin_unguarded(&Directory::new(&folder).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(&folder).unwrap()).unwrap();
     journal.note(pinned(0, 1)).unwrap();
     for change in [None, Some(pinned(1, 1))] {
         fs::remove_dir_all(&folder).unwrap();

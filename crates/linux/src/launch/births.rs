@@ -39,9 +39,9 @@ mod tests {
 
     /// The number of births at this interval before there are too many. `None` if there are not too many within `most`.
     fn births_until_too_many(distance: Duration, most: u32) -> Option<u32> {
-        let begin = Instant::now();
+        let began = Instant::now();
         let mut births = Births::default();
-        (1..=most).find(|&number| births.count(begin + distance * number))
+        (1..=most).find(|&number| births.count(began + distance * number))
     }
 
     #[test]

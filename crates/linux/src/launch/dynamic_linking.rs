@@ -46,9 +46,9 @@ impl DynamicallyLinked {
         let name = |entry: &elf::Dyn64<Endianness>| {
             let address = texts.checked_add(entry.d_val(endian))?;
             let segment = segments.iter().find(|segment| {
-                let begin = segment.p_vaddr(endian);
+                let start = segment.p_vaddr(endian);
                 segment.p_type(endian) == elf::PT_LOAD
-                    && (begin..begin.saturating_add(segment.p_filesz(endian))).contains(&address)
+                    && (start..start.saturating_add(segment.p_filesz(endian))).contains(&address)
             })?;
             let offset = segment
                 .p_offset(endian)

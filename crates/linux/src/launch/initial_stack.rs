@@ -194,8 +194,8 @@ fn read_texts(memory: &dyn FileExt, addresses: &[u64]) -> io::Result<Vec<Variabl
     }
     texts.truncate(read);
     let variable = |&address: &u64| {
-        let begin = usize::try_from(address - first).ok()?;
-        let text = texts.get(begin..)?.split(|&byte| byte == 0).next()?;
+        let start = usize::try_from(address - first).ok()?;
+        let text = texts.get(start..)?.split(|&byte| byte == 0).next()?;
         let text = text.to_vec();
         Some(Variable { address, text })
     };

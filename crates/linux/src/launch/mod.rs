@@ -28,11 +28,11 @@ mod running;
 mod seize;
 pub(crate) mod signals;
 mod stepping_aside;
+mod task_reader;
 mod trace;
 mod tracer;
 mod untraced;
 mod waiting;
-mod watching;
 
 use crate::channel::Channel;
 use crate::claims::Claims;

@@ -85,9 +85,9 @@ pub(crate) struct ProgramPages {
     /// Mappings whose restriction to existing pages was already reported.
     reported: Vec<PageMapping>,
     /// Whether the time of sampling was already reported.
-    told_when: bool,
+    reported_sampling: bool,
     /// Whether a migration that would take too long was already reported.
-    told_too_long: bool,
+    reported_too_long: bool,
     /// The time when the memory by node may be read again.
     read_again: Option<Instant>,
 }
@@ -104,8 +104,8 @@ impl ProgramPages {
             accesses: ProgramAccesses::default(),
             measured: None,
             reported: vec![],
-            told_when: false,
-            told_too_long: false,
+            reported_sampling: false,
+            reported_too_long: false,
             read_again: None,
         }
     }
@@ -202,7 +202,7 @@ impl ProgramPages {
     fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
         let began = shared.lock().began;
         if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
-            if !std::mem::replace(&mut self.told_when, true) {
+            if !std::mem::replace(&mut self.reported_sampling, true) {
                 let then = match &self.options.profile {
                     Some(profile) => format!("the accesses in {} are mapped to its addresses", profile.recording),
                     None => format!("its accesses are sampled for {:?}", self.options.sampling.lasts),
@@ -357,7 +357,7 @@ impl ProgramPages {
                 &FollowedProcess { shared, process },
                 &areas,
                 &mut self.origins.entry(process).or_default().noting(&mut goal),
-                Way::Mapped(mapping),
+                MigrationReason::Mapped(mapping),
                 applied,
             );
             // After an interruption the moved pages return.
@@ -387,7 +387,7 @@ impl ProgramPages {
             &FollowedProcess { shared, process },
             &areas,
             &mut origins.back(&put),
-            Way::Back,
+            MigrationReason::Back,
             applied,
         );
         self.measure(moves);
@@ -428,7 +428,7 @@ impl ProgramPages {
         }
         if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
             // The number of bytes differs each time, so one note suffices.
-            if !std::mem::replace(&mut self.told_too_long, true) {
+            if !std::mem::replace(&mut self.reported_too_long, true) {
                 applied
                     .refused
                     .push(Refusal::of_machine(RefusalCode::Pages, too_long.to_string()));
@@ -443,7 +443,7 @@ impl ProgramPages {
                 &FollowedProcess { shared, process },
                 &areas,
                 &mut goal,
-                Way::Following,
+                MigrationReason::Following,
                 applied,
             );
             self.measure(moves);
@@ -481,7 +481,7 @@ impl ProgramPages {
 
 /// The reason for a migration.
 #[derive(Clone, Copy)]
-enum Way {
+enum MigrationReason {
     /// A page mapping decides the places.
     Mapped(PageMapping),
     /// The pages follow their threads.
@@ -490,7 +490,7 @@ enum Way {
     Back,
 }
 
-impl Way {
+impl MigrationReason {
     /// The name of the goal.
     fn towards(self) -> String {
         match self {
@@ -508,10 +508,12 @@ fn moving<'a>(
     target: &FollowedProcess,
     areas: &[MemoryArea],
     goal: &mut dyn PageGoal,
-    way: Way,
+    reason: MigrationReason,
     applied: &'a mut Applied,
 ) -> &'a PageMoves {
-    let moves = applied.pages.get_or_insert_with(|| PageMoves::towards(way.towards()));
+    let moves = applied
+        .pages
+        .get_or_insert_with(|| PageMoves::towards(reason.towards()));
     let mut calls = Calls::new(target, options.system.procfs(), page_size);
     let limits = Limits {
         selection: options.selection,
@@ -523,7 +525,7 @@ fn moving<'a>(
             progress(done, of);
         }
     };
-    let mover = if let Way::Back = way {
+    let mover = if let MigrationReason::Back = reason {
         move_pages_patiently
     } else {
         move_pages

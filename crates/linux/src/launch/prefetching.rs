@@ -128,7 +128,7 @@ mod tests {
                     pus: vec![PuId(0), PuId(1)],
                     set: None,
                 },
-                journal: Journal::begin_unguarded(&directory).unwrap(),
+                journal: Journal::create_unguarded(&directory).unwrap(),
                 root,
             }
         }

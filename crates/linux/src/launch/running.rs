@@ -78,7 +78,7 @@ impl Running {
         });
 
         // The journal's guard is forked first, while this process has as few threads as possible.
-        let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
+        let journal = launch.journal.as_ref().map(Journal::create).transpose()?;
         let blocked = Blocked::new();
         let program = Program::new(
             limit,
@@ -107,7 +107,7 @@ impl Running {
 
     /// Attaches to a running process. Returns when all its threads are followed.
     pub(crate) fn attach(attach: Attach) -> Result<Self, AttachError> {
-        let journal = Journal::begin(&attach.journal)?;
+        let journal = Journal::create(&attach.journal)?;
         let blocked = Blocked::new();
         let program = Program::new(
             Limit::none(Requested::Unset, attach.topology.allowed_pus().clone()),

@@ -136,7 +136,8 @@ impl Untraced {
             }
         }
         let start = |process| procfs.stat(process, process).map(|stat| stat.start);
-        self.processes.retain(|&process, begun| start(process) == Some(*begun));
+        self.processes
+            .retain(|&process, started| start(process) == Some(*started));
         let families = self.processes.keys().flat_map(|&process| procfs.family(process));
         let processes: BTreeSet<i32> = table.processes().chain(families).collect();
         for process in processes {

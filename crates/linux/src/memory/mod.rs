@@ -20,7 +20,7 @@ pub(crate) use goal::Goal;
 pub use mapped::{ProfileError, on_process};
 pub use maps::{Areas, MapsError, memory_by_node};
 pub use mover::{Limits, Progress, move_pages, move_pages_patiently};
-pub use page_map::{Entry, PageMap};
+pub use page_map::{PageMap, PageMapEntry};
 pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};
 pub use process::{OtherProcess, ProcessError};
 pub use sampling::{Accesses, NoMemoryEvents, SampleBy, SampledMachine, Sampling, SamplingError};

@@ -1,7 +1,7 @@
 //! The mover on a simulated kernel: pages are numbers in a map.
 
 use super::*;
-use crate::memory::Entry;
+use crate::memory::PageMapEntry;
 use pinfold_core::memory::{AreaKind, Spread, Turns};
 use pinfold_core::{BrokenOffCode, NodeSet};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ impl Played {
 }
 
 impl MoveCalls for Played {
-    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>> {
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<PageMapEntry>> {
         self.asked += 1;
         let word = |address| match self.pages.get(&address) {
             Some(page) => 1 << 63 | u64::from(page.kind == Kind::File) << 61,
@@ -92,7 +92,7 @@ impl MoveCalls for Played {
         Some(
             (start..end)
                 .step_by(number(PAGE))
-                .map(|address| Entry::new(word(address)))
+                .map(|address| PageMapEntry::new(word(address)))
                 .collect(),
         )
     }

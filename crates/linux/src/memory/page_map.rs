@@ -8,9 +8,9 @@ use std::path::Path;
 
 /// The word of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(u64);
+pub struct PageMapEntry(u64);
 
-impl Entry {
+impl PageMapEntry {
     /// The kernel's word.
     pub fn new(word: u64) -> Self {
         Self(word)
@@ -47,13 +47,13 @@ impl PageMap {
     }
 
     /// The words of the pages from `start` up to `end`.
-    pub fn entries(&self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+    pub fn entries(&self, start: u64, end: u64) -> io::Result<Vec<PageMapEntry>> {
         const WORD: usize = size_of::<u64>();
         let pages = usize::try_from(end.saturating_sub(start) / self.page_size).map_err(io::Error::other)?;
         let mut bytes = vec![0; pages * WORD];
         self.file
             .read_exact_at(&mut bytes, start / self.page_size * WORD as u64)?;
-        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).map(Entry);
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).map(PageMapEntry);
         Ok(bytes.chunks_exact(WORD).filter_map(|bytes| word(bytes).ok()).collect())
     }
 }

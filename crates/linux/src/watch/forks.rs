@@ -20,7 +20,7 @@
 
 use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
-use crate::perf_event::{self, Watched};
+use crate::perf_event::{self, EventScope};
 use crate::pfm::sys;
 use crate::requested::Requested;
 use crate::ring::{Ring, RingRecord};
@@ -67,7 +67,7 @@ type Creators = HashMap<i32, Arc<Requested>>;
 
 /// The data that the thread on a PU shares with the daemon.
 #[derive(Debug)]
-struct Shared {
+struct ForkWatch {
     pu: PuId,
     event: OwnedFd,
     creators: ArcSwap<Creators>,
@@ -113,7 +113,7 @@ pub(super) struct Uncovered {
 /// The watch on one PU.
 #[derive(Debug)]
 struct PuWatch {
-    shared: Arc<Shared>,
+    shared: Arc<ForkWatch>,
     thread: Option<JoinHandle<()>>,
     /// Its thread ends when this is closed.
     stop: Option<File>,
@@ -142,7 +142,7 @@ impl ForkEvents {
             attributes.set_watermark(1);
             attributes.__bindgen_anon_2.wakeup_watermark = 1;
             let cpu = i32::try_from(pu.0).unwrap_or(i32::MAX);
-            let event = perf_event::open(&attributes, Watched::Cpu(cpu), None)?;
+            let event = perf_event::open(&attributes, EventScope::Cpu(cpu), None)?;
             let ring = Ring::map(&event, page, BUFFER)?;
             Ok((pu, event, ring))
         };
@@ -237,7 +237,7 @@ impl Forks {
 
 impl PuWatch {
     fn start(pu: PuId, event: OwnedFd, ring: Ring) -> Result<Self, ForksError> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ForkWatch {
             pu,
             event,
             creators: ArcSwap::default(),
@@ -300,7 +300,7 @@ fn run_ahead_on(pu: PuId) -> io::Result<()> {
     }
 }
 
-impl Shared {
+impl ForkWatch {
     /// Restores masks of children until `stopped` is closed at the other end.
     fn free_children(&self, mut ring: Ring, stopped: &OwnedFd) {
         loop {
@@ -350,7 +350,7 @@ mod tests {
 
     /// PU 3, with a descriptor that is not an event.
     fn forks() -> Forks {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ForkWatch {
             pu: PuId(3),
             event: File::open("/dev/null").unwrap().into(),
             creators: ArcSwap::default(),

@@ -79,7 +79,7 @@ pub struct Statistics {
 }
 
 /// The parameters of a watcher.
-pub struct Watching {
+pub struct WatcherOptions {
     /// The topology, with the usable PUs.
     pub topology: Topology,
     /// The tasks to watch.
@@ -94,7 +94,7 @@ pub struct Watching {
 
 /// The watched tasks of this machine.
 pub struct Watcher {
-    watching: Watching,
+    options: WatcherOptions,
     procfs: Procfs,
     cpusets: Cpusets,
     containers: Containers,
@@ -139,14 +139,14 @@ struct FormerPin {
 
 impl Watcher {
     /// Starts to watch, with a journal in `directory` and a guard. Call it before other threads are started.
-    pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
+    pub fn new(options: WatcherOptions, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
         let memory = pages::MemoryNodes {
-            all: memory_nodes(&watching.topology),
-            main: main_memory(&watching.topology),
+            all: memory_nodes(&options.topology),
+            main: main_memory(&options.topology),
         };
         Ok(Self {
-            pages: FollowedPages::new(watching.pages, memory),
-            watching,
+            pages: FollowedPages::new(options.pages, memory),
+            options,
             procfs: Procfs::default(),
             cpusets: Cpusets::default(),
             containers: Containers::default(),
@@ -162,7 +162,7 @@ impl Watcher {
             ended: vec![],
             former_pins: vec![],
             forks: None,
-            journal: Journal::begin(directory)?,
+            journal: Journal::create(directory)?,
             statistics: Statistics::default(),
             notes: vec![],
             records_are_lost: false,
@@ -239,9 +239,9 @@ impl Watcher {
         self.unselected.clear();
         self.ended.clear();
         self.new_tasks.list_all();
-        self.watching.selection = selection;
-        self.watching.plan = plan;
-        self.watching.release_after = release_after;
+        self.options.selection = selection;
+        self.options.plan = plan;
+        self.options.release_after = release_after;
         rolled_back
     }
 
@@ -273,7 +273,7 @@ impl Watcher {
         for task in self.table.tasks_of(process) {
             let reading = self.readings.get(&task.id.serial).filter(|reading| !reading.sleeps(at));
             let pu = task.pinned.or_else(|| reading?.last_pu);
-            let Some(node) = pu.and_then(|pu| node_of_pu(&self.watching.topology, pu)) else {
+            let Some(node) = pu.and_then(|pu| node_of_pu(&self.options.topology, pu)) else {
                 continue;
             };
             places.nodes.insert(node);
@@ -305,11 +305,11 @@ impl Drop for Watcher {
 
 impl Host for Watcher {
     fn topology(&self) -> &Topology {
-        &self.watching.topology
+        &self.options.topology
     }
 
     fn metrics(&self) -> &[Metric] {
-        self.watching.plan.as_ref().map_or(&[], Plan::metrics)
+        self.options.plan.as_ref().map_or(&[], Plan::metrics)
     }
 
     fn observe(&mut self) -> HostSample {

@@ -181,7 +181,7 @@ impl Watcher {
             }
         }
         if !reading.has_worked || sleeps {
-            if reading.has_worked && at.saturating_sub(reading.worked) >= self.watching.release_after {
+            if reading.has_worked && at.saturating_sub(reading.worked) >= self.options.release_after {
                 reading.has_worked = false;
                 reading.counters = None;
                 reading.stat = None;
@@ -204,7 +204,7 @@ impl Watcher {
             .processes
             .get(&id.process)
             .and_then(|process| process.container.as_ref());
-        let metrics = self.watching.plan.as_ref().map_or(0, |plan| plan.metrics().len());
+        let metrics = self.options.plan.as_ref().map_or(0, |plan| plan.metrics().len());
         let task = TaskSample {
             id,
             name: reading.name.clone(),
@@ -228,7 +228,7 @@ impl Watcher {
 
     /// Opens the counters of a working task.
     fn open_counters(&mut self, id: TaskId) {
-        let Some(plan) = &self.watching.plan else { return };
+        let Some(plan) = &self.options.plan else { return };
         let Some(reading) = self.readings.get_mut(&id.serial) else {
             return;
         };

@@ -142,7 +142,7 @@ impl Watcher {
         if self.never_watched.contains(&process) {
             return false;
         }
-        let selection = &self.watching.selection;
+        let selection = &self.options.selection;
         if self.processes.contains_key(&process) && selection.is_everything() && !selection.has_exceptions() {
             return true;
         }
@@ -263,7 +263,7 @@ impl Watcher {
             original: Arc::clone(&original),
             pinned: None,
         };
-        let id = self.table.begin(process, thread, origin, |_| true);
+        let id = self.table.add(process, thread, origin, |_| true);
         self.statistics.found += 1;
         if let Some((pu, original)) = inherited {
             // The task was not placed, but its creator was.
@@ -323,7 +323,7 @@ impl Watcher {
         usable: &CpuMask,
         reading: &mut TaskReading,
     ) {
-        let allowed: PuSet = usable.to_set().intersection(self.watching.topology.allowed_pus());
+        let allowed: PuSet = usable.to_set().intersection(self.options.topology.allowed_pus());
         reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {
             Some(LeftAlone::RealTime)
         } else if self.is_own_choice(process, thread, mask) {
@@ -364,7 +364,7 @@ impl Watcher {
         let whole = self.cpusets.now(process);
         for (serial, original) in placed {
             let allowed = original.among(&whole).to_set();
-            let allowed = allowed.intersection(self.watching.topology.allowed_pus());
+            let allowed = allowed.intersection(self.options.topology.allowed_pus());
             if let Some(reading) = self.readings.get_mut(&serial)
                 && *reading.allowed != allowed
             {

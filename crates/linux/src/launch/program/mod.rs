@@ -16,8 +16,8 @@ use super::counting::Counting;
 use super::limit::Limit;
 use super::prefetching::Prefetching;
 use super::seize::SeizedTask;
+use super::task_reader::TaskReader;
 use super::untraced::Untraced;
-use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
@@ -49,7 +49,7 @@ const VERIFICATION: Duration = Duration::from_secs(1);
 pub(crate) struct Program {
     table: TaskTable,
     counting: Counting,
-    watching: Watching,
+    reader: TaskReader,
     untraced: Untraced,
     real_time_notes: RealTimeNotes,
     /// The journal, if changes would outlive pinfold.
@@ -97,7 +97,7 @@ impl Program {
         Self {
             table: TaskTable::default(),
             counting,
-            watching: Watching::default(),
+            reader: TaskReader::default(),
             untraced: Untraced::default(),
             real_time_notes: RealTimeNotes::default(),
             journal,
@@ -129,8 +129,8 @@ impl Program {
     }
 
     /// The number of tasks that have started.
-    pub(crate) fn tasks_begun(&self) -> u64 {
-        self.table.begun()
+    pub(crate) fn tasks_started(&self) -> u64 {
+        self.table.added()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -170,14 +170,14 @@ impl Program {
     /// Adds the first task: the program was executed.
     pub(crate) fn first_task(&mut self, process: i32) {
         let origin = TaskOrigin::first(Requested::clone(self.limit.present()));
-        self.begin(process, process, origin, Instant::now());
+        self.add_task(process, process, origin, Instant::now());
     }
 
     /// Adds a task that ran before pinfold attached to it. Its current mask is its original one.
     pub(super) fn adopt(&mut self, task: SeizedTask) {
         let now = Instant::now();
         let since = now.checked_sub(task.age).unwrap_or(now);
-        self.begin(task.process, task.thread, TaskOrigin::first(task.mask), since);
+        self.add_task(task.process, task.thread, TaskOrigin::first(task.mask), since);
         if let Some(why) = task.polled {
             self.poll(task.process, task.process, why);
         }
@@ -217,7 +217,7 @@ impl Program {
         if self.has_thread(thread) {
             return;
         }
-        let (creator, process) = match self.watching.procfs().kinship(thread) {
+        let (creator, process) = match self.reader.procfs().kinship(thread) {
             Some(kin) if kin.process == thread => (kin.parent, thread),
             Some(kin) => (kin.process, kin.process),
             // The thread was already killed, or /proc cannot be read. Its creator's event will report it.
@@ -229,7 +229,7 @@ impl Program {
 
     fn add_new_task(&mut self, creator: i32, process: i32, thread: i32) {
         let origin = self.origin(creator, thread);
-        self.begin(process, thread, origin, Instant::now());
+        self.add_task(process, thread, origin, Instant::now());
     }
 
     /// The origin of `thread`. `process` has created it.
@@ -303,19 +303,19 @@ impl Program {
     }
 
     /// Adds a task that started at `since`.
-    fn begin(&mut self, process: i32, thread: i32, origin: TaskOrigin, since: Instant) {
+    fn add_task(&mut self, process: i32, thread: i32, origin: TaskOrigin, since: Instant) {
         if let Some(pu) = origin.pinned {
             self.untraced.pinned(process, pu, &origin.original);
         }
         if origin.pinned.is_some() || self.limit.is_limited() {
-            self.untraced.look_soon(self.watching.procfs());
+            self.untraced.look_soon(self.reader.procfs());
         }
         let skipped = &self.skipped;
-        let id = self.table.begin(process, thread, origin, |serial| {
+        let id = self.table.add(process, thread, origin, |serial| {
             skipped.contains(&serial) || RealTime::read(thread).is_some()
         });
         if thread == process {
-            self.begin_alone(process, since);
+            self.note_alone(process, since);
         } else if let Some(first) = self.table.not_alone(process) {
             self.place(first);
         }
@@ -331,7 +331,7 @@ impl Program {
         }
     }
 
-    fn begin_alone(&mut self, process: i32, since: Instant) {
+    fn note_alone(&mut self, process: i32, since: Instant) {
         let first = self.table.find_thread(process).map(|task| task.id.serial);
         if let (Some(first), Some(process)) = (first, self.table.process_mut(process)) {
             process.alone_since = Some(since);
@@ -345,7 +345,7 @@ impl Program {
     fn may_ask(&self, id: TaskId) -> bool {
         self.table.alone_since(id).is_some_and(|since| {
             // LLVM's runtime reads it when the program first uses OpenMP, which may be late in the run.
-            since.elapsed() < self.grace || self.watching.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
+            since.elapsed() < self.grace || self.reader.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
         })
     }
 
@@ -360,7 +360,7 @@ impl Program {
     /// of the first one. Then the remaining thread is a new task.
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
-            self.begin_alone(process, Instant::now());
+            self.note_alone(process, Instant::now());
             if let Some(serial) = self.table.find_thread(process).map(|task| task.id.serial) {
                 self.take_from_agent(serial, process);
                 self.place(serial);
@@ -384,7 +384,7 @@ impl Program {
             }
         }
         self.known_dead.remove(&process);
-        self.begin(process, process, origin, Instant::now());
+        self.add_task(process, process, origin, Instant::now());
     }
 
     /// If the agent may have pinned a thread, records that as a pinning of this process, so that `place` can restore
@@ -418,7 +418,7 @@ impl Program {
     /// Closes the counters and files of a task.
     fn close(&mut self, task: &Task) {
         self.counting.close(task.id);
-        self.watching.forget(task.id);
+        self.reader.forget(task.id);
     }
 
     /// Removes a task's record from the journal: the task was rolled back, or has ended.
@@ -439,11 +439,11 @@ impl Program {
         let TaskId { process, thread, .. } = task.id;
         let start = match task.noted {
             Some(noted) => noted.start,
-            None => self.watching.procfs().stat(process, thread)?.start,
+            None => self.reader.procfs().stat(process, thread)?.start,
         };
         let thread = Thread { process, thread, start };
         let original = Requested::clone(&task.original);
-        if let Err(error) = journal.note_pinning(self.watching.procfs(), thread, original, task.pinned, pu) {
+        if let Err(error) = journal.note_pinning(self.reader.procfs(), thread, original, task.pinned, pu) {
             return Some(Err(format!("the journal cannot be written: {error}")));
         }
         task.noted = Some(thread);
@@ -452,7 +452,7 @@ impl Program {
 
     /// Reads one task, including the values that can no longer be read after another thread's exec ends it.
     fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
-        let (stat, cpu_time) = self.watching.read(task.id, !alive);
+        let (stat, cpu_time) = self.reader.read(task.id, !alive);
         if let (Some(task), Some(stat)) = (self.table.get_mut(task.id.serial), &stat) {
             task.name.clone_from(&stat.name);
             task.cpu_time = cpu_time;
@@ -502,7 +502,7 @@ impl Program {
         match &mut self.regions {
             Some(table) => {
                 if !configuration.regions.is_empty() {
-                    self.untraced.look_soon(self.watching.procfs());
+                    self.untraced.look_soon(self.reader.procfs());
                 }
                 table.plan(configuration);
                 if !configuration.regions.is_empty() {
@@ -628,7 +628,7 @@ impl Program {
         self.configuration = Configuration::default();
         let mut problems = self.apply_prefetchers(None);
         if let Some(journal) = &mut self.journal {
-            problems.extend(journal.roll_back_masks(self.watching.procfs(), true).problems());
+            problems.extend(journal.roll_back_masks(self.reader.procfs(), true).problems());
         }
         self.look_for_untraced();
         problems
@@ -649,7 +649,7 @@ impl Program {
         let is_leader = |task: &&Task| task.id.thread == task.id.process;
         let leaders: Vec<Task> = self.table.iter().filter(is_leader).cloned().collect();
         for task in leaders {
-            let stat = self.watching.procfs().stat(task.id.process, task.id.thread);
+            let stat = self.reader.procfs().stat(task.id.process, task.id.thread);
             if stat.is_some_and(|stat| matches!(stat.state, 'Z' | 'X')) {
                 let reading = self.reading(&task, false);
                 self.ended.push(reading);
@@ -771,7 +771,7 @@ impl Program {
         if self.configuration.tasks.contains_key(&task.id) {
             self.refuse(serial, why);
         } else if !self.skipped.contains(&serial) && !self.configuration.left_alone.contains(&task.id) {
-            let stat = self.watching.procfs().stat(task.id.process, task.id.thread);
+            let stat = self.reader.procfs().stat(task.id.process, task.id.thread);
             let name = stat.map(|stat| stat.name).unwrap_or_default();
             self.notes.extend(self.real_time_notes.note(task.id, &name, real_time));
         }
@@ -784,7 +784,7 @@ impl Program {
             self.refuse(serial, why);
             return None;
         }
-        self.untraced.look_soon(self.watching.procfs());
+        self.untraced.look_soon(self.reader.procfs());
         let result = CpuMask::single(pu).apply_to(thread);
         let task = self.table.get_mut(serial)?;
         let Err(error) = result else {
