@@ -67,7 +67,7 @@ pub(super) struct MemoryEvent {
     pub(super) precise: u8,
     pub(super) user_space: UserSpace,
     /// Whether it may be available only for whole CPUs.
-    pub(super) of_cpus: bool,
+    pub(super) cpu_wide: bool,
     /// The period must be a multiple of this.
     pub(super) multiple: u64,
 }
@@ -160,7 +160,7 @@ impl<'a> PmuDirectory<'a> {
                 leader,
                 precise: self.number("caps/max_precise")?.unwrap_or(0),
                 user_space: UserSpace::Exclusion,
-                of_cpus: false,
+                cpu_wide: false,
                 multiple: 1,
             });
         }
@@ -185,7 +185,7 @@ impl<'a> PmuDirectory<'a> {
             leader: None,
             precise: 0,
             user_space,
-            of_cpus: true,
+            cpu_wide: true,
             // The lowest four bits of the counter cannot be set.
             multiple: 16,
         })

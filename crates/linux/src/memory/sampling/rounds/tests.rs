@@ -46,11 +46,11 @@ fn faults_of_other_threads_are_samples_of_theirs() {
             }
         });
         let us = Us;
-        let mut sampler = Sampler::new(&us, &[], Path::new("/proc"), 4096, &[Seen::NumaHints]).unwrap();
-        let begun = sampler.begin_round(Path::new("/proc"));
+        let mut sampler = RoundSampler::new(&us, &[], Path::new("/proc"), 4096, &[Seen::NumaHints]).unwrap();
+        let started = sampler.begin_round(Path::new("/proc"));
         us.pause(lasts).unwrap();
         stop.store(true, Ordering::Relaxed);
-        begun.map(|()| sampler.accesses(&[Seen::NumaHints], period, lasts))
+        started.map(|()| sampler.accesses(&[Seen::NumaHints], period, lasts))
     });
     match accesses {
         Err(error) => pinfold_testing::skip(&error),
@@ -70,6 +70,6 @@ fn what_the_settings_of_another_root_say_decides_how_accesses_are_seen() {
     let system = System::new(root.path(), root.path());
     for (balancing, seen) in [("0", false), ("1", true)] {
         std::fs::write(settings.join("numa_balancing"), balancing).unwrap();
-        assert_eq!(ways(&system, 4096).contains(&Seen::NumaHints), seen);
+        assert_eq!(available_methods(&system, 4096).contains(&Seen::NumaHints), seen);
     }
 }
