@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_not_read_is_as_it_was_and_unknown_before() {
+    fn unread_memory_keeps_its_last_value_and_is_unknown_before_the_first() {
         assert_eq!(
             held(&[None, Some(3), None, Some(4)], 5),
             [None, Some(3), Some(3), Some(4), Some(4)]

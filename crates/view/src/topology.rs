@@ -630,7 +630,7 @@ Machine, node 0 (1 GiB)
     }
 
     #[test]
-    fn unlike_siblings_and_what_is_not_allowed_are_shown_one_by_one() {
+    fn unlike_siblings_and_forbidden_objects_are_shown_separately() {
         let expected = "\
 Machine, node 1 (1 GiB, no PUs)
   Package 0, [node 0] (no memory), 2 cores: 0 [1]

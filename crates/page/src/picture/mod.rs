@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_does_not_leave_its_box_and_neighbours_do_not_overlap() {
+    fn inner_boxes_stay_within_and_neighbours_do_not_overlap() {
         for packages in 1..10 {
             let picture = Picture::machine(&machine(packages), &[device("0-1")]);
             let (width, height) = picture.whole.size();

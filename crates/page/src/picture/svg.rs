@@ -70,7 +70,7 @@ mod tests {
     use crate::picture::shapes::{Fill, boxed, line};
 
     #[test]
-    fn what_a_record_says_is_text_and_no_markup() {
+    fn texts_of_a_record_are_escaped() {
         let svg = written("a & b", &boxed(Fill::Paper, vec![line("<script>\u{7}\"", true)]));
         assert!(
             svg.contains("&lt;script&gt;&quot;</text>") && svg.contains("<title>a &amp; b</title>"),
