@@ -268,7 +268,7 @@ fn the_header_is_free_of_warnings_in_strict_c99_and_cpp11() {
 }
 
 #[test]
-fn without_a_channel_programs_run_as_ever() {
+fn programs_run_without_a_channel() {
     let folder = TempDir::new().unwrap();
     let beats = compile("gcc", &[], &["beats_and_forks.c"], &folder, "beats");
     succeed(Command::new(beats).env_remove("PINFOLD_CHANNEL"));
@@ -339,7 +339,7 @@ fn a_setuid_program_does_not_trust_the_environment() {
 }
 
 #[test]
-fn what_the_user_preloads_stays_and_goes_first() {
+fn libraries_that_the_user_preloads_stay_first() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-fopenmp"], &["constructs.c"], &folder, "constructs");
     let library = compile("gcc", &["-shared", "-fPIC"], &["user_preload.c"], &folder, "user.so");

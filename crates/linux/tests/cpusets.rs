@@ -145,7 +145,7 @@ fn a_pinning_that_a_cpuset_hides_does_not_return_after_the_daemon() {
 }
 
 #[test]
-fn a_child_that_is_born_while_a_cpuset_hides_the_pinning_is_freed() {
+fn a_child_created_while_a_cpuset_hides_the_pinning_is_unpinned() {
     let Some([first, second]) = two_pus() else { return };
     let Some(program) = TestProgram::start("born") else {
         return;
@@ -169,7 +169,7 @@ fn a_child_that_is_born_while_a_cpuset_hides_the_pinning_is_freed() {
 }
 
 #[test]
-fn what_a_person_sets_in_a_small_cpuset_stays() {
+fn a_mask_that_a_user_sets_in_a_small_cpuset_stays() {
     let Some([first, second]) = two_pus() else { return };
     let Some(program) = TestProgram::start("set") else {
         return;

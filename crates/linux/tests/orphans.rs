@@ -92,7 +92,7 @@ fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId)
 }
 
 #[test]
-fn an_orphan_of_a_pinned_task_is_set_free_when_it_is_met() {
+fn an_orphan_of_a_pinned_task_is_unpinned_when_it_is_found() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // The orphan is watched in the first case, and not in the second.
@@ -112,7 +112,7 @@ fn an_orphan_of_a_pinned_task_is_set_free_when_it_is_met() {
 }
 
 #[test]
-fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
+fn an_orphan_that_was_not_found_is_unpinned_at_the_end_and_from_the_journal() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut orphans = Orphans::start("sleep 1000");
@@ -145,7 +145,7 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
 }
 
 #[test]
-fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
+fn an_orphan_that_a_user_pinned_earlier_keeps_its_mask() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));
@@ -225,7 +225,7 @@ fn no_child_ever_sees_the_mask_of_its_pinned_creator() {
 }
 
 #[test]
-fn an_orphan_that_a_person_has_pinned_stays_where_it_is_even_on_a_pu_of_ours() {
+fn an_orphan_that_a_user_has_pinned_keeps_its_mask() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));

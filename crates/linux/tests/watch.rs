@@ -110,7 +110,7 @@ fn status(sample: &HostSample, task: TaskId) -> &pinfold_core::TaskStatus {
 }
 
 #[test]
-fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
+fn a_task_is_placed_and_its_mask_is_restored_at_the_end() {
     let Some([first, second]) = two_pus() else { return };
     let mut watched = Watched::task();
     assert_eq!(watched.watcher.place(watched.task, first), Placed::Done);
@@ -126,7 +126,7 @@ fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
 }
 
 #[test]
-fn a_panic_gives_everything_back() {
+fn a_panic_restores_everything() {
     let Some([first, _]) = two_pus() else { return };
     let watched = Watched::task();
     let (mut watcher, thread, task) = (watched.watcher, watched.thread, watched.task);
@@ -140,7 +140,7 @@ fn a_panic_gives_everything_back() {
 }
 
 #[test]
-fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
+fn threads_and_children_of_a_pinned_task_are_unpinned_when_they_are_found() {
     let Some([first, _]) = two_pus() else { return };
     let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
 }
 
 #[test]
-fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
+fn a_child_created_before_its_parent_moved_is_unpinned() {
     let Some([first, second]) = two_pus() else { return };
     let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
 }
 
 #[test]
-fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
+fn a_child_that_runs_an_unwatched_program_is_unpinned() {
     let Some([first, _]) = two_pus() else { return };
     let mut shell = Command::new("sh")
         .args(["-c", "read go; sleep 1000 & echo $!; wait"])
@@ -224,7 +224,7 @@ fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
 }
 
 #[test]
-fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
+fn tasks_created_until_the_end_are_unpinned_at_the_end() {
     let Some([first, _]) = two_pus() else { return };
     let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
 }
 
 #[test]
-fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
+fn a_task_whose_mask_is_reset_may_be_placed_again() {
     let Some([first, _]) = two_pus() else { return };
     let mut watched = Watched::task();
     watched.watcher.place(watched.task, first);
@@ -285,7 +285,7 @@ fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
 }
 
 #[test]
-fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
+fn a_thread_with_an_own_mask_is_left_alone_from_the_start() {
     let Some([first, _]) = two_pus() else { return };
     let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
@@ -316,7 +316,7 @@ fn give_real_time_priority(thread: i32) -> bool {
 }
 
 #[test]
-fn a_pinned_task_that_gets_real_time_priority_gets_its_mask_back() {
+fn a_pinned_task_with_new_real_time_priority_is_unpinned() {
     let Some([first, _]) = two_pus() else { return };
     let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
@@ -412,7 +412,7 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
 }
 
 #[test]
-fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
+fn a_task_that_sleeps_for_long_is_unpinned() {
     let Some([first, _]) = two_pus() else { return };
     let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
@@ -453,7 +453,7 @@ fn software_events_are_counted_for_tasks_that_work() {
 }
 
 #[test]
-fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
+fn the_changes_of_a_killed_daemon_are_rolled_back_from_the_journal() {
     let Some([first, _]) = two_pus() else { return };
     let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
@@ -481,7 +481,7 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
 }
 
 #[test]
-fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
+fn two_thousand_tasks_are_found_and_followed_to_their_end() {
     let children: Vec<Child> = (0..4)
         .map(|_| {
             let script = "i=0; while [ $i -lt 500 ]; do sleep 1000 & i=$((i+1)); done; wait";
