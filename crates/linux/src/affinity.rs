@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_gets_the_mask_that_it_is_given() {
+    fn an_applied_mask_is_in_force() {
         std::thread::spawn(|| {
             let before = CpuMask::read(0).unwrap();
             let first = CpuMask::single(before.pus().next().unwrap());

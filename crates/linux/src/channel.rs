@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_set_stays_and_goes_before_ours() {
+    fn variables_of_the_user_stay_and_precede_ours() {
         let user = [
             ("LD_PRELOAD", "/one.so /two.so"),
             ("OMP_TOOL_LIBRARIES", "/tool.so"),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinfold_inside_a_pinfold_adds_nothing_twice() {
+    fn a_nested_pinfold_adds_nothing_twice() {
         let outer = [
             ("LD_PRELOAD", "/u.so:/a.so"),
             ("ASAN_OPTIONS", "verify_asan_link_order=0"),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_the_user_names_has_to_be_there_under_a_name_for_ld_preload() {
+    fn a_named_agent_must_exist_with_a_name_for_ld_preload() {
         let folder = tempfile::tempdir().unwrap();
         let named = |name: &str| {
             let path = folder.path().join(name);

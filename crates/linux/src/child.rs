@@ -139,7 +139,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_command_that_dies_with_us_is_killed_when_its_starter_ends() {
+    fn a_command_is_killed_when_its_starter_ends() {
         let start = || dies_with_us(Command::new("sleep").arg("1000")).spawn().unwrap();
         // A thread stands for the process: the kernel watches the thread.
         let mut child = std::thread::spawn(start).join().unwrap();

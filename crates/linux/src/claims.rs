@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_run_has_cannot_be_claimed_and_the_claim_before_stays() {
+    fn a_claim_on_anothers_pus_fails_and_keeps_the_earlier_claim() {
         let folder = tempfile::tempdir().unwrap();
         let [one, other] = [(); 2].map(|()| Claims::new(folder.path()).unwrap());
         one.claim(&pus("0-1")).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_want_the_same_at_once_one_gets_it() {
+    fn one_of_many_concurrent_claims_succeeds() {
         let folder = tempfile::tempdir().unwrap();
         let runs: Vec<Claims> = (0..8).map(|_| Claims::new(folder.path()).unwrap()).collect();
         for _ in 0..20 {

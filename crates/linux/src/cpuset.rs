@@ -340,7 +340,7 @@ pub(crate) mod tests {
     );
 
     #[test]
-    fn the_groups_own_file_counts_and_else_that_of_a_group_above() {
+    fn the_nearest_group_with_a_file_counts() {
         let files = [
             SECOND,
             ("sys/fs/cgroup/cpuset.cpus.effective", "0-7"),

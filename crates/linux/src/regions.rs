@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_of_one_pu_is_the_agents_where_a_region_ran_there_unless_the_program_sets_masks() {
+    fn a_single_pu_mask_counts_as_the_agents_if_a_region_ran_there() {
         let mut table = RegionTable::create(false).unwrap();
         assert!(!table.may_have_pinned(PuId(4)));
         let mut configuration = Configuration {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn prefetchers_are_set_where_all_regions_want_the_same() {
+    fn prefetchers_are_set_if_all_regions_want_the_same() {
         let mut configuration = Configuration {
             prefetchers: Some(Prefetchers::ALL),
             ..Configuration::default()

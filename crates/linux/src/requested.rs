@@ -426,7 +426,7 @@ pub(crate) mod tests {
     const PIN: &[PuId] = &[PuId(1)];
 
     #[test]
-    fn what_a_cpuset_allows_was_asked_for_by_nobody() {
+    fn a_mask_of_all_cpus_of_the_cpuset_counts_as_unset() {
         assert_eq!(seen("0-1", "0-1", "0-1").requested(), Requested::Unset);
         // The mask was read before the cpuset shrank.
         assert_eq!(seen("0-3", "0-1", "0-1").requested(), Requested::Unset);
@@ -434,7 +434,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_without_the_cpus_that_are_offline_was_asked_for_where_no_cpuset_takes_them() {
+    fn a_mask_without_offline_cpus_counts_as_set_if_no_cpuset_removes_them() {
         assert_eq!(seen("0-1", "0-1", "0-3").requested(), cpus("0-1"));
         assert_eq!(seen("0-3", "0-1", "0-3").requested(), Requested::Unset);
     }
@@ -448,7 +448,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_of_somebody_is_given_back_where_the_kernel_would_have_remembered_it() {
+    fn a_set_mask_is_restored_if_the_kernel_would_have_remembered_it() {
         let cut = seen("0", "0", "0");
         assert_eq!(cut.restoration(PIN, &cpus("0-1")), Restoration::Mask(cpus("0-1")));
         assert_eq!(
@@ -463,7 +463,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cpus_that_are_offline_are_not_lost_by_writing_a_mask_again() {
+    fn writing_a_mask_again_keeps_offline_cpus() {
         // Hotplug has removed CPU 1, and the kernel has set all CPUs.
         let fallen_back = older(seen("0-3", "0,2-3", "0-3"));
         assert_eq!(fallen_back.restoration(PIN, &Requested::Unset), Restoration::Nothing);
@@ -520,7 +520,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_is_given_back_again_when_a_cpu_that_came_online_is_in_effect() {
+    fn a_mask_is_restored_again_when_a_new_online_cpu_takes_effect() {
         std::thread::spawn(|| {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
@@ -545,7 +545,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_cpus_of_a_partition_are_not_waited_for_for_ever() {
+    fn waiting_for_the_cpus_of_a_partition_ends() {
         std::thread::spawn(|| {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
@@ -559,7 +559,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_thread_has_the_mask_that_it_is_given_back() {
+    fn a_restored_mask_is_in_force() {
         std::thread::spawn(|| {
             let cpusets = Cpusets::default();
             // SAFETY: a plain system call.
@@ -581,7 +581,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_the_kernel_makes_of_a_mask_is_explained_by_it(asked in sets(), now in sets(), is_unset: bool) {
+        fn a_requested_mask_explains_the_kernels_result(asked in sets(), now in sets(), is_unset: bool) {
             let asked = if is_unset { Requested::Unset } else { Requested::Cpus(asked) };
             let made = asked.among(&now);
             let mask = if made.is_empty() { now.clone() } else { made };
@@ -591,7 +591,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn a_pinned_task_gets_its_mask_back_whatever_the_cpuset_makes_of_the_pinning(
+        fn a_pinned_tasks_mask_is_restored_after_any_cpuset_change(
             pin in 0u32..4, now in sets(), remembers: bool
         ) {
             let pins = [PuId(pin)];

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_counted_and_what_is_unknown_passed_over() {
+    fn lost_records_are_counted_and_unknown_ones_are_skipped() {
         assert_eq!(
             RingRecord::parse(&record(sys::PERF_RECORD_LOST, &[7, 12])),
             Some(RingRecord::Lost(12))

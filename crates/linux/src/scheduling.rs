@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_known_also_where_children_do_not_inherit_them() {
+    fn policies_are_known_even_if_children_do_not_inherit_them() {
         for (policy, expected) in [
             (libc::SCHED_OTHER, None),
             (libc::SCHED_BATCH, None),

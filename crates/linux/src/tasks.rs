@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_has_inherited_a_pinning_that_a_cpuset_cut() {
+    fn a_new_task_inherits_a_pinning_that_a_cpuset_has_cut() {
         let mut table = TaskTable::default();
         let id = add(&mut table, 1);
         assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Unset, None));
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_task_that_its_cpuset_took_off_its_pu_gets_its_mask_back() {
+    fn a_pinned_task_is_unpinned_when_its_cpuset_removes_its_pu() {
         let pinned = task("0-3", Some(2));
         for wanted in [None, Some(PuId(2))] {
             let verdict = decide_within("0-1", &pinned, &mask("0-1"), wanted);
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtimes_reset_is_pinned_again_and_an_own_choice_is_not() {
+    fn a_mask_that_a_runtime_resets_is_pinned_again_and_an_own_mask_is_not() {
         let pinned = task("0-3", Some(1));
         assert_eq!(decide(&pinned, &mask("0-3"), Some(PuId(1))), Verdict::Pin(PuId(1)));
         let Verdict::Refuse(reason) = decide(&pinned, &mask("2-3"), Some(PuId(1))) else {
@@ -574,7 +574,7 @@ mod tests {
         }
 
         #[test]
-        fn deciding_again_after_doing_so_keeps(
+        fn a_repeated_decision_keeps_the_mask(
             original in masks(), current in masks(), pinned in proptest::option::of(0u32..4),
             wanted in proptest::option::of(0u32..4)
         ) {

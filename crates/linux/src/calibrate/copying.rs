@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_is_refused_before_it_is_touched() {
+    fn too_much_memory_is_refused_before_it_is_touched() {
         let topology = topology::read(&Source::Live).unwrap();
         let pu = topology.allowed_pus().first().unwrap();
         let error = copying(&topology, &[pu], 1 << 50, Locality::High, 1, &Uncounted).unwrap_err();

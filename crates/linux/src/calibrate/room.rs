@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_read_from_meminfo() {
+    fn available_memory_is_read_from_meminfo() {
         let text = "MemTotal:       24000 kB\nMemAvailable:   12000 kB\n";
         assert_eq!(available_memory(text), Some(12000 << 10));
         assert_eq!(available_memory("MemTotal: 1 kB\n"), None);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_cannot_prepare_ends_all_with_its_error() {
+    fn a_failed_preparation_ends_all_threads_with_its_error() {
         let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
         let refuse = |position| {
             if position + 1 < pus.len() {

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_leaves_a_meeting_before_all_have_come() {
+    fn no_thread_leaves_the_barrier_before_all_have_arrived() {
         let meeting = Meeting::new(2);
         let come = AtomicUsize::new(0);
         thread::scope(|scope| {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_fit_begins_another_group() {
+    fn an_event_that_does_not_fit_starts_another_group() {
         assert_eq!(
             groups(&[3, 1, 4, 5, 2], 2, Errno::ENOSPC).unwrap(),
             [&[3, 1][..], &[4, 5], &[2]]
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_cannot_be_had_alone_is_an_error() {
+    fn an_event_that_cannot_be_opened_alone_is_an_error() {
         assert_eq!(groups(&[0], 0, Errno::EINVAL), Err(Errno::EINVAL));
     }
 
     #[test]
-    fn a_refusal_that_another_group_would_not_cure_is_an_error() {
+    fn a_refusal_that_another_group_cannot_avoid_is_an_error() {
         assert_eq!(groups(&[0, 1], 1, Errno::EMFILE), Err(Errno::EMFILE));
     }
 }

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_a_process_has_ended_where_all_processes_are_seen_and_else_may_live() {
+    fn a_namespace_without_a_process_has_ended_only_if_all_processes_are_visible() {
         let (_root, procfs, _) = machine(&[10]);
         let gone = namespaces(1, 0);
         assert_eq!(

@@ -439,7 +439,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn a_record_of_which_a_character_changed_is_damage(record in records(), at: usize, other in "[ -~]") {
+        fn a_record_with_a_changed_character_is_damaged(record in records(), at: usize, other in "[ -~]") {
             let line = record.to_line();
             let mut line: Vec<char> = line.strip_suffix('\n').unwrap().chars().collect();
             let at = at % line.len();
@@ -468,7 +468,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_of_the_second_version_was_asked_for() {
+    fn a_mask_of_the_second_version_counts_as_set() {
         let body = "mask 10 11 7 0-1 - 0 5 0000abcd";
         let record = Record::from_line(&format!("{:08x} {body}", crc32fast::hash(body.as_bytes())));
         let Some(Record::Change(Change::Mask(change))) = record else {

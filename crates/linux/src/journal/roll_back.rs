@@ -534,7 +534,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mask_is_given_back_exactly_where_pinfold_has_made_it(
+        fn a_mask_is_restored_exactly_if_pinfold_has_set_it(
             change in changes(), now in proptest::collection::btree_set(0u32..4, 1..4)
         ) {
             let Change::Mask(change) = change else { return Ok(()) };
@@ -551,7 +551,7 @@ mod tests {
         }
 
         #[test]
-        fn of_a_register_only_the_bits_that_pinfold_set_come_back(
+        fn only_the_bits_that_pinfold_set_are_rolled_back(
             bits: u64, original: u64, written: u64, others: u64
         ) {
             let change = RegisterChange {

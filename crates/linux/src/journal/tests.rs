@@ -44,7 +44,7 @@ fn after(records: &[Record]) -> BTreeMap<Target, Change> {
 
 proptest! {
     #[test]
-    fn what_a_kill_leaves_is_read_up_to_the_last_whole_record(records in records(), cut: usize) {
+    fn a_cut_journal_is_read_up_to_the_last_complete_record(records in records(), cut: usize) {
         let all = bytes(&records);
         let header = bytes(&[]).len();
         let cut = header + cut % (all.len() - header + 1);
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_after_damage_is_believed(records in records(), at: usize, byte: u8) {
+    fn records_after_damage_are_ignored(records in records(), at: usize, byte: u8) {
         let mut damaged = bytes(&records);
         let header = bytes(&[]).len();
         prop_assume!(damaged.len() > header);
@@ -189,7 +189,7 @@ fn a_journal_of_the_first_version_is_read() {
 }
 
 #[test]
-fn of_a_namespace_that_has_ended_only_registers_are_rolled_back() {
+fn only_registers_are_rolled_back_after_the_namespace_ended() {
     let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     let namespaces = origin.namespaces.as_mut().unwrap();
     let is_first = std::mem::replace(&mut namespaces.pid.inode, 1) == 0xEFFF_FFFC;
@@ -317,7 +317,7 @@ fn no_journal_is_reached_through_a_symbolic_link() {
 }
 
 #[test]
-fn a_journal_is_not_begun_in_the_place_of_another_file() {
+fn a_journal_does_not_replace_another_file() {
     let root = tempfile::tempdir().unwrap();
     let process = std::process::id();
     let occupied = root.path().join(format!("{process}-0.unfinished"));
@@ -335,7 +335,7 @@ fn a_journal_is_not_begun_in_the_place_of_another_file() {
 }
 
 #[test]
-fn a_directory_that_others_may_write_to_is_not_believed() {
+fn a_directory_that_others_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -344,7 +344,7 @@ fn a_directory_that_others_may_write_to_is_not_believed() {
 }
 
 #[test]
-fn what_was_begun_and_never_finished_is_removed() {
+fn unfinished_files_are_removed() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("1-0.unfinished"), "").unwrap();
     assert!(Directory::new(root.path()).unwrap().survey().unwrap().is_empty());
@@ -352,7 +352,7 @@ fn what_was_begun_and_never_finished_is_removed() {
 }
 
 #[test]
-fn where_there_is_no_directory_nothing_was_left() {
+fn a_missing_directory_has_no_journals() {
     assert!(Directory::find(Path::new("/nowhere/at/all")).unwrap().is_none());
 }
 

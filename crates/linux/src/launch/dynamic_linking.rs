@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_dynamic_linker_of_this_machine_loads_is_linked_dynamically() {
+    fn only_files_for_this_machines_dynamic_linker_count_as_dynamically_linked() {
         let dynamic = Some(DynamicallyLinked { sanitizer: None });
         for (options, expected) in [
             (&[][..], &dynamic),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_not_linked_dynamically() {
+    fn a_file_that_is_no_program_is_not_linked_dynamically() {
         assert_eq!(DynamicallyLinked::read(&File::open("/proc/self/status").unwrap()), None);
         assert_eq!(DynamicallyLinked::read(&File::open("/dev/null").unwrap()), None);
     }

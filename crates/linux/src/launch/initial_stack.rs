@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stack_is_refused() {
+    fn bytes_that_are_no_stack_are_refused() {
         let file = stack(&["A=1"]);
         assert!(InitialStack::read(&file, POINTER + 8).is_err());
         assert!(InitialStack::read(&file, 1 << 40).is_err());

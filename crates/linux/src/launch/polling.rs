@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_waits_for_its_parent_has_not_begun() {
+    fn a_zombie_is_not_reported_as_started() {
         let root = tempfile::tempdir().unwrap();
         let procfs = Procfs::new(root.path());
         write(&root, 7, 7, 'S', 100, "30 ");

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_switches_change_and_all_comes_back_as_it_was() {
+    fn only_the_switches_change_and_the_restoration_is_complete() {
         let mut fake = Fake::new();
         fake.write(0, 0x8000_0002);
         assert_eq!(fake.apply(Some("1000")), [] as [String; 0]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_pu_has_no_device_nothing_is_changed_anywhere() {
+    fn a_missing_device_of_one_pu_prevents_all_changes() {
         let mut fake = Fake::new();
         fs::remove_file(fake.root.path().join("cpu/1/msr")).unwrap();
         let problems = fake.apply(Some("1111"));

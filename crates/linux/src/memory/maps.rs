@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_two_files_do_not_share_is_no_area() {
+    fn only_areas_in_both_files_count() {
         let maps = "1000-2000 rw-p 00000000 00:00 0\n3000-4000 rw-p 00000000 00:00 0\nAnonHugePages: 2048 kB\n";
         let areas = Areas::parse(maps, "1000 default anon=1 N2=1\n5000 default N1=1\n", PAGE);
         let [only] = areas.as_slice() else { panic!("{areas:?}") };

@@ -242,7 +242,7 @@ fn shared_pages_move_where_the_user_asks() {
 }
 
 #[test]
-fn of_a_private_mapping_of_a_file_only_the_written_pages_move() {
+fn only_written_pages_of_a_private_file_mapping_move() {
     let (mut played, mut area) = played(&[page(0, Kind::File), own(0)]);
     area.kind = AreaKind::PrivateFile;
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
@@ -263,7 +263,7 @@ fn a_full_node_gets_no_more_and_the_rest_is_counted() {
 }
 
 #[test]
-fn what_is_behind_a_page_that_cannot_be_moved_is_moved() {
+fn pages_after_an_unmovable_page_are_moved() {
     let mut pages = [own(0); 100];
     pages[60] = page(0, Kind::Shared);
     let (mut played, area) = played(&pages);
@@ -291,7 +291,7 @@ fn a_huge_page_is_moved_once_by_its_first_address() {
 }
 
 #[test]
-fn a_stretch_that_only_looks_like_a_huge_page_is_moved_page_by_page() {
+fn a_range_that_only_looks_like_a_huge_page_is_moved_by_page() {
     let small = number(HUGE / PAGE);
     let (mut played, mut area) = played(&vec![own(0); small]);
     // Another huge page is elsewhere in the area.
@@ -302,7 +302,7 @@ fn a_stretch_that_only_looks_like_a_huge_page_is_moved_page_by_page() {
 }
 
 #[test]
-fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
+fn no_page_is_looked_up_after_the_last_page_of_a_vast_area() {
     let (mut played, mut area) = played(&[own(0)]);
     area.end = START + (1 << 46);
     assert_eq!(
@@ -317,7 +317,7 @@ fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
 }
 
 #[test]
-fn of_an_area_that_is_whole_on_one_node_nothing_is_asked() {
+fn an_area_on_one_node_causes_no_calls() {
     let (mut played, area) = played(&vec![own(0); 1000]);
     // The page is unmapped after the areas were read.
     played.pages.remove(&(START + 500 * PAGE));

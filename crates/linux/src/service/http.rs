@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_own_socket_without_a_listener_is_replaced() {
+    fn only_a_socket_of_this_user_without_a_listener_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.sock");
         let open = || Listeners::open(&path, 0o600, None);

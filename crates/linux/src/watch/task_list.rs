@@ -65,7 +65,7 @@ impl Watcher {
             }
             NewTasks::Anywhere => self.list_all_tasks(at),
         }
-        self.meet_children_of_lost_records(at);
+        self.find_children_after_lost_records(at);
         let expired = |former: &mut FormerPin| former.until <= at;
         for former in self.former_pins.extract_if(.., expired) {
             if let Some(noted) = former.noted {
@@ -81,7 +81,7 @@ impl Watcher {
     }
 
     /// If records of forks were lost, lists all tasks, so that the children of that time are known.
-    fn meet_children_of_lost_records(&mut self, at: Duration) {
+    fn find_children_after_lost_records(&mut self, at: Duration) {
         let Some(forks) = &self.forks else { return };
         let Uncovered { lost, ended } = forks.uncovered();
         if !ended.is_empty() {

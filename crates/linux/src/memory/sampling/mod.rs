@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_memory_events_says_so_where_they_were_asked_for_and_else_takes_page_faults() {
+    fn without_memory_events_sampling_uses_page_faults_unless_events_were_requested() {
         let empty = tempfile::tempdir().unwrap();
         let machine = machine(empty.path());
         let error = machine.check(by(SampleBy::MemoryEvents)).unwrap_err().to_string();

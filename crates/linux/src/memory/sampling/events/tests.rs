@@ -156,7 +156,7 @@ fn work_without_samples_has_no_cost() {
 }
 
 #[test]
-fn a_process_that_has_ended_is_said_to_have() {
+fn an_ended_process_is_reported_as_ended() {
     let Some(events) = opened(&[page_faults()]) else { return };
     let paths = [Path::new("/proc"), Path::new("/sys")];
     let result = sample(
@@ -179,7 +179,7 @@ fn an_event_that_the_kernel_does_not_have_is_refused_by_name() {
 }
 
 #[test]
-fn the_most_telling_way_comes_first_and_whole_cpus_last() {
+fn the_most_precise_variant_is_first_and_cpu_wide_ones_are_last() {
     let mut event = page_faults();
     event.precise = 2;
     event.cpu_wide = true;
@@ -205,7 +205,7 @@ fn the_most_telling_way_comes_first_and_whole_cpus_last() {
 }
 
 #[test]
-fn of_several_refusals_the_one_with_a_remedy_is_reported() {
+fn the_refusal_with_a_remedy_is_reported() {
     let text = refusal(&[
         (Errno::EINVAL, Permission::Kernel),
         (Errno::EACCES, Permission::Kernel),

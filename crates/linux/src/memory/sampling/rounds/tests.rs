@@ -10,7 +10,7 @@ fn rounds_are_of_different_lengths_and_of_the_period_on_average() {
 }
 
 #[test]
-fn a_process_that_has_ended_is_said_to_have() {
+fn an_ended_process_is_reported_as_ended() {
     let [period, lasts] = [1, 5].map(Duration::from_millis);
     let result = sample(&[(&Gone, &[])], &System::default(), 4096, period, lasts);
     match result.into_iter().next().unwrap() {
@@ -20,7 +20,7 @@ fn a_process_that_has_ended_is_said_to_have() {
 }
 
 #[test]
-fn a_machine_on_which_nothing_is_protected_says_how_to_change_that() {
+fn a_machine_without_write_protection_names_the_remedy() {
     let empty = tempfile::tempdir().unwrap();
     let second = Duration::from_secs(1);
     let result = sample(
@@ -63,7 +63,7 @@ fn faults_of_other_threads_are_samples_of_theirs() {
 }
 
 #[test]
-fn what_the_settings_of_another_root_say_decides_how_accesses_are_seen() {
+fn the_settings_below_the_root_decide_the_sampling_method() {
     let root = tempfile::tempdir().unwrap();
     let settings = root.path().join("sys/kernel");
     std::fs::create_dir_all(&settings).unwrap();
