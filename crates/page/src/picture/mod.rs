@@ -35,7 +35,7 @@ pub struct NothingToDraw;
 impl Picture {
     /// A machine with its devices.
     pub fn machine(topology: &Topology, devices: &[Device]) -> Self {
-        let drawing = Drawing {
+        let drawing = PictureDrawing {
             topology,
             layout: Layout::new(topology),
             devices,
@@ -55,7 +55,7 @@ impl Picture {
         let timeline = timeline.ok_or(NothingToDraw)?;
         let course = Course::new(timeline, record.program.ran);
         let point = course.last().ok_or(NothingToDraw)?;
-        let drawing = Drawing {
+        let drawing = PictureDrawing {
             topology: &timeline.topology,
             layout: Layout::new(&timeline.topology),
             devices: &[],
@@ -95,7 +95,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// What is drawn.
-struct Drawing<'a> {
+struct PictureDrawing<'a> {
     topology: &'a Topology,
     layout: Layout,
     devices: &'a [Device],
@@ -103,7 +103,7 @@ struct Drawing<'a> {
     run: Option<(&'a Course, usize)>,
 }
 
-impl Drawing<'_> {
+impl PictureDrawing<'_> {
     /// The picture, with these lines above and below the machine.
     fn picture(&self, head: &[String], foot: &[String]) -> Picture {
         let title = summary(self.topology);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_device_is_in_the_smallest_box_that_has_all_its_pus() {
         let machine = machine(2);
-        let drawing = |devices: &'static [Device]| Drawing {
+        let drawing = |devices: &'static [Device]| PictureDrawing {
             topology: &machine,
             layout: Layout::new(&machine),
             devices,
