@@ -10,7 +10,8 @@
 //!
 //! Since Linux 6.2 the kernel remembers the mask that was last set. A cpuset that allows none of its CPUs replaces it,
 //! and it returns when the cpuset grows. So a current mask that is not pinfold's does not prove that another program
-//! has set one: `ObservedMask::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the mask.
+//! has set one: `ObservedMask::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the
+//! mask.
 //!
 //! Limits: a mask that has all CPUs of the cpuset counts as unset, even if someone has set it. If the cpuset cuts a
 //! mask, only the remaining CPUs are seen.

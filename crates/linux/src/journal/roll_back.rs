@@ -4,9 +4,9 @@
 //!    number is left alone.
 //! 2. A thread is rolled back if its mask is the one PU that the journal records as its present or previous pinning (a
 //!    kill may have come between the record and the change), or the result of a cpuset on such a mask
-//!    (`ObservedMask::standing`). It gets its original mask. Any other mask was set later by the thread or by another program,
-//!    and stays. Two equal readings are needed before a mask counts as foreign: while a cpuset changes, the kernel
-//!    shows a mask that does not match it.
+//!    (`ObservedMask::standing`). It gets its original mask. Any other mask was set later by the thread or by another
+//!    program, and stays. Two equal readings are needed before a mask counts as foreign: while a cpuset changes, the
+//!    kernel shows a mask that does not match it.
 //! 3. Threads and child processes that such a process has created since then have inherited masks. A thread that is not
 //!    in the journal gets the original mask of a thread of its process, or of an ancestor process. Its mask must be the
 //!    one PU of that thread's pinning, or the result of a cpuset on it, and it must have started after the pinning. The
@@ -564,7 +564,9 @@ mod tests {
             };
             let now = others & !bits | written & bits;
             match register_verdict(&change, now) {
-                RegisterVerdict::Restore(to) => prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits)),
+                RegisterVerdict::Restore(to) => {
+                    prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits));
+                }
                 verdict => {
                     prop_assert_eq!(verdict, RegisterVerdict::AsBefore);
                     prop_assert_eq!(written & bits, original & bits);
