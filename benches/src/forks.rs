@@ -6,7 +6,7 @@ use pinfold_core::{Host, Placed};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::service::Signals;
 use pinfold_linux::topology::{self, Source};
-use pinfold_linux::watch::{ForkEvents, PageLimits, Selection, Watcher, Watching};
+use pinfold_linux::watch::{ForkEvents, PageLimits, Selection, Watcher, WatcherOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -74,7 +74,7 @@ fn measure(root: &Path) -> Result<f64> {
     let events = ForkEvents::open(&pus).map_err(|error| Missing(error.to_string()))?;
     let (mut pinned, mut free) = (Shell::start()?, Shell::start()?);
     let process = i32::try_from(pinned.child.id())?;
-    let watching = Watching {
+    let watching = WatcherOptions {
         topology,
         selection: Selection {
             processes: vec![process],

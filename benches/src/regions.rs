@@ -65,7 +65,7 @@ fn cost(root: &Path, places: fn(&[PuId]) -> [PuId; 2]) -> Result<f64> {
     if !compiled.is_ok_and(|status| status.success()) {
         return Err(Missing("cc cannot compile OpenMP here".to_owned()).into());
     }
-    let pus: Vec<PuId> = CpuMask::of_thread(0)?.pus().collect();
+    let pus: Vec<PuId> = CpuMask::read(0)?.pus().collect();
     let turns = (0..5).map(|_| Ok((placed(root, &program, places(&pus))? - alone(&program)?) / 1e3));
     Ok(median(turns.collect::<Result<Vec<f64>>>()?))
 }

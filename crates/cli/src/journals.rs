@@ -1,7 +1,7 @@
 //! The folder of the journals, and the changes that an earlier pinfold left in them.
 
 use clap::Args;
-use pinfold_linux::journal::{Directory, Found, JournalError, Roots};
+use pinfold_linux::journal::{Directory, FoundJournal, JournalError, Roots};
 use std::env;
 use std::path::PathBuf;
 
@@ -44,15 +44,15 @@ impl Arguments {
         let mut sentences = vec![];
         for found in directory.survey()? {
             let left = match found {
-                Found::Left(left) => left,
-                Found::Elsewhere(file, elsewhere) => {
+                FoundJournal::Left(left) => left,
+                FoundJournal::Elsewhere(file, elsewhere) => {
                     sentences.push(format!(
                         "{} was left by a pinfold elsewhere: {elsewhere}.",
                         file.display()
                     ));
                     continue;
                 }
-                Found::Running(_) | Found::Unreadable(..) | Found::NotOurs(..) => continue,
+                FoundJournal::Running(_) | FoundJournal::Unreadable(..) | FoundJournal::NotOurs(..) => continue,
             };
             let rolled_back = left.roll_back(&Roots::default(), true);
             let open = rolled_back.calls.len() + rolled_back.unknown.len();

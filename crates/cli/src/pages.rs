@@ -82,11 +82,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 bail!("no memory of the process is that of the recording, so the pages stay where they are: {summary}");
             }
             profiled = Some(summary);
-            Box::new(threads.by_recorded(mapping, &accesses))
+            Box::new(threads.places_from_recording(mapping, &accesses))
         } else if mapping.needs_accesses() {
             let accesses = accesses(&process, &areas, sampling)?;
             sampled = Some(accesses.sampled.clone());
-            Box::new(threads.by_accesses(mapping, &accesses))
+            Box::new(threads.places_from_samples(mapping, &accesses))
         } else {
             by_address(mapping, &threads)?
         };
@@ -158,7 +158,7 @@ fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) ->
 }
 
 fn areas(process: &OtherProcess, system: &System) -> Result<Vec<MemoryArea>> {
-    let areas = Areas::of(process, system.procfs(), page_size());
+    let areas = Areas::read_held(process, system.procfs(), page_size());
     Ok(areas.with_context(|| format!("process {}", process.process()))??.into())
 }
 

@@ -12,7 +12,7 @@ use clap::Args;
 use pinfold_core::digits;
 use pinfold_files::output::open_growing;
 use pinfold_linux::channel::Channel;
-use pinfold_linux::qemu::{self, Program};
+use pinfold_linux::qemu::{self, Executable};
 use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Memory, Settings, Status};
 use pinfold_trace::{FORMAT_VERSION, Functions, Header, Recording, Region, RegionPlace, TraceError, Window, Writer};
@@ -204,7 +204,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Records; the exit status is the program's, or 126 or 127 if the command could not be run.
 pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
-    let program = match Program::find(&arguments.command) {
+    let program = match Executable::find(&arguments.command) {
         Ok(program) => program,
         Err(error) => {
             console::say(&error);
@@ -245,7 +245,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
 }
 
 /// Creates the recording with its header; its absolute path.
-fn create(arguments: &Arguments, program: &Program, window: Option<Window>) -> Result<PathBuf> {
+fn create(arguments: &Arguments, program: &Executable, window: Option<Window>) -> Result<PathBuf> {
     let words = arguments.command.iter();
     let header = Header {
         recorder: format!("pinfold {}", env!("CARGO_PKG_VERSION")),

@@ -4,7 +4,7 @@ use crate::{console, journals};
 use anyhow::Result;
 use clap::Args;
 use pinfold_core::text::one_line;
-use pinfold_linux::journal::{Action, Directory, Found, Left, RolledBack, Roots};
+use pinfold_linux::journal::{Action, Directory, FoundJournal, Left, RolledBack, Roots};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -143,17 +143,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut journals = vec![];
     for found in found {
         journals.push(match found {
-            Found::Running(file) => Entry::untouched(file, State::Running, None),
-            Found::Unreadable(file, error) => Entry::untouched(file, State::Unreadable, Some(error.to_string())),
-            Found::NotOurs(file, why) => Entry::untouched(file, State::NotOurs, Some(why.to_owned())),
-            Found::Elsewhere(file, elsewhere) => Entry {
+            FoundJournal::Running(file) => Entry::untouched(file, State::Running, None),
+            FoundJournal::Unreadable(file, error) => Entry::untouched(file, State::Unreadable, Some(error.to_string())),
+            FoundJournal::NotOurs(file, why) => Entry::untouched(file, State::NotOurs, Some(why.to_owned())),
+            FoundJournal::Elsewhere(file, elsewhere) => Entry {
                 elsewhere: Some(elsewhere.to_string()),
                 ..Entry::untouched(file, State::Elsewhere, None)
             },
-            Found::Left(left) if left.kept() && !arguments.kept => {
+            FoundJournal::Left(left) if left.kept() && !arguments.kept => {
                 Entry::untouched(left.path().to_path_buf(), State::Kept, None)
             }
-            Found::Left(left) => reset(left, arguments.dry_run)?,
+            FoundJournal::Left(left) => reset(left, arguments.dry_run)?,
         });
     }
     let failed = journals.iter().any(|entry| {

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_a_usual_file_is_not_waited_for() {
+    fn a_pipe_instead_of_a_file_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();

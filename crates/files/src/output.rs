@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_file_is_never_there_under_its_name() {
+    fn a_file_is_never_visible_incomplete() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("a.json");
         drop(open_output(&file).unwrap());

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_private_file_is_made_private_also_where_it_was_open_to_all() {
+    fn a_private_file_is_made_private_even_if_it_was_public() {
         let folder = tempfile::tempdir().unwrap();
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         fs::write(&old, "text").unwrap();

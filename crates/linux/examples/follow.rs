@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 
     let mut topology = TopologyBuilder::new("this machine");
-    let allowed = CpuMask::of_thread(0).expect("the allowed PUs").to_set();
+    let allowed = CpuMask::read(0).expect("the allowed PUs").to_set();
     for pu in allowed.iter() {
         let root = topology.root();
         topology.pu(root, pu);
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         }
         eprintln!(
             "{} tasks in {:.3} s",
-            machine.tasks_begun(),
+            machine.tasks_started(),
             machine.now().as_secs_f64()
         );
     }

@@ -100,7 +100,7 @@ impl CpuMask {
     }
 
     /// Reads the mask of thread `thread`; 0 is the calling thread.
-    pub fn of_thread(thread: i32) -> io::Result<Self> {
+    pub fn read(thread: i32) -> io::Result<Self> {
         let mut words = vec![0u64; kernel_words()];
         // SAFETY: the kernel writes at most this number of bytes, and the buffer is as long.
         let written = unsafe {
@@ -124,7 +124,7 @@ impl CpuMask {
     ///
     /// `ESRCH` for a thread that has ended, `EINVAL` when the cpuset allows none of the PUs, `EPERM` when the thread
     /// belongs to another user.
-    pub fn give_to(&self, thread: i32) -> io::Result<()> {
+    pub fn apply_to(&self, thread: i32) -> io::Result<()> {
         // SAFETY: the kernel reads this number of bytes from a buffer of that length, and keeps no pointer.
         let result = unsafe {
             libc::syscall(
@@ -169,7 +169,7 @@ pub(crate) fn kernel_words() -> usize {
         let mut words = 16;
         loop {
             let mut mask = vec![0u64; words];
-            // SAFETY: as in `of_thread`.
+            // SAFETY: as in `read`.
             let written = unsafe {
                 libc::syscall(
                     libc::SYS_sched_getaffinity,
@@ -224,12 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_gets_the_mask_that_it_is_given() {
+    fn an_applied_mask_is_in_force() {
         std::thread::spawn(|| {
-            let before = CpuMask::of_thread(0).unwrap();
+            let before = CpuMask::read(0).unwrap();
             let first = CpuMask::single(before.pus().next().unwrap());
-            first.give_to(0).unwrap();
-            assert_eq!(CpuMask::of_thread(0).unwrap(), first);
+            first.apply_to(0).unwrap();
+            assert_eq!(CpuMask::read(0).unwrap(), first);
         })
         .join()
         .unwrap();
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_mask_without_an_allowed_pu_is_refused() {
-        let error = CpuMask::default().give_to(0).unwrap_err();
+        let error = CpuMask::default().apply_to(0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     }
 }

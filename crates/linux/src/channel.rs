@@ -45,21 +45,21 @@ const UNUSED: usize = 8;
 
 /// `struct pinfold_slot`: the counts of one thread.
 #[repr(C)]
-struct Slot {
+struct CounterSlot {
     counts: [AtomicU64; WORDS],
 }
 
 /// `struct pinfold_channel`: the whole segment. All of it is atomic, because a program that has mapped it can write to
 /// any part of it.
 #[repr(C)]
-struct Segment {
+struct ChannelSegment {
     magic: AtomicU64,
     version: AtomicU32,
     slots_taken: AtomicU32,
     attached: [AtomicU32; ATTACHED],
     unset_pus: AtomicU32,
     _unused: [AtomicU32; UNUSED],
-    slots: [Slot; SLOTS],
+    slots: [CounterSlot; SLOTS],
 }
 
 /// The variable with the libraries that the dynamic linker loads.
@@ -72,7 +72,7 @@ pub(crate) const PRELOADED: &str = "PINFOLD_PRELOADED";
 #[derive(Debug)]
 pub struct Channel {
     file: OwnedFd,
-    segment: NonNull<Segment>,
+    segment: NonNull<ChannelSegment>,
 }
 
 // SAFETY: the mapping is read-only and not tied to a thread. After creation, all reads from it are atomic.
@@ -87,7 +87,7 @@ pub struct Totals([Option<u64>; WORDS]);
 
 impl Totals {
     /// The total of a source. `None` also for a source that is not in the channel.
-    pub fn of(&self, source: &MetricSource) -> Option<u64> {
+    pub fn get(&self, source: &MetricSource) -> Option<u64> {
         self.0[source.counter?.word]
     }
 
@@ -127,9 +127,9 @@ impl Channel {
         };
         let file = create_memory(c"pinfold-channel").map_err(failed("memfd_create"))?;
         let file = File::from(file);
-        let initialised = file.set_len(size_of::<Segment>() as u64).and_then(|()| {
-            file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
-            file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Segment, magic) as u64)
+        let initialised = file.set_len(size_of::<ChannelSegment>() as u64).and_then(|()| {
+            file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(ChannelSegment, version) as u64)?;
+            file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(ChannelSegment, magic) as u64)
         });
         initialised.map_err(|error| ChannelError {
             step: "initialisation",
@@ -138,7 +138,7 @@ impl Channel {
         // Without the seals, a program could truncate the file, and the next read would end pinfold with SIGBUS.
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(failed("F_ADD_SEALS"))?;
-        let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
+        let length = NonZeroUsize::new(size_of::<ChannelSegment>()).expect("the segment has a header");
         // SAFETY: a new mapping at an address that the kernel chooses, as long as the file, which cannot shrink.
         let address = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) };
         let address = address.map_err(failed("mmap"))?;
@@ -152,7 +152,7 @@ impl Channel {
     /// all CPUs, and not to the CPUs allowed at that time.
     pub(crate) fn mask_is_unset(&self, pus: usize) {
         let pus = u32::try_from(pus).unwrap_or(0).to_ne_bytes();
-        let offset = i64::try_from(offset_of!(Segment, unset_pus)).unwrap_or(i64::MAX);
+        let offset = i64::try_from(offset_of!(ChannelSegment, unset_pus)).unwrap_or(i64::MAX);
         // If the write fails, the agent restores the CPUs of the program's start.
         let _ = pwrite(&self.file, &pus, offset);
     }
@@ -227,7 +227,7 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and no reference into it outlives `self`.
-        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
+        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<ChannelSegment>()) };
         unmapped.expect("a mapping that was made can be unmapped");
     }
 }
@@ -372,18 +372,18 @@ mod tests {
         let offsets = fields.iter().map(|field| format!("offsetof({field})"));
         let numbers: Vec<String> = numbers.map(str::to_owned).into_iter().chain(offsets).collect();
         let theirs = values_in_c(&numbers);
-        let sizes = [SLOTS, size_of::<Segment>(), size_of::<Slot>()];
+        let sizes = [SLOTS, size_of::<ChannelSegment>(), size_of::<CounterSlot>()];
         let offsets = [
-            offset_of!(Segment, magic),
-            offset_of!(Segment, version),
-            offset_of!(Segment, slots_taken),
-            offset_of!(Segment, attached) + 4 * sources::Attached::Heartbeat as usize,
-            offset_of!(Segment, attached) + 4 * sources::Attached::Gomp as usize,
-            offset_of!(Segment, attached) + 4 * sources::Attached::Ompt as usize,
-            offset_of!(Segment, unset_pus),
-            offset_of!(Segment, slots),
+            offset_of!(ChannelSegment, magic),
+            offset_of!(ChannelSegment, version),
+            offset_of!(ChannelSegment, slots_taken),
+            offset_of!(ChannelSegment, attached) + 4 * sources::Attached::Heartbeat as usize,
+            offset_of!(ChannelSegment, attached) + 4 * sources::Attached::Gomp as usize,
+            offset_of!(ChannelSegment, attached) + 4 * sources::Attached::Ompt as usize,
+            offset_of!(ChannelSegment, unset_pus),
+            offset_of!(ChannelSegment, slots),
         ];
-        let counters = sources::reported().map(|(_, counter)| offset_of!(Slot, counts) + 8 * counter.word);
+        let counters = sources::reported().map(|(_, counter)| offset_of!(CounterSlot, counts) + 8 * counter.word);
         let ours = sizes
             .into_iter()
             .chain(offsets)
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_set_stays_and_goes_before_ours() {
+    fn variables_of_the_user_stay_and_precede_ours() {
         let user = [
             ("LD_PRELOAD", "/one.so /two.so"),
             ("OMP_TOOL_LIBRARIES", "/tool.so"),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinfold_inside_a_pinfold_adds_nothing_twice() {
+    fn a_nested_pinfold_adds_nothing_twice() {
         let outer = [
             ("LD_PRELOAD", "/u.so:/a.so"),
             ("ASAN_OPTIONS", "verify_asan_link_order=0"),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_the_user_names_has_to_be_there_under_a_name_for_ld_preload() {
+    fn a_named_agent_must_exist_with_a_name_for_ld_preload() {
         let folder = tempfile::tempdir().unwrap();
         let named = |name: &str| {
             let path = folder.path().join(name);

@@ -43,7 +43,7 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
 /// Runs a command to its end. Call it from the process's first thread, before there are others: the kernel ends the
 /// command when the starting thread ends.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
-    Forwarding::begin()?.run(command)
+    Forwarding::start()?.run(command)
 }
 
 /// Forwards signals to the running command instead of letting them end pinfold, until this value is dropped.
@@ -58,7 +58,7 @@ pub struct Forwarding {
 
 impl Forwarding {
     /// Call it from the process's first thread, before there are others: they inherit the signal mask.
-    pub fn begin() -> io::Result<Self> {
+    pub fn start() -> io::Result<Self> {
         let mut forwarded = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: the calls fill the given sets, and a zeroed set is valid. The descriptor belongs to no one else.
@@ -139,7 +139,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_command_that_dies_with_us_is_killed_when_its_starter_ends() {
+    fn a_command_is_killed_when_its_starter_ends() {
         let start = || dies_with_us(Command::new("sleep").arg("1000")).spawn().unwrap();
         // A thread stands for the process: the kernel watches the thread.
         let mut child = std::thread::spawn(start).join().unwrap();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_signal_that_asks_pinfold_to_end_is_kept_and_the_others_are_not() {
-        let mut forwarding = Forwarding::begin().unwrap();
+        let mut forwarding = Forwarding::start().unwrap();
         assert_eq!(forwarding.asked_to_end(), None);
         // The signals go only to this thread, because other threads run other tests.
         for signal in [libc::SIGUSR1, libc::SIGTERM, libc::SIGINT] {

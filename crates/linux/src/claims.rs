@@ -47,7 +47,7 @@ const ROOT: Uid = Uid::from_raw(0);
 
 /// The claim of one run.
 #[repr(C)]
-struct Record {
+struct ClaimRecord {
     /// The process in the low half, and the low 32 bits of its start time in the high half. 0 for a free record.
     owner: AtomicU64,
     state: AtomicU32,
@@ -55,7 +55,7 @@ struct Record {
     pus: [AtomicU64; WORDS],
 }
 
-const SIZE: usize = RECORDS * size_of::<Record>();
+const SIZE: usize = RECORDS * size_of::<ClaimRecord>();
 
 /// Why this user's table is not available.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ pub struct Taken {
 pub struct Claims {
     /// The table of root. `None` if root's table is this user's own.
     of_root: Option<PathBuf>,
-    table: NonNull<Record>,
+    table: NonNull<ClaimRecord>,
     own: usize,
     owner: u64,
     procfs: Procfs,
@@ -160,12 +160,12 @@ impl Claims {
         })
     }
 
-    fn records(&self) -> &[Record] {
+    fn records(&self) -> &[ClaimRecord] {
         // SAFETY: the mapping has this number of records, lives as long as `self`, and all of it is atomic.
         unsafe { std::slice::from_raw_parts(self.table.as_ptr(), RECORDS) }
     }
 
-    fn own(&self) -> &Record {
+    fn own(&self) -> &ClaimRecord {
         &self.records()[self.own]
     }
 
@@ -237,7 +237,7 @@ impl Claims {
         }
     }
 
-    fn lives(&self, record: &Record) -> bool {
+    fn lives(&self, record: &ClaimRecord) -> bool {
         is_alive(&self.procfs, record.owner.load(Ordering::SeqCst))
     }
 
@@ -309,7 +309,7 @@ fn is_alive(procfs: &Procfs, owner: u64) -> bool {
     stat.is_some_and(|stat| stat.start & 0xffff_ffff == owner >> 32 && !matches!(stat.state, 'Z' | 'X'))
 }
 
-fn pus(record: &Record) -> impl Iterator<Item = PuId> {
+fn pus(record: &ClaimRecord) -> impl Iterator<Item = PuId> {
     set(record.pus.iter().map(|word| word.load(Ordering::SeqCst)))
 }
 
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_run_has_cannot_be_claimed_and_the_claim_before_stays() {
+    fn a_claim_on_anothers_pus_fails_and_keeps_the_earlier_claim() {
         let folder = tempfile::tempdir().unwrap();
         let [one, other] = [(); 2].map(|()| Claims::new(folder.path()).unwrap());
         one.claim(&pus("0-1")).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_want_the_same_at_once_one_gets_it() {
+    fn one_of_many_concurrent_claims_succeeds() {
         let folder = tempfile::tempdir().unwrap();
         let runs: Vec<Claims> = (0..8).map(|_| Claims::new(folder.path()).unwrap()).collect();
         for _ in 0..20 {
@@ -381,7 +381,7 @@ mod tests {
                     .iter()
                     .map(|run| {
                         // Each thread has its own record.
-                        let run = Shared(run);
+                        let run = SharedClaims(run);
                         scope.spawn(move || usize::from(run.claim()))
                     })
                     .collect();
@@ -393,12 +393,12 @@ mod tests {
     }
 
     /// A reference that may go to another thread: all that it refers to is atomic or constant.
-    struct Shared<'a>(&'a Claims);
+    struct SharedClaims<'a>(&'a Claims);
 
     // SAFETY: see above.
-    unsafe impl Send for Shared<'_> {}
+    unsafe impl Send for SharedClaims<'_> {}
 
-    impl Shared<'_> {
+    impl SharedClaims<'_> {
         fn claim(&self) -> bool {
             self.0.claim(&pus("3")).is_ok()
         }

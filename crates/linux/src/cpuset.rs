@@ -120,7 +120,7 @@ impl Cpusets {
     /// The CPUs that the cpuset of a task allows now. The online CPUs if the cpuset cannot be read.
     pub(crate) fn now(&self, task: i32) -> CpuMask {
         let online = self.online();
-        let group = self.of_group(task, &online);
+        let group = self.group_cpus(task, &online);
         group.map_or(online, |(now, _)| now)
     }
 
@@ -131,7 +131,7 @@ impl Cpusets {
     /// `NotFound` for a task that has ended.
     pub(crate) fn allowed(&self, task: i32) -> io::Result<Allowed> {
         let online = self.online();
-        if let Some((now, is_first)) = self.of_group(task, &online) {
+        if let Some((now, is_first)) = self.group_cpus(task, &online) {
             let offline = || self.possible().difference(&online);
             let (mask, late) = if is_first {
                 (now.union(&offline()), online.difference(&now))
@@ -140,9 +140,9 @@ impl Cpusets {
             };
             return Ok(Allowed { now, mask, late });
         }
-        let of = |task: &str| fs::read_to_string(self.procfs.file(task, "cpuset"));
-        let ours = of("self").ok();
-        if of(&task.to_string()).is_ok_and(|its| Some(its) == ours)
+        let cpuset_file = |task: &str| fs::read_to_string(self.procfs.file(task, "cpuset"));
+        let ours = cpuset_file("self").ok();
+        if cpuset_file(&task.to_string()).is_ok_and(|its| Some(its) == ours)
             && let Some(allowed) = self.tried()
         {
             return Ok(allowed);
@@ -169,7 +169,7 @@ impl Cpusets {
     }
 
     /// The CPUs of `online` that are in effect in a task's group, and whether that is the root group of its hierarchy.
-    fn of_group(&self, task: i32, online: &CpuMask) -> Option<(CpuMask, bool)> {
+    fn group_cpus(&self, task: i32, online: &CpuMask) -> Option<(CpuMask, bool)> {
         let groups = fs::read_to_string(self.procfs.file(&task.to_string(), "cgroup")).ok()?;
         let (version, group) = group_of(&groups)?;
         let mounts = self.mounts.get_or_init(|| self.read_mounts());
@@ -191,8 +191,8 @@ impl Cpusets {
     fn tried(&self) -> Option<Allowed> {
         let all = self.possible().clone();
         let thread = std::thread::Builder::new().spawn(move || {
-            all.give_to(0)?;
-            let now = CpuMask::of_thread(0)?;
+            all.apply_to(0)?;
+            let now = CpuMask::read(0)?;
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
             let mask = Procfs::default().mask(own)?;
@@ -328,7 +328,7 @@ pub(crate) mod tests {
     }
 
     /// The CPUs of task 7 without a mask set by anyone: now, and in its mask.
-    fn of(possible: &str, online: &str, files: &[(&str, &str)]) -> (String, String) {
+    fn allowed(possible: &str, online: &str, files: &[(&str, &str)]) -> (String, String) {
         let (_root, cpusets) = machine(possible, online, files);
         let allowed = cpusets.allowed(7).unwrap();
         (allowed.now.to_set().to_string(), allowed.mask.to_set().to_string())
@@ -340,7 +340,7 @@ pub(crate) mod tests {
     );
 
     #[test]
-    fn the_groups_own_file_counts_and_else_that_of_a_group_above() {
+    fn the_nearest_group_with_a_file_counts() {
         let files = [
             SECOND,
             ("sys/fs/cgroup/cpuset.cpus.effective", "0-7"),
@@ -349,8 +349,8 @@ pub(crate) mod tests {
             ("sys/fs/cgroup/a/b/none", ""),
         ];
         let within = |group| [&files[..], &[("proc/7/cgroup", group)]].concat();
-        assert_eq!(of("0-7", "0-7", &within("0::/a/b")), ("0-3".into(), "0-3".into()));
-        assert_eq!(of("0-7", "0-7", &within("0::/c")), ("0-7".into(), "0-7".into()));
+        assert_eq!(allowed("0-7", "0-7", &within("0::/a/b")), ("0-3".into(), "0-3".into()));
+        assert_eq!(allowed("0-7", "0-7", &within("0::/c")), ("0-7".into(), "0-7".into()));
     }
 
     #[test]
@@ -362,8 +362,8 @@ pub(crate) mod tests {
             ("sys/fs/cgroup/a/cpuset.cpus", ""),
         ];
         let within = |group| [&files[..], &[("proc/7/cgroup", group)]].concat();
-        assert_eq!(of("0-3", "0-2", &within("0::/")), ("0-2".into(), "0-3".into()));
-        assert_eq!(of("0-3", "0-2", &within("0::/a")), ("0-2".into(), "0-2".into()));
+        assert_eq!(allowed("0-3", "0-2", &within("0::/")), ("0-2".into(), "0-3".into()));
+        assert_eq!(allowed("0-3", "0-2", &within("0::/a")), ("0-2".into(), "0-2".into()));
     }
 
     #[test]
@@ -383,7 +383,7 @@ pub(crate) mod tests {
             ("sys/fs/cgroup/unified/a/cpuset.cpus.effective", "1"),
             ("sys/fs/cgroup/some where/b/cpuset.effective_cpus", "2"),
         ];
-        assert_eq!(of("0-3", "0-3", &files), ("2".into(), "2".into()));
+        assert_eq!(allowed("0-3", "0-3", &files), ("2".into(), "2".into()));
     }
 
     #[test]
@@ -395,13 +395,13 @@ pub(crate) mod tests {
             ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3"),
             ("sys/fs/cgroup/a/cpuset.cpus", "2-3"),
         ];
-        assert_eq!(of("0-3", "0-1", &files).0, "0-1");
+        assert_eq!(allowed("0-3", "0-1", &files).0, "0-1");
     }
 
     #[test]
     fn without_cpusets_it_is_what_the_machine_has() {
         let files = [("proc/7/cgroup", "0::/"), ("proc/7/status", "")];
-        assert_eq!(of("0-3", "0-1", &files), ("0-1".into(), "0-3".into()));
+        assert_eq!(allowed("0-3", "0-1", &files), ("0-1".into(), "0-3".into()));
     }
 
     #[test]

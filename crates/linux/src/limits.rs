@@ -122,13 +122,13 @@ pub fn with_usual_stack<T: Send + 'static>(main: fn() -> T) -> T {
     }
     let size = usize::try_from(STACK).expect("the size fits into the address space");
     // The kernel delivers signals to the thread that does not block them.
-    let begun = thread::Builder::new().stack_size(size).spawn(move || {
+    let started = thread::Builder::new().stack_size(size).spawn(move || {
         let _ = before.thread_set_mask();
         main()
     });
-    let Ok(begun) = begun else {
+    let Ok(started) = started else {
         let _ = before.thread_set_mask();
         return main();
     };
-    begun.join().unwrap_or_else(|panic| resume_unwind(panic))
+    started.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -61,7 +61,7 @@ struct Sharing {
     changed: Instant,
     looked: Option<Instant>,
     notes: Vec<String>,
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 impl Sharing {
@@ -76,7 +76,7 @@ impl Sharing {
             changed: Instant::now(),
             looked: None,
             notes: vec![],
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Sharing {
         }
         let (taken, notes) = self.claims.taken();
         self.notes
-            .extend(notes.into_iter().filter(|note| self.told.insert(note.clone())));
+            .extend(notes.into_iter().filter(|note| self.reported.insert(note.clone())));
         let free = self.whole.allowed_pus().difference(&taken);
         Some(
             self.whole
@@ -154,8 +154,8 @@ impl LinuxMachine {
     }
 
     /// The number of tasks that have started in the program.
-    pub fn tasks_begun(&self) -> u64 {
-        self.running.shared.lock().program.tasks_begun()
+    pub fn tasks_started(&self) -> u64 {
+        self.running.shared.lock().program.tasks_started()
     }
 }
 
@@ -194,7 +194,7 @@ impl Machine for LinuxMachine {
         if self.topology.nodes().len() < 2 {
             return None;
         }
-        self.running.pages.by_node(&self.running.shared)
+        self.running.pages.memory_by_node(&self.running.shared)
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {

@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_contains_another_is_no_misspelling_of_it() {
+    fn a_longer_name_is_no_misspelling_of_a_name_that_it_contains() {
         assert_eq!(nearest("nothing", ["uncore::UNC_IO_NOTHING"]).len(), 1);
         assert!(misspelt("nothing", ["uncore::UNC_IO_NOTHING"]).is_empty());
         assert_eq!(misspelt("UNC_IO_NOTING", ["uncore::UNC_IO_NOTHING"]).len(), 1);
     }
 
     #[test]
-    fn nothing_alike_gives_no_suggestion() {
+    fn an_unlike_name_gets_no_suggestion() {
         assert!(nearest("zzz", ["page-faults"]).is_empty());
         assert_eq!(suggestion(&[]), "");
     }

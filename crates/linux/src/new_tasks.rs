@@ -90,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn a_few_new_tasks_are_looked_for_by_their_numbers() {
+    fn a_few_new_tasks_are_found_by_trying_numbers() {
         assert_eq!(searches(&[50, 53])[1], NewTasks::Among(51..=53));
     }
 
     #[test]
-    fn many_new_tasks_and_numbers_that_begin_again_need_a_list() {
+    fn many_new_tasks_or_wrapped_numbers_need_a_list() {
         assert_eq!(searches(&[50, 5000])[1], NewTasks::Anywhere);
         assert_eq!(searches(&[50, 5])[1], NewTasks::Anywhere);
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_newest_number_all_are_listed() {
+    fn all_tasks_are_listed_without_a_newest_number() {
         let mut search = NewTaskSearch::default();
         let nowhere = Procfs::new("/nowhere");
         search.since_last_search(&nowhere, Duration::ZERO);

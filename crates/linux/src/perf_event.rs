@@ -15,7 +15,7 @@ const ID: libc::c_ulong = 0x8008_2407;
 
 /// The scope of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
+pub(crate) enum EventScope {
     /// A thread, on any CPU; 0 is the calling thread.
     Thread(i32),
     /// A CPU, with any thread.
@@ -25,12 +25,12 @@ pub(crate) enum Watched {
 /// Opens an event, in the group of `leader` if one is given.
 pub(crate) fn open(
     attributes: &sys::perf_event_attr,
-    watched: Watched,
+    watched: EventScope,
     leader: Option<&OwnedFd>,
 ) -> Result<OwnedFd, Errno> {
     let (thread, cpu) = match watched {
-        Watched::Thread(thread) => (thread, -1),
-        Watched::Cpu(cpu) => (-1, cpu),
+        EventScope::Thread(thread) => (thread, -1),
+        EventScope::Cpu(cpu) => (-1, cpu),
     };
     // SAFETY: the attributes contain their size. They, and all that they point to, live until the call has returned.
     // The kernel keeps no pointer.
@@ -74,17 +74,17 @@ pub(crate) fn set_counting(event: &OwnedFd, counts: bool) -> Result<(), Errno> {
 
 /// A software event of the kernel: its number in `linux/perf_event.h`.
 pub(crate) fn software(event: u32, user_only: bool) -> sys::perf_event_attr {
-    of_kernel(sys::PERF_TYPE_SOFTWARE, event, user_only)
+    kernel_event(sys::PERF_TYPE_SOFTWARE, event, user_only)
 }
 
 /// A hardware event that the kernel encodes for each processor, in user mode: its number in `linux/perf_event.h`.
 pub(crate) fn hardware(event: u32) -> sys::perf_event_attr {
-    let mut attributes = of_kernel(sys::PERF_TYPE_HARDWARE, event, true);
+    let mut attributes = kernel_event(sys::PERF_TYPE_HARDWARE, event, true);
     attributes.set_exclude_guest(1);
     attributes
 }
 
-fn of_kernel(kind: u32, event: u32, user_only: bool) -> sys::perf_event_attr {
+fn kernel_event(kind: u32, event: u32, user_only: bool) -> sys::perf_event_attr {
     let mut attributes = crate::pfm::empty_attributes();
     attributes.type_ = kind;
     attributes.config = u64::from(event);
@@ -100,7 +100,7 @@ impl TaskClock {
     pub(crate) fn open(thread: i32) -> Result<Self, Errno> {
         let clock = |user_only| {
             let attributes = software(sys::PERF_COUNT_SW_TASK_CLOCK, user_only);
-            open(&attributes, Watched::Thread(thread), None)
+            open(&attributes, EventScope::Thread(thread), None)
         };
         // The clock includes the time in the kernel in either case, but requesting that needs a privilege.
         match clock(false) {

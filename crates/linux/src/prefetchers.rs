@@ -129,7 +129,7 @@ pub struct Switches {
 
 impl Switches {
     /// The switches of the processor that `cpuinfo` (`/proc/cpuinfo`) describes.
-    pub fn of_processor(cpuinfo: &Path) -> Result<Self, PrefetcherError> {
+    pub fn read(cpuinfo: &Path) -> Result<Self, PrefetcherError> {
         let text = fs::read_to_string(cpuinfo).map_err(|error| PrefetcherError::Device {
             path: cpuinfo.to_path_buf(),
             done: "read",
@@ -205,7 +205,7 @@ impl Switches {
 
 /// The calls that apply a setting to these PUs.
 pub fn calls(pus: &[PuId], setting: Prefetchers) -> Result<Vec<Action>, PrefetcherError> {
-    let switches = Switches::of_processor(Path::new(CPUINFO))?;
+    let switches = Switches::read(Path::new(CPUINFO))?;
     let register = switches.register;
     let registers = Registers::default();
     pus.iter()
@@ -247,13 +247,13 @@ mod tests {
         format!("processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: x\n")
     }
 
-    fn of(vendor: &str, family: u32, model: u32) -> Result<Switches, PrefetcherError> {
+    fn switches(vendor: &str, family: u32, model: u32) -> Result<Switches, PrefetcherError> {
         Switches::parse(&cpuinfo(vendor, family, model))
     }
 
     #[test]
     fn on_intel_the_setting_read_as_a_binary_number_is_the_registers_value() {
-        let switches = of("GenuineIntel", 6, 0x55).unwrap();
+        let switches = switches("GenuineIntel", 6, 0x55).unwrap();
         assert_eq!((switches.register, switches.mask()), (0x1a4, 0b1111));
         for value in 0..16 {
             let setting: Prefetchers = format!("{value:04b}").parse().unwrap();
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn on_amd_the_bits_are_those_of_the_programming_reference() {
-        let switches = of("AuthenticAMD", 0x19, 0x11).unwrap();
+        let switches = switches("AuthenticAMD", 0x19, 0x11).unwrap();
         assert_eq!((switches.register, switches.mask()), (0xc000_0108, 0b10_1011));
         let off = |text: &str| switches.value(text.parse().unwrap());
         assert_eq!(
@@ -282,7 +282,7 @@ mod tests {
             ("GenuineIntel", 6, 0x97),
             ("Nobody", 1, 2),
         ] {
-            let why = of(vendor, family, model).unwrap_err().to_string();
+            let why = switches(vendor, family, model).unwrap_err().to_string();
             assert!(why.contains(vendor) && why.contains(&format!("{model:#x}")), "{why}");
         }
         assert!(Switches::parse("").is_err());

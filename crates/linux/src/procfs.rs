@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_has_each_descendant_once_and_none_below_those_that_are_left_out() {
+    fn a_family_has_each_descendant_once_without_excluded_subtrees() {
         let (_root, procfs) = fake(&[
             ("7/task/7/children", "30 41 "),
             ("7/task/17/children", "52"),

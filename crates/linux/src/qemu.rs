@@ -13,7 +13,7 @@ use std::process::Command;
 
 /// A program that QEMU can run.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct Executable {
     /// The ELF file.
     pub file: PathBuf,
     /// All arguments, the zeroth first.
@@ -22,7 +22,7 @@ pub struct Program {
 
 /// Why a command cannot be recorded.
 #[derive(Debug, thiserror::Error)]
-pub enum ProgramError {
+pub enum ExecutableError {
     /// The file does not exist.
     #[error("{0}: command not found")]
     NotFound(String),
@@ -56,7 +56,7 @@ pub enum ProgramError {
     Endless(PathBuf),
 }
 
-impl ProgramError {
+impl ExecutableError {
     /// The exit statuses of shells: 127 for a command that does not exist, 126 for a command that cannot be run.
     pub fn exit_status(&self) -> u8 {
         match self {
@@ -71,55 +71,55 @@ const INTERPRETERS: usize = 5;
 /// The longest `#!` line, as in Linux.
 const LINE: usize = 256;
 
-impl Program {
+impl Executable {
     /// The program of a command, which has at least one word.
-    pub fn find(command: &[OsString]) -> Result<Self, ProgramError> {
+    pub fn find(command: &[OsString]) -> Result<Self, ExecutableError> {
         let name = &command[0];
         let file = if name.as_bytes().contains(&b'/') {
             PathBuf::from(name)
         } else {
-            search_path(name).ok_or_else(|| ProgramError::NotFound(name.to_string_lossy().into_owned()))?
+            search_path(name).ok_or_else(|| ExecutableError::NotFound(name.to_string_lossy().into_owned()))?
         };
         Self::resolve(file, command.to_vec())
     }
 
-    fn resolve(mut file: PathBuf, mut arguments: Vec<OsString>) -> Result<Self, ProgramError> {
+    fn resolve(mut file: PathBuf, mut arguments: Vec<OsString>) -> Result<Self, ExecutableError> {
         for _ in 0..INTERPRETERS {
             let mut head = Vec::with_capacity(LINE);
             let unreadable = |source: std::io::Error| match source.kind() {
-                std::io::ErrorKind::NotFound => ProgramError::NotFound(file.display().to_string()),
-                _ => ProgramError::Unreadable {
+                std::io::ErrorKind::NotFound => ExecutableError::NotFound(file.display().to_string()),
+                _ => ExecutableError::Unreadable {
                     path: file.clone(),
                     source,
                 },
             };
             let metadata = file.metadata().map_err(unreadable)?;
             if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
-                return Err(ProgramError::NotExecutable(file));
+                return Err(ExecutableError::NotExecutable(file));
             }
             File::open(&file)
                 .and_then(|opened| opened.take(LINE as u64).read_to_end(&mut head))
                 .map_err(unreadable)?;
             if let Some(architecture) = elf_architecture(&head) {
                 if architecture != "x86-64" {
-                    return Err(ProgramError::Foreign {
+                    return Err(ExecutableError::Foreign {
                         path: file,
                         architecture,
                     });
                 }
                 if metadata.mode() & 0o6000 != 0 {
-                    return Err(ProgramError::Privileged(file));
+                    return Err(ExecutableError::Privileged(file));
                 }
                 return Ok(Self { file, arguments });
             }
             let Some((interpreter, argument)) = interpreter(&head) else {
-                return Err(ProgramError::Unknown(file));
+                return Err(ExecutableError::Unknown(file));
             };
             arguments[0] = file.into_os_string();
             arguments.splice(0..0, [interpreter.clone().into_os_string()].into_iter().chain(argument));
             file = interpreter;
         }
-        Err(ProgramError::Endless(file))
+        Err(ExecutableError::Endless(file))
     }
 
     /// The command that runs it under QEMU, with this plugin, its shared memory, and these variables in the program's

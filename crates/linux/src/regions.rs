@@ -65,7 +65,7 @@ const SHORT: u64 = 20_000;
 
 /// `struct pinfold_region`.
 #[repr(C)]
-struct Entry {
+struct RegionEntry {
     code: AtomicU64,
     executions: AtomicU64,
     nanoseconds: AtomicU64,
@@ -78,18 +78,18 @@ struct Entry {
 
 /// `struct pinfold_regions`: the whole segment.
 #[repr(C)]
-struct Segment {
+struct RegionSegment {
     magic: AtomicU64,
     version: AtomicU32,
     active: AtomicU32,
-    regions: [Entry; REGIONS],
+    regions: [RegionEntry; REGIONS],
 }
 
 /// A table that a program's processes can map.
 #[derive(Debug)]
 pub struct RegionTable {
     file: OwnedFd,
-    segment: NonNull<Segment>,
+    segment: NonNull<RegionSegment>,
     /// The PUs that threads of some region run or ran on.
     placed: BTreeSet<PuId>,
     /// The flags that were already reported for each region.
@@ -110,13 +110,13 @@ impl RegionTable {
     /// are so short that the timing costs something: two clock reads are a sixth of the shortest one.
     pub fn create(ignores_short: bool) -> io::Result<Self> {
         let file = File::from(create_memory(c"pinfold-regions")?);
-        file.set_len(size_of::<Segment>() as u64)?;
-        file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
-        file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Segment, magic) as u64)?;
+        file.set_len(size_of::<RegionSegment>() as u64)?;
+        file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(RegionSegment, version) as u64)?;
+        file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(RegionSegment, magic) as u64)?;
         // Without the seals, a program could truncate the file, and the next read would end pinfold with SIGBUS.
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-        let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
+        let length = NonZeroUsize::new(size_of::<RegionSegment>()).expect("the segment has a header");
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses, as long as the file, which cannot shrink.
         let address = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
@@ -136,13 +136,13 @@ impl RegionTable {
         ("PINFOLD_REGIONS".into(), path.into())
     }
 
-    fn segment(&self) -> &Segment {
+    fn segment(&self) -> &RegionSegment {
         // SAFETY: the mapping lives as long as `self`, and all of it is atomic.
         unsafe { self.segment.as_ref() }
     }
 
     /// The entries in use, with their regions.
-    fn entries(&self) -> impl Iterator<Item = (RegionId, &Entry)> {
+    fn entries(&self) -> impl Iterator<Item = (RegionId, &RegionEntry)> {
         self.segment().regions.iter().filter_map(|entry| {
             let code = entry.code.load(Ordering::Acquire);
             (code != 0).then_some((RegionId(code), entry))
@@ -151,7 +151,7 @@ impl RegionTable {
 
     /// The regions that have been executed, by address.
     pub fn samples(&self) -> Vec<RegionSample> {
-        let sample = |(id, entry): (RegionId, &Entry)| {
+        let sample = |(id, entry): (RegionId, &RegionEntry)| {
             let executions = entry.executions.load(Ordering::Acquire);
             let nanoseconds = entry.nanoseconds.load(Ordering::Relaxed);
             if self.ignores_short && executions >= KNOWN && nanoseconds / executions < SHORT {
@@ -213,7 +213,7 @@ impl RegionTable {
     /// The PUs that the agent may have pinned threads on. `None` if it has pinned none: no region was ever to run on
     /// PUs, or the agent has seen the program set masks itself.
     pub(crate) fn pinned(&self) -> Option<&BTreeSet<PuId>> {
-        let sets_masks = |(_, entry): (RegionId, &Entry)| entry.flags.load(Ordering::Relaxed) & OWN_MASKS != 0;
+        let sets_masks = |(_, entry): (RegionId, &RegionEntry)| entry.flags.load(Ordering::Relaxed) & OWN_MASKS != 0;
         (self.is_active() && !self.entries().any(sets_masks)).then_some(&self.placed)
     }
 
@@ -243,7 +243,7 @@ impl RegionTable {
 impl Drop for RegionTable {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and no reference into it outlives `self`.
-        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
+        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<RegionSegment>()) };
         unmapped.expect("a mapping that was made can be unmapped");
     }
 }
@@ -306,11 +306,11 @@ mod tests {
         let theirs = Command::new(&program).output().unwrap().stdout;
         let ours = format!(
             "{MAGIC:x} {VERSION} {REGIONS} {PUS} {} {} {} {} {}\n",
-            size_of::<Segment>(),
-            size_of::<Entry>(),
-            offset_of!(Segment, regions),
-            offset_of!(Entry, threads),
-            offset_of!(Entry, pus)
+            size_of::<RegionSegment>(),
+            size_of::<RegionEntry>(),
+            offset_of!(RegionSegment, regions),
+            offset_of!(RegionEntry, threads),
+            offset_of!(RegionEntry, pus)
         );
         assert_eq!(String::from_utf8(theirs).unwrap(), ours);
     }
@@ -338,7 +338,7 @@ mod tests {
             },
         );
         table.plan(&configuration);
-        let shown = |entry: &Entry| {
+        let shown = |entry: &RegionEntry| {
             let placed = entry.placed.load(Ordering::Relaxed);
             let pus: Vec<u16> = entry.pus[..placed as usize]
                 .iter()
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_of_one_pu_is_the_agents_where_a_region_ran_there_unless_the_program_sets_masks() {
+    fn a_single_pu_mask_counts_as_the_agents_if_a_region_ran_there() {
         let mut table = RegionTable::create(false).unwrap();
         assert!(!table.may_have_pinned(PuId(4)));
         let mut configuration = Configuration {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn prefetchers_are_set_where_all_regions_want_the_same() {
+    fn prefetchers_are_set_if_all_regions_want_the_same() {
         let mut configuration = Configuration {
             prefetchers: Some(Prefetchers::ALL),
             ..Configuration::default()

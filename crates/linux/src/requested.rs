@@ -4,13 +4,14 @@
 //! online CPUs. If such a mask is written back, it counts as requested. Then CPUs that a growing cpuset adds, or that
 //! come online, no longer reach the task. So pinfold keeps a mask as `Requested`:
 //!
-//! - `Nobody`, if the mask has all CPUs that the task's cpuset allows. It is restored as all CPUs, which the kernel
+//! - `Unset`, if the mask has all CPUs that the task's cpuset allows. It is restored as all CPUs, which the kernel
 //!   always cuts to the current cpuset.
 //! - `Cpus`, if it has fewer. The bits of offline CPUs belong to it.
 //!
 //! Since Linux 6.2 the kernel remembers the mask that was last set. A cpuset that allows none of its CPUs replaces it,
 //! and it returns when the cpuset grows. So a current mask that is not pinfold's does not prove that another program
-//! has set one: `Seen::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the mask.
+//! has set one: `ObservedMask::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the
+//! mask.
 //!
 //! Limits: a mask that has all CPUs of the cpuset counts as unset, even if someone has set it. If the cpuset cuts a
 //! mask, only the remaining CPUs are seen.
@@ -39,14 +40,14 @@ const RECENT: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Requested {
     /// No one has set one. The task may use all CPUs that its cpuset allows.
-    Nobody,
+    Unset,
     /// These CPUs.
     Cpus(CpuMask),
 }
 
 /// The mask of a task at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedMask {
     /// The mask, including offline CPUs.
     pub(crate) mask: CpuMask,
     /// The mask that the task would have if no one had set one.
@@ -73,7 +74,7 @@ pub(crate) enum Standing {
 
 /// The mask to restore for a task that pinfold has pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Return {
+pub(crate) enum Restoration {
     /// None: its mask is the same as without pinfold.
     Nothing,
     /// This mask.
@@ -91,14 +92,14 @@ impl Requested {
     /// # Errors
     ///
     /// `NotFound` for a task that has ended.
-    pub(crate) fn of(task: i32, cpusets: &Cpusets) -> io::Result<Self> {
-        Ok(Seen::settled(task, cpusets, Seen::is_unasked)?.requested())
+    pub(crate) fn read(task: i32, cpusets: &Cpusets) -> io::Result<Self> {
+        Ok(ObservedMask::settled(task, cpusets, ObservedMask::is_unset)?.requested())
     }
 
     /// Whether it has this PU.
     pub fn has(&self, pu: PuId) -> bool {
         match self {
-            Self::Nobody => true,
+            Self::Unset => true,
             Self::Cpus(cpus) => cpus.contains(pu),
         }
     }
@@ -106,13 +107,13 @@ impl Requested {
     /// The CPUs of `cpus` that it has.
     pub(crate) fn among(&self, cpus: &CpuMask) -> CpuMask {
         match self {
-            Self::Nobody => cpus.clone(),
+            Self::Unset => cpus.clone(),
             Self::Cpus(own) => own.intersection(cpus),
         }
     }
 
     /// Whether the kernel derives this mask from it.
-    pub(crate) fn explains(&self, seen: &Seen) -> bool {
+    pub(crate) fn explains(&self, seen: &ObservedMask) -> bool {
         let own = self.among(&seen.allowed.now);
         if own.is_empty() {
             return seen.is_whole();
@@ -124,10 +125,10 @@ impl Requested {
     ///
     /// # Errors
     ///
-    /// The errors of `CpuMask::give_to`. A change of the cpuset during the call is not an error.
-    pub(crate) fn give_to(&self, task: i32, cpusets: &Cpusets) -> io::Result<()> {
+    /// The errors of `CpuMask::apply_to`. A change of the cpuset during the call is not an error.
+    pub(crate) fn apply_to(&self, task: i32, cpusets: &Cpusets) -> io::Result<()> {
         let mask = self.among(cpusets.possible());
-        let mut given = mask.give_to(task);
+        let mut given = mask.apply_to(task);
         for _ in 0..TRIES {
             match &given {
                 // The kernel refuses a mask if the cpuset changes during the call.
@@ -136,7 +137,7 @@ impl Requested {
                     if mask.intersection(&now).is_empty() {
                         break;
                     }
-                    given = mask.give_to(task);
+                    given = mask.apply_to(task);
                 }
                 _ => break,
             }
@@ -154,15 +155,15 @@ impl Requested {
     ///
     /// # Errors
     ///
-    /// The errors of `CpuMask::give_to`.
-    pub(crate) fn give_back(&self, task: i32, cpusets: &Cpusets) -> io::Result<Option<CpuMask>> {
+    /// The errors of `CpuMask::apply_to`.
+    pub(crate) fn restore(&self, task: i32, cpusets: &Cpusets) -> io::Result<Option<CpuMask>> {
         let mut seen = None;
         let mut late_since = None;
         let mut tries = 0;
         while tries < TRIES {
-            let waits = match self.give_to(task, cpusets) {
+            let waits = match self.apply_to(task, cpusets) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    Self::Nobody.give_to(task, cpusets)?;
+                    Self::Unset.apply_to(task, cpusets)?;
                     true
                 }
                 given => {
@@ -170,7 +171,7 @@ impl Requested {
                     false
                 }
             };
-            let Ok(now) = Seen::once(task, cpusets) else {
+            let Ok(now) = ObservedMask::once(task, cpusets) else {
                 // The task has ended.
                 return Ok(None);
             };
@@ -202,7 +203,7 @@ impl Requested {
     }
 
     /// Whether a mask lacks CPUs that it would have if they were online.
-    fn lacks_offline(&self, seen: &Seen, cpusets: &Cpusets) -> bool {
+    fn lacks_offline(&self, seen: &ObservedMask, cpusets: &Cpusets) -> bool {
         if seen.allowed.mask == seen.allowed.now {
             return false;
         }
@@ -215,13 +216,13 @@ impl Requested {
 impl fmt::Display for Requested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nobody => f.write_str("all"),
+            Self::Unset => f.write_str("all"),
             Self::Cpus(cpus) => cpus.to_set().fmt(f),
         }
     }
 }
 
-impl Seen {
+impl ObservedMask {
     /// Reads the mask of `task`, and the cpuset before and after it.
     ///
     /// # Errors
@@ -265,8 +266,8 @@ impl Seen {
 
     /// The requested mask.
     pub(crate) fn requested(&self) -> Requested {
-        if self.is_unasked() {
-            Requested::Nobody
+        if self.is_unset() {
+            Requested::Unset
         } else {
             Requested::Cpus(self.mask.clone())
         }
@@ -278,7 +279,7 @@ impl Seen {
     }
 
     /// Whether the mask equals the mask that the task would have if no one had set one.
-    pub(crate) fn is_unasked(&self) -> bool {
+    pub(crate) fn is_unset(&self) -> bool {
         self.mask.is_superset(&self.allowed.mask)
     }
 
@@ -306,7 +307,7 @@ impl Seen {
         for (pu, original) in pins {
             match self.standing(&[pu]) {
                 Standing::InForce => return Some((pu, original)),
-                Standing::Cut => cut = cut.or(Some((pu, &Requested::Nobody))),
+                Standing::Cut => cut = cut.or(Some((pu, &Requested::Unset))),
                 Standing::Gone | Standing::Foreign => {}
             }
         }
@@ -314,16 +315,16 @@ impl Seen {
     }
 
     /// The mask to restore if pinfold has pinned the task on one of `pins`, and its mask was `original`.
-    pub(crate) fn to_return(&self, pins: &[PuId], original: &Requested) -> Return {
+    pub(crate) fn restoration(&self, pins: &[PuId], original: &Requested) -> Restoration {
         let standing = self.standing(pins);
         match (standing, original) {
-            (Standing::Foreign, _) => Return::Foreign,
-            (Standing::InForce, Requested::Cpus(cpus)) if *cpus == self.mask => Return::Nothing,
-            (Standing::InForce, _) => Return::Mask(original.clone()),
-            (Standing::Cut, Requested::Cpus(_)) if self.remembers => Return::Mask(original.clone()),
+            (Standing::Foreign, _) => Restoration::Foreign,
+            (Standing::InForce, Requested::Cpus(cpus)) if *cpus == self.mask => Restoration::Nothing,
+            (Standing::InForce, _) => Restoration::Mask(original.clone()),
+            (Standing::Cut, Requested::Cpus(_)) if self.remembers => Restoration::Mask(original.clone()),
             // If all CPUs are set, including offline ones, nothing has to be remembered.
-            _ if self.mask.is_superset(&self.possible) => Return::Nothing,
-            _ => Return::Mask(Requested::Nobody),
+            _ if self.mask.is_superset(&self.possible) => Restoration::Nothing,
+            _ => Restoration::Mask(Requested::Unset),
         }
     }
 }
@@ -341,7 +342,7 @@ struct Recent {
     process: i32,
     /// The CPUs that the thread could run on.
     usable: CpuMask,
-    seen: Seen,
+    seen: ObservedMask,
     at: Instant,
 }
 
@@ -356,16 +357,22 @@ impl MaskReader {
     /// # Errors
     ///
     /// `NotFound` for a thread that has ended.
-    pub(crate) fn read(&mut self, process: i32, thread: i32, usable: &CpuMask, settled: bool) -> io::Result<Seen> {
+    pub(crate) fn read(
+        &mut self,
+        process: i32,
+        thread: i32,
+        usable: &CpuMask,
+        settled: bool,
+    ) -> io::Result<ObservedMask> {
         let holds =
             |recent: &&Recent| recent.process == process && recent.usable == *usable && recent.at.elapsed() < RECENT;
         if let Some(recent) = self.recent.as_ref().filter(holds) {
             return Ok(recent.seen.clone());
         }
         let seen = if settled {
-            Seen::settled(thread, &self.cpusets, Seen::is_whole)?
+            ObservedMask::settled(thread, &self.cpusets, ObservedMask::is_whole)?
         } else {
-            Seen::once(thread, &self.cpusets)?
+            ObservedMask::once(thread, &self.cpusets)?
         };
         if settled || seen.is_whole() {
             self.recent = Some(Recent {
@@ -391,14 +398,14 @@ pub(crate) mod tests {
         CpuMask::from(&pus.parse().unwrap())
     }
 
-    /// A mask on a machine of four CPUs, in a group that allows `now`. `unasked` is the mask that the task would have
+    /// A mask on a machine of four CPUs, in a group that allows `now`. `unset` is the mask that the task would have
     /// if no one had set one.
-    pub(crate) fn seen(mask_now: &str, now: &str, unasked: &str) -> Seen {
-        Seen {
+    pub(crate) fn seen(mask_now: &str, now: &str, unset: &str) -> ObservedMask {
+        ObservedMask {
             mask: mask(mask_now),
             allowed: Allowed {
                 now: mask(now),
-                mask: mask(unasked),
+                mask: mask(unset),
                 late: CpuMask::default(),
             },
             possible: mask("0-3"),
@@ -406,8 +413,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn older(seen: Seen) -> Seen {
-        Seen {
+    fn older(seen: ObservedMask) -> ObservedMask {
+        ObservedMask {
             remembers: false,
             ..seen
         }
@@ -420,17 +427,17 @@ pub(crate) mod tests {
     const PIN: &[PuId] = &[PuId(1)];
 
     #[test]
-    fn what_a_cpuset_allows_was_asked_for_by_nobody() {
-        assert_eq!(seen("0-1", "0-1", "0-1").requested(), Requested::Nobody);
+    fn a_mask_of_all_cpus_of_the_cpuset_counts_as_unset() {
+        assert_eq!(seen("0-1", "0-1", "0-1").requested(), Requested::Unset);
         // The mask was read before the cpuset shrank.
-        assert_eq!(seen("0-3", "0-1", "0-1").requested(), Requested::Nobody);
+        assert_eq!(seen("0-3", "0-1", "0-1").requested(), Requested::Unset);
         assert_eq!(seen("0", "0-1", "0-1").requested(), cpus("0"));
     }
 
     #[test]
-    fn a_mask_without_the_cpus_that_are_offline_was_asked_for_where_no_cpuset_takes_them() {
+    fn a_mask_without_offline_cpus_counts_as_set_if_no_cpuset_removes_them() {
         assert_eq!(seen("0-1", "0-1", "0-3").requested(), cpus("0-1"));
-        assert_eq!(seen("0-3", "0-1", "0-3").requested(), Requested::Nobody);
+        assert_eq!(seen("0-3", "0-1", "0-3").requested(), Requested::Unset);
     }
 
     #[test]
@@ -442,19 +449,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_of_somebody_is_given_back_where_the_kernel_would_have_remembered_it() {
+    fn a_set_mask_is_restored_if_the_kernel_would_have_remembered_it() {
         let cut = seen("0", "0", "0");
-        assert_eq!(cut.to_return(PIN, &cpus("0-1")), Return::Mask(cpus("0-1")));
-        assert_eq!(cut.to_return(PIN, &Requested::Nobody), Return::Mask(Requested::Nobody));
+        assert_eq!(cut.restoration(PIN, &cpus("0-1")), Restoration::Mask(cpus("0-1")));
+        assert_eq!(
+            cut.restoration(PIN, &Requested::Unset),
+            Restoration::Mask(Requested::Unset)
+        );
         // An older kernel has forgotten the mask when the cpuset changed, as it does without pinfold.
-        assert_eq!(older(cut).to_return(PIN, &cpus("0-1")), Return::Mask(Requested::Nobody));
+        assert_eq!(
+            older(cut).restoration(PIN, &cpus("0-1")),
+            Restoration::Mask(Requested::Unset)
+        );
     }
 
     #[test]
-    fn cpus_that_are_offline_are_not_lost_by_writing_a_mask_again() {
+    fn writing_a_mask_again_keeps_offline_cpus() {
         // Hotplug has removed CPU 1, and the kernel has set all CPUs.
         let fallen_back = older(seen("0-3", "0,2-3", "0-3"));
-        assert_eq!(fallen_back.to_return(PIN, &Requested::Nobody), Return::Nothing);
+        assert_eq!(fallen_back.restoration(PIN, &Requested::Unset), Restoration::Nothing);
     }
 
     /// A `/proc` with a task with this mask, in a group with these CPUs.
@@ -478,12 +491,15 @@ pub(crate) mod tests {
 
     #[test]
     fn the_mask_of_a_task_is_read_with_its_cpuset() {
-        for (mask, group, expected) in [("0-1", "0-1", Requested::Nobody), ("0-1", "0-2", cpus("0-1"))] {
+        for (mask, group, expected) in [("0-1", "0-1", Requested::Unset), ("0-1", "0-2", cpus("0-1"))] {
             let (_root, cpusets) = task(mask, group);
-            assert_eq!(Requested::of(7, &cpusets).unwrap(), expected);
+            assert_eq!(Requested::read(7, &cpusets).unwrap(), expected);
         }
         let (_root, cpusets) = task("0", "0");
-        assert_eq!(Requested::of(8, &cpusets).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            Requested::read(8, &cpusets).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     /// A thread of the first group whose CPU 3 came online before the kernel put it into effect.
@@ -505,7 +521,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_is_given_back_again_when_a_cpu_that_came_online_is_in_effect() {
+    fn a_mask_is_restored_again_when_a_new_online_cpu_takes_effect() {
         std::thread::spawn(|| {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
@@ -521,7 +537,7 @@ pub(crate) mod tests {
                     std::fs::write(root.join("sys/fs/cgroup/cpuset.cpus.effective"), "0-3\n").unwrap();
                 }
             });
-            assert_eq!(Requested::Nobody.give_back(own, &cpusets).unwrap(), None);
+            assert_eq!(Requested::Unset.restore(own, &cpusets).unwrap(), None);
             assert!(in_effect.load(Ordering::SeqCst));
             kernel.join().unwrap();
         })
@@ -530,12 +546,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_cpus_of_a_partition_are_not_waited_for_for_ever() {
+    fn waiting_for_the_cpus_of_a_partition_ends() {
         std::thread::spawn(|| {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
             let (_root, cpusets) = with_a_late_cpu(own);
-            assert_eq!(Requested::Nobody.give_back(own, &cpusets).unwrap(), None);
+            assert_eq!(Requested::Unset.restore(own, &cpusets).unwrap(), None);
             assert!(cpusets.are_in_partitions(&mask("3")));
             assert!(!cpusets.are_in_partitions(&mask("2-3")));
         })
@@ -544,17 +560,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_thread_has_the_mask_that_it_is_given_back() {
+    fn a_restored_mask_is_in_force() {
         std::thread::spawn(|| {
             let cpusets = Cpusets::default();
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
-            let before = Requested::of(own, &cpusets).unwrap();
-            let usable = CpuMask::of_thread(0).unwrap();
-            CpuMask::single(usable.pus().next().unwrap()).give_to(0).unwrap();
-            assert_eq!(before.give_back(own, &cpusets).unwrap(), None);
-            assert_eq!(Requested::of(own, &cpusets).unwrap(), before);
-            assert_eq!(CpuMask::of_thread(0).unwrap(), usable);
+            let before = Requested::read(own, &cpusets).unwrap();
+            let usable = CpuMask::read(0).unwrap();
+            CpuMask::single(usable.pus().next().unwrap()).apply_to(0).unwrap();
+            assert_eq!(before.restore(own, &cpusets).unwrap(), None);
+            assert_eq!(Requested::read(own, &cpusets).unwrap(), before);
+            assert_eq!(CpuMask::read(0).unwrap(), usable);
         })
         .join()
         .unwrap();
@@ -566,25 +582,25 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_the_kernel_makes_of_a_mask_is_explained_by_it(asked in sets(), now in sets(), nobody: bool) {
-            let asked = if nobody { Requested::Nobody } else { Requested::Cpus(asked) };
+        fn a_requested_mask_explains_the_kernels_result(asked in sets(), now in sets(), is_unset: bool) {
+            let asked = if is_unset { Requested::Unset } else { Requested::Cpus(asked) };
             let made = asked.among(&now);
             let mask = if made.is_empty() { now.clone() } else { made };
             let allowed = Allowed { mask: now.clone(), now, late: CpuMask::default() };
-            let seen = Seen { mask, allowed, possible: mask_of_all(), remembers: true };
+            let seen = ObservedMask { mask, allowed, possible: mask_of_all(), remembers: true };
             prop_assert!(asked.explains(&seen));
         }
 
         #[test]
-        fn a_pinned_task_gets_its_mask_back_whatever_the_cpuset_makes_of_the_pinning(
+        fn a_pinned_tasks_mask_is_restored_after_any_cpuset_change(
             pin in 0u32..4, now in sets(), remembers: bool
         ) {
             let pins = [PuId(pin)];
             let pinned = CpuMask::single(PuId(pin)).intersection(&now);
             let mask = if pinned.is_empty() { now.clone() } else { pinned };
             let allowed = Allowed { mask: now.clone(), now, late: CpuMask::default() };
-            let seen = Seen { mask, allowed, possible: mask_of_all(), remembers };
-            prop_assert_eq!(seen.to_return(&pins, &Requested::Nobody), Return::Mask(Requested::Nobody));
+            let seen = ObservedMask { mask, allowed, possible: mask_of_all(), remembers };
+            prop_assert_eq!(seen.restoration(&pins, &Requested::Unset), Restoration::Mask(Requested::Unset));
         }
     }
 

@@ -14,9 +14,9 @@ const LONGEST: usize = 64;
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub(crate) enum RingRecord {
     /// A sample with the fields of `FIELDS`.
-    Sample(Sample),
+    Sample(SampleRecord),
     /// This number of records were lost.
     Lost(u64),
     /// The kernel throttled the sampling, because samples came too fast.
@@ -27,7 +27,7 @@ pub(crate) enum Record {
 
 /// The fields of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct SampleRecord {
     /// The event.
     pub(crate) event: u64,
     pub(crate) process: u32,
@@ -38,14 +38,14 @@ pub(crate) struct Sample {
     pub(crate) pu: u32,
 }
 
-/// The fields that an event must sample for `Record`, in the kernel's order.
+/// The fields that an event must sample for `RingRecord`, in the kernel's order.
 pub(crate) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
     | sys::PERF_SAMPLE_TID
     | sys::PERF_SAMPLE_TIME
     | sys::PERF_SAMPLE_ADDR
     | sys::PERF_SAMPLE_CPU;
 
-impl Record {
+impl RingRecord {
     /// Parses a record with its header. `None` for an unknown kind, or a record that is too short.
     fn parse(record: &[u8]) -> Option<Self> {
         let word = |index: usize| -> Option<u64> {
@@ -54,7 +54,7 @@ impl Record {
         };
         let half = |at: usize| -> Option<u32> { record.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes) };
         match half(0)? {
-            sys::PERF_RECORD_SAMPLE => Some(Self::Sample(Sample {
+            sys::PERF_RECORD_SAMPLE => Some(Self::Sample(SampleRecord {
                 event: word(0)?,
                 process: half(HEADER + 8)?,
                 thread: half(HEADER + 12)?,
@@ -117,7 +117,7 @@ impl Ring {
     }
 
     /// Removes all records from the buffer.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(Record)) {
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(RingRecord)) {
         let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
         let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
         // The kernel writes all data before it moves the head. It overwrites no data before the tail moves.
@@ -133,7 +133,7 @@ impl Ring {
             }
             let copied = &mut bytes[..size.min(LONGEST)];
             self.copy(at, copied);
-            if let Some(record) = Record::parse(copied) {
+            if let Some(record) = RingRecord::parse(copied) {
                 take(record);
             }
             at += size as u64;
@@ -188,7 +188,7 @@ mod tests {
             sys::PERF_RECORD_SAMPLE,
             &[7, halves(100, 101), 5_000, 0xabc0, halves(3, 0)],
         );
-        let expected = Sample {
+        let expected = SampleRecord {
             event: 7,
             process: 100,
             thread: 101,
@@ -196,24 +196,24 @@ mod tests {
             address: 0xabc0,
             pu: 3,
         };
-        assert_eq!(Record::parse(&bytes), Some(Record::Sample(expected)));
-        assert_eq!(Record::parse(&bytes[..40]), None);
+        assert_eq!(RingRecord::parse(&bytes), Some(RingRecord::Sample(expected)));
+        assert_eq!(RingRecord::parse(&bytes[..40]), None);
     }
 
     #[test]
     fn a_fork_names_the_new_thread_and_its_creator() {
         let bytes = record(sys::PERF_RECORD_FORK, &[halves(200, 100), halves(201, 101), 5_000]);
         let (thread, creator) = (201, 101);
-        assert_eq!(Record::parse(&bytes), Some(Record::Fork { thread, creator }));
+        assert_eq!(RingRecord::parse(&bytes), Some(RingRecord::Fork { thread, creator }));
     }
 
     #[test]
-    fn what_was_lost_is_counted_and_what_is_unknown_passed_over() {
+    fn lost_records_are_counted_and_unknown_ones_are_skipped() {
         assert_eq!(
-            Record::parse(&record(sys::PERF_RECORD_LOST, &[7, 12])),
-            Some(Record::Lost(12))
+            RingRecord::parse(&record(sys::PERF_RECORD_LOST, &[7, 12])),
+            Some(RingRecord::Lost(12))
         );
-        assert_eq!(Record::parse(&record(u32::MAX, &[1, 2, 3])), None);
+        assert_eq!(RingRecord::parse(&record(u32::MAX, &[1, 2, 3])), None);
     }
 
     impl Ring {
@@ -272,11 +272,11 @@ mod tests {
                 for (kind, words) in records {
                     number += 1;
                     let (bytes, comes) = match kind {
-                        0 => (record(sys::PERF_RECORD_LOST, &[7, number]), Some(Record::Lost(number))),
-                        1 => (record(sys::PERF_RECORD_THROTTLE, &[number, 7, 7]), Some(Record::Throttled)),
+                        0 => (record(sys::PERF_RECORD_LOST, &[7, number]), Some(RingRecord::Lost(number))),
+                        1 => (record(sys::PERF_RECORD_THROTTLE, &[number, 7, 7]), Some(RingRecord::Throttled)),
                         2 => (record(u32::MAX, &vec![number; words]), None),
                         // Other fields may follow the requested ones.
-                        _ => (sample(number, words), Some(Record::Sample(Sample {
+                        _ => (sample(number, words), Some(RingRecord::Sample(SampleRecord {
                             event: 7, process: 100, thread: 101, time: number, address: 0x1000 * number, pu: 3,
                         }))),
                     };

@@ -19,14 +19,14 @@ pub(crate) enum RealTime {
 
 impl RealTime {
     /// The policy of a thread. `None` if the thread has another policy or has ended.
-    pub(crate) fn of_thread(thread: i32) -> Option<Self> {
+    pub(crate) fn read(thread: i32) -> Option<Self> {
         // The C library's function has no effect in musl.
         // SAFETY: a plain system call.
         let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
-        Self::of_policy(i32::try_from(policy).ok()?)
+        Self::from_policy(i32::try_from(policy).ok()?)
     }
 
-    fn of_policy(policy: i32) -> Option<Self> {
+    fn from_policy(policy: i32) -> Option<Self> {
         match policy & !libc::SCHED_RESET_ON_FORK {
             libc::SCHED_DEADLINE => Some(Self::Deadline),
             libc::SCHED_FIFO | libc::SCHED_RR => Some(Self::Priority),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_known_also_where_children_do_not_inherit_them() {
+    fn policies_are_known_even_if_children_do_not_inherit_them() {
         for (policy, expected) in [
             (libc::SCHED_OTHER, None),
             (libc::SCHED_BATCH, None),
@@ -77,9 +77,9 @@ mod tests {
                 Some(RealTime::Deadline),
             ),
         ] {
-            assert_eq!(RealTime::of_policy(policy), expected, "{policy}");
+            assert_eq!(RealTime::from_policy(policy), expected, "{policy}");
         }
         // The system call never reports this policy.
-        assert_eq!(RealTime::of_policy(-1), None);
+        assert_eq!(RealTime::from_policy(-1), None);
     }
 }

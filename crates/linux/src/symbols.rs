@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_function_is_found_with_its_arguments_and_offered_without() {
+    fn a_template_function_is_found_with_its_arguments_and_suggested_without_them() {
         let Some((_directory, binary)) = compiled("c++", &[("a.cpp", CPP)], &["-O1", "-fno-inline"]) else {
             return;
         };
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_compiler_made_of_a_function_is_found_by_the_functions_name() {
+    fn compiler_generated_parts_are_found_by_the_functions_name() {
         for (name, wanted, found) in [
             ("main", "main", true),
             ("main._omp_fn.0", "main", true),

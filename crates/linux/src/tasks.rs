@@ -7,7 +7,7 @@
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
 use crate::launch::Births;
-use crate::requested::{Requested, Return, Seen};
+use crate::requested::{ObservedMask, Requested, Restoration};
 use pinfold_core::{PuId, Reason, StayCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -75,12 +75,18 @@ pub(crate) struct TaskTable {
 
 impl TaskTable {
     /// The number of tasks that have started.
-    pub(crate) fn begun(&self) -> u64 {
+    pub(crate) fn added(&self) -> u64 {
         self.next_serial
     }
 
     /// Adds a task that has just started. `skipped` tells whether a serial has no rank.
-    pub(crate) fn begin(&mut self, process: i32, thread: i32, origin: Origin, skipped: impl Fn(u64) -> bool) -> TaskId {
+    pub(crate) fn add(
+        &mut self,
+        process: i32,
+        thread: i32,
+        origin: TaskOrigin,
+        skipped: impl Fn(u64) -> bool,
+    ) -> TaskId {
         let id = TaskId {
             serial: self.next_serial,
             process,
@@ -141,7 +147,7 @@ impl TaskTable {
     }
 
     /// The task of a thread.
-    pub(crate) fn of_thread(&self, thread: i32) -> Option<&Task> {
+    pub(crate) fn find_thread(&self, thread: i32) -> Option<&Task> {
         self.tasks.get(self.by_thread.get(&thread)?)
     }
 
@@ -175,7 +181,7 @@ impl TaskTable {
 
     /// The rank of a task. `None` for a task that is left alone.
     pub(crate) fn rank(&self, serial: u64) -> Option<usize> {
-        self.ranks.of(serial)
+        self.ranks.get(serial)
     }
 
     /// Numbers all tasks again, except for those that `left_alone` selects.
@@ -210,11 +216,11 @@ impl TaskTable {
         process: i32,
         usable: &CpuMask,
         by_agent: bool,
-        look: impl FnOnce() -> Option<Seen>,
-    ) -> Option<Origin> {
+        look: impl FnOnce() -> Option<ObservedMask>,
+    ) -> Option<TaskOrigin> {
         let inherited = |pu: PuId, original: Arc<Requested>| {
             let pinned = Some(pu);
-            Some(Origin { original, pinned })
+            Some(TaskOrigin { original, pinned })
         };
         if let Some((pu, original)) = self.pins_of(process).find(|&(pu, _)| usable.only() == Some(pu)) {
             return inherited(pu, original);
@@ -234,7 +240,7 @@ impl TaskTable {
         let requested = seen.requested();
         // All tasks with equal masks share one, which keeps two thousand of them small.
         let shared = self.tasks_of(process).find(|task| *task.original == requested);
-        Some(Origin {
+        Some(TaskOrigin {
             original: shared.map_or_else(|| Arc::new(requested), |task| Arc::clone(&task.original)),
             pinned: None,
         })
@@ -243,14 +249,14 @@ impl TaskTable {
 
 /// The origin of a task.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct TaskOrigin {
     /// The original mask.
     pub(crate) original: Arc<Requested>,
     /// The pinning by pinfold that it inherited.
     pub(crate) pinned: Option<PuId>,
 }
 
-impl Origin {
+impl TaskOrigin {
     /// The origin of the program's first task.
     pub(crate) fn first(original: Requested) -> Self {
         Self {
@@ -283,7 +289,7 @@ impl Ranks {
         }
     }
 
-    fn of(&self, serial: u64) -> Option<usize> {
+    fn get(&self, serial: u64) -> Option<usize> {
         self.held.get(&serial).copied()
     }
 }
@@ -311,7 +317,7 @@ pub(crate) fn decide(
     task: &Task,
     current: &CpuMask,
     wanted: Option<PuId>,
-    look: impl FnOnce() -> Option<Seen>,
+    look: impl FnOnce() -> Option<ObservedMask>,
 ) -> Verdict {
     let in_force = task.pinned.is_some() && current.only() == task.pinned;
     match wanted {
@@ -329,12 +335,12 @@ pub(crate) fn decide(
     // A task that has ended has no mask.
     let Some(seen) = look() else { return Verdict::Keep };
     let is_reset = seen.mask.is_superset(&task.original.among(&seen.allowed.now));
-    let to_return = match task.pinned {
-        Some(pinned) => seen.to_return(&[pinned], &task.original),
-        None => Return::Nothing,
+    let restoration = match task.pinned {
+        Some(pinned) => seen.restoration(&[pinned], &task.original),
+        None => Restoration::Nothing,
     };
-    match (wanted, to_return) {
-        (Some(pu), Return::Mask(to)) => {
+    match (wanted, restoration) {
+        (Some(pu), Restoration::Mask(to)) => {
             if seen.allowed.now.contains(pu) {
                 Verdict::Pin(pu)
             } else {
@@ -349,7 +355,7 @@ pub(crate) fn decide(
             );
             Verdict::Refuse(Reason::new(StayCode::MaskChanged, why))
         }
-        (None, Return::Mask(to)) => Verdict::Restore(to),
+        (None, Restoration::Mask(to)) => Verdict::Restore(to),
         (None, _) => Verdict::Keep,
     }
 }
@@ -391,8 +397,8 @@ mod tests {
         }
     }
 
-    fn begin(table: &mut TaskTable, thread: i32) -> TaskId {
-        table.begin(1, thread, Origin::first(cpus("0-3")), |_| false)
+    fn add(table: &mut TaskTable, thread: i32) -> TaskId {
+        table.add(1, thread, TaskOrigin::first(cpus("0-3")), |_| false)
     }
 
     fn ranks(table: &TaskTable) -> Vec<(i32, Option<usize>)> {
@@ -406,7 +412,7 @@ mod tests {
     fn ranks_follow_the_order_of_creation() {
         let mut table = TaskTable::default();
         for thread in [30, 10, 20] {
-            begin(&mut table, thread);
+            add(&mut table, thread);
         }
         assert_eq!(ranks(&table), [(30, Some(0)), (10, Some(1)), (20, Some(2))]);
     }
@@ -415,11 +421,11 @@ mod tests {
     fn a_new_task_takes_the_lowest_free_rank() {
         let mut table = TaskTable::default();
         for thread in 1..=4 {
-            begin(&mut table, thread);
+            add(&mut table, thread);
         }
         table.end(3);
         table.end(2);
-        begin(&mut table, 5);
+        add(&mut table, 5);
         assert_eq!(ranks(&table), [(1, Some(0)), (4, Some(3)), (5, Some(1))]);
     }
 
@@ -427,11 +433,11 @@ mod tests {
     fn leaving_a_task_alone_closes_the_gap() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
-            begin(&mut table, thread);
+            add(&mut table, thread);
         }
         table.number_again(|id| id.thread == 2);
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
-        begin(&mut table, 4);
+        add(&mut table, 4);
         assert_eq!(table.rank(3), Some(2));
     }
 
@@ -439,7 +445,7 @@ mod tests {
     fn a_skipped_task_takes_no_rank_at_its_creation() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
-            table.begin(1, thread, Origin::first(cpus("0")), |serial| serial == 1);
+            table.add(1, thread, TaskOrigin::first(cpus("0")), |serial| serial == 1);
         }
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
     }
@@ -447,11 +453,11 @@ mod tests {
     #[test]
     fn a_thread_id_that_is_used_again_is_another_task() {
         let mut table = TaskTable::default();
-        let first = begin(&mut table, 7);
+        let first = add(&mut table, 7);
         table.end(7);
-        let second = begin(&mut table, 7);
+        let second = add(&mut table, 7);
         assert_ne!(first, second);
-        assert_eq!(table.of_thread(7).unwrap().id, second);
+        assert_eq!(table.find_thread(7).unwrap().id, second);
     }
 
     /// The origin of a task that process 1 has created with this mask, in a cpuset of these PUs.
@@ -464,7 +470,7 @@ mod tests {
     #[test]
     fn a_new_task_has_its_creators_original_mask() {
         let mut table = TaskTable::default();
-        let id = begin(&mut table, 1);
+        let id = add(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         assert_eq!(origin(&table, "2", "0-3", false), (cpus("0-3"), Some(PuId(2))));
         // A thread that was created before its creator was moved may be seen shortly after the move.
@@ -477,18 +483,18 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_has_inherited_a_pinning_that_a_cpuset_cut() {
+    fn a_new_task_inherits_a_pinning_that_a_cpuset_has_cut() {
         let mut table = TaskTable::default();
-        let id = begin(&mut table, 1);
-        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, None));
+        let id = add(&mut table, 1);
+        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Unset, None));
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         // A task that has inherited nothing has the same mask, and does not become narrower.
-        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, Some(PuId(2))));
+        assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Unset, Some(PuId(2))));
         assert_eq!(origin(&table, "0", "0-1", false), (cpus("0"), None));
     }
 
     #[test]
-    fn a_pinned_task_that_its_cpuset_took_off_its_pu_gets_its_mask_back() {
+    fn a_pinned_task_is_unpinned_when_its_cpuset_removes_its_pu() {
         let pinned = task("0-3", Some(2));
         for wanted in [None, Some(PuId(2))] {
             let verdict = decide_within("0-1", &pinned, &mask("0-1"), wanted);
@@ -501,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtimes_reset_is_pinned_again_and_an_own_choice_is_not() {
+    fn a_mask_that_a_runtime_resets_is_pinned_again_and_an_own_mask_is_not() {
         let pinned = task("0-3", Some(1));
         assert_eq!(decide(&pinned, &mask("0-3"), Some(PuId(1))), Verdict::Pin(PuId(1)));
         let Verdict::Refuse(reason) = decide(&pinned, &mask("2-3"), Some(PuId(1))) else {
@@ -539,13 +545,13 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), 0i32..12), 0..80)
         ) {
             let mut table = TaskTable::default();
-            for (begins, thread) in steps {
-                if !begins {
+            for (starts, thread) in steps {
+                if !starts {
                     table.end(thread);
-                } else if table.of_thread(thread).is_none() {
+                } else if table.find_thread(thread).is_none() {
                     let held: BTreeSet<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
                     let lowest = (0..=held.len()).find(|rank| !held.contains(rank));
-                    let id = begin(&mut table, thread);
+                    let id = add(&mut table, thread);
                     prop_assert_eq!(table.rank(id.serial), lowest);
                 }
                 let mut held: Vec<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
@@ -568,7 +574,7 @@ mod tests {
         }
 
         #[test]
-        fn deciding_again_after_doing_so_keeps(
+        fn a_repeated_decision_keeps_the_mask(
             original in masks(), current in masks(), pinned in proptest::option::of(0u32..4),
             wanted in proptest::option::of(0u32..4)
         ) {

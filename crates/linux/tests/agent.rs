@@ -98,7 +98,7 @@ fn totals(program: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> To
 
 /// The totals of heartbeats, regions and barriers.
 fn counts(totals: &Totals) -> [Option<u64>; 3] {
-    [&HEARTBEAT, &REGIONS, &BARRIERS].map(|source| totals.of(source))
+    [&HEARTBEAT, &REGIONS, &BARRIERS].map(|source| totals.get(source))
 }
 
 /// The operations of `agent/tests/constructs.c` in its ten rounds: construct, regions, barriers.
@@ -176,9 +176,9 @@ fn a_program_compiled_by_gcc_that_runs_on_libomp_is_not_counted_twice() {
 fn regions_compiled_by_a_very_old_gcc_are_counted() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-fopenmp"], &["old_entry_points.c"], &folder, "old");
-    assert_eq!(totals(&program, &[], &[]).of(&REGIONS), Some(10));
+    assert_eq!(totals(&program, &[], &[]).get(&REGIONS), Some(10));
     match compile_for_libomp("old_entry_points.c", &folder, "old") {
-        Some(program) => assert_eq!(totals(&program, &[], &[]).of(&REGIONS), Some(10)),
+        Some(program) => assert_eq!(totals(&program, &[], &[]).get(&REGIONS), Some(10)),
         None => pinfold_testing::skip("libomp is not installed"),
     }
 }
@@ -222,14 +222,14 @@ fn the_heartbeats_of_eight_threads_are_all_counted() {
     let folder = TempDir::new().unwrap();
     let arguments = ["-std=c++11", "-pthread"];
     let program = compile("g++", &arguments, &["heartbeats.cpp"], &folder, "heartbeats");
-    assert_eq!(totals(&program, &["8", "100000"], &[]).of(&HEARTBEAT), Some(800_000));
+    assert_eq!(totals(&program, &["8", "100000"], &[]).get(&HEARTBEAT), Some(800_000));
 }
 
 #[test]
 fn nothing_is_lost_when_there_are_more_threads_than_slots() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-pthread"], &["short_lived_threads.c"], &folder, "threads");
-    assert_eq!(totals(&program, &[], &[]).of(&HEARTBEAT), Some(30_000));
+    assert_eq!(totals(&program, &[], &[]).get(&HEARTBEAT), Some(30_000));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn heartbeats_need_no_agent() {
     let program = compile("gcc", &[], &["beats_and_forks.c"], &folder, "program");
     let channel = Channel::create().unwrap();
     succeed(Command::new(program).envs(channel.environment(|_| None, None)));
-    assert_eq!(channel.totals().of(&HEARTBEAT), Some(2001));
+    assert_eq!(channel.totals().get(&HEARTBEAT), Some(2001));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn the_header_is_free_of_warnings_in_strict_c99_and_cpp11() {
 }
 
 #[test]
-fn without_a_channel_programs_run_as_ever() {
+fn programs_run_without_a_channel() {
     let folder = TempDir::new().unwrap();
     let beats = compile("gcc", &[], &["beats_and_forks.c"], &folder, "beats");
     succeed(Command::new(beats).env_remove("PINFOLD_CHANNEL"));
@@ -339,14 +339,14 @@ fn a_setuid_program_does_not_trust_the_environment() {
 }
 
 #[test]
-fn what_the_user_preloads_stays_and_goes_first() {
+fn libraries_that_the_user_preloads_stay_first() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-fopenmp"], &["constructs.c"], &folder, "constructs");
     let library = compile("gcc", &["-shared", "-fPIC"], &["user_preload.c"], &folder, "user.so");
     let channel = Channel::create().unwrap();
     let output = succeed(with_agent(&channel, &program, &[("LD_PRELOAD", &library)]).arg("empty"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "user's preload\n");
-    assert_eq!(channel.totals().of(&REGIONS), Some(10));
+    assert_eq!(channel.totals().get(&REGIONS), Some(10));
 }
 
 #[test]
@@ -362,10 +362,10 @@ fn a_users_openmp_tool_goes_before_ours() {
     let channel = Channel::create().unwrap();
     let output = succeed(with_agent(&channel, &program, &[("OMP_TOOL_LIBRARIES", &tool)]).arg("empty"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "user's tool\n");
-    assert_eq!(channel.totals().of(&REGIONS), None, "no source counts");
+    assert_eq!(channel.totals().get(&REGIONS), None, "no source counts");
 
     let declines = [("OMP_TOOL_LIBRARIES", &*tool), ("USER_TOOL_DECLINES", Path::new("1"))];
-    assert_eq!(totals(&program, &["empty"], &declines).of(&REGIONS), Some(10));
+    assert_eq!(totals(&program, &["empty"], &declines).get(&REGIONS), Some(10));
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_program_with_address_sanitizer_still_starts() {
     let folder = TempDir::new().unwrap();
     let arguments = ["-fsanitize=address", "-fopenmp"];
     let program = compile("gcc", &arguments, &["constructs.c"], &folder, "constructs");
-    assert_eq!(totals(&program, &["empty"], &[]).of(&REGIONS), Some(10));
+    assert_eq!(totals(&program, &["empty"], &[]).get(&REGIONS), Some(10));
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_program_that_forbids_itself_system_calls_is_counted_and_not_killed() {
         let program = compile(compiler, &["-fopenmp", "-pthread"], &source, &folder, "sandboxed");
         let counted = totals(&program, &[], &[]);
         assert_eq!(
-            [counted.of(&HEARTBEAT), counted.of(&REGIONS)],
+            [counted.get(&HEARTBEAT), counted.get(&REGIONS)],
             [Some(2), Some(2)],
             "{compiler}"
         );

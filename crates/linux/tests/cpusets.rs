@@ -53,13 +53,13 @@ impl Drop for Cpuset {
 }
 
 /// A program with one working thread in a cpuset.
-struct Program {
+struct TestProgram {
     child: Child,
     workshop: Workshop,
     cpuset: Cpuset,
 }
 
-impl Program {
+impl TestProgram {
     fn start(name: &str) -> Option<Self> {
         let cpuset = Cpuset::new(name)?;
         cpuset.set(&allowed());
@@ -91,7 +91,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for TestProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -99,7 +99,7 @@ impl Drop for Program {
 }
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 /// The watched task of a working thread.
@@ -121,7 +121,7 @@ fn task(watcher: &mut Watcher, thread: i32) -> TaskId {
 fn a_pinning_that_a_cpuset_hides_does_not_return_after_the_daemon() {
     let Some([first, second]) = two_pus() else { return };
     for looks in [false, true] {
-        let Some(program) = Program::start("hidden") else {
+        let Some(program) = TestProgram::start("hidden") else {
             return;
         };
         let thread = program.numbers(2)[1];
@@ -145,9 +145,11 @@ fn a_pinning_that_a_cpuset_hides_does_not_return_after_the_daemon() {
 }
 
 #[test]
-fn a_child_that_is_born_while_a_cpuset_hides_the_pinning_is_freed() {
+fn a_child_created_while_a_cpuset_hides_the_pinning_is_unpinned() {
     let Some([first, second]) = two_pus() else { return };
-    let Some(program) = Program::start("born") else { return };
+    let Some(program) = TestProgram::start("born") else {
+        return;
+    };
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -167,15 +169,17 @@ fn a_child_that_is_born_while_a_cpuset_hides_the_pinning_is_freed() {
 }
 
 #[test]
-fn what_a_person_sets_in_a_small_cpuset_stays() {
+fn a_mask_that_a_user_sets_in_a_small_cpuset_stays() {
     let Some([first, second]) = two_pus() else { return };
-    let Some(program) = Program::start("set") else { return };
+    let Some(program) = TestProgram::start("set") else {
+        return;
+    };
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     let task = task(&mut watcher, thread);
     assert_eq!(watcher.place(task, second), Placed::Done);
-    CpuMask::single(first).give_to(thread).unwrap();
+    CpuMask::single(first).apply_to(thread).unwrap();
     drop(watcher);
     assert_eq!(mask(thread), [first].into_iter().collect());
 }

@@ -15,7 +15,7 @@ fn open_files() -> usize {
 }
 
 #[test]
-fn nobody_of_a_crowd_is_lost_and_nothing_leaks() {
+fn no_thread_of_many_is_lost_and_nothing_leaks() {
     let workshop = Workshop::new();
     let program = workshop.program("crowd");
     let pus: Vec<PuId> = allowed().iter().collect();

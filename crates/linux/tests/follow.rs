@@ -52,7 +52,7 @@ fn a_chain_of_execs_is_one_task() {
 }
 
 #[test]
-fn an_exec_by_another_thread_than_the_first_begins_a_new_task() {
+fn an_exec_by_a_later_thread_adds_a_new_task() {
     let workshop = Workshop::new();
     let (status, sample) = run(plain([workshop.program("exec_from_thread"), workshop.file("out")]));
     assert_eq!(status, 7);
@@ -171,7 +171,7 @@ fn the_program_gets_the_signal_state_that_any_other_child_gets() {
 }
 
 #[test]
-fn a_signal_that_we_were_started_to_ignore_is_ignored_by_the_program_too() {
+fn the_program_inherits_ignored_signals() {
     let command = format!(
         "trap '' HUP PIPE; exec {} --quiet -- sh -c 'kill -HUP $$; kill -PIPE $$; exit 3'",
         common::follower().display()
@@ -183,7 +183,7 @@ fn a_signal_that_we_were_started_to_ignore_is_ignored_by_the_program_too() {
 }
 
 #[test]
-fn the_limit_of_open_files_is_the_one_that_we_were_given() {
+fn the_program_gets_the_original_limit_of_open_files() {
     let command = format!(
         "ulimit -Sn 77; exec {} -- sh -c 'exit $(ulimit -Sn)'",
         common::follower().display()
@@ -226,7 +226,7 @@ fn two_programs_can_be_followed_at_a_time() {
 }
 
 #[test]
-fn what_is_counted_of_a_task_is_its_own() {
+fn a_task_has_its_own_counts() {
     use pinfold_linux::counters::{Plan, Request};
     let plan = match Plan::new(&[Request::Event("page-faults".to_owned())]) {
         Ok(plan) => plan,
@@ -246,7 +246,7 @@ fn what_is_counted_of_a_task_is_its_own() {
 }
 
 #[test]
-fn what_the_program_reports_is_missing_until_somebody_reports() {
+fn counts_are_missing_until_the_program_reports() {
     use pinfold_linux::channel::Channel;
     let mut launch = plain(["true"]);
     launch.channel = Some(Channel::create().unwrap());

@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(INPUTS))]
 
     #[test]
-    fn what_proc_says_is_understood_or_missing(text in spoiled_text(&[STAT, STATUS, TIMES, CHILDREN])) {
+    fn any_text_of_proc_is_parsed_or_missing(text in spoiled_text(&[STAT, STATUS, TIMES, CHILDREN])) {
         let root = &*PROC;
         for file in ["7/task/17/stat", "7/task/17/schedstat", "7/task/17/children", "7/maps", "17/status"] {
             fs::write(root.path().join(file), &text).unwrap();
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_machine_s_description_is_understood_or_refused(
+    fn a_machine_description_is_read_or_refused(
         text in spoiled_text(&["package:2 [numa] l3:2 core:4 pu:2", "node:4 core:2 1"]),
     ) {
         // A description of more than a million PUs is valid, and takes hwloc long.

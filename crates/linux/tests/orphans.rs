@@ -7,7 +7,7 @@ mod common;
 use common::{allowed, eventually, send, two_pus, watch, watching};
 use pinfold_core::{Host, Placed, PuId, PuSet, TaskId};
 use pinfold_linux::affinity::CpuMask;
-use pinfold_linux::journal::{Directory, Found, Roots};
+use pinfold_linux::journal::{Directory, FoundJournal, Roots};
 use pinfold_linux::watch::{ForkEvents, Selection, Watcher};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 fn only(pu: PuId) -> PuSet {
@@ -92,7 +92,7 @@ fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId)
 }
 
 #[test]
-fn an_orphan_of_a_pinned_task_is_set_free_when_it_is_met() {
+fn an_orphan_of_a_pinned_task_is_unpinned_when_it_is_found() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // The orphan is watched in the first case, and not in the second.
@@ -112,7 +112,7 @@ fn an_orphan_of_a_pinned_task_is_set_free_when_it_is_met() {
 }
 
 #[test]
-fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
+fn an_orphan_that_was_not_found_is_unpinned_at_the_end_and_from_the_journal() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut orphans = Orphans::start("sleep 1000");
@@ -128,7 +128,7 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
     drop(watcher);
     assert_eq!(mask(orphan), allowed());
     for thread in [orphan, shell.thread] {
-        CpuMask::single(first).give_to(thread).unwrap();
+        CpuMask::single(first).apply_to(thread).unwrap();
     }
     fs::write(journals.path().join("1-0.journal"), left).unwrap();
     let found = Directory::new(journals.path())
@@ -137,13 +137,15 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
         .unwrap()
         .pop()
         .unwrap();
-    let Found::Left(left) = found else { panic!("{found:?}") };
+    let FoundJournal::Left(left) = found else {
+        panic!("{found:?}")
+    };
     left.roll_back(&Roots::default(), false);
     assert_eq!((mask(orphan), mask(shell.thread)), (allowed(), allowed()));
 }
 
 #[test]
-fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
+fn an_orphan_that_a_user_pinned_earlier_keeps_its_mask() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));
@@ -223,7 +225,7 @@ fn no_child_ever_sees_the_mask_of_its_pinned_creator() {
 }
 
 #[test]
-fn an_orphan_that_a_person_has_pinned_stays_where_it_is_even_on_a_pu_of_ours() {
+fn an_orphan_that_a_user_has_pinned_keeps_its_mask() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));

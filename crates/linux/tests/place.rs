@@ -40,7 +40,7 @@ fn a_thread_is_on_the_pu_of_its_rank_from_its_first_instruction() {
 }
 
 #[test]
-fn a_thread_of_a_static_program_is_too() {
+fn a_thread_of_a_static_program_is_pinned_from_its_first_instruction() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let Some(program) = workshop.compiled("cc", "births", &["-pthread", "-static"]) else {
@@ -73,7 +73,7 @@ fn lingering(workshop: &Workshop) -> [PathBuf; 3] {
 }
 
 #[test]
-fn a_configuration_moves_the_tasks_and_gives_them_back() {
+fn a_configuration_moves_the_tasks_and_its_removal_restores_them() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let mut machine = LinuxMachine::launch(plain(lingering(&workshop))).unwrap();
@@ -100,7 +100,7 @@ fn a_configuration_moves_the_tasks_and_gives_them_back() {
 }
 
 #[test]
-fn a_task_that_has_a_pu_of_its_own_is_pinned_alone_and_given_back() {
+fn a_task_with_an_own_pu_is_pinned_and_restored() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let mut machine = LinuxMachine::launch(plain(lingering(&workshop))).unwrap();
@@ -253,7 +253,7 @@ fn is_free(process: i32) -> bool {
 }
 
 #[test]
-fn what_outlives_the_main_process_is_given_back_its_pus_and_goes_on() {
+fn processes_that_outlive_the_main_process_are_unpinned_and_continue() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let process = survivors(&workshop, false, &[first, second]);
@@ -263,7 +263,7 @@ fn what_outlives_the_main_process_is_given_back_its_pus_and_goes_on() {
 }
 
 #[test]
-fn what_outlives_the_main_process_stays_pinned_where_that_is_wanted() {
+fn processes_that_outlive_the_main_process_stay_pinned_on_request() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let process = survivors(&workshop, true, &[first, second]);
@@ -347,7 +347,7 @@ fn births_of_a_pinned_process(how: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn a_program_that_a_pinned_process_executes_sees_all_pus_at_its_start() {
+fn a_program_that_a_pinned_process_executes_sees_all_pus() {
     let everything: Vec<PuId> = allowed().iter().collect();
     if let Some(seen) = births_of_a_pinned_process("exec") {
         assert_eq!(seen, texts(&everything));
@@ -355,7 +355,7 @@ fn a_program_that_a_pinned_process_executes_sees_all_pus_at_its_start() {
 }
 
 #[test]
-fn a_program_that_a_pinned_process_begins_sees_all_pus_at_its_start() {
+fn a_program_that_a_pinned_process_starts_sees_all_pus() {
     let everything: Vec<PuId> = allowed().iter().collect();
     if let Some(seen) = births_of_a_pinned_process("spawn") {
         assert_eq!(seen, texts(&everything));
@@ -363,7 +363,7 @@ fn a_program_that_a_pinned_process_begins_sees_all_pus_at_its_start() {
 }
 
 #[test]
-fn a_process_of_one_thread_is_pinned_when_its_time_to_ask_is_over() {
+fn a_process_of_one_thread_is_pinned_after_the_grace_period() {
     let Some([_, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let command = [workshop.program("linger"), workshop.file("out"), "0".into()];

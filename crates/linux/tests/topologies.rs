@@ -482,7 +482,7 @@ fn memory_without_cpus_is_named_by_the_kernels_memory_tier() {
 }
 
 #[test]
-fn memory_without_cpus_of_which_nothing_is_known_is_not_main_memory() {
+fn unknown_memory_without_cpus_is_not_main_memory() {
     let topology = FakeTree::new()
         .with_nodes(&[(0b0011, 1 << 20), (0b1100, 1 << 20), (0, 1 << 19)])
         .read();
@@ -507,7 +507,7 @@ fn memory_with_less_than_half_of_the_bandwidth_is_not_main_memory() {
 }
 
 #[test]
-fn a_node_without_cpus_that_is_near_to_none_hangs_from_the_machine_and_has_no_pus() {
+fn a_node_without_cpus_and_neighbours_is_below_the_machine() {
     let topology = FakeTree::new()
         .with_nodes(&[(0b0011, 1 << 20), (0b1100, 1 << 20), (0, 1 << 19)])
         .read();

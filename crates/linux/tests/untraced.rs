@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 fn within(pus: impl IntoIterator<Item = PuId>) -> Configuration {
@@ -44,7 +44,7 @@ fn ring(workshop: &Workshop) -> Option<PathBuf> {
 }
 
 #[test]
-fn the_thread_of_a_ring_is_limited_with_the_unpinned_tasks_and_set_free_with_them() {
+fn an_io_uring_thread_follows_the_limit_of_unpinned_tasks() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let Some(program) = ring(&workshop) else { return };
@@ -78,7 +78,7 @@ fn the_thread_of_a_ring_is_limited_with_the_unpinned_tasks_and_set_free_with_the
 }
 
 #[test]
-fn the_thread_of_a_ring_is_set_free_when_the_daemon_meets_it() {
+fn an_io_uring_thread_is_unpinned_when_the_daemon_finds_it() {
     let Some([first, _]) = two_pus() else { return };
     let workshop = Workshop::new();
     let Some(program) = ring(&workshop) else { return };

@@ -10,8 +10,8 @@ use pinfold_core::{
 };
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
-use pinfold_linux::journal::{Directory, Found};
-use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
+use pinfold_linux::journal::{Directory, FoundJournal};
+use pinfold_linux::watch::{PageLimits, Selection, Watcher, WatcherOptions};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -22,12 +22,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A program of working threads, and its file.
-struct Program {
+struct TestProgram {
     child: Child,
     workshop: Workshop,
 }
 
-impl Program {
+impl TestProgram {
     fn start(threads: usize) -> Self {
         let workshop = Workshop::new();
         let child = Command::new(workshop.program("watched"))
@@ -50,7 +50,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for TestProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -74,14 +74,14 @@ struct Watched {
     watcher: Watcher,
     /// The directory of the journal.
     journals: TempDir,
-    program: Program,
+    program: TestProgram,
     thread: i32,
     task: TaskId,
 }
 
 impl Watched {
     fn task() -> Self {
-        let program = Program::start(1);
+        let program = TestProgram::start(1);
         let thread = program.numbers(2)[1];
         let journals = tempfile::tempdir().unwrap();
         let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -97,7 +97,7 @@ impl Watched {
 }
 
 fn mask(thread: i32) -> PuSet {
-    CpuMask::of_thread(thread).unwrap().to_set()
+    CpuMask::read(thread).unwrap().to_set()
 }
 
 fn only(pu: PuId) -> PuSet {
@@ -110,7 +110,7 @@ fn status(sample: &HostSample, task: TaskId) -> &pinfold_core::TaskStatus {
 }
 
 #[test]
-fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
+fn a_task_is_placed_and_its_mask_is_restored_at_the_end() {
     let Some([first, second]) = two_pus() else { return };
     let mut watched = Watched::task();
     assert_eq!(watched.watcher.place(watched.task, first), Placed::Done);
@@ -126,7 +126,7 @@ fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
 }
 
 #[test]
-fn a_panic_gives_everything_back() {
+fn a_panic_restores_everything() {
     let Some([first, _]) = two_pus() else { return };
     let watched = Watched::task();
     let (mut watcher, thread, task) = (watched.watcher, watched.thread, watched.task);
@@ -140,9 +140,9 @@ fn a_panic_gives_everything_back() {
 }
 
 #[test]
-fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
+fn threads_and_children_of_a_pinned_task_are_unpinned_when_they_are_found() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(0);
+    let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
@@ -165,9 +165,9 @@ fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
 }
 
 #[test]
-fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
+fn a_child_created_before_its_parent_moved_is_unpinned() {
     let Some([first, second]) = two_pus() else { return };
-    let program = Program::start(0);
+    let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
@@ -186,7 +186,7 @@ fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
 }
 
 #[test]
-fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
+fn a_child_that_runs_an_unwatched_program_is_unpinned() {
     let Some([first, _]) = two_pus() else { return };
     let mut shell = Command::new("sh")
         .args(["-c", "read go; sleep 1000 & echo $!; wait"])
@@ -224,9 +224,9 @@ fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
 }
 
 #[test]
-fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
+fn tasks_created_until_the_end_are_unpinned_at_the_end() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(0);
+    let program = TestProgram::start(0);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     watcher.observe();
@@ -250,7 +250,7 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
     let Some([first, second]) = two_pus() else { return };
     let mut watched = Watched::task();
     watched.watcher.place(watched.task, first);
-    CpuMask::single(second).give_to(watched.thread).unwrap();
+    CpuMask::single(second).apply_to(watched.thread).unwrap();
     // Before the task was observed, and after.
     for _ in 0..2 {
         let Placed::Refused(reason) = watched.watcher.place(watched.task, first) else {
@@ -270,11 +270,11 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
 }
 
 #[test]
-fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
+fn a_task_whose_mask_is_reset_may_be_placed_again() {
     let Some([first, _]) = two_pus() else { return };
     let mut watched = Watched::task();
     watched.watcher.place(watched.task, first);
-    CpuMask::from(&allowed()).give_to(watched.thread).unwrap();
+    CpuMask::from(&allowed()).apply_to(watched.thread).unwrap();
     let sample = until_it_works(&mut watched.watcher, watched.thread).1;
     let status = status(&sample, watched.task);
     assert_eq!(status.pinned, None);
@@ -285,11 +285,11 @@ fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
 }
 
 #[test]
-fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
+fn a_thread_with_an_own_mask_is_left_alone_from_the_start() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
-    CpuMask::single(first).give_to(thread).unwrap();
+    CpuMask::single(first).apply_to(thread).unwrap();
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, sample) = until_it_works(&mut watcher, thread);
@@ -316,9 +316,9 @@ fn give_real_time_priority(thread: i32) -> bool {
 }
 
 #[test]
-fn a_pinned_task_that_gets_real_time_priority_gets_its_mask_back() {
+fn a_pinned_task_with_new_real_time_priority_is_unpinned() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -336,7 +336,7 @@ fn a_pinned_task_that_gets_real_time_priority_gets_its_mask_back() {
 #[test]
 fn a_task_with_real_time_priority_is_never_moved() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -386,7 +386,7 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
         pinfold_testing::skip("only root can become another user");
         return;
     }
-    let program = Program::start(2);
+    let program = TestProgram::start(2);
     let threads = program.numbers(3);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -412,12 +412,12 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
 }
 
 #[test]
-fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
+fn a_task_that_sleeps_for_long_is_unpinned() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let soon = Watching {
+    let soon = WatcherOptions {
         release_after: Duration::from_millis(1),
         ..watching_process(program.process())
     };
@@ -437,10 +437,10 @@ fn software_events_are_counted_for_tasks_that_work() {
         pinfold_testing::skip("no events can be counted on this machine");
         return;
     };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
-    let counted = Watching {
+    let counted = WatcherOptions {
         plan: Some(plan),
         ..watching_process(program.process())
     };
@@ -453,9 +453,9 @@ fn software_events_are_counted_for_tasks_that_work() {
 }
 
 #[test]
-fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
+fn the_changes_of_a_killed_daemon_are_rolled_back_from_the_journal() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
+    let program = TestProgram::start(1);
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let directory = Directory::new(journals.path()).unwrap();
@@ -466,10 +466,12 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
     let left = fs::read(&file).unwrap();
     drop(watcher);
-    CpuMask::single(first).give_to(thread).unwrap();
+    CpuMask::single(first).apply_to(thread).unwrap();
     fs::write(journals.path().join("1-0.journal"), left).unwrap();
     let found = directory.survey().unwrap().pop().unwrap();
-    let Found::Left(left) = found else { panic!("{found:?}") };
+    let FoundJournal::Left(left) = found else {
+        panic!("{found:?}")
+    };
     assert_eq!(
         left.roll_back(&pinfold_linux::journal::Roots::default(), false)
             .failed(),
@@ -479,7 +481,7 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
 }
 
 #[test]
-fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
+fn two_thousand_tasks_are_found_and_followed_to_their_end() {
     let children: Vec<Child> = (0..4)
         .map(|_| {
             let script = "i=0; while [ $i -lt 500 ]; do sleep 1000 & i=$((i+1)); done; wait";
@@ -495,7 +497,7 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
         processes: children.iter().map(|child| child.id().cast_signed()).collect(),
         ..Selection::default()
     };
-    let counted = Watching {
+    let counted = WatcherOptions {
         plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
         ..watching(all)
     };
@@ -526,7 +528,7 @@ fn page_moves(watcher: &mut Watcher) -> ProcessPages {
 }
 
 /// A program with one working thread and its watcher, on a machine with all PUs on one node.
-fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) {
+fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (TestProgram, Watcher) {
     let mut builder = TopologyBuilder::new("one node");
     let root = builder.root();
     for pu in allowed().iter() {
@@ -539,8 +541,8 @@ fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) 
         memory: Some(1 << 30),
         subtype: None,
     });
-    let program = Program::start(1);
-    let on_node = Watching {
+    let program = TestProgram::start(1);
+    let on_node = WatcherOptions {
         topology: builder.build_all().unwrap(),
         pages,
         ..watching_process(program.process())

@@ -61,7 +61,7 @@ impl Thread {
 
 impl Course {
     /// Of the time line of a run that ended at `end`.
-    pub(crate) fn of(timeline: &Timeline, end: Option<f64>) -> Self {
+    pub(crate) fn new(timeline: &Timeline, end: Option<f64>) -> Self {
         let last = timeline.at.last().copied().unwrap_or(0.0);
         let threads = timeline.tasks.iter().map(|task| Thread {
             label: task.id.serial.to_string(),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_not_read_is_as_it_was_and_unknown_before() {
+    fn unread_memory_keeps_its_last_value_and_is_unknown_before_the_first() {
         assert_eq!(
             held(&[None, Some(3), None, Some(4)], 5),
             [None, Some(3), Some(3), Some(4), Some(4)]

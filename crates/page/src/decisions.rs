@@ -19,7 +19,7 @@ pub(crate) struct Decision {
 }
 
 /// The decisions of a run, the first one first.
-pub(crate) fn of(record: &Record) -> Vec<Decision> {
+pub(crate) fn decisions(record: &Record) -> Vec<Decision> {
     let mut found = vec![];
     let searches: Vec<&Search> = record.earlier_searches.iter().chain([&record.search]).collect();
     for (number, search) in searches.iter().enumerate() {

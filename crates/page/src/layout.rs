@@ -34,7 +34,7 @@ pub(crate) struct Block {
 
 impl Layout {
     /// The boxes of a topology.
-    pub(crate) fn of(topology: &Topology) -> Self {
+    pub(crate) fn new(topology: &Topology) -> Self {
         let mut found = vec![];
         for (_, package) in topology.objects_of(ObjectKind::Package) {
             found.push((
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn labels(topology: &Topology) -> Vec<String> {
-        Layout::of(topology)
+        Layout::new(topology)
             .leaves()
             .into_iter()
             .map(|(label, _)| label)
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn equal_sets_are_one_box() {
-        let layout = Layout::of(&machine(2, 2, &["0-1", "2-3"]));
+        let layout = Layout::new(&machine(2, 2, &["0-1", "2-3"]));
         assert_eq!(layout.blocks.len(), 2);
         assert_eq!(layout.blocks[1].labels, ["Package 1", "NUMA node 1", "L3 32 MiB"]);
         assert_eq!(layout.blocks[1].cores, [[2], [3]]);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn memory_without_cpus_is_listed() {
-        let layout = Layout::of(&machine(1, 2, &["0-1", ""]));
+        let layout = Layout::new(&machine(1, 2, &["0-1", ""]));
         assert_eq!(layout.apart, [(NodeId(1), "NUMA node 1, memory only".to_owned())]);
     }
 
@@ -285,7 +285,7 @@ mod tests {
         let cut = machine(2, 2, &["0,2", "1,3"]);
         let apart = [(0, "NUMA node 0, CPUs 0,2"), (1, "NUMA node 1, CPUs 1,3")];
         assert_eq!(
-            Layout::of(&cut).apart,
+            Layout::new(&cut).apart,
             apart.map(|(node, label)| (NodeId(node), label.to_owned()))
         );
         assert_eq!(labels(&cut), ["Package 0, L3 32 MiB", "Package 1, L3 32 MiB"]);

@@ -12,7 +12,7 @@ pub(crate) fn section(layout: &Layout, course: &Course) -> Markup {
     let Some(point) = course.last() else {
         return html! { p { "The program was never read, so it is not known where its threads ran." } };
     };
-    let drawing = Drawing {
+    let drawing = MachineDrawing {
         layout,
         course,
         point,
@@ -48,14 +48,14 @@ pub(crate) fn section(layout: &Layout, course: &Course) -> Markup {
     }
 }
 
-struct Drawing<'a> {
+struct MachineDrawing<'a> {
     layout: &'a Layout,
     course: &'a Course,
     point: usize,
     on: BTreeMap<u32, Vec<&'a str>>,
 }
 
-impl Drawing<'_> {
+impl MachineDrawing<'_> {
     fn description(&self) -> String {
         let threads = self.on.values().map(Vec::len).sum::<usize>();
         let leaves = self.layout.leaves();

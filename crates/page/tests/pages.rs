@@ -105,7 +105,7 @@ fn a_page_has_the_machine_the_decisions_the_candidates_and_the_reasons() {
 }
 
 #[test]
-fn what_a_kept_configuration_applies_is_no_second_decision() {
+fn applying_a_kept_configuration_is_no_second_decision() {
     assert_eq!(
         page(RUN).matches("At 75").count() + page(RUN).matches("75.0 s").count(),
         1
@@ -246,7 +246,7 @@ fn a_log_without_states_says_how_to_get_them() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_with_the_remedy() {
+fn a_file_that_is_no_log_is_refused_with_the_remedy() {
     let logfmt = "time=2026-01-02T03:04:05.000Z event=started pinfold=1.2.3\n";
     assert!(DaemonLog::is_log(logfmt) && DaemonLog::is_log(LOG) && !DaemonLog::is_log(RUN));
     assert_eq!(DaemonLog::read(logfmt), Err(LogError::Logfmt));

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_runs_on_was_let_go() {
+    fn a_program_that_still_runs_is_shown_as_let_go() {
         let mut record = record(candidate(None, 100.0), 1);
         record.program.exit_status = None;
         let shown = text(&record, &Ending::default());

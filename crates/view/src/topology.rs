@@ -37,7 +37,7 @@ pub fn page(topology: &Topology, devices: &[Device]) -> String {
     }
     if !devices.is_empty() {
         text.push_str("\nDevices, as `pinfold run --near` takes them, and the NUMA node that is near:\n");
-        text.push_str(&devices_text(topology, devices));
+        text.push_str(&device_lines(topology, devices));
     }
     let all_pus = &topology.object(topology.root()).pus;
     text.push_str("\nThe numbers after a colon are PUs");
@@ -61,7 +61,7 @@ fn core_kinds(topology: &Topology) -> String {
     text
 }
 
-fn devices_text(topology: &Topology, devices: &[Device]) -> String {
+fn device_lines(topology: &Topology, devices: &[Device]) -> String {
     let mut text = String::new();
     for device in devices {
         let near = match &device.pus {
@@ -102,7 +102,7 @@ fn matrix(distances: &Distances) -> String {
 
 /// The tree. The machine has a line only if a node is attached to it.
 fn tree(topology: &Topology) -> String {
-    let mut drawing = Drawing::new(topology);
+    let mut drawing = TreeDrawing::new(topology);
     drawing.siblings(&[topology.root()], 0);
     drawing.text()
 }
@@ -116,7 +116,7 @@ enum Block {
 }
 
 /// The tree's shapes, by object, and the parts that are already drawn.
-struct Drawing<'a> {
+struct TreeDrawing<'a> {
     topology: &'a Topology,
     shapes: Vec<usize>,
     foldable: Vec<bool>,
@@ -125,7 +125,7 @@ struct Drawing<'a> {
     blocks: Vec<Block>,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> TreeDrawing<'a> {
     fn new(topology: &'a Topology) -> Self {
         let objects = topology.objects();
         let mut attached: HashMap<ObjectId, Vec<&NumaNode>> = HashMap::new();
@@ -287,8 +287,8 @@ impl<'a> Drawing<'a> {
 
     /// The levels of a foldable object, in groups that form one unit for a reader: a core with its own caches, a
     /// package with the cache that all its cores share.
-    fn parts(&self, id: ObjectId) -> Vec<ObjectGroup> {
-        let mut parts: Vec<ObjectGroup> = vec![];
+    fn parts(&self, id: ObjectId) -> Vec<ChainPart> {
+        let mut parts: Vec<ChainPart> = vec![];
         let mut here = id;
         let mut count = 1;
         loop {
@@ -305,13 +305,13 @@ impl<'a> Drawing<'a> {
             };
             let (enclosing, own) = chain.split_at(split);
             if !enclosing.is_empty() {
-                parts.push(ObjectGroup {
+                parts.push(ChainPart {
                     count,
                     objects: enclosing.to_vec(),
                 });
                 count = 1;
             }
-            parts.push(ObjectGroup {
+            parts.push(ChainPart {
                 count,
                 objects: own.to_vec(),
             });
@@ -469,14 +469,14 @@ fn broken(text: &str, indent: usize) -> String {
 }
 
 /// Objects of a chain that form one unit for a reader, and their number in the enclosing object.
-struct ObjectGroup {
+struct ChainPart {
     count: usize,
     objects: Vec<ObjectId>,
 }
 
-impl ObjectGroup {
+impl ChainPart {
     /// The object that names the part, and the other objects in it. A core's only PU is not mentioned.
-    fn noun(&self, drawing: &Drawing<'_>) -> (ObjectId, Vec<String>) {
+    fn noun(&self, drawing: &TreeDrawing<'_>) -> (ObjectId, Vec<String>) {
         let kind = |id: &ObjectId| drawing.topology.object(*id).kind;
         let named = self
             .objects
@@ -494,7 +494,7 @@ impl ObjectGroup {
     }
 
     /// `core 3 (L2 1 MiB, L1d 32 KiB)`; without a core one name for each object: `package 0`, `L3 30 MiB`.
-    fn names(&self, drawing: &Drawing<'_>) -> Vec<String> {
+    fn names(&self, drawing: &TreeDrawing<'_>) -> Vec<String> {
         let (id, others) = self.noun(drawing);
         if drawing.topology.object(id).kind == ObjectKind::Core {
             drawing.label(id).map(|name| with(name, &others)).into_iter().collect()
@@ -504,7 +504,7 @@ impl ObjectGroup {
     }
 
     /// `8 cores (L2 1 MiB, L1d 32 KiB)`, `12 × L3 32 MiB`.
-    fn counted(&self, drawing: &Drawing<'_>, count: usize) -> String {
+    fn counted(&self, drawing: &TreeDrawing<'_>, count: usize) -> String {
         let (id, others) = self.noun(drawing);
         let noun = drawing.noun(id).unwrap_or_default();
         let noun = match (drawing.topology.object(id).kind, count) {
@@ -630,7 +630,7 @@ Machine, node 0 (1 GiB)
     }
 
     #[test]
-    fn unlike_siblings_and_what_is_not_allowed_are_shown_one_by_one() {
+    fn unlike_siblings_and_forbidden_objects_are_shown_separately() {
         let expected = "\
 Machine, node 1 (1 GiB, no PUs)
   Package 0, [node 0] (no memory), 2 cores: 0 [1]

@@ -54,7 +54,7 @@ impl<'a> Executor<'a> {
     pub(super) fn new(arguments: &'a Arguments) -> Result<Self> {
         Ok(Self {
             arguments,
-            signals: Forwarding::begin().context("cannot receive signals")?,
+            signals: Forwarding::start().context("cannot receive signals")?,
             folder: tempfile::tempdir().context("no room for the records of runs")?,
             pinfold: std::env::current_exe().context("cannot find the program pinfold itself")?,
         })

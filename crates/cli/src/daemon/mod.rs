@@ -22,10 +22,10 @@ use known::Database;
 use log::Log;
 use pinfold_core::{Children, HostNoteCode, Topology, Wake};
 use pinfold_linux::counters::Plan;
-use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
+use pinfold_linux::journal::{Directory, FoundJournal, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
-use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, Watching};
+use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, WatcherOptions};
 use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::MachineState;
 use pinfold_runtime::daemon::{Knowledge, NothingKnown, Pace, Rates, watch};
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
     log_start(&mut log, &about(&config, &topology, &left), at_birth, &absent);
-    let machine = MachineState::of(&topology);
+    let machine = MachineState::new(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
         mapper: mapper(&topology, &thresholds, &config),
@@ -119,7 +119,7 @@ fn watcher(
     directory: &Directory,
     signals: Signals,
 ) -> Result<Watcher> {
-    let watching = Watching {
+    let watching = WatcherOptions {
         topology: topology.clone(),
         selection: config.selection(),
         plan,
@@ -265,14 +265,14 @@ fn report_rolled_back(log: &mut Log, rolled_back: &RolledBack) {
 fn roll_back_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
         let left = match found {
-            Found::Left(left) => left,
-            Found::Elsewhere(file, elsewhere) => {
+            FoundJournal::Left(left) => left,
+            FoundJournal::Elsewhere(file, elsewhere) => {
                 let file = file.display().to_string();
                 let text = format!("it is left alone: {elsewhere}");
                 log.event("left_elsewhere", &[("journal", file.into()), ("text", text.into())]);
                 continue;
             }
-            Found::Running(_) | Found::Unreadable(..) | Found::NotOurs(..) => continue,
+            FoundJournal::Running(_) | FoundJournal::Unreadable(..) | FoundJournal::NotOurs(..) => continue,
         };
         if left.kept() {
             continue;

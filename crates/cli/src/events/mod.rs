@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .pmus()
             .iter()
             .filter(|pmu| pmu.present || arguments.all)
-            .map(|pmu| PmuListing::of(library, pmu, pattern))
+            .map(|pmu| PmuListing::search(library, pmu, pattern))
             .filter(|pmu| !pmu.events.is_empty())
             .collect(),
     };

@@ -33,7 +33,7 @@ impl Stream for Traffic {
         const VECTOR: usize = size_of::<Vector>();
         let half = memory.bytes() / 2;
         #[expect(clippy::cast_ptr_alignment, reason = "the memory begins with a page")]
-        let begin = memory.address(0).cast::<Vector>();
+        let start = memory.address(0).cast::<Vector>();
         let vectors = memory.bytes() / VECTOR;
         // SAFETY: the indices stay below the number of vectors in the memory. It starts at a multiple of a page, and no
         // one else uses it meanwhile.
@@ -43,7 +43,7 @@ impl Stream for Traffic {
                     let mut sums = [twice(0); 4];
                     for at in (0..vectors).step_by(4) {
                         for (lane, total) in sums.iter_mut().enumerate() {
-                            *total = sum(*total, load(begin.add(at + lane)));
+                            *total = sum(*total, load(start.add(at + lane)));
                         }
                     }
                     std::hint::black_box(sums);
@@ -51,18 +51,18 @@ impl Stream for Traffic {
                 Self::Write => {
                     let value = twice(std::hint::black_box(1));
                     for at in 0..vectors {
-                        store(begin.add(at), value);
+                        store(start.add(at), value);
                     }
                 }
                 Self::Copy => {
                     let other = half / VECTOR;
                     for at in 0..other {
-                        store(begin.add(other + at), load(begin.add(at)));
+                        store(start.add(other + at), load(start.add(at)));
                     }
                 }
             }
         }
-        std::hint::black_box(begin);
+        std::hint::black_box(start);
     }
 }
 
@@ -95,10 +95,10 @@ pub(super) fn streaming(
         let mut times = vec![];
         for _ in 0..runs {
             meeting.meet();
-            let begin = Instant::now();
+            let began = Instant::now();
             traffic.pass(memory);
             meeting.meet();
-            times.push(begin.elapsed().as_secs_f64());
+            times.push(began.elapsed().as_secs_f64());
         }
         times
     };

@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn tasks_copy_side_by_side_and_say_how_much() {
         let topology = topology::read(&Source::Live).unwrap();
-        let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
+        let pus: Vec<PuId> = CpuMask::read(0).unwrap().pus().take(2).collect();
         let copied = copying(&topology, &pus, 1 << 20, Locality::Low, 3, &Uncounted).unwrap();
         assert_eq!(copied.runs.len(), 3);
         assert_eq!(copied.bytes, 1 << 19);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_is_refused_before_it_is_touched() {
+    fn too_much_memory_is_refused_before_it_is_touched() {
         let topology = topology::read(&Source::Live).unwrap();
         let pu = topology.allowed_pus().first().unwrap();
         let error = copying(&topology, &[pu], 1 << 50, Locality::High, 1, &Uncounted).unwrap_err();

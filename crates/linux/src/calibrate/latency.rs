@@ -51,11 +51,11 @@ pub(super) fn curve(memory: &Memory, sizes: &[usize], rounds: usize, effort: Eff
 pub(super) fn at_size(memory: &Memory, bytes: usize, effort: Effort) -> CurvePoint {
     CurvePoint {
         bytes: bytes as u64,
-        latency: of_chain(memory.chain(&lines(bytes)), bytes / LINE, effort),
+        latency: measure_chain(memory.chain(&lines(bytes)), bytes / LINE, effort),
     }
 }
 
-fn of_chain(mut chain: Chain<'_>, length: usize, effort: Effort) -> Measured {
+fn measure_chain(mut chain: Chain<'_>, length: usize, effort: Effort) -> Measured {
     chain.follow((2 * length).clamp(LOADS, WARM_UP));
     effort
         .least(|| seconds(|| chain.follow(LOADS)))
@@ -97,15 +97,15 @@ pub(super) fn translation(small: &Memory, huge: &Memory, pages: usize, effort: E
     let places = one_line_a_page(pages);
     TranslationPoint {
         pages: pages as u64,
-        small: of_chain(small.chain(&places), pages, effort),
-        huge: of_chain(huge.chain(&places), pages, effort),
+        small: measure_chain(small.chain(&places), pages, effort),
+        huge: measure_chain(huge.chain(&places), pages, effort),
     }
 }
 
 /// Seconds per load of a walk through lines in ascending order, which prefetchers predict.
 pub(super) fn foreseen(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
     let places: Vec<usize> = (0..bytes / LINE).map(|line| line * LINE).collect();
-    of_chain(memory.chain(&places), 0, effort)
+    measure_chain(memory.chain(&places), 0, effort)
 }
 
 #[cfg(test)]

@@ -85,9 +85,9 @@ impl Memory {
         let mut inside = false;
         for line in maps.lines() {
             let first = line.split_whitespace().next()?;
-            if let Some((begin, end)) = first.split_once('-') {
-                let (begin, end): (usize, usize) = (digits::hexadecimal(begin)?, digits::hexadecimal(end)?);
-                inside = (begin..end).contains(&address);
+            if let Some((start, end)) = first.split_once('-') {
+                let (start, end): (usize, usize) = (digits::hexadecimal(start)?, digits::hexadecimal(end)?);
+                inside = (start..end).contains(&address);
             } else if inside && first == "AnonHugePages:" {
                 let kilobytes: u64 = digits::decimal(line.split_whitespace().nth(1)?)?;
                 return Some((kilobytes as f64 * 1024.0 / self.bytes as f64).min(1.0));
@@ -268,8 +268,8 @@ mod tests {
         let places = one_line_a_page(4);
         assert!(places.iter().map(|place| place / PAGE).collect::<BTreeSet<_>>().len() == 4);
         let mut chain = memory.chain(&lines(8 * LINE));
-        let begin = chain.at;
+        let start = chain.at;
         chain.follow(8);
-        assert_eq!(chain.at, begin);
+        assert_eq!(chain.at, start);
     }
 }

@@ -99,7 +99,7 @@ pub fn measure(
     let allowed = topology.allowed_pus();
     let pu = allowed.first().expect("a topology allows at least one PU");
     let stolen_before = stolen_ticks();
-    let extent = Extent::of(thoroughness, last_cache(topology, pu));
+    let extent = Extent::new(thoroughness, last_cache(topology, pu));
     let Extent {
         effort,
         largest,
@@ -184,7 +184,7 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(thoroughness: Thoroughness, last_cache: usize) -> Self {
+    fn new(thoroughness: Thoroughness, last_cache: usize) -> Self {
         match thoroughness {
             Thoroughness::Quick => Self {
                 effort: effort(15, 10),

@@ -28,11 +28,11 @@ fn available(root: &Path) -> Option<u64> {
     let own = group.map(|group| mount.join(group));
     let folders = own.iter().flat_map(|own| own.ancestors());
     let rooms = folders.take_while(|folder| folder.starts_with(&mount)).filter_map(room);
-    rooms.chain(of_system(&meminfo)).min()
+    rooms.chain(available_memory(&meminfo)).min()
 }
 
 /// Bytes that /proc/meminfo reports as available.
-fn of_system(meminfo: &str) -> Option<u64> {
+fn available_memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = digits::decimal(line.trim().trim_end_matches(" kB"))?;
     Some(kilobytes << 10)
@@ -56,10 +56,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_read_from_meminfo() {
+    fn available_memory_is_read_from_meminfo() {
         let text = "MemTotal:       24000 kB\nMemAvailable:   12000 kB\n";
-        assert_eq!(of_system(text), Some(12000 << 10));
-        assert_eq!(of_system("MemTotal: 1 kB\n"), None);
+        assert_eq!(available_memory(text), Some(12000 << 10));
+        assert_eq!(available_memory("MemTotal: 1 kB\n"), None);
     }
 
     /// The available bytes on a system with these files.

@@ -15,9 +15,9 @@ pub struct Effort {
 impl Effort {
     /// Repeats `run`, which returns the seconds of its measured part.
     pub(super) fn least(self, mut run: impl FnMut() -> f64) -> Measured {
-        let begin = Instant::now();
+        let began = Instant::now();
         let mut times = vec![];
-        while times.len() < 3 || (times.len() < self.runs && begin.elapsed() < self.longest) {
+        while times.len() < 3 || (times.len() < self.runs && began.elapsed() < self.longest) {
             times.push(run());
         }
         Measured::least(&times).expect("there are at least three")
@@ -26,9 +26,9 @@ impl Effort {
 
 /// The seconds that `work` takes.
 pub(super) fn seconds(work: impl FnOnce()) -> f64 {
-    let begin = Instant::now();
+    let began = Instant::now();
     work();
-    begin.elapsed().as_secs_f64()
+    began.elapsed().as_secs_f64()
 }
 
 #[cfg(test)]

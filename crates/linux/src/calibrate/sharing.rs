@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The shared data.
 #[derive(Default)]
-struct Shared {
+struct SharedData {
     lock: Lock,
     data: Line,
 }
@@ -46,7 +46,7 @@ impl Lock {
     }
 }
 
-impl Shared {
+impl SharedData {
     /// Makes the accesses of the thread with the turns `next`, `next + 2`, and so on.
     fn access(&self, next: &mut u64, accesses: u64, instructions: u32) {
         for _ in 0..accesses {
@@ -106,7 +106,7 @@ fn share(
     accesses: &[u64],
     source: &dyn CountSource,
 ) -> Result<Vec<TimedRun>, CalibrationError> {
-    let shared = Shared::default();
+    let shared = SharedData::default();
     let done = timed_runs(
         &pus,
         source,
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_lock_goes_round_and_every_access_changes_the_data_once() {
-        let shared = Shared::default();
+        let shared = SharedData::default();
         thread::scope(|scope| {
             for first in 0..2 {
                 let shared = &shared;
@@ -162,7 +162,7 @@ mod tests {
     struct Asked;
 
     impl CountSource for Asked {
-        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
             Ok(Box::new(Times(0)))
         }
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn each_round_measures_both_pairs() {
-        let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
+        let pus: Vec<PuId> = CpuMask::read(0).unwrap().pus().take(2).collect();
         let Ok(pair) = <[PuId; 2]>::try_from(pus) else {
             pinfold_testing::skip("two threads that wait for each other need two CPUs, and only one is allowed");
             return;

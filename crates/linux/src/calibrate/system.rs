@@ -71,15 +71,15 @@ pub(super) fn hand_over(pu: PuId, effort: Effort) -> Result<Measured, Calibratio
         let mine = scope.spawn(move || {
             let pinned = pin(pu);
             let (sender, times) = std::sync::mpsc::channel();
-            let mut begin = std::time::Instant::now();
+            let mut began = std::time::Instant::now();
             play(
                 0,
                 Box::new(move |number| {
                     if number % TIMES == 0 && number > 0 {
-                        let _ = sender.send(begin.elapsed().as_secs_f64());
+                        let _ = sender.send(began.elapsed().as_secs_f64());
                     }
                     if number % TIMES == 0 {
-                        begin = std::time::Instant::now();
+                        began = std::time::Instant::now();
                     }
                 }),
             );

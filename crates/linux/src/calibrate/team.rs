@@ -16,7 +16,7 @@ use std::time::Instant;
 /// The source of counts: the hardware, or a test.
 pub trait CountSource: Sync {
     /// Opens and starts the counters of the calling thread.
-    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
+    fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
 }
 
 /// The counters of one thread.
@@ -26,7 +26,7 @@ pub trait ThreadCounts {
 }
 
 impl CountSource for Plan {
-    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+    fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
         Ok(Box::new(self.open(0)?))
     }
 }
@@ -41,7 +41,7 @@ impl ThreadCounts for TaskCounters {
 pub(super) struct Uncounted;
 
 impl CountSource for Uncounted {
-    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+    fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
         Ok(Box::new(Self))
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn timed_runs<M>(
     let given_up = AtomicBool::new(false);
     let one = |position: usize| {
         let ready = pin(pus[position]).and_then(|()| {
-            let counters = source.of_this_thread().map_err(CalibrationError::Counters)?;
+            let counters = source.open_for_this_thread().map_err(CalibrationError::Counters)?;
             Ok((prepare(position)?, counters))
         });
         given_up.fetch_or(ready.is_err(), Ordering::AcqRel);
@@ -79,11 +79,11 @@ pub(super) fn timed_runs<M>(
         for &amount in amounts {
             meeting.meet();
             let before = counters.totals();
-            let begin = Instant::now();
+            let began = Instant::now();
             work(&mut member, amount);
             let after = counters.totals();
             meeting.meet();
-            timed.push((begin.elapsed().as_secs_f64(), growth(&before, &after)));
+            timed.push((began.elapsed().as_secs_f64(), growth(&before, &after)));
         }
         Ok(timed)
     };
@@ -123,7 +123,7 @@ mod tests {
     struct Tens(AtomicU64);
 
     impl CountSource for Tens {
-        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
             Ok(Box::new(Total(self.0.load(Ordering::Relaxed))))
         }
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn allowed() -> Vec<PuId> {
-        CpuMask::of_thread(0).unwrap().pus().collect()
+        CpuMask::read(0).unwrap().pus().collect()
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
         let done = AtomicU64::new(0);
         let work = |pu: &mut PuId, amount| {
-            assert_eq!(CpuMask::of_thread(0).unwrap().only(), Some(*pu));
+            assert_eq!(CpuMask::read(0).unwrap().only(), Some(*pu));
             done.fetch_add(amount, Ordering::Relaxed);
         };
         let source = Tens(AtomicU64::new(1000));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_cannot_prepare_ends_all_with_its_error() {
+    fn a_failed_preparation_ends_all_threads_with_its_error() {
         let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
         let refuse = |position| {
             if position + 1 < pus.len() {

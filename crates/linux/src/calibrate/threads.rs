@@ -22,7 +22,7 @@ pub(super) fn on<T: Send>(pu: PuId, work: impl FnOnce() -> T + Send) -> Result<T
 /// Pins the calling thread on one PU.
 pub(super) fn pin(pu: PuId) -> Result<(), CalibrationError> {
     CpuMask::single(pu)
-        .give_to(0)
+        .apply_to(0)
         .map_err(|error| CalibrationError::Affinity { pu, error })
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_leaves_a_meeting_before_all_have_come() {
+    fn no_thread_leaves_the_barrier_before_all_have_arrived() {
         let meeting = Meeting::new(2);
         let come = AtomicUsize::new(0);
         thread::scope(|scope| {

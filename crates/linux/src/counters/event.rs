@@ -2,7 +2,7 @@
 
 use super::Request;
 use super::error::{CounterError, Refused, explain};
-use super::group::Group;
+use super::group::EventGroup;
 use super::source::Source;
 use crate::nearest::{misspelt, nearest};
 use crate::pfm::{self, AttributeKind, Encoding, Library, PfmError, Pmu, PmuKind, Privilege, sys};
@@ -25,7 +25,7 @@ const NAMED_PMUS: usize = 4;
 /// permitted, and user space alone is useful, the result counts user space only.
 pub(super) fn admitted(mut source: Source, root: &Path) -> Result<Source, CounterError> {
     let refusal = |source: &Source| {
-        Group::open(std::slice::from_ref(source), &[0], 0)
+        EventGroup::open(std::slice::from_ref(source), &[0], 0)
             .err()
             .map(|it| it.error)
     };

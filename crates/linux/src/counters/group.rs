@@ -2,7 +2,7 @@
 
 use super::error::Refused;
 use super::source::Source;
-use crate::perf_event::{self, Watched};
+use crate::perf_event::{self, EventScope};
 use crate::pfm::sys;
 use nix::errno::Errno;
 use pinfold_core::Count;
@@ -17,7 +17,7 @@ const HEADER_WORDS: usize = 3;
 const WORD: usize = size_of::<u64>();
 
 /// The open counters of one group of one thread.
-pub(super) struct Group {
+pub(super) struct EventGroup {
     leader: File,
     /// Kept open, because a closed counter leaves its group.
     _followers: Vec<OwnedFd>,
@@ -26,7 +26,7 @@ pub(super) struct Group {
     buffer: Vec<u8>,
 }
 
-impl Group {
+impl EventGroup {
     /// Opens the counters `members` (positions in `sources`, the leader first) for `thread`.
     pub(super) fn open<'a>(sources: &'a [Source], members: &[usize], thread: i32) -> Result<Self, Refused<'a>> {
         let mut opened: Vec<OwnedFd> = Vec::with_capacity(members.len());
@@ -78,7 +78,7 @@ pub(super) fn arrange(sources: &[Source]) -> Result<Vec<Vec<usize>>, Refused<'_>
     let mut groups = vec![];
     for kind in [hardware, software] {
         groups.extend(fill(&kind, |members| {
-            let mut group = Group::open(sources, members, 0)?;
+            let mut group = EventGroup::open(sources, members, 0)?;
             // The kernel accepts some groups that can never count, because the watchdog or another program uses a
             // counter.
             if members.len() > 1 && !group.runs() {
@@ -124,7 +124,7 @@ fn open<'a>(source: &'a Source, thread: i32, leader: Option<&OwnedFd>) -> Result
     if let Some(path) = &source.probed_path {
         attributes.__bindgen_anon_3.config1 = path.as_ptr() as u64;
     }
-    perf_event::open(&attributes, Watched::Thread(thread), leader).map_err(|error| Refused { source, thread, error })
+    perf_event::open(&attributes, EventScope::Thread(thread), leader).map_err(|error| Refused { source, thread, error })
 }
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_fit_begins_another_group() {
+    fn an_event_that_does_not_fit_starts_another_group() {
         assert_eq!(
             groups(&[3, 1, 4, 5, 2], 2, Errno::ENOSPC).unwrap(),
             [&[3, 1][..], &[4, 5], &[2]]
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_cannot_be_had_alone_is_an_error() {
+    fn an_event_that_cannot_be_opened_alone_is_an_error() {
         assert_eq!(groups(&[0], 0, Errno::EINVAL), Err(Errno::EINVAL));
     }
 
     #[test]
-    fn a_refusal_that_another_group_would_not_cure_is_an_error() {
+    fn a_refusal_that_another_group_cannot_avoid_is_an_error() {
         assert_eq!(groups(&[0, 1], 1, Errno::EMFILE), Err(Errno::EMFILE));
     }
 }

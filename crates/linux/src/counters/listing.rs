@@ -55,7 +55,7 @@ pub struct EventListing {
 impl PmuListing {
     /// The events of `pmu` that have `pattern` in their names, unit masks or descriptions. Each event is tried on this
     /// process.
-    pub fn of(library: &Library, pmu: &Pmu, pattern: &str) -> Self {
+    pub fn search(library: &Library, pmu: &Pmu, pattern: &str) -> Self {
         let events = library.events(pmu);
         let is_alias = |event: &Event| {
             let target = event.alias_of.as_deref();

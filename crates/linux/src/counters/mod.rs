@@ -28,7 +28,7 @@ pub(crate) use source::Permission;
 
 use crate::pfm::{self, Attribute, AttributeKind, Pmu};
 use error::Refused;
-use group::Group;
+use group::EventGroup;
 use pinfold_core::{Count, Metric};
 use source::Source;
 use std::hint;
@@ -72,7 +72,7 @@ pub struct Plan {
 
 /// The open counters of one task.
 pub struct TaskCounters {
-    groups: Vec<Group>,
+    groups: Vec<EventGroup>,
     metrics: usize,
 }
 
@@ -125,7 +125,7 @@ impl Plan {
         let groups = self
             .groups
             .iter()
-            .map(|members| Group::open(&self.sources, members, thread))
+            .map(|members| EventGroup::open(&self.sources, members, thread))
             .collect::<Result<_, Refused<'_>>>()
             .map_err(|refused| error::explain(&self.root, refused))?;
         Ok(TaskCounters {

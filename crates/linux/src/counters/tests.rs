@@ -241,7 +241,7 @@ fn a_thread_that_has_ended_is_named() {
 }
 
 #[test]
-fn hardware_events_count_or_the_error_says_what_else_there_is() {
+fn hardware_events_count_or_the_error_names_alternatives() {
     match hardware_counters() {
         Availability::Available => {
             let plan = Plan::new(&[event("instructions"), event("cycles")]).unwrap();
@@ -258,7 +258,7 @@ fn hardware_events_count_or_the_error_says_what_else_there_is() {
 }
 
 #[test]
-fn a_misspelt_event_is_answered_with_the_nearest() {
+fn a_misspelt_event_gets_the_nearest_as_a_suggestion() {
     let message = refusal(&[event("page-fautls")]).to_string();
     assert!(
         message.contains("`page-fautls`") && message.contains("PAGE-FAULTS"),
@@ -267,7 +267,7 @@ fn a_misspelt_event_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_misspelt_pmu_is_answered_with_the_nearest() {
+fn a_misspelt_pmu_gets_the_nearest_as_a_suggestion() {
     let error = refusal(&[event("ivbep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM")]);
     assert!(
         matches!(&error, CounterError::UnknownPmu { nearest, .. } if nearest[0] == "ivb_ep"),
@@ -276,7 +276,7 @@ fn a_misspelt_pmu_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn an_unknown_unit_mask_is_answered_with_those_there_are() {
+fn an_unknown_unit_mask_gets_a_list_of_the_known_ones() {
     let error = refusal(&[event("PERF_COUNT_HW_CACHE_L1D:NOWHERE")]);
     assert!(
         matches!(&error, CounterError::UnknownAttribute { choices, .. } if choices.contains(&":READ".to_owned())),
@@ -335,7 +335,7 @@ fn an_event_of_a_whole_package_is_refused() {
 }
 
 #[test]
-fn a_misspelt_function_is_answered_with_the_nearest() {
+fn a_misspelt_function_gets_the_nearest_as_a_suggestion() {
     let Some((_directory, binary)) = compiled(&[]) else {
         return;
     };
@@ -359,7 +359,7 @@ fn refused_at(level: &str, name: &str, error: Errno) -> String {
 }
 
 #[test]
-fn a_forbidden_event_names_the_level_there_is_and_the_one_that_is_needed() {
+fn a_forbidden_event_names_the_current_and_the_required_level() {
     let message = refused_at("3", "page-faults:u", Errno::EACCES);
     assert!(message.contains("is 3 and must be 2 or lower"), "{message}");
     assert!(message.contains("CAP_PERFMON"), "{message}");

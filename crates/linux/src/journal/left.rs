@@ -1,7 +1,7 @@
 //! Journals of a killed pinfold: reads them, and rolls back the recorded changes.
 
 use super::error::{JournalError, failure};
-use super::origin::{Elsewhere, Origin, Relation};
+use super::origin::{Elsewhere, JournalOrigin, Relation};
 use super::record::{self, Change, Record, Target, VERSION};
 use super::roll_back::{self, RolledBack, Roots};
 use super::{Directory, UNFINISHED, write_new};
@@ -28,7 +28,7 @@ pub(super) struct Contents {
     pub(super) changes: BTreeMap<Target, Change>,
     pub(super) kept: bool,
     /// Its origin. `None` if its first line lacks one.
-    pub(super) origin: Option<Origin>,
+    pub(super) origin: Option<JournalOrigin>,
     /// Why it cannot be read to its end.
     pub(super) damage: Option<String>,
     /// The length of its complete lines.
@@ -50,7 +50,7 @@ impl Contents {
             Some((number, record))
         };
         match next() {
-            Some((_, Some(Record::Begin(origin)))) => contents.origin = Some(origin),
+            Some((_, Some(Record::Header(origin)))) => contents.origin = Some(origin),
             Some((_, Some(Record::OtherVersion(version)))) => {
                 contents.damage = Some(format!(
                     "its version is {version}, and this pinfold reads version {VERSION}"
@@ -69,7 +69,7 @@ impl Contents {
                     contents.changes.remove(&target);
                 }
                 Some(Record::Kept) => contents.kept = true,
-                Some(Record::Begin(_) | Record::OtherVersion(_)) | None => {
+                Some(Record::Header(_) | Record::OtherVersion(_)) | None => {
                     let number: i32 = number;
                     contents.damage = Some(format!("its line {number} does not match its checksum"));
                 }
@@ -127,7 +127,7 @@ fn lock_of(file: &File, writing: Writing) -> io::Result<Option<LockedFile>> {
 
 /// Whether the process that wrote a journal may still run, if another process has locked the journal. The lock alone
 /// does not show it: any user who could once read the file may have locked it.
-fn may_go_on(file: &File, here: &Origin, of: Option<&Origin>) -> bool {
+fn may_go_on(file: &File, here: &JournalOrigin, of: Option<&JournalOrigin>) -> bool {
     let relation = of.map(|of| here.relation(of));
     match (relation, of.and_then(|of| of.writer)) {
         (Some(Relation::EarlierBoot), _) => false,
@@ -138,7 +138,7 @@ fn may_go_on(file: &File, here: &Origin, of: Option<&Origin>) -> bool {
 
 /// A journal in a directory.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundJournal {
     /// The journal of a running pinfold.
     Running(PathBuf),
     /// A journal that cannot be opened.
@@ -163,13 +163,17 @@ pub struct Left {
 
 impl Left {
     /// Opens and reads the journal at `path`. `None` if it does not exist any more.
-    pub(crate) fn open(path: &Path, here: &Origin, writing: Writing) -> Result<Option<Found>, JournalError> {
+    pub(crate) fn open(
+        path: &Path,
+        here: &JournalOrigin,
+        writing: Writing,
+    ) -> Result<Option<FoundJournal>, JournalError> {
         loop {
             let mut file = match own::open_private(path, OpenOptions::new().read(true).write(true)) {
                 Ok(Own::File(file)) => file,
-                Ok(Own::Foreign(why)) => return Ok(Some(Found::NotOurs(path.to_path_buf(), why))),
+                Ok(Own::Foreign(why)) => return Ok(Some(FoundJournal::NotOurs(path.to_path_buf(), why))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Ok(Some(Found::Unreadable(path.to_path_buf(), error))),
+                Err(error) => return Ok(Some(FoundJournal::Unreadable(path.to_path_buf(), error))),
             };
             let lock = lock_of(&file, writing).map_err(failure(path, "locked"))?;
             // The process that had it locked may have removed or replaced it meanwhile.
@@ -178,21 +182,21 @@ impl Left {
             }
             let mut bytes = vec![];
             if let Err(error) = file.read_to_end(&mut bytes) {
-                return Ok(Some(Found::Unreadable(path.to_path_buf(), error)));
+                return Ok(Some(FoundJournal::Unreadable(path.to_path_buf(), error)));
             }
-            if !record::is_begun(&bytes) {
-                return Ok(Some(Found::NotOurs(path.to_path_buf(), NO_JOURNAL)));
+            if !record::has_header(&bytes) {
+                return Ok(Some(FoundJournal::NotOurs(path.to_path_buf(), NO_JOURNAL)));
             }
             let mut contents = Contents::read(&bytes);
             if lock.is_none() && writing == Writing::MayGoOn && may_go_on(&file, here, contents.origin.as_ref()) {
-                return Ok(Some(Found::Running(path.to_path_buf())));
+                return Ok(Some(FoundJournal::Running(path.to_path_buf())));
             }
             match contents.origin.as_ref().map(|origin| here.relation(origin)) {
                 None | Some(Relation::Here) => {}
                 Some(Relation::EarlierBoot) => contents.changes.clear(),
                 Some(Relation::Elsewhere(namespaces)) => {
                     if let Some(elsewhere) = Elsewhere::find(path, &Procfs::default(), here, namespaces) {
-                        return Ok(Some(Found::Elsewhere(path.to_path_buf(), elsewhere)));
+                        return Ok(Some(FoundJournal::Elsewhere(path.to_path_buf(), elsewhere)));
                     }
                     // Its threads have ended with their namespace. Registers belong to the machine.
                     contents
@@ -200,7 +204,7 @@ impl Left {
                         .retain(|_, change| matches!(change, Change::Register(_)));
                 }
             }
-            return Ok(Some(Found::Left(Self {
+            return Ok(Some(FoundJournal::Left(Self {
                 path: path.to_path_buf(),
                 file,
                 _lock: lock,
@@ -288,7 +292,7 @@ const LOOKING_AGAIN: Duration = Duration::from_secs(1);
 /// The guard of a journal.
 pub(crate) struct Abandoned<'a> {
     pub(crate) path: &'a Path,
-    pub(crate) here: &'a Origin,
+    pub(crate) here: &'a JournalOrigin,
 }
 
 impl Duty for Abandoned<'_> {
@@ -302,7 +306,7 @@ impl Duty for Abandoned<'_> {
     fn roll_back(self, mut file: Option<File>) {
         loop {
             let left = match Left::open(self.path, self.here, Writing::Ended) {
-                Ok(Some(Found::Left(left))) => left,
+                Ok(Some(FoundJournal::Left(left))) => left,
                 // The file or its directory was removed.
                 Ok(None) => match file.take().and_then(|file| self.removed(file)) {
                     Some(left) => left,
@@ -340,7 +344,7 @@ impl Abandoned<'_> {
         let lock = lock_of(&file, Writing::Ended).ok()?;
         let mut bytes = vec![];
         file.read_to_end(&mut bytes).ok()?;
-        record::is_begun(&bytes).then(|| Left {
+        record::has_header(&bytes).then(|| Left {
             path: self.path.to_path_buf(),
             file,
             _lock: lock,

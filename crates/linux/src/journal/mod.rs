@@ -17,7 +17,7 @@
 //! (`origin`).
 //!
 //! A file counts as a journal only if it is a regular file of this user that starts like a journal
-//! (`record::is_begun`). pinfold does not follow symbolic links there, and does not change, rename or remove other
+//! (`record::has_header`). pinfold does not follow symbolic links there, and does not change, rename or remove other
 //! files, whatever their names are.
 //!
 //! A new kind of change needs a variant of `Change`, a line in `record`, and the code in `roll_back` that rolls it
@@ -37,15 +37,15 @@ use crate::affinity::CpuMask;
 use crate::guard::Guard;
 use crate::prefetchers::Registers;
 use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
-use crate::requested::{Requested, Seen};
+use crate::requested::{ObservedMask, Requested};
 pub use error::JournalError;
 use error::failure;
 use left::Abandoned;
 use left::NO_JOURNAL;
 pub(crate) use left::Writing;
-pub use left::{Found, Left};
+pub use left::{FoundJournal, Left};
 pub use origin::Elsewhere;
-pub(crate) use origin::Origin;
+pub(crate) use origin::JournalOrigin;
 use pinfold_core::PuId;
 use pinfold_files::lock::{LockedFile, lock};
 use pinfold_files::own::{self, Own};
@@ -76,7 +76,7 @@ const BEING_REMOVED: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
-    here: Origin,
+    here: JournalOrigin,
 }
 
 impl Directory {
@@ -122,7 +122,7 @@ impl Directory {
         }
         Ok(Self {
             path: path.to_path_buf(),
-            here: Origin::here(&Procfs::default())?,
+            here: JournalOrigin::here(&Procfs::default())?,
         })
     }
 
@@ -131,12 +131,12 @@ impl Directory {
     pub fn concerned(&self, procfs: &Procfs, process: i32) -> Result<Option<Concerned>, JournalError> {
         for found in self.survey()? {
             match found {
-                Found::Running(path) if left::has_process(&path, procfs, process) => {
+                FoundJournal::Running(path) if left::has_process(&path, procfs, process) => {
                     let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
                     let by = name.split_once('-').map_or(name, |(by, _)| by);
                     return Ok(Some(Concerned::ByRunning(by.to_owned())));
                 }
-                Found::Left(left) if !left.kept() && left.contents.has_process(procfs, process) => {
+                FoundJournal::Left(left) if !left.kept() && left.contents.has_process(procfs, process) => {
                     return Ok(Some(Concerned::ByKilled));
                 }
                 _ => {}
@@ -146,7 +146,7 @@ impl Directory {
     }
 
     /// The journals, in the order of the files' names.
-    pub fn survey(&self) -> Result<Vec<Found>, JournalError> {
+    pub fn survey(&self) -> Result<Vec<FoundJournal>, JournalError> {
         let entries = fs::read_dir(&self.path).map_err(failure(&self.path, "read"))?;
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
@@ -156,7 +156,7 @@ impl Directory {
                 Some(WHOLE) => found.extend(Left::open(&path, &self.here, Writing::MayGoOn)?),
                 Some(UNFINISHED) => {
                     if let Some(why) = remove_unfinished(&path) {
-                        found.push(Found::NotOurs(path, why));
+                        found.push(FoundJournal::NotOurs(path, why));
                     }
                 }
                 _ => {}
@@ -197,14 +197,14 @@ fn remove_unfinished(path: &Path) -> Option<&'static str> {
 
 /// Whether an unfinished file is a journal's: it starts like one, or is empty and has a journal's name.
 fn is_unfinished(file: &File, path: &Path) -> bool {
-    let mut begin = vec![];
-    if file.take(record::BEGIN_LENGTH).read_to_end(&mut begin).is_err() {
+    let mut head = vec![];
+    if file.take(record::HEADER_LENGTH).read_to_end(&mut head).is_err() {
         return false;
     }
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = path.file_stem().and_then(|stem| stem.to_str()?.split_once('-'));
     let named = name.is_some_and(|(process, number)| digits(process) && digits(number));
-    record::is_begun(&begin) || begin.is_empty() && named
+    record::has_header(&head) || head.is_empty() && named
 }
 
 /// The journal of this process.
@@ -212,7 +212,7 @@ fn is_unfinished(file: &File, path: &Path) -> bool {
 pub(crate) struct Journal {
     path: PathBuf,
     file: LockedFile,
-    here: Origin,
+    here: JournalOrigin,
     /// The changes in force.
     changes: BTreeMap<Target, Change>,
     /// Bytes in the file.
@@ -226,8 +226,8 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Starts a journal, with a guard. Call it early: the guard is a fork of this process, which has few threads then.
-    pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
-        let mut journal = Self::begin_unguarded(directory)?;
+    pub(crate) fn create(directory: &Directory) -> Result<Self, JournalError> {
+        let mut journal = Self::create_unguarded(directory)?;
         let duty = Abandoned {
             path: &journal.path,
             here: &journal.here,
@@ -237,7 +237,7 @@ impl Journal {
         Ok(journal)
     }
 
-    pub(crate) fn begin_unguarded(directory: &Directory) -> Result<Self, JournalError> {
+    pub(crate) fn create_unguarded(directory: &Directory) -> Result<Self, JournalError> {
         let process = std::process::id();
         let mut number = 0;
         loop {
@@ -327,7 +327,7 @@ impl Journal {
         procfs: &Procfs,
         process: i32,
         stat: &ThreadStat,
-        seen: &Seen,
+        seen: &ObservedMask,
     ) -> Option<(PuId, &Requested)> {
         let pinnings = orphans::pinnings(self.masks(), procfs, process, stat)?;
         seen.inherited(pinnings.iter().map(|(&pu, &original)| (pu, original)))
@@ -360,7 +360,7 @@ impl Journal {
     }
 
     /// Rolls back all changes of registers. Returns what could not be rolled back or is left alone.
-    pub(crate) fn give_back_registers(&mut self, registers: &Registers) -> Vec<String> {
+    pub(crate) fn roll_back_registers(&mut self, registers: &Registers) -> Vec<String> {
         let changes: Vec<Change> = self.changes.values().cloned().collect();
         let mut problems = vec![];
         for change in changes {
@@ -379,7 +379,7 @@ impl Journal {
     /// Restores the masks of all threads, and of children that inherited one of them. Returns the calls and the
     /// failures. Without `orphans`, only children whose creator lives are restored, because the others already have
     /// their masks back.
-    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
+    pub(crate) fn roll_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
         let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
         let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
         let roots = Roots {
@@ -471,11 +471,11 @@ impl Drop for Journal {
 /// stays: `AlreadyExists`.
 fn write_new(
     path: &Path,
-    here: &Origin,
+    here: &JournalOrigin,
     changes: impl IntoIterator<Item = Change>,
     kept: bool,
 ) -> io::Result<(LockedFile, u64)> {
-    let mut lines = Record::Begin(here.clone()).to_line();
+    let mut lines = Record::Header(here.clone()).to_line();
     for change in changes {
         lines.push_str(&Record::Change(change).to_line());
     }

@@ -25,7 +25,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// The origin of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct JournalOrigin {
     /// The boot of the machine.
     pub(crate) boot: String,
     /// The namespaces. `None` in a journal of version 1, which does not name them.
@@ -85,7 +85,7 @@ pub(super) enum Relation {
     Elsewhere(Namespaces),
 }
 
-impl Origin {
+impl JournalOrigin {
     /// The origin of this process.
     pub(super) fn here(procfs: &Procfs) -> Result<Self, JournalError> {
         let boot = procfs.root().join("sys/kernel/random/boot_id");
@@ -95,7 +95,7 @@ impl Origin {
         if number.to_str() != Some(&process::id().to_string()) {
             return Err(JournalError::AnotherProc);
         }
-        let namespaces = Namespaces::of(procfs, "self").map_err(failure(&this.join("ns"), "read"))?;
+        let namespaces = Namespaces::read(procfs, "self").map_err(failure(&this.join("ns"), "read"))?;
         let process = process::id().cast_signed();
         let stat = procfs.stat(process, process);
         Ok(Self {
@@ -127,7 +127,7 @@ impl Origin {
 
 impl Namespaces {
     /// The namespaces of a process: its number, or `self`.
-    fn of(procfs: &Procfs, process: &str) -> io::Result<Self> {
+    fn read(procfs: &Procfs, process: &str) -> io::Result<Self> {
         let namespace = fs::metadata(procfs.file(process, "ns/pid"))?;
         // A kernel without time namespaces lacks this file.
         let offsets = fs::read_to_string(procfs.file(process, "timens_offsets")).unwrap_or_default();
@@ -168,11 +168,11 @@ pub struct Elsewhere {
 impl Elsewhere {
     /// Looks for the namespaces of the journal at `path`. `None` if they have ended, and with them all threads of the
     /// journal.
-    pub(super) fn find(path: &Path, procfs: &Procfs, here: &Origin, namespaces: Namespaces) -> Option<Self> {
+    pub(super) fn find(path: &Path, procfs: &Procfs, here: &JournalOrigin, namespaces: Namespaces) -> Option<Self> {
         let mut may_live = !here.sees_all();
         let mut found = None;
         for process in procfs.processes() {
-            match Namespaces::of(procfs, &process.to_string()) {
+            match Namespaces::read(procfs, &process.to_string()) {
                 Ok(of) => {
                     may_live |= of.pid == namespaces.pid;
                     found = found.or((of == namespaces).then_some(process));
@@ -223,8 +223,8 @@ mod tests {
         Namespaces { pid, boot_offset }
     }
 
-    fn origin(namespaces: Option<Namespaces>) -> Origin {
-        Origin {
+    fn origin(namespaces: Option<Namespaces>) -> JournalOrigin {
+        JournalOrigin {
             boot: "4711".to_owned(),
             namespaces,
             writer: None,
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn this_process_is_here() {
-        let here = Origin::here(&Procfs::default()).unwrap();
+        let here = JournalOrigin::here(&Procfs::default()).unwrap();
         assert_eq!(here.relation(&here.clone()), Relation::Here);
     }
 
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn boot_and_namespaces_are_read_from_the_given_proc() {
         let (root, procfs) = fake(&process::id().to_string());
-        let here = Origin::here(&procfs).unwrap();
+        let here = JournalOrigin::here(&procfs).unwrap();
         let namespaces = here.namespaces.unwrap();
         let pid = fs::metadata(root.path().join("self/ns/pid")).unwrap();
         assert_eq!(
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_proc_of_other_namespaces_is_refused() {
         let (_root, procfs) = fake("2000000000");
-        assert!(matches!(Origin::here(&procfs), Err(JournalError::AnotherProc)));
+        assert!(matches!(JournalOrigin::here(&procfs), Err(JournalError::AnotherProc)));
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
             let folder = root.path().join(process.to_string()).join("ns");
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("pid"), "").unwrap();
-            Namespaces::of(&procfs, &process.to_string()).unwrap()
+            Namespaces::read(&procfs, &process.to_string()).unwrap()
         });
         let made = made.collect();
         (root, procfs, made)
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_a_process_has_ended_where_all_processes_are_seen_and_else_may_live() {
+    fn a_namespace_without_a_process_has_ended_only_if_all_processes_are_visible() {
         let (_root, procfs, _) = machine(&[10]);
         let gone = namespaces(1, 0);
         assert_eq!(

@@ -85,7 +85,7 @@ mod tests {
                 thread: 6,
                 start: 50,
             },
-            original: Requested::Nobody,
+            original: Requested::Unset,
             replaced: Some(PuId(3)),
             pinned: PuId(2),
             since: 100,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_of_a_pinned_process_is_recognised_by_its_parent_its_groups_and_its_time() {
+    fn an_orphan_is_recognised_by_parent_groups_and_start_time() {
         for parent in [1, 5] {
             let (_root, procfs, stat) = orphan("/a", parent);
             let change = pinned();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_another_parent_or_group_or_is_older_is_not() {
+    fn a_process_with_another_parent_or_group_or_an_earlier_start_is_no_orphan() {
         let change = pinned();
         for (group, parent, start) in [("/a", 3, 100), ("/b", 1, 100), ("/a", 1, 99)] {
             let (_root, procfs, stat) = orphan(group, parent);

@@ -4,7 +4,7 @@
 //! killed pinfold has done. A line that a kill has truncated has no end, and is ignored. Any other line with a wrong
 //! checksum or unknown content is damage.
 
-use super::origin::{Namespaces, Origin, PidNamespace, Writer};
+use super::origin::{JournalOrigin, Namespaces, PidNamespace, Writer};
 use crate::affinity::CpuMask;
 use crate::requested::Requested;
 use pinfold_core::{PuId, PuSet, digits};
@@ -16,13 +16,13 @@ use std::str::SplitAsciiWhitespace;
 pub(super) const VERSION: u32 = 3;
 
 /// The word for a mask that no one has set.
-const NOBODY: &str = "unset";
+const UNSET: &str = "unset";
 
 /// The number of bytes of a file that show whether it is a journal.
-pub(crate) const BEGIN_LENGTH: u64 = 17;
+pub(crate) const HEADER_LENGTH: u64 = 17;
 
 /// Whether a file starts like a journal of any version: with a checksum and the word `journal`.
-pub(crate) fn is_begun(bytes: &[u8]) -> bool {
+pub(crate) fn has_header(bytes: &[u8]) -> bool {
     bytes
         .split_at_checked(8)
         .is_some_and(|(checksum, rest)| checksum.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b" journal "))
@@ -108,7 +108,7 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// The first line: the origin of the journal.
-    Begin(Origin),
+    Header(JournalOrigin),
     /// The first line of another version of the format.
     OtherVersion(u32),
     /// This change is about to be made.
@@ -135,12 +135,12 @@ impl Record {
         let mut words = body.split_ascii_whitespace();
         let record = match words.next()? {
             "journal" => match digits::decimal(words.next()?)? {
-                1 => Self::Begin(Origin {
+                1 => Self::Header(JournalOrigin {
                     boot: words.next()?.to_owned(),
                     namespaces: None,
                     writer: None,
                 }),
-                version @ (2 | VERSION) => Self::Begin(Origin {
+                version @ (2 | VERSION) => Self::Header(JournalOrigin {
                     boot: words.next()?.to_owned(),
                     namespaces: Some(Namespaces {
                         pid: pid_namespace(words.next()?)?,
@@ -188,7 +188,7 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Begin(Origin {
+            Self::Header(JournalOrigin {
                 boot,
                 namespaces,
                 writer,
@@ -212,7 +212,7 @@ impl fmt::Display for Record {
                 let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
                 write!(f, "mask {} ", change.thread)?;
                 match &change.original {
-                    Requested::Nobody => f.write_str(NOBODY)?,
+                    Requested::Unset => f.write_str(UNSET)?,
                     Requested::Cpus(cpus) => write!(f, "{}", cpus.to_set())?,
                 }
                 write!(f, " {replaced} {} {} ", change.pinned, change.since)?;
@@ -287,8 +287,8 @@ fn signed(word: &str) -> Option<i64> {
 }
 
 fn original(word: &str) -> Option<Requested> {
-    if word == NOBODY {
-        return Some(Requested::Nobody);
+    if word == UNSET {
+        return Some(Requested::Unset);
     }
     mask(word).map(Requested::Cpus)
 }
@@ -337,7 +337,7 @@ pub(crate) mod tests {
         let masks = || proptest::collection::btree_set(pus(), 1..9).prop_map(|pus| pus.into_iter().collect());
         let mask = (
             threads(),
-            prop_oneof![Just(Requested::Nobody), masks().prop_map(Requested::Cpus)],
+            prop_oneof![Just(Requested::Unset), masks().prop_map(Requested::Cpus)],
             proptest::option::of(pus()),
             pus(),
             any::<u64>(),
@@ -375,7 +375,7 @@ pub(crate) mod tests {
         prop_oneof![mask, register]
     }
 
-    fn origins() -> impl Strategy<Value = Origin> {
+    fn origins() -> impl Strategy<Value = JournalOrigin> {
         let namespaces =
             (any::<u64>(), any::<u64>(), -i64::MAX..i64::MAX).prop_map(|(device, inode, boot_offset)| Namespaces {
                 pid: PidNamespace { device, inode },
@@ -383,7 +383,7 @@ pub(crate) mod tests {
             });
         let writer = (1i32..9, any::<u64>()).prop_map(|(process, start)| Writer { process, start });
         let about = (namespaces, proptest::option::of(writer));
-        ("[0-9a-f-]{1,36}", proptest::option::of(about)).prop_map(|(boot, about)| Origin {
+        ("[0-9a-f-]{1,36}", proptest::option::of(about)).prop_map(|(boot, about)| JournalOrigin {
             boot,
             namespaces: about.map(|(namespaces, _)| namespaces),
             writer: about.and_then(|(_, writer)| writer),
@@ -392,7 +392,7 @@ pub(crate) mod tests {
 
     fn records() -> impl Strategy<Value = Record> {
         prop_oneof![
-            origins().prop_map(Record::Begin),
+            origins().prop_map(Record::Header),
             (4u32..99).prop_map(Record::OtherVersion),
             changes().prop_map(Record::Change),
             changes().prop_map(|change| Record::RolledBack(change.target())),
@@ -404,12 +404,12 @@ pub(crate) mod tests {
     fn a_sign_in_place_of_a_digit_is_damage() {
         let begins_with_zero = |boot: u32| {
             let boot = boot.to_string();
-            let origin = Origin {
+            let origin = JournalOrigin {
                 boot,
                 namespaces: None,
                 writer: None,
             };
-            let line = Record::Begin(origin).to_line();
+            let line = Record::Header(origin).to_line();
             line.starts_with('0').then_some(line)
         };
         let line = (0..).find_map(begins_with_zero).unwrap();
@@ -439,7 +439,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn a_record_of_which_a_character_changed_is_damage(record in records(), at: usize, other in "[ -~]") {
+        fn a_record_with_a_changed_character_is_damaged(record in records(), at: usize, other in "[ -~]") {
             let line = record.to_line();
             let mut line: Vec<char> = line.strip_suffix('\n').unwrap().chars().collect();
             let at = at % line.len();
@@ -468,7 +468,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mask_of_the_second_version_was_asked_for() {
+    fn a_mask_of_the_second_version_counts_as_set() {
         let body = "mask 10 11 7 0-1 - 0 5 0000abcd";
         let record = Record::from_line(&format!("{:08x} {body}", crc32fast::hash(body.as_bytes())));
         let Some(Record::Change(Change::Mask(change))) = record else {

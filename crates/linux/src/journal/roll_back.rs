@@ -4,9 +4,9 @@
 //!    number is left alone.
 //! 2. A thread is rolled back if its mask is the one PU that the journal records as its present or previous pinning (a
 //!    kill may have come between the record and the change), or the result of a cpuset on such a mask
-//!    (`Seen::standing`). It gets its original mask. Any other mask was set later by the thread or by another program,
-//!    and stays. Two equal readings are needed before a mask counts as foreign: while a cpuset changes, the kernel
-//!    shows a mask that does not match it.
+//!    (`ObservedMask::standing`). It gets its original mask. Any other mask was set later by the thread or by another
+//!    program, and stays. Two equal readings are needed before a mask counts as foreign: while a cpuset changes, the
+//!    kernel shows a mask that does not match it.
 //! 3. Threads and child processes that such a process has created since then have inherited masks. A thread that is not
 //!    in the journal gets the original mask of a thread of its process, or of an ancestor process. Its mask must be the
 //!    one PU of that thread's pinning, or the result of a cpuset on it, and it must have started after the pinning. The
@@ -20,7 +20,7 @@
 //! thread number. If a thread ends between the check of its start time and the change, and its number is reused in that
 //! time, the new thread would be changed.
 //!
-//! A mask that cannot be in force yet waits (`Requested::give_back`): its record stays, with the mask that the thread
+//! A mask that cannot be in force yet waits (`Requested::restore`): its record stays, with the mask that the thread
 //! has until then.
 
 use super::orphans;
@@ -31,7 +31,7 @@ use crate::cpuset::Cpusets;
 use crate::held::Held;
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
-use crate::requested::{Requested, Return, Seen};
+use crate::requested::{ObservedMask, Requested, Restoration};
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -113,13 +113,13 @@ impl RolledBack {
     }
 }
 
-/// The decision about a change.
+/// The decision about a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict<T> {
+enum RegisterVerdict {
     /// It is already rolled back.
     AsBefore,
     /// It is as pinfold made it, and gets this value.
-    GiveBack(T),
+    Restore(u64),
     /// Another program has changed it since.
     LeaveAlone,
 }
@@ -131,25 +131,25 @@ impl MaskChange {
     }
 
     /// The mask that the thread is to get.
-    fn to_return(&self, seen: &Seen) -> Return {
+    fn restoration(&self, seen: &ObservedMask) -> Restoration {
         if let Some(meanwhile) = &self.meanwhile
             && (seen.mask == *meanwhile || seen.is_whole())
         {
-            return Return::Mask(self.original.clone());
+            return Restoration::Mask(self.original.clone());
         }
-        seen.to_return(&self.pins(), &self.original)
+        seen.restoration(&self.pins(), &self.original)
     }
 }
 
 /// The decision about a register with the value `now`.
-fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
+fn register_verdict(change: &RegisterChange, now: u64) -> RegisterVerdict {
     let ours = now & change.bits;
     if ours == change.original {
-        Verdict::AsBefore
+        RegisterVerdict::AsBefore
     } else if ours == change.written || Some(ours) == change.replaced {
-        Verdict::GiveBack(now & !change.bits | change.original)
+        RegisterVerdict::Restore(now & !change.bits | change.original)
     } else {
-        Verdict::LeaveAlone
+        RegisterVerdict::LeaveAlone
     }
 }
 
@@ -189,9 +189,9 @@ pub(super) fn roll_back_register(
         }
     };
     let to = match register_verdict(change, now) {
-        Verdict::AsBefore => return,
-        Verdict::GiveBack(to) => to,
-        Verdict::LeaveAlone => {
+        RegisterVerdict::AsBefore => return,
+        RegisterVerdict::Restore(to) => to,
+        RegisterVerdict::LeaveAlone => {
             rolled_back.left_alone.push(format!(
                 "register {register:#x} of PU {pu} is {now:#x}, a value that pinfold did not set"
             ));
@@ -242,19 +242,19 @@ impl Pinnings {
     }
 
     /// The mask that a thread outside the journal is to get.
-    fn to_return(&self, seen: &Seen) -> Return {
+    fn restoration(&self, seen: &ObservedMask) -> Restoration {
         let meanwhile = self.meanwhile.iter().find(|(mask, _)| *mask == seen.mask);
         if let Some((_, original)) = meanwhile.filter(|_| !seen.is_whole()) {
-            return Return::Mask(original.clone());
+            return Restoration::Mask(original.clone());
         }
         match self.inherited(seen) {
-            Some((pu, original)) => seen.to_return(&[pu], original),
-            None => Return::Nothing,
+            Some((pu, original)) => seen.restoration(&[pu], original),
+            None => Restoration::Nothing,
         }
     }
 
     /// The pinning that a thread's mask comes from, directly or through a cpuset.
-    fn inherited(&self, seen: &Seen) -> Option<(PuId, &Requested)> {
+    fn inherited(&self, seen: &ObservedMask) -> Option<(PuId, &Requested)> {
         seen.inherited(self.pins.iter().map(|(&pu, original)| (pu, original)))
     }
 }
@@ -272,7 +272,7 @@ struct RollBack<'a> {
     /// value.
     called: BTreeSet<i32>,
     /// Threads with a mask that seems foreign, as last read, and the number of readings.
-    doubts: HashMap<i32, (Seen, usize)>,
+    doubts: HashMap<i32, (ObservedMask, usize)>,
     rolled_back: &'a mut RolledBack,
 }
 
@@ -335,25 +335,25 @@ impl<'a> RollBack<'a> {
         if self.called.contains(&thread) {
             return false;
         }
-        let Ok(usable) = CpuMask::of_thread(thread) else {
+        let Ok(usable) = CpuMask::read(thread) else {
             return false;
         };
         if change.is_none() && !(pinnings.may_have_made(&usable) && self.is_younger(process, thread, pinnings)) {
             return false;
         }
-        let Ok(seen) = Seen::once(thread, &self.cpusets) else {
+        let Ok(seen) = ObservedMask::once(thread, &self.cpusets) else {
             return false;
         };
-        let to_return = change.map_or_else(|| pinnings.to_return(&seen), |change| change.to_return(&seen));
-        match to_return {
-            Return::Nothing => false,
-            Return::Mask(to) => {
+        let restoration = change.map_or_else(|| pinnings.restoration(&seen), |change| change.restoration(&seen));
+        match restoration {
+            Restoration::Nothing => false,
+            Restoration::Mask(to) => {
                 self.called.insert(thread);
                 let failure = self.give(process, thread, &to, change, pinnings, &seen);
                 self.rolled_back.add_call(process, thread, seen.mask, to, failure);
                 false
             }
-            Return::Foreign => self.doubt(process, thread, change, seen),
+            Restoration::Foreign => self.doubt(process, thread, change, seen),
         }
     }
 
@@ -365,7 +365,7 @@ impl<'a> RollBack<'a> {
     }
 
     /// Handles a mask that seems foreign. Returns whether another reading has to confirm that.
-    fn doubt(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, seen: Seen) -> bool {
+    fn doubt(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, seen: ObservedMask) -> bool {
         let (last, readings) = match self.doubts.remove(&thread) {
             Some((last, readings)) => (Some(last), readings + 1),
             None => (None, 1),
@@ -400,12 +400,12 @@ impl<'a> RollBack<'a> {
         to: &Requested,
         change: Option<&MaskChange>,
         pinnings: &Pinnings,
-        seen: &Seen,
+        seen: &ObservedMask,
     ) -> Option<String> {
         if self.dry_run {
             return None;
         }
-        let meanwhile = match to.give_back(thread, &self.cpusets) {
+        let meanwhile = match to.restore(thread, &self.cpusets) {
             Ok(meanwhile) => meanwhile?,
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return None,
             Err(error) => return Some(error.to_string()),
@@ -433,7 +433,7 @@ impl<'a> RollBack<'a> {
         thread: i32,
         original: &Requested,
         pinnings: &Pinnings,
-        seen: &Seen,
+        seen: &ObservedMask,
     ) -> Option<MaskChange> {
         let procfs = self.cpusets.procfs();
         let start = procfs.stat(process, thread)?.start;
@@ -499,16 +499,16 @@ fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: 
 fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
     let procfs = cpusets.procfs();
     let start = |process| procfs.stat(process, process).map(|stat| stat.start);
-    adopted.retain(|&process, &mut (begun, _)| start(process) == Some(begun));
+    adopted.retain(|&process, &mut (started, _)| start(process) == Some(started));
     let mut of_all = Pinnings::default();
     for change in changes {
         of_all.add(change);
     }
     for process in procfs.processes() {
-        if CpuMask::of_thread(process).is_ok_and(|usable| of_all.may_have_made(&usable))
+        if CpuMask::read(process).is_ok_and(|usable| of_all.may_have_made(&usable))
             && let Some(stat) = procfs.stat(process, process)
             && let Some(of_creators) = orphans::pinnings(changes.iter().copied(), procfs, process, &stat)
-            && let Ok(seen) = Seen::once(process, cpusets)
+            && let Ok(seen) = ObservedMask::once(process, cpusets)
         {
             let pins = of_creators.into_iter();
             let pinnings = Pinnings {
@@ -534,7 +534,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mask_is_given_back_exactly_where_pinfold_has_made_it(
+        fn a_mask_is_restored_exactly_if_pinfold_has_set_it(
             change in changes(), now in proptest::collection::btree_set(0u32..4, 1..4)
         ) {
             let Change::Mask(change) = change else { return Ok(()) };
@@ -542,16 +542,16 @@ mod tests {
             let now: PuSet = now.into_iter().map(PuId).collect();
             let seen = seen(&now.to_string(), "0-3", "0-3");
             let expected = match (seen.mask.only(), now.len()) {
-                (Some(PuId(1 | 2)), _) if change.original == Requested::Cpus(seen.mask.clone()) => Return::Nothing,
-                (Some(PuId(1 | 2)), _) => Return::Mask(change.original.clone()),
-                (_, 4) => Return::Nothing,
-                _ => Return::Foreign,
+                (Some(PuId(1 | 2)), _) if change.original == Requested::Cpus(seen.mask.clone()) => Restoration::Nothing,
+                (Some(PuId(1 | 2)), _) => Restoration::Mask(change.original.clone()),
+                (_, 4) => Restoration::Nothing,
+                _ => Restoration::Foreign,
             };
-            prop_assert_eq!(change.to_return(&seen), expected);
+            prop_assert_eq!(change.restoration(&seen), expected);
         }
 
         #[test]
-        fn of_a_register_only_the_bits_that_pinfold_set_come_back(
+        fn only_the_bits_that_pinfold_set_are_rolled_back(
             bits: u64, original: u64, written: u64, others: u64
         ) {
             let change = RegisterChange {
@@ -564,9 +564,11 @@ mod tests {
             };
             let now = others & !bits | written & bits;
             match register_verdict(&change, now) {
-                Verdict::GiveBack(to) => prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits)),
+                RegisterVerdict::Restore(to) => {
+                    prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits));
+                }
                 verdict => {
-                    prop_assert_eq!(verdict, Verdict::AsBefore);
+                    prop_assert_eq!(verdict, RegisterVerdict::AsBefore);
                     prop_assert_eq!(written & bits, original & bits);
                 }
             }
@@ -583,9 +585,9 @@ mod tests {
             replaced: Some(1),
             written: 2,
         };
-        assert_eq!(register_verdict(&change, 0x12), Verdict::GiveBack(0x10));
-        assert_eq!(register_verdict(&change, 0x11), Verdict::GiveBack(0x10));
-        assert_eq!(register_verdict(&change, 0x14), Verdict::LeaveAlone);
+        assert_eq!(register_verdict(&change, 0x12), RegisterVerdict::Restore(0x10));
+        assert_eq!(register_verdict(&change, 0x11), RegisterVerdict::Restore(0x10));
+        assert_eq!(register_verdict(&change, 0x14), RegisterVerdict::LeaveAlone);
     }
 
     /// A `/proc` that shows another start time for this process's first thread: its number was reused later.

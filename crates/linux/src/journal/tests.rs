@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use record::tests::{changes, threads};
 
 fn bytes(records: &[Record]) -> Vec<u8> {
-    let begin = Record::Begin(Origin {
+    let header = Record::Header(JournalOrigin {
         boot: "4711-0815".to_owned(),
         namespaces: None,
         writer: None,
     });
-    let lines = std::iter::once(&begin).chain(records).map(Record::to_line);
+    let lines = std::iter::once(&header).chain(records).map(Record::to_line);
     lines.collect::<String>().into_bytes()
 }
 
@@ -44,25 +44,25 @@ fn after(records: &[Record]) -> BTreeMap<Target, Change> {
 
 proptest! {
     #[test]
-    fn what_a_kill_leaves_is_read_up_to_the_last_whole_record(records in records(), cut: usize) {
+    fn a_cut_journal_is_read_up_to_the_last_complete_record(records in records(), cut: usize) {
         let all = bytes(&records);
-        let begin = bytes(&[]).len();
-        let cut = begin + cut % (all.len() - begin + 1);
-        let whole = lines(&all[begin..cut]);
+        let header = bytes(&[]).len();
+        let cut = header + cut % (all.len() - header + 1);
+        let whole = lines(&all[header..cut]);
         let contents = Contents::read(&all[..cut]);
         prop_assert_eq!(contents.damage, None);
         prop_assert_eq!(contents.changes, after(&records[..whole]));
     }
 
     #[test]
-    fn nothing_after_damage_is_believed(records in records(), at: usize, byte: u8) {
+    fn records_after_damage_are_ignored(records in records(), at: usize, byte: u8) {
         let mut damaged = bytes(&records);
-        let begin = bytes(&[]).len();
-        prop_assume!(damaged.len() > begin);
-        let at = begin + at % (damaged.len() - begin);
+        let header = bytes(&[]).len();
+        prop_assume!(damaged.len() > header);
+        let at = header + at % (damaged.len() - header);
         prop_assume!(!damaged[at].eq_ignore_ascii_case(&byte));
         damaged[at] = byte;
-        let before = lines(&damaged[begin..at]);
+        let before = lines(&damaged[header..at]);
         let contents = Contents::read(&damaged);
         // The damage may be in the end of the last line. Then the line is incomplete, as after a kill.
         prop_assert!(contents.damage.is_some() || before + 1 == records.len());
@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn a_compacted_journal_has_the_same_content(records in records(), kept: bool) {
         let root = tempfile::tempdir().unwrap();
-        let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+        let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
         for record in &records {
             match record {
                 Record::Change(change) => journal.note(change.clone()).unwrap(),
@@ -107,7 +107,7 @@ fn pinned(serial: i32, pu: u32) -> Change {
             thread: serial + 1,
             start: 0,
         },
-        original: Requested::Nobody,
+        original: Requested::Unset,
         replaced: None,
         pinned: PuId(pu),
         since: 0,
@@ -119,7 +119,7 @@ fn pinned(serial: i32, pu: u32) -> Change {
 #[test]
 fn a_journal_of_short_lived_threads_stays_small() {
     let root = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     for serial in 0..10_000 {
         journal.note(pinned(serial, 1)).unwrap();
         journal.rolled_back(pinned(serial, 1).target());
@@ -131,7 +131,7 @@ fn a_journal_of_short_lived_threads_stays_small() {
 #[test]
 fn a_change_is_in_a_file_that_was_just_compacted() {
     let root = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     let (mut before, mut shortened) = (0, 0);
     for serial in 0..10_000 {
         // Pins fifty threads repeatedly, each time on another PU.
@@ -149,7 +149,7 @@ fn a_change_is_in_a_file_that_was_just_compacted() {
 }
 
 /// Opens a journal of this origin with one change of a mask and one of a register.
-fn opened(origin: &Origin) -> Found {
+fn opened(origin: &JournalOrigin) -> FoundJournal {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("1-0.journal");
     let register = Change::Register(RegisterChange {
@@ -162,40 +162,42 @@ fn opened(origin: &Origin) -> Found {
     });
     drop(write_new(&path, origin, [pinned(0, 1), register], false).unwrap());
     fs::rename(path.with_extension(UNFINISHED), &path).unwrap();
-    let here = Origin::here(&Procfs::default()).unwrap();
+    let here = JournalOrigin::here(&Procfs::default()).unwrap();
     Left::open(&path, &here, Writing::MayGoOn).unwrap().unwrap()
 }
 
-fn changes_of(found: &Found) -> Vec<Target> {
-    let Found::Left(left) = found else { panic!("{found:?}") };
+fn changes_of(found: &FoundJournal) -> Vec<Target> {
+    let FoundJournal::Left(left) = found else {
+        panic!("{found:?}")
+    };
     assert_eq!(left.damage(), None);
     left.contents.changes.keys().copied().collect()
 }
 
 #[test]
 fn a_journal_of_an_earlier_boot_is_void() {
-    let mut origin = Origin::here(&Procfs::default()).unwrap();
+    let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     origin.boot = "another".to_owned();
     assert!(changes_of(&opened(&origin)).is_empty());
 }
 
 #[test]
 fn a_journal_of_the_first_version_is_read() {
-    let mut origin = Origin::here(&Procfs::default()).unwrap();
+    let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     origin.namespaces = None;
     assert_eq!(changes_of(&opened(&origin)).len(), 2);
 }
 
 #[test]
-fn of_a_namespace_that_has_ended_only_registers_are_rolled_back() {
-    let mut origin = Origin::here(&Procfs::default()).unwrap();
+fn only_registers_are_rolled_back_after_the_namespace_ended() {
+    let mut origin = JournalOrigin::here(&Procfs::default()).unwrap();
     let namespaces = origin.namespaces.as_mut().unwrap();
     let is_first = std::mem::replace(&mut namespaces.pid.inode, 1) == 0xEFFF_FFFC;
     let found = opened(&origin);
     if is_first && nix::unistd::geteuid().is_root() {
         assert_eq!(changes_of(&found), [Target::Register(0x1a4, PuId(0))]);
     } else {
-        assert!(matches!(found, Found::Elsewhere(..)), "{found:?}");
+        assert!(matches!(found, FoundJournal::Elsewhere(..)), "{found:?}");
     }
 }
 
@@ -214,12 +216,15 @@ fn a_later_version_is_named() {
 fn the_journal_of_a_running_pinfold_differs_from_one_of_a_killed_one() {
     let root = tempfile::tempdir().unwrap();
     let directory = Directory::new(root.path()).unwrap();
-    let mut journal = Journal::begin_unguarded(&directory).unwrap();
+    let mut journal = Journal::create_unguarded(&directory).unwrap();
     journal.note(pinned(0, 1)).unwrap();
-    assert!(matches!(directory.survey().unwrap().as_slice(), [Found::Running(_)]));
+    assert!(matches!(
+        directory.survey().unwrap().as_slice(),
+        [FoundJournal::Running(_)]
+    ));
     drop(journal);
     let found = directory.survey().unwrap();
-    let [Found::Left(left)] = found.as_slice() else {
+    let [FoundJournal::Left(left)] = found.as_slice() else {
         panic!("{found:?}")
     };
     assert!(!left.kept() && left.damage().is_none());
@@ -228,7 +233,7 @@ fn the_journal_of_a_running_pinfold_differs_from_one_of_a_killed_one() {
 #[test]
 fn an_orderly_end_leaves_no_file() {
     let root = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     journal.note(pinned(0, 1)).unwrap();
     journal.rolled_back(pinned(0, 1).target());
     drop(journal);
@@ -243,7 +248,7 @@ fn a_damaged_journal_is_set_aside_under_a_free_name() {
     fs::write(root.path().join("1-0.damaged"), "earlier").unwrap();
     let directory = Directory::new(root.path()).unwrap();
     let mut found = directory.survey().unwrap();
-    let Some(Found::Left(left)) = found.pop() else {
+    let Some(FoundJournal::Left(left)) = found.pop() else {
         panic!("nothing was found")
     };
     assert!(left.damage().is_some());
@@ -276,7 +281,9 @@ fn files_that_are_no_journals_are_named_and_left() {
     let directory = Directory::new(root.path()).unwrap();
     let found = directory.survey().unwrap();
     assert!(
-        found.iter().all(|found| matches!(found, Found::NotOurs(_, NO_JOURNAL))),
+        found
+            .iter()
+            .all(|found| matches!(found, FoundJournal::NotOurs(_, NO_JOURNAL))),
         "{found:?}"
     );
     assert_eq!(found.len(), files.len());
@@ -297,7 +304,10 @@ fn no_journal_is_reached_through_a_symbolic_link() {
     assert!(
         matches!(
             found.as_slice(),
-            [Found::NotOurs(_, "it is a symbolic link"), Found::NotOurs(..)]
+            [
+                FoundJournal::NotOurs(_, "it is a symbolic link"),
+                FoundJournal::NotOurs(..)
+            ]
         ),
         "{found:?}"
     );
@@ -307,7 +317,7 @@ fn no_journal_is_reached_through_a_symbolic_link() {
 }
 
 #[test]
-fn a_journal_is_not_begun_in_the_place_of_another_file() {
+fn a_journal_does_not_replace_another_file() {
     let root = tempfile::tempdir().unwrap();
     let process = std::process::id();
     let occupied = root.path().join(format!("{process}-0.unfinished"));
@@ -317,7 +327,7 @@ fn a_journal_is_not_begun_in_the_place_of_another_file() {
         fs::write(file, "notes").unwrap();
     }
     std::os::unix::fs::symlink(&notes, &linked).unwrap();
-    let journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+    let journal = Journal::create_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     assert_eq!(journal.path, root.path().join(format!("{process}-2.journal")));
     for file in [occupied, linked] {
         assert_eq!(fs::read_to_string(file).unwrap(), "notes");
@@ -325,7 +335,7 @@ fn a_journal_is_not_begun_in_the_place_of_another_file() {
 }
 
 #[test]
-fn a_directory_that_others_may_write_to_is_not_believed() {
+fn a_directory_that_others_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -334,7 +344,7 @@ fn a_directory_that_others_may_write_to_is_not_believed() {
 }
 
 #[test]
-fn what_was_begun_and_never_finished_is_removed() {
+fn unfinished_files_are_removed() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("1-0.unfinished"), "").unwrap();
     assert!(Directory::new(root.path()).unwrap().survey().unwrap().is_empty());
@@ -342,7 +352,7 @@ fn what_was_begun_and_never_finished_is_removed() {
 }
 
 #[test]
-fn where_there_is_no_directory_nothing_was_left() {
+fn a_missing_directory_has_no_journals() {
     assert!(Directory::find(Path::new("/nowhere/at/all")).unwrap().is_none());
 }
 
@@ -350,7 +360,7 @@ fn where_there_is_no_directory_nothing_was_left() {
 fn a_journal_whose_directory_was_removed_is_written_again() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("journals");
-    let mut journal = Journal::begin_unguarded(&Directory::new(&folder).unwrap()).unwrap();
+    let mut journal = Journal::create_unguarded(&Directory::new(&folder).unwrap()).unwrap();
     journal.note(pinned(0, 1)).unwrap();
     for change in [None, Some(pinned(1, 1))] {
         fs::remove_dir_all(&folder).unwrap();

@@ -14,11 +14,11 @@ use std::path::Path;
 /// The known accesses of each process.
 #[derive(Default)]
 pub(super) struct ProgramAccesses {
-    known: BTreeMap<i32, Known>,
+    known: BTreeMap<i32, ProcessAccesses>,
 }
 
 /// The accesses of one process.
-enum Known {
+enum ProcessAccesses {
     /// By the kernel's thread numbers.
     Sampled(Box<Accesses>),
     /// By ranks.
@@ -65,7 +65,7 @@ impl ProgramAccesses {
                 Ok(accesses) => {
                     whole.get_or_insert_default().add(&accesses.sampled);
                     if !accesses.profile.is_empty() {
-                        self.known.insert(process, Known::Sampled(Box::new(accesses)));
+                        self.known.insert(process, ProcessAccesses::Sampled(Box::new(accesses)));
                     }
                 }
                 // The process has ended, and its accesses are not needed any more.
@@ -95,7 +95,7 @@ impl ProgramAccesses {
             return Ok(None);
         };
         let (profile, profiled) = read?;
-        self.known.insert(process, Known::Recorded(profile));
+        self.known.insert(process, ProcessAccesses::Recorded(profile));
         Ok(Some(profiled))
     }
 
@@ -110,8 +110,8 @@ impl ProgramAccesses {
     ) -> Option<PagePlaces> {
         let known = self.known.get(&process)?;
         let profile = match known {
-            Known::Sampled(accesses) => &accesses.profile,
-            Known::Recorded(profile) => profile,
+            ProcessAccesses::Sampled(accesses) => &accesses.profile,
+            ProcessAccesses::Recorded(profile) => profile,
         };
         if mapping == PageMapping::Balance {
             return Some(profile.by_balance(&main_memory(topology)));
@@ -119,16 +119,16 @@ impl ProgramAccesses {
         let its = ranked.iter().filter(|(id, ..)| id.process == process);
         let pinned = its.filter_map(|&(id, rank, pu)| {
             let number = match known {
-                Known::Sampled(_) => id.thread.cast_unsigned(),
-                Known::Recorded(_) => u32::try_from(rank).ok()?,
+                ProcessAccesses::Sampled(_) => id.thread.cast_unsigned(),
+                ProcessAccesses::Recorded(_) => u32::try_from(rank).ok()?,
             };
             Some((number, node_of_pu(topology, pu?)?))
         });
         let pinned: BTreeMap<u32, NodeId> = pinned.collect();
         let node_of = |thread: u32| {
             let seen = || match known {
-                Known::Sampled(accesses) => node_of_pu(topology, *accesses.last_pus.get(&thread)?),
-                Known::Recorded(_) => None,
+                ProcessAccesses::Sampled(accesses) => node_of_pu(topology, *accesses.last_pus.get(&thread)?),
+                ProcessAccesses::Recorded(_) => None,
             };
             pinned.get(&thread).copied().or_else(seen)
         };

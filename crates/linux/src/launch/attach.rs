@@ -129,7 +129,7 @@ pub struct ProcessName {
 }
 
 impl ProcessName {
-    pub(super) fn of(procfs: &Procfs, number: i32) -> Self {
+    pub(super) fn read(procfs: &Procfs, number: i32) -> Self {
         let name = procfs.stat(number, number).map(|stat| stat.name);
         Self {
             number,
@@ -170,7 +170,7 @@ impl RunningProcess {
         }
         let stat = procfs.stat(number, number).ok_or(AttachError::None(number))?;
         let held = held.ok_or(AttachError::None(number))?;
-        let name = ProcessName::of(&procfs, number);
+        let name = ProcessName::read(&procfs, number);
         if stat.is_kernel_thread {
             return Err(AttachError::Kernel(name));
         }
@@ -235,7 +235,7 @@ impl RunningProcess {
             .filter(|word| !word.is_empty())
             .collect();
         if words.is_empty() {
-            vec![ProcessName::of(&self.procfs, self.number).name]
+            vec![ProcessName::read(&self.procfs, self.number).name]
         } else {
             words
         }
@@ -261,7 +261,7 @@ impl RunningProcess {
         let mut pus = PuSet::new();
         for process in self.procfs.family(self.number) {
             for thread in self.procfs.threads(process) {
-                if let Ok(mask) = CpuMask::of_thread(thread) {
+                if let Ok(mask) = CpuMask::read(thread) {
                     pus.extend(mask.pus());
                 }
             }
@@ -285,7 +285,7 @@ impl RunningProcess {
 
     /// Why its threads cannot be traced, from the kernel's error.
     pub(super) fn not_traced(&self, error: io::Error) -> AttachError {
-        let name = ProcessName::of(&self.procfs, self.number);
+        let name = ProcessName::read(&self.procfs, self.number);
         if !self.is_there() {
             return AttachError::None(self.number);
         }
@@ -344,7 +344,7 @@ fn check_tracer(procfs: &Procfs, number: i32, name: &ProcessName) -> Result<(), 
     };
     // The kernel gives the tracing thread.
     let tracer = procfs.kinship(tracer).map_or(tracer, |kin| kin.process);
-    let by = ProcessName::of(procfs, tracer);
+    let by = ProcessName::read(procfs, tracer);
     let name = name.clone();
     Err(if by.name == "pinfold" {
         let by = by.number.to_string();

@@ -39,18 +39,18 @@ mod tests {
 
     /// The number of births at this interval before there are too many. `None` if there are not too many within `most`.
     fn births_until_too_many(distance: Duration, most: u32) -> Option<u32> {
-        let begin = Instant::now();
+        let began = Instant::now();
         let mut births = Births::default();
-        (1..=most).find(|&number| births.count(begin + distance * number))
+        (1..=most).find(|&number| births.count(began + distance * number))
     }
 
     #[test]
-    fn a_team_on_the_largest_machines_is_not_too_much_and_thousands_at_once_are() {
+    fn a_team_on_the_largest_machine_is_traced_and_thousands_at_once_are_polled() {
         assert_eq!(births_until_too_many(Duration::ZERO, 10_000), Some(2049));
     }
 
     #[test]
-    fn births_at_the_rate_are_never_too_many_and_those_at_twice_the_rate_are_after_a_while() {
+    fn births_at_the_limit_are_accepted_and_at_twice_the_limit_are_refused_eventually() {
         assert_eq!(births_until_too_many(Duration::from_millis(10), 100_000), None);
         assert!(births_until_too_many(Duration::from_millis(5), 10_000).is_some_and(|number| number > 4000));
     }

@@ -18,7 +18,7 @@ pub(crate) struct Counting {
 }
 
 /// The number of the channel's metrics. They precede the plan's metrics.
-fn of_channel(channel: Option<&Channel>) -> usize {
+fn channel_metric_count(channel: Option<&Channel>) -> usize {
     channel.map_or(0, |_| Channel::metrics().len())
 }
 
@@ -59,7 +59,7 @@ impl Counting {
 
     /// The counts of a task, one per metric.
     pub(crate) fn task(&mut self, task: TaskId) -> Vec<Option<Count>> {
-        let mut counts = vec![None; of_channel(self.channel.as_ref())];
+        let mut counts = vec![None; channel_metric_count(self.channel.as_ref())];
         match self.open.get_mut(&task.serial) {
             Some(counters) => counts.extend(counters.read()),
             None => counts.resize(self.metrics.len(), None),

@@ -46,9 +46,9 @@ impl DynamicallyLinked {
         let name = |entry: &elf::Dyn64<Endianness>| {
             let address = texts.checked_add(entry.d_val(endian))?;
             let segment = segments.iter().find(|segment| {
-                let begin = segment.p_vaddr(endian);
+                let start = segment.p_vaddr(endian);
                 segment.p_type(endian) == elf::PT_LOAD
-                    && (begin..begin.saturating_add(segment.p_filesz(endian))).contains(&address)
+                    && (start..start.saturating_add(segment.p_filesz(endian))).contains(&address)
             })?;
             let offset = segment
                 .p_offset(endian)
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_dynamic_linker_of_this_machine_loads_is_linked_dynamically() {
+    fn only_files_for_this_machines_dynamic_linker_count_as_dynamically_linked() {
         let dynamic = Some(DynamicallyLinked { sanitizer: None });
         for (options, expected) in [
             (&[][..], &dynamic),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_not_linked_dynamically() {
+    fn a_file_that_is_no_program_is_not_linked_dynamically() {
         assert_eq!(DynamicallyLinked::read(&File::open("/proc/self/status").unwrap()), None);
         assert_eq!(DynamicallyLinked::read(&File::open("/dev/null").unwrap()), None);
     }

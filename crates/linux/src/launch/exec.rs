@@ -127,7 +127,7 @@ impl Prepared {
                 libc::close(go_write.as_raw_fd());
                 inherited.restore();
                 // If the mask cannot be set, the inherited mask stays, which is never narrower.
-                let _ = self.mask.as_ref().map(|mask| mask.give_to(0));
+                let _ = self.mask.as_ref().map(|mask| mask.apply_to(0));
                 // If it matters, an earlier test has shown that the kernel accepts the policy.
                 let _ = self.memory_policy.map(|policy| policy.set());
                 let mut byte = 0u8;

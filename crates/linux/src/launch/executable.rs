@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leak_detection_is_off_where_an_option_says_so_and_none_the_opposite() {
+    fn leak_detection_is_off_if_an_option_disables_it_and_none_enables_it() {
         let off = |options: &[&str]| is_turned_off(&options.iter().map(|text| Some(text.into())).collect::<Vec<_>>());
         assert!(off(&["verbosity=1:detect_leaks=0"]) && off(&["", "detect_leaks=false"]));
         assert!(!off(&[]) && !off(&["verbosity=1"]) && !off(&["detect_leaks=0", "detect_leaks=1"]));

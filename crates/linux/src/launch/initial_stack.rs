@@ -194,8 +194,8 @@ fn read_texts(memory: &dyn FileExt, addresses: &[u64]) -> io::Result<Vec<Variabl
     }
     texts.truncate(read);
     let variable = |&address: &u64| {
-        let begin = usize::try_from(address - first).ok()?;
-        let text = texts.get(begin..)?.split(|&byte| byte == 0).next()?;
+        let start = usize::try_from(address - first).ok()?;
+        let text = texts.get(start..)?.split(|&byte| byte == 0).next()?;
         let text = text.to_vec();
         Some(Variable { address, text })
     };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stack_is_refused() {
+    fn bytes_that_are_no_stack_are_refused() {
         let file = stack(&["A=1"]);
         assert!(InitialStack::read(&file, POINTER + 8).is_err());
         assert!(InitialStack::read(&file, 1 << 40).is_err());

@@ -4,7 +4,7 @@
 //! when it is unpinned it gets the limit of that time. A task with a separate mask keeps it.
 
 use crate::affinity::CpuMask;
-use crate::requested::{Requested, Seen};
+use crate::requested::{ObservedMask, Requested};
 use pinfold_core::PuSet;
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl Limit {
     }
 
     /// Whether this is the mask of unpinned tasks before the last change.
-    pub(super) fn is_former(&self, seen: &Seen) -> bool {
+    pub(super) fn is_former(&self, seen: &ObservedMask) -> bool {
         self.former().is_some_and(|former| former.explains(seen))
     }
 }
@@ -103,7 +103,7 @@ mod tests {
 
     /// The unlimited masks of a program that may use these PUs.
     fn none(pus: &str) -> Limit {
-        Limit::none(Requested::Nobody, pus.parse().unwrap())
+        Limit::none(Requested::Unset, pus.parse().unwrap())
     }
 
     fn is_former(limit: &Limit, mask: &str) -> bool {
@@ -120,7 +120,7 @@ mod tests {
         assert!(limit.has_set(&mask("1-2")) && !limit.has_set(&mask("0-3")));
         assert_eq!(limit.set(None), Ok(true));
         assert!(limit.has_set(&mask("1-2")) && !limit.has_set(&mask("1")));
-        assert_eq!(**limit.present(), Requested::Nobody);
+        assert_eq!(**limit.present(), Requested::Unset);
         assert!(is_former(&limit, "1-2"));
         assert_eq!(limit.set(None), Ok(false));
     }
@@ -130,6 +130,6 @@ mod tests {
         let mut limit = none("0-3");
         let why = limit.set(Some(&"8-9".parse().unwrap())).unwrap_err();
         assert!(why.contains("8-9") && why.contains("0-3"), "{why}");
-        assert_eq!(**limit.present(), Requested::Nobody);
+        assert_eq!(**limit.present(), Requested::Unset);
     }
 }

@@ -28,11 +28,11 @@ mod running;
 mod seize;
 pub(crate) mod signals;
 mod stepping_aside;
+mod task_reader;
 mod trace;
 mod tracer;
 mod untraced;
 mod waiting;
-mod watching;
 
 use crate::channel::Channel;
 use crate::claims::Claims;
@@ -286,10 +286,10 @@ impl State {
         }
     }
 
-    /// Gives the agent to a process that has executed a program, and stands before its first instruction. Returns
+    /// Adds the agent to a process that has executed a program, and stands before its first instruction. Returns
     /// whether it has the agent.
-    fn give_agent_to(&self, process: i32) -> bool {
-        self.preload.as_ref().is_some_and(|preload| preload.give_to(process))
+    fn add_agent_to(&self, process: i32) -> bool {
+        self.preload.as_ref().is_some_and(|preload| preload.add_to(process))
     }
 
     /// Rolls back all changes except for those that stay.

@@ -19,7 +19,7 @@ use super::accesses::ProgramAccesses;
 use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{
-    Areas, Calls, Goal, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages,
+    Areas, Calls, Goal, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, memory_by_node, move_pages,
     move_pages_patiently, page_size,
 };
 use pinfold_core::memory::{
@@ -85,9 +85,9 @@ pub(crate) struct ProgramPages {
     /// Mappings whose restriction to existing pages was already reported.
     reported: Vec<PageMapping>,
     /// Whether the time of sampling was already reported.
-    told_when: bool,
+    reported_sampling: bool,
     /// Whether a migration that would take too long was already reported.
-    told_too_long: bool,
+    reported_too_long: bool,
     /// The time when the memory by node may be read again.
     read_again: Option<Instant>,
 }
@@ -104,8 +104,8 @@ impl ProgramPages {
             accesses: ProgramAccesses::default(),
             measured: None,
             reported: vec![],
-            told_when: false,
-            told_too_long: false,
+            reported_sampling: false,
+            reported_too_long: false,
             read_again: None,
         }
     }
@@ -167,7 +167,7 @@ impl ProgramPages {
 
     /// The memory of all processes on each node. `None` if none can be read, or if the last reading was too short ago:
     /// another one would exceed `READING_SHARE`.
-    pub(crate) fn by_node(&mut self, shared: &Shared) -> Option<BTreeMap<NodeId, u64>> {
+    pub(crate) fn memory_by_node(&mut self, shared: &Shared) -> Option<BTreeMap<NodeId, u64>> {
         let began = Instant::now();
         if self.read_again.is_some_and(|again| began < again) {
             return None;
@@ -179,7 +179,7 @@ impl ProgramPages {
             let target = FollowedProcess { shared, process };
             let procfs = self.options.system.procfs();
             // A process that has ended has no memory.
-            let _ = target.held(&mut |process| read = by_node(procfs, process, self.page_size));
+            let _ = target.held(&mut |process| read = memory_by_node(procfs, process, self.page_size));
             for (node, bytes) in read.into_iter().flatten() {
                 *sum.get_or_insert_default().entry(node).or_default() += bytes;
             }
@@ -202,7 +202,7 @@ impl ProgramPages {
     fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
         let began = shared.lock().began;
         if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
-            if !std::mem::replace(&mut self.told_when, true) {
+            if !std::mem::replace(&mut self.reported_sampling, true) {
                 let then = match &self.options.profile {
                     Some(profile) => format!("the accesses in {} are mapped to its addresses", profile.recording),
                     None => format!("its accesses are sampled for {:?}", self.options.sampling.lasts),
@@ -357,7 +357,7 @@ impl ProgramPages {
                 &FollowedProcess { shared, process },
                 &areas,
                 &mut self.origins.entry(process).or_default().noting(&mut goal),
-                Way::Mapped(mapping),
+                MigrationReason::Mapped(mapping),
                 applied,
             );
             // After an interruption the moved pages return.
@@ -387,7 +387,7 @@ impl ProgramPages {
             &FollowedProcess { shared, process },
             &areas,
             &mut origins.back(&put),
-            Way::Back,
+            MigrationReason::Back,
             applied,
         );
         self.measure(moves);
@@ -428,7 +428,7 @@ impl ProgramPages {
         }
         if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
             // The number of bytes differs each time, so one note suffices.
-            if !std::mem::replace(&mut self.told_too_long, true) {
+            if !std::mem::replace(&mut self.reported_too_long, true) {
                 applied
                     .refused
                     .push(Refusal::of_machine(RefusalCode::Pages, too_long.to_string()));
@@ -443,7 +443,7 @@ impl ProgramPages {
                 &FollowedProcess { shared, process },
                 &areas,
                 &mut goal,
-                Way::Following,
+                MigrationReason::Following,
                 applied,
             );
             self.measure(moves);
@@ -454,7 +454,7 @@ impl ProgramPages {
     /// has ended.
     fn areas(&self, shared: &Shared, process: i32, applied: &mut Applied) -> Option<Vec<MemoryArea>> {
         let target = FollowedProcess { shared, process };
-        match Areas::of(&target, self.options.system.procfs(), self.page_size).ok()? {
+        match Areas::read_held(&target, self.options.system.procfs(), self.page_size).ok()? {
             Ok(areas) => Some(areas.into()),
             Err(error) => {
                 let refusal = refusal(&error);
@@ -481,7 +481,7 @@ impl ProgramPages {
 
 /// The reason for a migration.
 #[derive(Clone, Copy)]
-enum Way {
+enum MigrationReason {
     /// A page mapping decides the places.
     Mapped(PageMapping),
     /// The pages follow their threads.
@@ -490,7 +490,7 @@ enum Way {
     Back,
 }
 
-impl Way {
+impl MigrationReason {
     /// The name of the goal.
     fn towards(self) -> String {
         match self {
@@ -508,10 +508,12 @@ fn moving<'a>(
     target: &FollowedProcess,
     areas: &[MemoryArea],
     goal: &mut dyn PageGoal,
-    way: Way,
+    reason: MigrationReason,
     applied: &'a mut Applied,
 ) -> &'a PageMoves {
-    let moves = applied.pages.get_or_insert_with(|| PageMoves::towards(way.towards()));
+    let moves = applied
+        .pages
+        .get_or_insert_with(|| PageMoves::towards(reason.towards()));
     let mut calls = Calls::new(target, options.system.procfs(), page_size);
     let limits = Limits {
         selection: options.selection,
@@ -523,7 +525,7 @@ fn moving<'a>(
             progress(done, of);
         }
     };
-    let mover = if let Way::Back = way {
+    let mover = if let MigrationReason::Back = reason {
         move_pages_patiently
     } else {
         move_pages

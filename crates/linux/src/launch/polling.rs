@@ -35,10 +35,10 @@ pub(super) enum Cause {
 
 /// The result of a reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ThreadChange {
     /// `thread` of `process` has started. It may be the process's first thread. `creator` is the process that created
     /// it.
-    Begun { creator: i32, process: i32, thread: i32 },
+    Started { creator: i32, process: i32, thread: i32 },
     /// A thread has ended.
     Ended { thread: i32 },
 }
@@ -78,18 +78,18 @@ impl Polling {
     }
 
     /// The changes since the last reading. Reads only if the next reading is due.
-    pub(super) fn changes_if_due(&mut self, procfs: &Procfs) -> Vec<Found> {
-        let begin = Instant::now();
-        if self.next.is_none_or(|next| begin < next) {
+    pub(super) fn changes_if_due(&mut self, procfs: &Procfs) -> Vec<ThreadChange> {
+        let began = Instant::now();
+        if self.next.is_none_or(|next| began < next) {
             return vec![];
         }
         let changes = self.changes(procfs);
-        let rest = (begin.elapsed() * REST).max(INTERVAL);
+        let rest = (began.elapsed() * REST).max(INTERVAL);
         self.next = (!self.processes.is_empty()).then(|| Instant::now() + rest);
         changes
     }
 
-    fn changes(&mut self, procfs: &Procfs) -> Vec<Found> {
+    fn changes(&mut self, procfs: &Procfs) -> Vec<ThreadChange> {
         let mut found = vec![];
         let mut polled: Vec<i32> = self.processes.keys().copied().collect();
         while let Some(process) = polled.pop() {
@@ -102,7 +102,7 @@ impl Polling {
                 .collect();
             for thread in gone {
                 known.remove(&thread);
-                found.push(Found::Ended { thread });
+                found.push(ThreadChange::Ended { thread });
             }
             for &thread in &listed {
                 if !known.contains_key(&thread)
@@ -110,7 +110,7 @@ impl Polling {
                 {
                     known.insert(thread, start);
                     let creator = process;
-                    found.push(Found::Begun {
+                    found.push(ThreadChange::Started {
                         creator,
                         process,
                         thread,
@@ -119,7 +119,7 @@ impl Polling {
             }
             for child in listed.iter().flat_map(|&thread| procfs.children(process, thread)) {
                 if !self.has(child) && start(procfs, child, child).is_some() {
-                    found.push(Found::Begun {
+                    found.push(ThreadChange::Started {
                         creator: process,
                         process: child,
                         thread: child,
@@ -159,8 +159,8 @@ mod tests {
         fs::remove_dir_all(root.path().join(path)).unwrap();
     }
 
-    fn begun(creator: i32, process: i32, thread: i32) -> Found {
-        Found::Begun {
+    fn started(creator: i32, process: i32, thread: i32) -> ThreadChange {
+        ThreadChange::Started {
             creator,
             process,
             thread,
@@ -177,18 +177,18 @@ mod tests {
         assert_eq!(polling.changes(&procfs), []);
         write(&root, 7, 8, 'R', 200, "30 ");
         write(&root, 30, 30, 'R', 201, "");
-        assert_eq!(polling.changes(&procfs), [begun(7, 7, 8), begun(7, 30, 30)]);
+        assert_eq!(polling.changes(&procfs), [started(7, 7, 8), started(7, 30, 30)]);
         polling.add(&procfs, 30);
         assert_eq!(polling.changes(&procfs), []);
         end(&root, "7/task/8");
-        assert_eq!(polling.changes(&procfs), [Found::Ended { thread: 8 }]);
+        assert_eq!(polling.changes(&procfs), [ThreadChange::Ended { thread: 8 }]);
         end(&root, "30");
-        assert_eq!(polling.changes(&procfs), [Found::Ended { thread: 30 }]);
+        assert_eq!(polling.changes(&procfs), [ThreadChange::Ended { thread: 30 }]);
         assert!(!polling.has(30) && polling.has(7));
     }
 
     #[test]
-    fn a_process_that_waits_for_its_parent_has_not_begun() {
+    fn a_zombie_is_not_reported_as_started() {
         let root = tempfile::tempdir().unwrap();
         let procfs = Procfs::new(root.path());
         write(&root, 7, 7, 'S', 100, "30 ");

@@ -39,7 +39,7 @@ impl Prefetching {
             return vec![why.to_owned()];
         };
         let Some(wanted) = wanted else {
-            return self.give_back(journal);
+            return self.restore(journal);
         };
         match self.set(wanted, journal) {
             Ok(()) => {
@@ -49,7 +49,7 @@ impl Prefetching {
             Err(why) => {
                 // The registers written before the failure are rolled back.
                 let mut problems = vec![format!("the prefetchers stay as they are: {why}")];
-                problems.extend(self.give_back(journal));
+                problems.extend(self.restore(journal));
                 problems
             }
         }
@@ -57,7 +57,7 @@ impl Prefetching {
 
     fn set(&self, wanted: Prefetchers, journal: &mut Journal) -> Result<(), String> {
         let explained = |error: PrefetcherError| error.to_string();
-        let switches = Switches::of_processor(&self.cpuinfo).map_err(explained)?;
+        let switches = Switches::read(&self.cpuinfo).map_err(explained)?;
         let (register, bits, written) = (switches.register, switches.mask(), switches.value(wanted));
         let mut changes = vec![];
         for &pu in &self.pus {
@@ -90,9 +90,9 @@ impl Prefetching {
         Ok(())
     }
 
-    fn give_back(&mut self, journal: &mut Journal) -> Vec<String> {
+    fn restore(&mut self, journal: &mut Journal) -> Vec<String> {
         self.set = None;
-        journal.give_back_registers(&self.registers)
+        journal.roll_back_registers(&self.registers)
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
                     pus: vec![PuId(0), PuId(1)],
                     set: None,
                 },
-                journal: Journal::begin_unguarded(&directory).unwrap(),
+                journal: Journal::create_unguarded(&directory).unwrap(),
                 root,
             }
         }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_switches_change_and_all_comes_back_as_it_was() {
+    fn only_the_switches_change_and_the_restoration_is_complete() {
         let mut fake = Fake::new();
         fake.write(0, 0x8000_0002);
         assert_eq!(fake.apply(Some("1000")), [] as [String; 0]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_pu_has_no_device_nothing_is_changed_anywhere() {
+    fn a_missing_device_of_one_pu_prevents_all_changes() {
         let mut fake = Fake::new();
         fs::remove_file(fake.root.path().join("cpu/1/msr")).unwrap();
         let problems = fake.apply(Some("1111"));

@@ -59,7 +59,7 @@ impl Preload {
 
     /// Adds the agent to the environment of a process that has executed a program, and stands before its first
     /// instruction. If that is not possible, the program runs without the agent. Returns whether it has the agent.
-    pub(super) fn give_to(&self, process: i32) -> bool {
+    pub(super) fn add_to(&self, process: i32) -> bool {
         self.add_to_stack(process).unwrap_or(false)
     }
 

@@ -44,7 +44,7 @@ impl Running {
     /// Starts the program. Returns after its exec.
     pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
         let unknown = resource("without the list of allowed PUs");
-        let usable = CpuMask::of_thread(0).map_err(&unknown)?.to_set();
+        let usable = CpuMask::read(0).map_err(&unknown)?.to_set();
         let pus = usable.intersection(launch.topology.allowed_pus());
         if pus.is_empty() {
             return Err(LaunchError::NoPu {
@@ -52,12 +52,12 @@ impl Running {
                 own: usable,
             });
         }
-        let own = Requested::of(std::process::id().cast_signed(), &Cpusets::default()).map_err(&unknown)?;
+        let own = Requested::read(std::process::id().cast_signed(), &Cpusets::default()).map_err(&unknown)?;
         let whole = match &launch.chosen {
             Some(chosen) => Requested::Cpus(own.among(&chosen.into())),
             None => own.clone(),
         };
-        if let (Requested::Nobody, Some(channel)) = (&whole, &launch.channel) {
+        if let (Requested::Unset, Some(channel)) = (&whole, &launch.channel) {
             channel.mask_is_unset(usable.len());
         }
         let environment = std::env::vars_os()
@@ -78,7 +78,7 @@ impl Running {
         });
 
         // The journal's guard is forked first, while this process has as few threads as possible.
-        let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
+        let journal = launch.journal.as_ref().map(Journal::create).transpose()?;
         let blocked = Blocked::new();
         let program = Program::new(
             limit,
@@ -107,10 +107,10 @@ impl Running {
 
     /// Attaches to a running process. Returns when all its threads are followed.
     pub(crate) fn attach(attach: Attach) -> Result<Self, AttachError> {
-        let journal = Journal::begin(&attach.journal)?;
+        let journal = Journal::create(&attach.journal)?;
         let blocked = Blocked::new();
         let program = Program::new(
-            Limit::none(Requested::Nobody, attach.topology.allowed_pus().clone()),
+            Limit::none(Requested::Unset, attach.topology.allowed_pus().clone()),
             attach.initial,
             attach.grace,
             attach.skipped,
@@ -199,7 +199,7 @@ impl Running {
             self.pages.all_back(&self.shared, &mut applied);
         }
         self.stop_following();
-        let problems = self.shared.lock().program.give_back();
+        let problems = self.shared.lock().program.roll_back();
         applied.refused.extend(
             problems
                 .into_iter()

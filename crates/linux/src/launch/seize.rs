@@ -59,7 +59,7 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
             if process != running.number() && procfs.is_in_nested_namespace(process) {
                 notes.push(format!(
                     "{} is left alone: it is in another PID namespace.",
-                    ProcessName::of(procfs, process)
+                    ProcessName::read(procfs, process)
                 ));
                 left_alone.insert(process);
                 continue;
@@ -81,7 +81,7 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
                     Err(error) if is_no_refusal(running, process, thread, &error) => {}
                     Err(error) if process == running.number() => return Err(running.not_traced(error)),
                     Err(error) => {
-                        let name = ProcessName::of(procfs, process);
+                        let name = ProcessName::read(procfs, process);
                         notes.push(format!("{name} is left alone: it cannot be followed ({error})."));
                         left_alone.insert(process);
                         break;
@@ -105,7 +105,7 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
                 process,
                 thread,
                 age: age(start),
-                mask: Requested::of(thread, &cpusets).ok()?,
+                mask: Requested::read(thread, &cpusets).ok()?,
                 polled: tracing.get(&process).copied().flatten(),
                 start,
             })

@@ -11,7 +11,7 @@
 
 use super::State;
 use super::polling::Cause;
-use super::trace::{self, Request};
+use super::trace::{self, AgentRequest};
 use std::collections::BTreeSet;
 
 /// The unfinished requests.
@@ -42,12 +42,12 @@ impl SteppingAside {
 }
 
 /// Lets go of a process as the agent of the stopped thread `asking` has requested.
-pub(super) fn grant(state: &mut State, asking: i32, request: Request) {
+pub(super) fn grant(state: &mut State, asking: i32, request: AgentRequest) {
     let own = state.program.process_of(asking);
     let (process, why) = match request {
-        Request::TracedByItself => (own, Cause::TracesItself),
-        Request::TracedByParent => (own, Cause::Traces),
-        Request::Traces(thread) => (state.program.process_of(thread), Cause::Traces),
+        AgentRequest::TracedByItself => (own, Cause::TracesItself),
+        AgentRequest::TracedByParent => (own, Cause::Traces),
+        AgentRequest::Traces(thread) => (state.program.process_of(thread), Cause::Traces),
     };
     let processes = match process {
         Some(process) => vec![process],

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An event of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum TraceEvent {
     /// It ended. The value is its status in the shell's form: the exit code, or 128 plus the signal.
     Ended(i32),
     /// It is about to receive this signal.
@@ -66,7 +66,7 @@ pub(crate) fn await_event(stop: &AtomicBool) -> io::Result<Option<Pending>> {
 }
 
 /// Takes the event of `thread`. `None` if the event has disappeared, because a kill came in between.
-pub(crate) fn take_event(thread: i32) -> Option<Event> {
+pub(crate) fn take_event(thread: i32) -> Option<TraceEvent> {
     let mut status = 0;
     // A stop of a child that is not traced needs `WUNTRACED`.
     let options = WAIT_OPTIONS | libc::WNOHANG | libc::WUNTRACED;
@@ -83,7 +83,7 @@ pub(crate) const REQUEST_SIGNAL: i32 = libc::SIGURG;
 
 /// An agent's request to let go of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum AgentRequest {
     /// The requesting process. Its parent traces it.
     TracedByParent,
     /// The requesting process. It traces itself.
@@ -93,7 +93,7 @@ pub(crate) enum Request {
 }
 
 /// The request in the signal that `thread` is about to receive. `None` for any other signal.
-pub(crate) fn requested(thread: i32) -> Option<Request> {
+pub(crate) fn requested(thread: i32) -> Option<AgentRequest> {
     let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
     request(libc::PTRACE_GETSIGINFO, thread, information.as_mut_ptr() as usize).ok()?;
     // SAFETY: the kernel filled the structure. A signal with this code carries a value, and any bytes are a valid
@@ -104,9 +104,9 @@ pub(crate) fn requested(thread: i32) -> Option<Request> {
     };
     let lower = u32::try_from(value & u64::from(u32::MAX)).ok()?.cast_signed();
     (code == libc::SI_QUEUE && value >> 32 == REQUEST).then_some(match lower {
-        0 => Request::TracedByParent,
-        -1 => Request::TracedByItself,
-        thread => Request::Traces(thread),
+        0 => AgentRequest::TracedByParent,
+        -1 => AgentRequest::TracedByItself,
+        thread => AgentRequest::Traces(thread),
     })
 }
 
@@ -116,25 +116,25 @@ pub(crate) fn status_of_child(process: i32) -> Option<i32> {
     // SAFETY: the call writes the given status.
     let ended = unsafe { libc::waitpid(process, &raw mut status, libc::__WALL | libc::WNOHANG) };
     match (ended == process).then(|| decode(status))? {
-        Event::Ended(status) => Some(status),
+        TraceEvent::Ended(status) => Some(status),
         _ => None,
     }
 }
 
-fn decode(status: i32) -> Event {
+fn decode(status: i32) -> TraceEvent {
     if libc::WIFEXITED(status) {
-        return Event::Ended(libc::WEXITSTATUS(status));
+        return TraceEvent::Ended(libc::WEXITSTATUS(status));
     }
     if libc::WIFSIGNALED(status) {
-        return Event::Ended(128 + libc::WTERMSIG(status));
+        return TraceEvent::Ended(128 + libc::WTERMSIG(status));
     }
     let signal = libc::WSTOPSIG(status);
     match status >> 16 {
-        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => Event::Created,
-        libc::PTRACE_EVENT_EXEC => Event::Executed,
-        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Event::Trap,
-        libc::PTRACE_EVENT_STOP => Event::GroupStop(signal),
-        _ => Event::Signal(signal),
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => TraceEvent::Created,
+        libc::PTRACE_EVENT_EXEC => TraceEvent::Executed,
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => TraceEvent::Trap,
+        libc::PTRACE_EVENT_STOP => TraceEvent::GroupStop(signal),
+        _ => TraceEvent::Signal(signal),
     }
 }
 
@@ -245,18 +245,18 @@ mod tests {
     #[test]
     fn stops_are_distinguished() {
         let stop = |signal: i32, event: i32| decode(event << 16 | signal << 8 | 0x7f);
-        assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), Event::Trap);
+        assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), TraceEvent::Trap);
         assert_eq!(
             stop(libc::SIGTSTP, libc::PTRACE_EVENT_STOP),
-            Event::GroupStop(libc::SIGTSTP)
+            TraceEvent::GroupStop(libc::SIGTSTP)
         );
-        assert_eq!(stop(libc::SIGTSTP, 0), Event::Signal(libc::SIGTSTP));
-        assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_VFORK), Event::Created);
+        assert_eq!(stop(libc::SIGTSTP, 0), TraceEvent::Signal(libc::SIGTSTP));
+        assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_VFORK), TraceEvent::Created);
     }
 
     #[test]
     fn ends_have_the_shells_status() {
-        assert_eq!(decode(3 << 8), Event::Ended(3));
-        assert_eq!(decode(libc::SIGKILL), Event::Ended(137));
+        assert_eq!(decode(3 << 8), TraceEvent::Ended(3));
+        assert_eq!(decode(libc::SIGKILL), TraceEvent::Ended(137));
     }
 }

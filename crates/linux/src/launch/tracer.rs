@@ -21,7 +21,7 @@ use super::exec::{Prepared, Unborn};
 use super::seize::seize;
 use super::signals;
 use super::stepping_aside;
-use super::trace::{self, Event};
+use super::trace::{self, TraceEvent};
 use super::waiting::{Changes, WaitingChild};
 use super::{FollowError, LaunchError, Phase, Shared, State};
 use std::sync::atomic::Ordering;
@@ -116,7 +116,7 @@ fn follow_events(shared: &Shared, mut starting: Option<(&Prepared, &mut Unborn)>
         let Some(event) = trace::take_event(pending.thread) else {
             continue;
         };
-        if !pending.end && matches!(event, Event::Ended(_)) && state.phase.is_followed() {
+        if !pending.end && matches!(event, TraceEvent::Ended(_)) && state.phase.is_followed() {
             // A kill came after the stop was seen.
             state.program.end(pending.thread);
         }
@@ -167,11 +167,11 @@ fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError>
 }
 
 /// Handles an event of the main process before its exec.
-fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: Event) {
+fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: TraceEvent) {
     let process = unborn.process;
     match event {
-        Event::Executed => {
-            let has_agent = state.give_agent_to(process);
+        TraceEvent::Executed => {
+            let has_agent = state.add_agent_to(process);
             state.began = Some(Instant::now());
             state.program.first_task(process);
             state.phase = Phase::Running;
@@ -179,22 +179,22 @@ fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, even
                 trace::resume(process, 0);
             }
         }
-        Event::Ended(status) => {
+        TraceEvent::Ended(status) => {
             state.phase = match unborn.failure() {
                 Some(failure) => Phase::Failed(prepared.explain(failure).into()),
                 None => Phase::Over(Some(status)),
             };
         }
-        Event::Signal(signal) => trace::resume(process, signal),
-        Event::GroupStop(_) => trace::listen(process),
-        Event::Trap | Event::Created => trace::resume(process, 0),
+        TraceEvent::Signal(signal) => trace::resume(process, signal),
+        TraceEvent::GroupStop(_) => trace::listen(process),
+        TraceEvent::Trap | TraceEvent::Created => trace::resume(process, 0),
     }
 }
 
-fn handle(state: &mut State, thread: i32, event: Event) {
+fn handle(state: &mut State, thread: i32, event: TraceEvent) {
     let mut has_agent = false;
     match event {
-        Event::Ended(status) => {
+        TraceEvent::Ended(status) => {
             if thread == state.main && state.attached {
                 state.phase = Phase::Leaving(Some(status));
             } else if thread == state.main {
@@ -203,13 +203,13 @@ fn handle(state: &mut State, thread: i32, event: Event) {
             stepping_aside::detached(state, thread);
             return;
         }
-        Event::Trap | Event::GroupStop(_) => {
+        TraceEvent::Trap | TraceEvent::GroupStop(_) => {
             state.program.stopped_at_start(thread);
             if state.program.process_of(thread) == Some(state.main) {
-                state.main_stopped = matches!(event, Event::GroupStop(_));
+                state.main_stopped = matches!(event, TraceEvent::GroupStop(_));
             }
         }
-        Event::Created => {
+        TraceEvent::Created => {
             if let Some(created) = trace::event_message(thread) {
                 let is_known = state.program.has_thread(created);
                 state.program.announced(thread, created);
@@ -219,22 +219,22 @@ fn handle(state: &mut State, thread: i32, event: Event) {
                 }
             }
         }
-        Event::Executed => {
+        TraceEvent::Executed => {
             if !matches!(state.phase, Phase::Leaving(_)) {
-                has_agent = state.give_agent_to(thread);
+                has_agent = state.add_agent_to(thread);
             }
             if let Some(former) = trace::event_message(thread) {
                 state.program.executed(thread, former);
             }
         }
-        Event::Signal(_) => {}
+        TraceEvent::Signal(_) => {}
     }
     let request = match event {
-        Event::Signal(trace::REQUEST_SIGNAL) => trace::requested(thread),
+        TraceEvent::Signal(trace::REQUEST_SIGNAL) => trace::requested(thread),
         _ => None,
     };
     let signal = match event {
-        Event::Signal(signal) if request.is_none() => signal,
+        TraceEvent::Signal(signal) if request.is_none() => signal,
         _ => 0,
     };
     if matches!(state.phase, Phase::Leaving(_)) {
@@ -252,9 +252,9 @@ fn handle(state: &mut State, thread: i32, event: Event) {
             state.stop_with_main();
         }
         stepping_aside::detached(state, thread);
-    } else if matches!(event, Event::Executed) && stepping_aside::executed(state, thread, has_agent) {
+    } else if matches!(event, TraceEvent::Executed) && stepping_aside::executed(state, thread, has_agent) {
         // It is resumed after pinfold has stepped aside.
-    } else if matches!(event, Event::GroupStop(_)) {
+    } else if matches!(event, TraceEvent::GroupStop(_)) {
         trace::listen(thread);
         state.stop_with_main();
     } else {

@@ -25,7 +25,7 @@ use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
 use crate::new_tasks::{NewTaskSearch, NewTasks};
 use crate::procfs::{Kinship, Procfs, ticks_since_boot};
-use crate::requested::{Requested, Seen};
+use crate::requested::{ObservedMask, Requested};
 use crate::tasks::TaskTable;
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -109,7 +109,7 @@ impl Untraced {
         match self.search.since_last_number(cpusets.procfs()) {
             NewTasks::None => {}
             NewTasks::Among(numbers) => {
-                for number in numbers.filter(|&number| table.of_thread(number).is_none()) {
+                for number in numbers.filter(|&number| table.find_thread(number).is_none()) {
                     problems.extend(self.release(number, cpusets, table, limit));
                 }
             }
@@ -136,15 +136,16 @@ impl Untraced {
             }
         }
         let start = |process| procfs.stat(process, process).map(|stat| stat.start);
-        self.processes.retain(|&process, begun| start(process) == Some(*begun));
+        self.processes
+            .retain(|&process, started| start(process) == Some(*started));
         let families = self.processes.keys().flat_map(|&process| procfs.family(process));
         let processes: BTreeSet<i32> = table.processes().chain(families).collect();
         for process in processes {
             for thread in procfs.threads(process) {
-                let has_it = || Seen::once(thread, cpusets).is_ok_and(|seen| before.explains(&seen));
-                if table.of_thread(thread).is_none() && has_it() {
+                let has_it = || ObservedMask::once(thread, cpusets).is_ok_and(|seen| before.explains(&seen));
+                if table.find_thread(thread).is_none() && has_it() {
                     // A thread that has ended keeps no mask.
-                    let _ = present.give_to(thread, cpusets);
+                    let _ = present.apply_to(thread, cpusets);
                 }
             }
         }
@@ -160,7 +161,7 @@ impl Untraced {
         let mut problems = vec![];
         while let Some(process) = processes.pop() {
             for thread in procfs.threads(process) {
-                if table.of_thread(thread).is_none() {
+                if table.find_thread(thread).is_none() {
                     problems.extend(self.release(thread, cpusets, table, limit));
                 }
                 let children = procfs.children(process, thread);
@@ -175,7 +176,7 @@ impl Untraced {
     /// failed.
     fn release(&mut self, number: i32, cpusets: &Cpusets, table: &TaskTable, limit: &Limit) -> Option<String> {
         let procfs = cpusets.procfs();
-        let mask = CpuMask::of_thread(number).ok()?;
+        let mask = CpuMask::read(number).ok()?;
         let inherited = mask
             .only()
             .filter(|pu| self.pinnings.values().any(|pinnings| pinnings.contains_key(pu)));
@@ -215,7 +216,7 @@ impl Untraced {
         if matches!(&**home, Requested::Cpus(cpus) if *cpus == mask) {
             return None;
         }
-        let error = home.give_to(number, cpusets).err()?;
+        let error = home.apply_to(number, cpusets).err()?;
         (error.raw_os_error() != Some(libc::ESRCH)).then(|| {
             format!(
                 "Thread {number} ({}) of process {} stays on CPUs {}, the mask of its creator: {error}.",

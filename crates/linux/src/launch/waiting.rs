@@ -34,8 +34,8 @@ const VARIABLE: &str = "PINFOLD_WAITING_CHILD";
 pub struct WaitingChild {
     process: i32,
     socket: Arc<UnixStream>,
-    /// Whether it was told to execute.
-    gone: Arc<AtomicBool>,
+    /// Whether it was released to execute the program.
+    released: Arc<AtomicBool>,
     /// Whether pinfold follows it, or has seen its end.
     taken: Arc<AtomicBool>,
 }
@@ -61,7 +61,7 @@ impl WaitingChild {
         Some(Self {
             process,
             socket: Arc::new(socket.into()),
-            gone: Arc::default(),
+            released: Arc::default(),
             taken: Arc::default(),
         })
     }
@@ -84,7 +84,7 @@ impl WaitingChild {
     /// Makes it execute the program. Returns when it has executed the program or has ended.
     pub(super) fn execute(&self, changes: &Changes) -> Result<(), LaunchError> {
         let mut socket = self.socket.as_ref();
-        self.gone.store(true, Ordering::Release);
+        self.released.store(true, Ordering::Release);
         socket.write_all(&changes.0).map_err(LaunchError::Fork)?;
         socket.read_to_end(&mut vec![]).map_err(LaunchError::Wait)?;
         Ok(())
@@ -108,7 +108,7 @@ impl WaitingChild {
     /// Makes the child execute the program without pinfold, forwards signals to it, and waits for its end. Returns the
     /// shell's form of its status.
     pub fn run_alone(self) -> io::Result<i32> {
-        if !self.gone.load(Ordering::Acquire) {
+        if !self.released.load(Ordering::Acquire) {
             let mut socket = self.socket.as_ref();
             socket.write_all(&Changes::none().0)?;
         }

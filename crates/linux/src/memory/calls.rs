@@ -1,7 +1,7 @@
 //! The system calls that locate and move a process's pages. They are made only while the process's number cannot name
 //! another process.
 
-use super::page_map::{Entry, PageMap};
+use super::page_map::{PageMap, PageMapEntry};
 use pinfold_core::{BrokenOffCode, NodeId};
 use std::io;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub fn may_move_shared() -> io::Result<()> {
 /// The calls that move pages. `Calls` makes them to the kernel.
 pub trait MoveCalls {
     /// The `pagemap` words of the smallest pages from `start` up to `end`. `None` if they cannot be read.
-    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<PageMapEntry>>;
 
     /// Writes the node of each page, or a negative error number, to `status`.
     fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, StopReason>;
@@ -145,7 +145,7 @@ impl<'a> Calls<'a> {
 }
 
 impl MoveCalls for Calls<'_> {
-    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>> {
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<PageMapEntry>> {
         self.page_map.as_ref()?.entries(start, end).ok()
     }
 

@@ -1,7 +1,7 @@
 //! The mappings of a process that other runs of the same program also have, from `/proc/PROCESS/maps`; and the
 //! translation of a recording's accesses to the process's addresses.
 
-use super::maps::{Header, MapsError};
+use super::maps::{AreaHeader, MapsError};
 use pinfold_core::memory::{AccessProfile, AreaKind, MappedArea, MappedBacking, MemoryArea, Profiled, RecordedProfile};
 use std::fs;
 use std::io;
@@ -69,17 +69,17 @@ fn mapped_areas(procfs: &Path, process: i32) -> Result<Vec<MappedArea>, MapsErro
 
 /// Unknown lines are ignored.
 fn parse(maps: &str) -> Vec<MappedArea> {
-    let area = |header: Header<'_>| MappedArea {
+    let area = |header: AreaHeader<'_>| MappedArea {
         start: header.start,
         end: header.end,
         backing: backing(&header),
         writable: header.permissions.as_bytes().get(1) == Some(&b'w'),
         accessible: !header.permissions.starts_with("---"),
     };
-    maps.lines().filter_map(Header::parse).map(area).collect()
+    maps.lines().filter_map(AreaHeader::parse).map(area).collect()
 }
 
-fn backing(header: &Header<'_>) -> MappedBacking {
+fn backing(header: &AreaHeader<'_>) -> MappedBacking {
     match (header.path, header.kind()) {
         ("[heap]", _) => MappedBacking::Heap,
         ("[stack]", _) => MappedBacking::Stack,

@@ -32,7 +32,7 @@ pub enum MapsError {
 }
 
 /// A process's memory on each NUMA node in bytes, from `numa_maps` alone. `None` if it cannot be read.
-pub fn by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<NodeId, u64>> {
+pub fn memory_by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<NodeId, u64>> {
     let text = fs::read(procfs.join(process.to_string()).join("numa_maps")).ok()?;
     let mut bytes = BTreeMap::new();
     for (_, residence) in String::from_utf8_lossy(&text).lines().filter_map(Residence::parse) {
@@ -74,7 +74,11 @@ impl Areas {
     }
 
     /// Reads the areas of a held process. Fails if it has ended or its migration is interrupted.
-    pub fn of(target: &dyn Target, procfs: &Path, page_size: u64) -> Result<Result<Self, MapsError>, StopReason> {
+    pub fn read_held(
+        target: &dyn Target,
+        procfs: &Path,
+        page_size: u64,
+    ) -> Result<Result<Self, MapsError>, StopReason> {
         let mut read = Err(MapsError::NoProcess(target.process()));
         target.held(&mut |process| read = Self::read(procfs, process, page_size))?;
         Ok(read)
@@ -87,7 +91,7 @@ impl Areas {
         // Whether the detail lines that follow belong to the last area.
         let mut known = false;
         for line in maps.lines() {
-            if let Some(header) = Header::parse(line) {
+            if let Some(header) = AreaHeader::parse(line) {
                 let residence = residences.get(&header.start);
                 known = residence.is_some();
                 areas.extend(residence.map(|residence| header.area(residence, page_size)));
@@ -121,7 +125,7 @@ fn huge(line: &str) -> Option<u64> {
 }
 
 /// The first line of an area in `maps` and `smaps` (`proc_pid_maps(5)`).
-pub(super) struct Header<'a> {
+pub(super) struct AreaHeader<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     /// The four letters of the permissions.
@@ -132,7 +136,7 @@ pub(super) struct Header<'a> {
     pub(super) path: &'a str,
 }
 
-impl<'a> Header<'a> {
+impl<'a> AreaHeader<'a> {
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let mut rest = line;
         let mut field = || {
@@ -266,8 +270,8 @@ mod tests {
                 *expected.entry(node).or_default() += bytes;
             }
         }
-        assert_eq!(by_node(folder.path(), 7, PAGE), Some(expected));
-        assert_eq!(by_node(folder.path(), 8, PAGE), None);
+        assert_eq!(memory_by_node(folder.path(), 7, PAGE), Some(expected));
+        assert_eq!(memory_by_node(folder.path(), 8, PAGE), None);
     }
 
     #[test]
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_two_files_do_not_share_is_no_area() {
+    fn only_areas_in_both_files_count() {
         let maps = "1000-2000 rw-p 00000000 00:00 0\n3000-4000 rw-p 00000000 00:00 0\nAnonHugePages: 2048 kB\n";
         let areas = Areas::parse(maps, "1000 default anon=1 N2=1\n5000 default N1=1\n", PAGE);
         let [only] = areas.as_slice() else { panic!("{areas:?}") };

@@ -311,7 +311,7 @@ impl Mover<'_> {
         if let Some(entries) = self.calls.entries(start, end) {
             let per_page = number(step / self.limits.page_size).max(1);
             for (address, entry) in addresses.zip(entries.into_iter().step_by(per_page)) {
-                if entry.present() && written && entry.of_file() {
+                if entry.present() && written && entry.is_file_backed() {
                     self.moves.leave(Left::File, step);
                 } else if entry.present() {
                     match one {

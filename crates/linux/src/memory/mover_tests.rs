@@ -1,7 +1,7 @@
 //! The mover on a simulated kernel: pages are numbers in a map.
 
 use super::*;
-use crate::memory::Entry;
+use crate::memory::PageMapEntry;
 use pinfold_core::memory::{AreaKind, Spread, Turns};
 use pinfold_core::{BrokenOffCode, NodeSet};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ impl Played {
 }
 
 impl MoveCalls for Played {
-    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>> {
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<PageMapEntry>> {
         self.asked += 1;
         let word = |address| match self.pages.get(&address) {
             Some(page) => 1 << 63 | u64::from(page.kind == Kind::File) << 61,
@@ -92,7 +92,7 @@ impl MoveCalls for Played {
         Some(
             (start..end)
                 .step_by(number(PAGE))
-                .map(|address| Entry::new(word(address)))
+                .map(|address| PageMapEntry::new(word(address)))
                 .collect(),
         )
     }
@@ -174,10 +174,10 @@ fn played<P: Into<Option<Page>> + Copy>(pages: &[P]) -> (Played, MemoryArea) {
 }
 
 fn own(node: u32) -> Page {
-    of_kind(node, Kind::Own)
+    page(node, Kind::Own)
 }
 
-fn of_kind(node: u32, kind: Kind) -> Page {
+fn page(node: u32, kind: Kind) -> Page {
     Page {
         node: NodeId(node),
         kind,
@@ -215,8 +215,8 @@ fn each_reason_why_a_page_stays_is_counted() {
         Some(own(0)),
         Some(own(2)),
         None,
-        Some(of_kind(0, Kind::Shared)),
-        Some(of_kind(1, Kind::Busy)),
+        Some(page(0, Kind::Shared)),
+        Some(page(1, Kind::Busy)),
         Some(own(1)),
     ]);
     played.stubborn.insert(START + 5 * PAGE);
@@ -230,7 +230,7 @@ fn each_reason_why_a_page_stays_is_counted() {
 
 #[test]
 fn shared_pages_move_where_the_user_asks() {
-    let (mut played, area) = played(&[of_kind(0, Kind::Shared)]);
+    let (mut played, area) = played(&[page(0, Kind::Shared)]);
     let mut limits = limits();
     limits.selection.shared = true;
     assert_eq!(
@@ -242,8 +242,8 @@ fn shared_pages_move_where_the_user_asks() {
 }
 
 #[test]
-fn of_a_private_mapping_of_a_file_only_the_written_pages_move() {
-    let (mut played, mut area) = played(&[of_kind(0, Kind::File), own(0)]);
+fn only_written_pages_of_a_private_file_mapping_move() {
+    let (mut played, mut area) = played(&[page(0, Kind::File), own(0)]);
     area.kind = AreaKind::PrivateFile;
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!((moves.moved.pages, count(&moves, Left::File)), (1, 1));
@@ -263,9 +263,9 @@ fn a_full_node_gets_no_more_and_the_rest_is_counted() {
 }
 
 #[test]
-fn what_is_behind_a_page_that_cannot_be_moved_is_moved() {
+fn pages_after_an_unmovable_page_are_moved() {
     let mut pages = [own(0); 100];
-    pages[60] = of_kind(0, Kind::Shared);
+    pages[60] = page(0, Kind::Shared);
     let (mut played, area) = played(&pages);
     played.stubborn.insert(START + 50 * PAGE);
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
@@ -291,7 +291,7 @@ fn a_huge_page_is_moved_once_by_its_first_address() {
 }
 
 #[test]
-fn a_stretch_that_only_looks_like_a_huge_page_is_moved_page_by_page() {
+fn a_range_that_only_looks_like_a_huge_page_is_moved_by_page() {
     let small = number(HUGE / PAGE);
     let (mut played, mut area) = played(&vec![own(0); small]);
     // Another huge page is elsewhere in the area.
@@ -302,7 +302,7 @@ fn a_stretch_that_only_looks_like_a_huge_page_is_moved_page_by_page() {
 }
 
 #[test]
-fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
+fn no_page_is_looked_up_after_the_last_page_of_a_vast_area() {
     let (mut played, mut area) = played(&[own(0)]);
     area.end = START + (1 << 46);
     assert_eq!(
@@ -317,7 +317,7 @@ fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
 }
 
 #[test]
-fn of_an_area_that_is_whole_on_one_node_nothing_is_asked() {
+fn an_area_on_one_node_causes_no_calls() {
     let (mut played, area) = played(&vec![own(0); 1000]);
     // The page is unmapped after the areas were read.
     played.pages.remove(&(START + 500 * PAGE));

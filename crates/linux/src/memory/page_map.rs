@@ -8,9 +8,9 @@ use std::path::Path;
 
 /// The word of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(u64);
+pub struct PageMapEntry(u64);
 
-impl Entry {
+impl PageMapEntry {
     /// The kernel's word.
     pub fn new(word: u64) -> Self {
         Self(word)
@@ -27,7 +27,7 @@ impl Entry {
     }
 
     /// Whether it is a page of a file, or of shared memory.
-    pub fn of_file(self) -> bool {
+    pub fn is_file_backed(self) -> bool {
         self.0 >> 61 & 1 == 1
     }
 }
@@ -47,13 +47,13 @@ impl PageMap {
     }
 
     /// The words of the pages from `start` up to `end`.
-    pub fn entries(&self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+    pub fn entries(&self, start: u64, end: u64) -> io::Result<Vec<PageMapEntry>> {
         const WORD: usize = size_of::<u64>();
         let pages = usize::try_from(end.saturating_sub(start) / self.page_size).map_err(io::Error::other)?;
         let mut bytes = vec![0; pages * WORD];
         self.file
             .read_exact_at(&mut bytes, start / self.page_size * WORD as u64)?;
-        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).map(Entry);
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).map(PageMapEntry);
         Ok(bytes.chunks_exact(WORD).filter_map(|bytes| word(bytes).ok()).collect())
     }
 }
@@ -70,8 +70,8 @@ mod tests {
         let map = PageMap::open(Path::new("/proc"), std::process::id().cast_signed(), page).unwrap();
         let first = (memory.as_ptr() as u64).next_multiple_of(page);
         let entries = map.entries(first, first + page).unwrap();
-        assert!(entries[0].present() && !entries[0].of_file() && !entries[0].swapped());
+        assert!(entries[0].present() && !entries[0].is_file_backed() && !entries[0].swapped());
         let code = our_own_written_memory_is_present_and_no_files as *const () as u64 / page * page;
-        assert!(map.entries(code, code + page).unwrap()[0].of_file());
+        assert!(map.entries(code, code + page).unwrap()[0].is_file_backed());
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn of(unit: Unit) -> Self {
+    fn new(unit: Unit) -> Self {
         Self {
             address: unit.address,
             unit: unit.bytes,
@@ -86,7 +86,7 @@ impl Runs {
         self.bytes += unit.bytes;
         match self.runs.last_mut() {
             Some(run) if run.end() == unit.address && run.unit == unit.bytes && run.now == unit.now => run.units += 1,
-            _ => self.runs.push(Run::of(unit)),
+            _ => self.runs.push(Run::new(unit)),
         }
     }
 
@@ -188,14 +188,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(pages in pages()) {
+        fn runs_hold_the_collected_pages(pages in pages()) {
             let runs: Runs = pages.iter().copied().collect();
             prop_assert_eq!(runs.bytes(), pages.len() as u64 * PAGE);
             prop_assert_eq!(runs.units().collect::<Vec<_>>(), pages);
         }
 
         #[test]
-        fn what_is_taken_and_the_rest_are_all(pages in pages(), bytes in 1u64..100) {
+        fn taken_and_remaining_pages_are_complete(pages in pages(), bytes in 1u64..100) {
             let mut rest: Runs = pages.iter().copied().collect();
             let taken = rest.take(bytes);
             prop_assert_eq!(taken.bytes(), bytes.next_multiple_of(PAGE).min(pages.len() as u64 * PAGE));

@@ -34,7 +34,7 @@ impl<'a> ProcessThreads<'a> {
     /// The nodes that the threads may run on.
     pub fn nodes(&self) -> NodeSet {
         let threads = self.procfs.threads(self.process);
-        let masks = threads.iter().filter_map(|&thread| CpuMask::of_thread(thread).ok());
+        let masks = threads.iter().filter_map(|&thread| CpuMask::read(thread).ok());
         let pus: Vec<PuId> = masks.flat_map(|mask| mask.pus().collect::<Vec<_>>()).collect();
         nodes_of_pus(self.topology, pus)
     }
@@ -50,7 +50,7 @@ impl<'a> ProcessThreads<'a> {
     }
 
     /// The places of pages under a mapping, from sampled accesses.
-    pub fn by_accesses(&self, mapping: PageMapping, accesses: &Accesses) -> PagePlaces {
+    pub fn places_from_samples(&self, mapping: PageMapping, accesses: &Accesses) -> PagePlaces {
         let threads = self.procfs.threads(self.process).into_iter();
         let bound: BTreeMap<u32, NodeId> = threads
             .filter_map(|thread| Some((thread.cast_unsigned(), self.bound_to(thread)?)))
@@ -64,7 +64,7 @@ impl<'a> ProcessThreads<'a> {
 
     /// The places of pages under a mapping, from recorded accesses. The threads of `profile` are ranks: positions in
     /// the start order of the process's threads.
-    pub fn by_recorded(&self, mapping: PageMapping, profile: &AccessProfile) -> PagePlaces {
+    pub fn places_from_recording(&self, mapping: PageMapping, profile: &AccessProfile) -> PagePlaces {
         let threads = self.procfs.threads(self.process).into_iter();
         let mut threads: Vec<(u64, i32, Option<PuId>)> = threads
             .filter_map(|thread| {
@@ -95,7 +95,7 @@ impl<'a> ProcessThreads<'a> {
 
     /// The only node that a thread may run on.
     fn bound_to(&self, thread: i32) -> Option<NodeId> {
-        let mask = CpuMask::of_thread(thread).ok()?;
+        let mask = CpuMask::read(thread).ok()?;
         nodes_of_pus(self.topology, mask.pus()).only()
     }
 }
@@ -149,7 +149,7 @@ mod tests {
         let mut profile = AccessProfile::default();
         profile.add(0x1000, 0x1000, 0, 5);
         profile.add(0x2000, 0x1000, 1, 5);
-        let places = threads.by_recorded(PageMapping::Locality, &profile);
+        let places = threads.places_from_recording(PageMapping::Locality, &profile);
         let node = |address| places.wanted(address, 0x1000, NodeId(7)).0;
         assert_eq!([node(0x1000), node(0x2000)], [1, 0]);
         assert_eq!(node(0x3000), 7, "no thread accessed it");

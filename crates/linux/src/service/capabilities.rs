@@ -26,14 +26,14 @@ pub struct CapabilityError {
 
 /// The structures of capset(2), version 3: linux/capability.h.
 #[repr(C)]
-struct Header {
+struct CapabilityHeader {
     version: u32,
     process: i32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Data {
+struct CapabilityData {
     effective: u32,
     permitted: u32,
     inheritable: u32,
@@ -51,11 +51,11 @@ pub fn keep_only_what_is_needed(reads_others: bool) -> Result<Vec<&'static str>,
             error: io::Error::last_os_error(),
         }
     };
-    let mut header = Header {
+    let mut header = CapabilityHeader {
         version: VERSION_3,
         process: 0,
     };
-    let mut data = [Data::default(); 2];
+    let mut data = [CapabilityData::default(); 2];
     // SAFETY: the kernel fills two structures of this version.
     if unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) } != 0 {
         return Err(failed("capget")());
@@ -84,7 +84,7 @@ pub fn keep_only_what_is_needed(reads_others: bool) -> Result<Vec<&'static str>,
         }
         libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     }
-    let mut kept = [Data::default(); 2];
+    let mut kept = [CapabilityData::default(); 2];
     for &(capability, _) in &wanted {
         let word = &mut kept[(capability / 32) as usize];
         word.effective |= 1 << (capability % 32);

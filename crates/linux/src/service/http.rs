@@ -228,7 +228,7 @@ struct Slots {
 impl Clients {
     /// A slot for a connection. If all slots are taken, the oldest connection whose request is incomplete loses its
     /// slot. `None` if there is no such connection.
-    fn take(self: &Arc<Self>, connection: Box<dyn Connection>) -> Option<Slot> {
+    fn take(self: &Arc<Self>, connection: Box<dyn Connection>) -> Option<ClientSlot> {
         let mut slots = self.lock();
         if slots.taken.len() >= MOST_CLIENTS {
             let slow = slots
@@ -242,7 +242,7 @@ impl Clients {
         slots.last += 1;
         let number = slots.last;
         slots.taken.insert(number, Some(connection));
-        Some(Slot {
+        Some(ClientSlot {
             clients: Arc::clone(self),
             number,
         })
@@ -254,12 +254,12 @@ impl Clients {
 }
 
 /// A connection's slot, until it is dropped.
-struct Slot {
+struct ClientSlot {
     clients: Arc<Clients>,
     number: u64,
 }
 
-impl Slot {
+impl ClientSlot {
     /// Keeps the slot, because the request is complete. False if another connection has taken it.
     fn keep(&self) -> bool {
         let mut slots = self.clients.lock();
@@ -270,7 +270,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.clients.lock().taken.remove(&self.number);
     }
@@ -369,7 +369,7 @@ impl Answering {
         }
     }
 
-    fn answer(&self, connection: &mut dyn Connection, slot: &Slot) -> io::Result<()> {
+    fn answer(&self, connection: &mut dyn Connection, slot: &ClientSlot) -> io::Result<()> {
         let request = read_request(&mut self.limited(connection))?;
         if !slot.keep() {
             return Ok(());
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_own_socket_without_a_listener_is_replaced() {
+    fn only_a_socket_of_this_user_without_a_listener_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.sock");
         let open = || Listeners::open(&path, 0o600, None);

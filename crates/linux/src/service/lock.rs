@@ -113,7 +113,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     #[test]
-    fn a_second_one_is_refused_with_the_number_of_the_first() {
+    fn a_second_instance_is_refused_with_the_process_id_of_the_first() {
         let root = tempfile::tempdir().unwrap();
         let first = Instance::claim(root.path()).unwrap();
         let error = Instance::claim(root.path()).unwrap_err().to_string();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_lock_is_left() {
+    fn a_file_that_is_no_lock_is_kept() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("daemon.lock");
         for text in ["notes", "1234567890123456 and more"] {

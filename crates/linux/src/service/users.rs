@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_name_is_not_looked_up() {
+    fn an_impossible_name_is_not_looked_up() {
         let (_root, users) = users("echo $3:x:0:0:::");
         for name in ["", "--service=x", "a:b", "a\nb"] {
             assert!(matches!(users.number(name), Err(UserError::Unknown(_))), "{name}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_service_whose_module_is_not_there_is_no_crash() {
+    fn a_missing_name_service_module_is_no_crash() {
         let (_root, mut users) = users("exec /usr/bin/getent -s nosuchmodule \"$@\"");
         assert!(refusal(&users, "berta").contains("`berta`"));
         users.getent = vec![];

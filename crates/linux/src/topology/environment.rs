@@ -24,27 +24,30 @@ const PLUGINS: &str = "HWLOC_PLUGINS_PATH";
 pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
     // The lock guards the process's environment, which is always restored, even after a panic.
     let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut changes: Vec<Change> = vec![];
+    let mut changes: Vec<TemporaryVariable> = vec![];
     if let Source::FsRoot(root) = source {
-        changes.extend(OTHER_SOURCES.map(|variable| Change::new(variable, None)));
-        changes.push(Change::new("HWLOC_FSROOT", Some(root.as_os_str().to_owned())));
-        changes.push(Change::new("HWLOC_THISSYSTEM", Some("0".into())));
+        changes.extend(OTHER_SOURCES.map(|variable| TemporaryVariable::new(variable, None)));
+        changes.push(TemporaryVariable::new(
+            "HWLOC_FSROOT",
+            Some(root.as_os_str().to_owned()),
+        ));
+        changes.push(TemporaryVariable::new("HWLOC_THISSYSTEM", Some("0".into())));
     }
     // hwloc's plugins are for GPUs and PCI, which are not read, and for the XML parser. Loading them with all their
     // libraries takes longer than the rest.
     if !matches!(source, Source::Xml(_)) && std::env::var_os(PLUGINS).is_none() {
-        changes.push(Change::new(PLUGINS, Some("/dev/null".into())));
+        changes.push(TemporaryVariable::new(PLUGINS, Some("/dev/null".into())));
     }
     load()
 }
 
 /// A variable with a temporary value.
-struct Change {
+struct TemporaryVariable {
     variable: &'static str,
     before: Option<OsString>,
 }
 
-impl Change {
+impl TemporaryVariable {
     fn new(variable: &'static str, value: Option<OsString>) -> Self {
         let before = std::env::var_os(variable);
         set(variable, value);
@@ -52,7 +55,7 @@ impl Change {
     }
 }
 
-impl Drop for Change {
+impl Drop for TemporaryVariable {
     fn drop(&mut self) {
         set(self.variable, self.before.take());
     }

@@ -21,7 +21,7 @@ pub struct Here {
 ///
 /// The environment makes hwloc describe another machine, or no PU may be used. A failure of hwloc is not an error.
 pub fn here(reader: &mut Command) -> Result<Here, ReadError> {
-    let mask = CpuMask::of_thread(0).map_err(ReadError::NoAffinity)?;
+    let mask = CpuMask::read(0).map_err(ReadError::NoAffinity)?;
     let read: isolated::Read<Topology> = match isolated::read(reader, &Source::Live) {
         Ok(read) => read,
         Err(error) if error.is_of_hwloc() => {

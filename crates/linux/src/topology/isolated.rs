@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_answers_is_the_topology() {
+    fn a_readers_answer_is_the_topology() {
         let source = Source::Synthetic("package:2 pu:2".to_owned());
         let text = answer(read(&source)).unwrap();
         let topology: Topology = read_by(Command::new("echo").arg(text), &source).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_refuses_is_refused_in_its_words() {
+    fn a_readers_refusal_is_reported_unchanged() {
         let source = Source::Xml("/nowhere/machine.xml".into());
         let text = answer(read(&source)).unwrap();
         let error = read_by::<Topology>(Command::new("echo").arg(text), &source)
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hwloc_says_is_noticed_and_a_long_message_does_not_stop_the_answer() {
+    fn hwlocs_messages_are_read_and_a_long_one_does_not_block_the_answer() {
         let source = Source::Synthetic("pu:2".to_owned());
         let text = answer(super::super::read(&source)).unwrap();
         for (script, has_messages) in [("", false), ("head -c 1000000 /dev/zero >&2; ", true)] {

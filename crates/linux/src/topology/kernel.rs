@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_that_is_none_is_no_set() {
+    fn an_invalid_mask_is_no_set() {
         assert_eq!(mask("00000003,00000001").unwrap().to_string(), "0,32-33");
         assert_eq!(mask("xyz"), None);
         assert_eq!(mask(&"00000001,".repeat(3000)), None);

@@ -204,16 +204,16 @@ impl fmt::Display for Source {
 /// See `ReadError`. Each error names the source and the remedy.
 pub fn read(source: &Source) -> Result<Topology, ReadError> {
     if *source == Source::Live {
-        CpuMask::of_thread(0).map_err(ReadError::NoAffinity)?;
+        CpuMask::read(0).map_err(ReadError::NoAffinity)?;
     }
     let machine = environment::loading(source, || load(source))?;
     if *source == Source::Live && !machine.is_this_system() {
         return Err(ReadError::AnotherMachine);
     }
 
-    let mut reading = Reading::new(name::of(&machine, source));
+    let mut reading = TopologyReading::new(name::machine_name(&machine, source));
     reading.children(machine.root_object(), ObjectId(0));
-    let Reading { mut builder, nodes } = reading;
+    let TopologyReading { mut builder, nodes } = reading;
     let kernel = kernel_root(source).map_or_else(KernelNodes::default, |root| KernelNodes::read(&root));
     for node in nodes::completed(nodes, &machine, &kernel, builder.pus()) {
         builder.node(node);
@@ -316,12 +316,12 @@ fn check_copy(path: &Path) -> Result<(), ReadError> {
 }
 
 /// The tree under construction, and its nodes.
-struct Reading {
+struct TopologyReading {
     builder: TopologyBuilder,
     nodes: Vec<NumaNode>,
 }
 
-impl Reading {
+impl TopologyReading {
     fn new(name: String) -> Self {
         Self {
             builder: TopologyBuilder::new(name),

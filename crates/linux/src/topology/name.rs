@@ -7,7 +7,7 @@ use hwlocality::object::types::ObjectType;
 use std::path::Path;
 
 /// The name of a loaded machine.
-pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
+pub(super) fn machine_name(machine: &hwlocality::Topology, source: &Source) -> String {
     let root = machine.root_object();
     let info = |object: &hwlocality::object::TopologyObject, key: &str| {
         let value = object.info(key)?.to_string_lossy().into_owned();
@@ -34,7 +34,7 @@ pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
 }
 
 /// The processor model in `/proc` of the file system at `root`. `None` if it names no model.
-pub(super) fn of_processor(root: &Path) -> Option<String> {
+pub(super) fn processor_model(root: &Path) -> Option<String> {
     let text = text(&root.join("proc/cpuinfo"))?;
     let fields = text.lines().filter_map(|line| line.split_once(':'));
     let mut models = fields.filter(|(key, _)| matches!(key.trim(), "model name" | "cpu"));

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_without_cpus_is_named_by_a_bandwidth_that_is_not_that_of_dram() {
+    fn memory_without_cpus_is_named_by_a_bandwidth_unlike_drams() {
         let node = |id: u32, pus: &str, subtype: Option<&str>| NumaNode {
             id: NodeId(id),
             attached_to: ObjectId(0),

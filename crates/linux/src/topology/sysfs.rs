@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// A set of PUs that share a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct PuGroup {
     kind: ObjectKind,
     os_index: Option<u32>,
     cache: Option<Cache>,
@@ -33,14 +33,14 @@ pub(super) fn read(root: &Path, allowed: &PuSet) -> Result<Topology, TopologyErr
     {
         for one in shared(&folder) {
             let pus = one.pus.intersection(&online);
-            let one = Found { pus, ..one };
+            let one = PuGroup { pus, ..one };
             if one.pus.contains(PuId(pu)) && !found.contains(&one) {
                 found.push(one);
             }
         }
     }
     found.sort_by_key(|one| (Reverse(one.pus.len()), rank(one), one.pus.first()));
-    let mut builder = TopologyBuilder::new(name::of_processor(root).unwrap_or_else(|| "this machine".to_owned()));
+    let mut builder = TopologyBuilder::new(name::processor_model(root).unwrap_or_else(|| "this machine".to_owned()));
     let mut inside: Vec<(ObjectId, PuSet)> = vec![(builder.root(), online.clone())];
     for one in found {
         let meets = |(_, pus): &&(ObjectId, PuSet)| !one.pus.intersection(pus).is_empty();
@@ -65,12 +65,12 @@ pub(super) fn read(root: &Path, allowed: &PuSet) -> Result<Topology, TopologyErr
 }
 
 /// The resources that a CPU shares with others.
-fn shared(cpu: &Path) -> Vec<Found> {
+fn shared(cpu: &Path) -> Vec<PuGroup> {
     let topology = cpu.join("topology");
     let number = |name: &str| digits::decimal(&text(&topology.join(name))?);
     let lists = |names: [&str; 2]| names.into_iter().find_map(|name| list(&topology.join(name)));
     let object = |kind, os_index, pus: Option<PuSet>| {
-        pus.map(|pus| Found {
+        pus.map(|pus| PuGroup {
             kind,
             os_index,
             cache: None,
@@ -91,7 +91,7 @@ fn shared(cpu: &Path) -> Vec<Found> {
             lists(["core_cpus_list", "thread_siblings_list"]),
         ),
     ];
-    let mut found: Vec<Found> = objects.into_iter().flatten().collect();
+    let mut found: Vec<PuGroup> = objects.into_iter().flatten().collect();
     // hwloc also drops a die that is its whole package.
     let package = found
         .iter()
@@ -107,7 +107,7 @@ fn shared(cpu: &Path) -> Vec<Found> {
 }
 
 /// A data cache.
-fn cache(folder: &Path) -> Option<Found> {
+fn cache(folder: &Path) -> Option<PuGroup> {
     let number = |name: &str| digits::decimal(&text(&folder.join(name))?).filter(|&number: &u32| number > 0);
     let cache_type = match text(&folder.join("type"))?.as_str() {
         "Data" => CacheType::Data,
@@ -116,7 +116,7 @@ fn cache(folder: &Path) -> Option<Found> {
     };
     let kibibytes = text(&folder.join("size"));
     let kibibytes = kibibytes.and_then(|size| digits::decimal::<u64>(size.strip_suffix('K')?));
-    Some(Found {
+    Some(PuGroup {
         kind: ObjectKind::Cache,
         os_index: None,
         cache: Some(Cache {
@@ -131,7 +131,7 @@ fn cache(folder: &Path) -> Option<Found> {
 }
 
 /// The order of objects with the same PUs, the outermost first.
-fn rank(one: &Found) -> (ObjectKind, Reverse<u32>) {
+fn rank(one: &PuGroup) -> (ObjectKind, Reverse<u32>) {
     (one.kind, Reverse(one.cache.map_or(0, |cache| cache.level)))
 }
 

@@ -65,12 +65,12 @@ impl Containers {
     }
 
     /// The container, pod and unit of a process from its control groups, with names.
-    pub fn of(&mut self, procfs: &Procfs, process: i32) -> Membership {
-        self.of_groups(&procfs.cgroups(process))
+    pub fn membership(&mut self, procfs: &Procfs, process: i32) -> Membership {
+        self.membership_of_groups(&procfs.cgroups(process))
     }
 
-    /// Like `of`, from these control groups.
-    pub(super) fn of_groups(&mut self, groups: &[String]) -> Membership {
+    /// Like `membership`, from these control groups.
+    pub(super) fn membership_of_groups(&mut self, groups: &[String]) -> Membership {
         let mut found = Membership::of(groups.iter().map(String::as_str));
         if found.by_user {
             return found;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn text(containers: &mut Containers, group: &str) -> String {
-        let found = containers.of_groups(&[group.to_owned()]);
+        let found = containers.membership_of_groups(&[group.to_owned()]);
         found.containers.last().map_or_else(String::new, Container::text)
     }
 
@@ -275,7 +275,7 @@ mod tests {
         ] {
             let (_root, mut containers) = files(&[(file, content.to_owned())]);
             assert_eq!(text(&mut containers, &group), expected, "{group}");
-            let found = containers.of_groups(std::slice::from_ref(&group));
+            let found = containers.membership_of_groups(std::slice::from_ref(&group));
             assert_eq!(found.containers[0].runtime, Some(runtime), "{group}");
             let name = found.pod.map(|pod| (pod.namespace.unwrap(), pod.name.unwrap()));
             assert_eq!(

@@ -20,10 +20,10 @@
 
 use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
-use crate::perf_event::{self, Watched};
+use crate::perf_event::{self, EventScope};
 use crate::pfm::sys;
 use crate::requested::Requested;
-use crate::ring::{Record, Ring};
+use crate::ring::{Ring, RingRecord};
 use arc_swap::ArcSwap;
 use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
@@ -67,7 +67,7 @@ type Creators = HashMap<i32, Arc<Requested>>;
 
 /// The data that the thread on a PU shares with the daemon.
 #[derive(Debug)]
-struct Shared {
+struct ForkWatch {
     pu: PuId,
     event: OwnedFd,
     creators: ArcSwap<Creators>,
@@ -113,7 +113,7 @@ pub(super) struct Uncovered {
 /// The watch on one PU.
 #[derive(Debug)]
 struct PuWatch {
-    shared: Arc<Shared>,
+    shared: Arc<ForkWatch>,
     thread: Option<JoinHandle<()>>,
     /// Its thread ends when this is closed.
     stop: Option<File>,
@@ -142,7 +142,7 @@ impl ForkEvents {
             attributes.set_watermark(1);
             attributes.__bindgen_anon_2.wakeup_watermark = 1;
             let cpu = i32::try_from(pu.0).unwrap_or(i32::MAX);
-            let event = perf_event::open(&attributes, Watched::Cpu(cpu), None)?;
+            let event = perf_event::open(&attributes, EventScope::Cpu(cpu), None)?;
             let ring = Ring::map(&event, page, BUFFER)?;
             Ok((pu, event, ring))
         };
@@ -237,7 +237,7 @@ impl Forks {
 
 impl PuWatch {
     fn start(pu: PuId, event: OwnedFd, ring: Ring) -> Result<Self, ForksError> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ForkWatch {
             pu,
             event,
             creators: ArcSwap::default(),
@@ -247,12 +247,12 @@ impl PuWatch {
         });
         let (stopped, stop) = nix::unistd::pipe().map_err(|error| ForksError::Event(pu, error))?;
         let (ready, is_ready) = mpsc::channel();
-        let of_thread = Arc::clone(&shared);
+        let thread_shared = Arc::clone(&shared);
         let run = move || {
             let prepared = run_ahead_on(pu);
             let go_on = prepared.is_ok();
             if ready.send(prepared).is_ok() && go_on {
-                of_thread.free_children(ring, &stopped);
+                thread_shared.free_children(ring, &stopped);
             }
         };
         let thread = thread::Builder::new()
@@ -284,7 +284,7 @@ impl Drop for PuWatch {
 
 /// Makes the calling thread run only on `pu`, before all tasks without real-time priority.
 fn run_ahead_on(pu: PuId) -> io::Result<()> {
-    CpuMask::single(pu).give_to(0)?;
+    CpuMask::single(pu).apply_to(0)?;
     let parameters = libc::sched_param {
         sched_priority: PRIORITY,
     };
@@ -300,7 +300,7 @@ fn run_ahead_on(pu: PuId) -> io::Result<()> {
     }
 }
 
-impl Shared {
+impl ForkWatch {
     /// Restores masks of children until `stopped` is closed at the other end.
     fn free_children(&self, mut ring: Ring, stopped: &OwnedFd) {
         loop {
@@ -323,23 +323,23 @@ impl Shared {
         }
     }
 
-    fn take(&self, record: Record) {
+    fn take(&self, record: RingRecord) {
         match record {
-            Record::Fork { thread, creator } => {
+            RingRecord::Fork { thread, creator } => {
                 let creators = self.creators.load();
                 // A child has another mask if its creator has pinned it elsewhere, or if it started before its creator
                 // was pinned.
                 if let Some(original) = creators.get(&creator)
-                    && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
-                    && original.give_to(thread, &self.cpusets).is_ok()
+                    && CpuMask::read(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
+                    && original.apply_to(thread, &self.cpusets).is_ok()
                 {
                     self.freed.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Record::Lost(_) => {
+            RingRecord::Lost(_) => {
                 self.coverage.losses.fetch_add(1, Ordering::Relaxed);
             }
-            Record::Sample(_) | Record::Throttled => {}
+            RingRecord::Sample(_) | RingRecord::Throttled => {}
         }
     }
 }
@@ -350,7 +350,7 @@ mod tests {
 
     /// PU 3, with a descriptor that is not an event.
     fn forks() -> Forks {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ForkWatch {
             pu: PuId(3),
             event: File::open("/dev/null").unwrap().into(),
             creators: ArcSwap::default(),
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_pu_is_covered_again_when_all_tasks_have_been_listed_since_the_last_loss() {
         let forks = forks();
-        let lose = || forks.0[&PuId(3)].shared.take(Record::Lost(1));
+        let lose = || forks.0[&PuId(3)].shared.take(RingRecord::Lost(1));
         assert!(forks.cover_all());
         lose();
         assert!(!forks.cover_all());

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_named_by_its_name_or_the_begin_of_its_id() {
+    fn a_container_is_named_by_its_name_or_an_id_prefix() {
         let web = Names {
             container: Some("web-1".to_owned()),
             ..Names::default()
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_named_by_its_name_and_a_path_by_its_begin() {
+    fn a_unit_matches_by_name_and_a_path_by_prefix() {
         let none = Names::default();
         assert!(has("unit:nginx.service", "/system.slice/nginx.service/worker", &none));
         assert!(!has("unit:nginx", "/system.slice/nginx.service", &none));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_group_is_refused_with_the_forms() {
+    fn a_text_that_names_no_group_is_refused_with_the_valid_forms() {
         for text in [
             "",
             "/a/../b",

@@ -49,17 +49,17 @@ use crate::service::Signals;
 use crate::tasks::TaskTable;
 use containers::{Tracked, TrackedContainers};
 use forks::Forks;
-use pages::{FollowedPages, Places};
+use pages::{FollowedPages, TaskNodes};
 use pinfold_core::memory::{main_memory, memory_nodes, node_of_pu};
 use pinfold_core::{
     Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, ProcessGoal, ProcessPages, PuId, TaskId,
     Topology, Wake,
 };
-use reading::Reading;
+use reading::TaskReading;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use task_list::Process;
+use task_list::WatchedProcess;
 
 /// Counts since the start of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Statistics {
 }
 
 /// The parameters of a watcher.
-pub struct Watching {
+pub struct WatcherOptions {
     /// The topology, with the usable PUs.
     pub topology: Topology,
     /// The tasks to watch.
@@ -94,7 +94,7 @@ pub struct Watching {
 
 /// The watched tasks of this machine.
 pub struct Watcher {
-    watching: Watching,
+    options: WatcherOptions,
     procfs: Procfs,
     cpusets: Cpusets,
     containers: Containers,
@@ -103,8 +103,8 @@ pub struct Watcher {
     began: Instant,
     new_tasks: NewTaskSearch,
     table: TaskTable,
-    readings: BTreeMap<u64, Reading>,
-    processes: HashMap<i32, Process>,
+    readings: BTreeMap<u64, TaskReading>,
+    processes: HashMap<i32, WatchedProcess>,
     /// Processes that are never watched: kernel threads and pinfold itself.
     never_watched: HashSet<i32>,
     /// Processes that are not selected.
@@ -139,14 +139,14 @@ struct FormerPin {
 
 impl Watcher {
     /// Starts to watch, with a journal in `directory` and a guard. Call it before other threads are started.
-    pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
-        let memory = pages::Memory {
-            all: memory_nodes(&watching.topology),
-            main: main_memory(&watching.topology),
+    pub fn new(options: WatcherOptions, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
+        let memory = pages::MemoryNodes {
+            all: memory_nodes(&options.topology),
+            main: main_memory(&options.topology),
         };
         Ok(Self {
-            pages: FollowedPages::new(watching.pages, memory),
-            watching,
+            pages: FollowedPages::new(options.pages, memory),
+            options,
             procfs: Procfs::default(),
             cpusets: Cpusets::default(),
             containers: Containers::default(),
@@ -162,7 +162,7 @@ impl Watcher {
             ended: vec![],
             former_pins: vec![],
             forks: None,
-            journal: Journal::begin(directory)?,
+            journal: Journal::create(directory)?,
             statistics: Statistics::default(),
             notes: vec![],
             records_are_lost: false,
@@ -226,7 +226,7 @@ impl Watcher {
 
     /// The watched task of a thread.
     pub fn task_of(&self, thread: i32) -> Option<TaskId> {
-        self.table.of_thread(thread).map(|task| task.id)
+        self.table.find_thread(thread).map(|task| task.id)
     }
 
     /// Changes the selection, or the counted events. Tasks that are no longer watched get their original masks back.
@@ -239,9 +239,9 @@ impl Watcher {
         self.unselected.clear();
         self.ended.clear();
         self.new_tasks.list_all();
-        self.watching.selection = selection;
-        self.watching.plan = plan;
-        self.watching.release_after = release_after;
+        self.options.selection = selection;
+        self.options.plan = plan;
+        self.options.release_after = release_after;
         rolled_back
     }
 
@@ -252,7 +252,7 @@ impl Watcher {
 
     /// Restores all masks. Returns the calls and the failures.
     pub fn end(&mut self) -> RolledBack {
-        let rolled_back = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
+        let rolled_back = self.journal.roll_back_masks(&self.procfs, !self.frees_at_birth());
         self.former_pins.clear();
         if let Some(forks) = &self.forks {
             forks.clear();
@@ -267,13 +267,13 @@ impl Watcher {
     }
 
     /// The nodes of the tasks of a process that work or are pinned.
-    fn places_of(&self, process: i32) -> Places {
-        let mut places = Places::default();
+    fn places_of(&self, process: i32) -> TaskNodes {
+        let mut places = TaskNodes::default();
         let at = self.now();
         for task in self.table.tasks_of(process) {
             let reading = self.readings.get(&task.id.serial).filter(|reading| !reading.sleeps(at));
             let pu = task.pinned.or_else(|| reading?.last_pu);
-            let Some(node) = pu.and_then(|pu| node_of_pu(&self.watching.topology, pu)) else {
+            let Some(node) = pu.and_then(|pu| node_of_pu(&self.options.topology, pu)) else {
                 continue;
             };
             places.nodes.insert(node);
@@ -305,11 +305,11 @@ impl Drop for Watcher {
 
 impl Host for Watcher {
     fn topology(&self) -> &Topology {
-        &self.watching.topology
+        &self.options.topology
     }
 
     fn metrics(&self) -> &[Metric] {
-        self.watching.plan.as_ref().map_or(&[], Plan::metrics)
+        self.options.plan.as_ref().map_or(&[], Plan::metrics)
     }
 
     fn observe(&mut self) -> HostSample {

@@ -50,7 +50,7 @@ impl Default for PageLimits {
 
 /// The nodes of the tasks of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct TaskNodes {
     /// The nodes of its pinned tasks, by kernel thread id.
     pub(super) pinned: BTreeMap<i32, NodeId>,
     /// All nodes with working tasks, pinned or not.
@@ -59,7 +59,7 @@ pub(super) struct Places {
 
 /// The nodes with memory.
 #[derive(Clone, Copy)]
-pub(super) struct Memory {
+pub(super) struct MemoryNodes {
     /// All nodes with memory of any kind.
     pub(super) all: NodeSet,
     /// The nodes of the main memory.
@@ -69,7 +69,7 @@ pub(super) struct Memory {
 /// The processes whose pages follow, and the thread that moves them.
 pub(super) struct FollowedPages {
     limits: PageLimits,
-    memory: Memory,
+    memory: MemoryNodes,
     /// For each process with requested moves, the goal and the pinned tasks at that time.
     sent: BTreeMap<i32, (ProcessGoal, BTreeMap<i32, NodeId>)>,
     under_way: usize,
@@ -90,7 +90,7 @@ enum Job {
         process: i32,
         held: Held,
         goal: ProcessGoal,
-        places: Places,
+        places: TaskNodes,
         limits: PageLimits,
     },
     TakeBack {
@@ -100,7 +100,7 @@ enum Job {
 }
 
 impl FollowedPages {
-    pub(super) fn new(limits: PageLimits, memory: Memory) -> Self {
+    pub(super) fn new(limits: PageLimits, memory: MemoryNodes) -> Self {
         Self {
             limits,
             memory,
@@ -116,14 +116,14 @@ impl FollowedPages {
     }
 
     /// Whether the moves of a process to this goal were already requested for its current pinnings, if these matter.
-    pub(super) fn are_sent(&self, process: i32, goal: ProcessGoal, places: &Places) -> bool {
+    pub(super) fn are_sent(&self, process: i32, goal: ProcessGoal, places: &TaskNodes) -> bool {
         self.sent.get(&process).is_some_and(|(sent, pinned)| {
             *sent == goal && (goal == ProcessGoal::Interleave || *pinned == places.pinned)
         })
     }
 
     /// Requests the moves of a process's pages to this goal.
-    pub(super) fn bring(&mut self, process: i32, held: Held, goal: ProcessGoal, places: Places) {
+    pub(super) fn bring(&mut self, process: i32, held: Held, goal: ProcessGoal, places: TaskNodes) {
         self.sent.insert(process, (goal, places.pinned.clone()));
         let limits = self.limits;
         self.send(Job::Bring {
@@ -184,11 +184,11 @@ impl FollowedPages {
 }
 
 impl Worker {
-    fn start(memory: Memory) -> Self {
+    fn start(memory: MemoryNodes) -> Self {
         let (jobs, received) = channel();
         let (done, results) = channel();
         let stops = Arc::new(AtomicBool::new(false));
-        let mut mover = Mover {
+        let mut mover = PageMover {
             system: System::default(),
             page_size: page_size(),
             memory,
@@ -223,7 +223,7 @@ impl Drop for Worker {
 }
 
 /// A process whose pages were moved or will be moved.
-struct Process {
+struct MovedProcess {
     held: Held,
     /// The pages' original places.
     origins: Origins,
@@ -233,15 +233,15 @@ struct Process {
 }
 
 /// The worker's part.
-struct Mover {
+struct PageMover {
     system: System,
     page_size: u64,
-    memory: Memory,
+    memory: MemoryNodes,
     stops: Arc<AtomicBool>,
-    processes: BTreeMap<i32, Process>,
+    processes: BTreeMap<i32, MovedProcess>,
 }
 
-impl Mover {
+impl PageMover {
     fn work(&mut self, job: Job) -> ProcessPages {
         self.processes.retain(|_, process| process.held.lives());
         match job {
@@ -252,7 +252,7 @@ impl Mover {
                 places,
                 limits,
             } => {
-                let mut followed = self.processes.remove(&process).unwrap_or_else(|| Process {
+                let mut followed = self.processes.remove(&process).unwrap_or_else(|| MovedProcess {
                     held,
                     origins: Origins::default(),
                     goal: None,
@@ -280,9 +280,9 @@ impl Mover {
     fn bring(
         &self,
         number: i32,
-        process: &mut Process,
+        process: &mut MovedProcess,
         towards: ProcessGoal,
-        places: &Places,
+        places: &TaskNodes,
         limits: PageLimits,
     ) -> Result<PageMoves, Reason<RefusalCode>> {
         let target = HeldProcess {
@@ -351,7 +351,12 @@ impl Mover {
         Ok((Goal::ByAddress(Spread::InTurn(turns)), elsewhere))
     }
 
-    fn take_back(&self, number: i32, process: &Process, limits: PageLimits) -> Result<PageMoves, Reason<RefusalCode>> {
+    fn take_back(
+        &self,
+        number: i32,
+        process: &MovedProcess,
+        limits: PageLimits,
+    ) -> Result<PageMoves, Reason<RefusalCode>> {
         let mut moves = PageMoves::towards(PageMoves::BACK);
         let Some(goal) = process.goal.as_ref().filter(|_| !process.origins.is_empty()) else {
             return Ok(moves);
@@ -388,7 +393,7 @@ impl Mover {
     }
 
     fn areas(&self, target: &HeldProcess<'_>) -> Result<Vec<MemoryArea>, Reason<RefusalCode>> {
-        let areas = Areas::of(target, self.system.procfs(), self.page_size).map_err(stay)?;
+        let areas = Areas::read_held(target, self.system.procfs(), self.page_size).map_err(stay)?;
         areas.map(Into::into).map_err(stay)
     }
 }

@@ -5,7 +5,7 @@ use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
 use crate::procfs::ThreadStat;
-use crate::requested::{Requested, Return, Seen, Standing};
+use crate::requested::{ObservedMask, Requested, Restoration, Standing};
 use crate::tasks::{Verdict, decide};
 use pinfold_core::{HostNoteCode, LeftAlone, Placed, PuId, Reason, StayCode, TaskId};
 use std::io;
@@ -30,7 +30,7 @@ impl Watcher {
         {
             reading.left_alone = Some(LeftAlone::RealTime);
         }
-        let Ok(current) = CpuMask::of_thread(id.thread) else {
+        let Ok(current) = CpuMask::read(id.thread) else {
             return Placed::Gone;
         };
         if let Some(reason) = self.not_to_be_touched(id, &current) {
@@ -39,7 +39,7 @@ impl Watcher {
         // The mask is read again just before it is replaced.
         let is_pinned = self
             .table
-            .of_thread(id.thread)
+            .find_thread(id.thread)
             .is_some_and(|task| task.pinned.is_some());
         let requested = if is_pinned {
             None
@@ -52,7 +52,9 @@ impl Watcher {
         if let Some(requested) = requested {
             task.original = Arc::new(requested);
         }
-        match decide(task, &current, Some(pu), || Seen::once(id.thread, &self.cpusets).ok()) {
+        match decide(task, &current, Some(pu), || {
+            ObservedMask::once(id.thread, &self.cpusets).ok()
+        }) {
             Verdict::Keep | Verdict::Restore(_) => Placed::Done,
             Verdict::Refuse(reason) => Placed::Refused(reason),
             Verdict::Pin(pu) => {
@@ -74,7 +76,7 @@ impl Watcher {
                 if let Some(forks) = &self.forks {
                     forks.enter(pu, id.thread, &task.original);
                 }
-                match CpuMask::single(pu).give_to(id.thread) {
+                match CpuMask::single(pu).apply_to(id.thread) {
                     Ok(()) => self.pinned(id, pu, thread),
                     Err(error) => self.not_pinned(id, pu, thread, &error),
                 }
@@ -90,7 +92,7 @@ impl Watcher {
         if self.held(id).is_none() {
             return Placed::Gone;
         }
-        let Ok(current) = CpuMask::of_thread(id.thread) else {
+        let Ok(current) = CpuMask::read(id.thread) else {
             return Placed::Gone;
         };
         let at = self.began.elapsed();
@@ -102,12 +104,12 @@ impl Watcher {
             return Placed::Done;
         }
         let original = Arc::clone(&task.original);
-        self.give_back(id, &original, at)
+        self.restore(id, &original, at)
     }
 
     /// Restores a mask of a pinned task, which ends its pinning. The journal keeps a mask that cannot be in force yet.
-    fn give_back(&mut self, id: TaskId, mask: &Requested, at: Duration) -> Placed {
-        match mask.give_back(id.thread, &self.cpusets) {
+    fn restore(&mut self, id: TaskId, mask: &Requested, at: Duration) -> Placed {
+        match mask.restore(id.thread, &self.cpusets) {
             Ok(meanwhile) => {
                 let noted = meanwhile.and_then(|meanwhile| {
                     let noted = self.table.get_mut(id.serial)?.noted.take()?;
@@ -136,16 +138,16 @@ impl Watcher {
         let Some((pinned, original)) = task.and_then(|task| Some((task.pinned?, Arc::clone(&task.original)))) else {
             return;
         };
-        let is_clear = |seen: &Seen| seen.standing(&[pinned]) != Standing::Foreign;
-        let Ok(seen) = Seen::settled(id.thread, &self.cpusets, is_clear) else {
+        let is_clear = |seen: &ObservedMask| seen.standing(&[pinned]) != Standing::Foreign;
+        let Ok(seen) = ObservedMask::settled(id.thread, &self.cpusets, is_clear) else {
             return;
         };
         let standing = seen.standing(&[pinned]);
-        match (standing, seen.to_return(&[pinned], &original)) {
+        match (standing, seen.restoration(&[pinned], &original)) {
             // The pinning has returned meanwhile.
             (Standing::InForce, _) => return,
-            (_, Return::Mask(to)) => {
-                self.give_back(id, &to, at);
+            (_, Restoration::Mask(to)) => {
+                self.restore(id, &to, at);
             }
             _ => {
                 self.forget_pinning(id, at);
@@ -185,11 +187,11 @@ impl Watcher {
 
     /// Records the mask of a task that is not pinned.
     pub(super) fn has_mask(&mut self, id: TaskId, mask: Requested) {
-        let Ok(usable) = CpuMask::of_thread(id.thread) else {
+        let Ok(usable) = CpuMask::read(id.thread) else {
             return;
         };
         if let Some(mut reading) = self.readings.remove(&id.serial) {
-            if !reading.taken_over || mask == Requested::Nobody {
+            if !reading.taken_over || mask == Requested::Unset {
                 reading.taken_over = false;
                 self.set_allowed(id.process, id.thread, &mask, &usable, &mut reading);
             }
@@ -205,9 +207,9 @@ impl Watcher {
     pub(super) fn requested(&self, thread: i32, usable: &CpuMask) -> Option<Requested> {
         // This shortcut is for thousands of tasks.
         if usable.is_superset(self.cpusets.possible()) {
-            return Some(Requested::Nobody);
+            return Some(Requested::Unset);
         }
-        Requested::of(thread, &self.cpusets).ok()
+        Requested::read(thread, &self.cpusets).ok()
     }
 
     /// The state of a task. Its process is held, and its start time shows that the number still names this task.

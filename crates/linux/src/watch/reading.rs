@@ -23,7 +23,7 @@ const STALE: Duration = Duration::from_secs(1);
 const WAITED_FOR: Duration = Duration::from_secs(5);
 
 /// The data of one task in addition to the table's.
-pub(super) struct Reading {
+pub(super) struct TaskReading {
     /// The start time, in clock ticks since boot.
     pub(super) start: u64,
     pub(super) name: String,
@@ -52,7 +52,7 @@ pub(super) struct Reading {
     pub(super) usable: CpuMask,
 }
 
-impl Reading {
+impl TaskReading {
     pub(super) fn new(stat: &ThreadStat, time: Option<CpuTimeFile>, at: Duration) -> Self {
         Self {
             start: stat.start,
@@ -181,7 +181,7 @@ impl Watcher {
             }
         }
         if !reading.has_worked || sleeps {
-            if reading.has_worked && at.saturating_sub(reading.worked) >= self.watching.release_after {
+            if reading.has_worked && at.saturating_sub(reading.worked) >= self.options.release_after {
                 reading.has_worked = false;
                 reading.counters = None;
                 reading.stat = None;
@@ -204,7 +204,7 @@ impl Watcher {
             .processes
             .get(&id.process)
             .and_then(|process| process.container.as_ref());
-        let metrics = self.watching.plan.as_ref().map_or(0, |plan| plan.metrics().len());
+        let metrics = self.options.plan.as_ref().map_or(0, |plan| plan.metrics().len());
         let task = TaskSample {
             id,
             name: reading.name.clone(),
@@ -228,7 +228,7 @@ impl Watcher {
 
     /// Opens the counters of a working task.
     fn open_counters(&mut self, id: TaskId) {
-        let Some(plan) = &self.watching.plan else { return };
+        let Some(plan) = &self.options.plan else { return };
         let Some(reading) = self.readings.get_mut(&id.serial) else {
             return;
         };
@@ -253,7 +253,7 @@ impl Watcher {
 
     /// Compares a task's mask with the mask that was last seen or set.
     fn look_at_mask(&mut self, id: TaskId, at: Duration) {
-        let Ok(current) = CpuMask::of_thread(id.thread) else {
+        let Ok(current) = CpuMask::read(id.thread) else {
             return;
         };
         let pinned = self.table.get_mut(id.serial).and_then(|task| task.pinned);

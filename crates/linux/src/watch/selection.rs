@@ -136,7 +136,7 @@ fn in_a_group(wanted: &[Group], procfs: &Procfs, containers: &mut Containers, pr
         return false;
     }
     let paths = procfs.cgroups(process);
-    let membership = containers.of_groups(&paths);
+    let membership = containers.membership_of_groups(&paths);
     wanted.iter().any(|group| group.has(&paths, &membership))
 }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_whose_name_only_begins_alike_is_another() {
+    fn a_cgroup_with_the_same_name_prefix_is_another_cgroup() {
         let selection = Selection {
             cgroups: groups(&["/user"]),
             ..Selection::default()
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named_with_the_remedy() {
+    fn absent_processes_and_groups_are_named_with_the_remedy() {
         let (procfs, cgroups) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for (number, process, group) in [(7, 7, "/user.slice/a.scope"), (8, 7, "/user.slice/a.scope")] {
             let folder = procfs.path().join(number.to_string());

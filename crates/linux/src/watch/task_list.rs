@@ -2,15 +2,15 @@
 
 use super::containers::Tracked;
 use super::forks::Uncovered;
-use super::reading::Reading;
+use super::reading::TaskReading;
 use super::{FormerPin, Watcher};
 use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
 use crate::new_tasks::NewTasks;
 use crate::procfs::ThreadStat;
-use crate::requested::{Requested, Seen, Standing};
-use crate::tasks::{Origin, Task};
+use crate::requested::{ObservedMask, Requested, Standing};
+use crate::tasks::{Task, TaskOrigin};
 use pinfold_core::{HostNoteCode, LeftAlone, PuId, PuSet, TaskId};
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A watched process.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct WatchedProcess {
     /// The name when it was found.
     pub(super) name: String,
     /// Whether it is watched by its number, or because its creator is.
@@ -53,7 +53,7 @@ impl Watcher {
                     // A reused number belongs to another task.
                     self.never_watched.remove(&number);
                     self.unselected.remove(&number);
-                    if self.table.of_thread(number).is_some_and(|task| !self.has_ended(task)) {
+                    if self.table.find_thread(number).is_some_and(|task| !self.has_ended(task)) {
                         continue;
                     }
                     if let Some(kinship) = self.procfs.kinship(number)
@@ -65,7 +65,7 @@ impl Watcher {
             }
             NewTasks::Anywhere => self.list_all_tasks(at),
         }
-        self.meet_children_of_lost_records(at);
+        self.find_children_after_lost_records(at);
         let expired = |former: &mut FormerPin| former.until <= at;
         for former in self.former_pins.extract_if(.., expired) {
             if let Some(noted) = former.noted {
@@ -73,7 +73,7 @@ impl Watcher {
             }
             let is_there_again = |task: &Task| task.pinned == Some(former.pu);
             if let Some(forks) = &self.forks
-                && !self.table.of_thread(former.thread).is_some_and(is_there_again)
+                && !self.table.find_thread(former.thread).is_some_and(is_there_again)
             {
                 forks.leave(former.pu, former.thread);
             }
@@ -81,7 +81,7 @@ impl Watcher {
     }
 
     /// If records of forks were lost, lists all tasks, so that the children of that time are known.
-    fn meet_children_of_lost_records(&mut self, at: Duration) {
+    fn find_children_after_lost_records(&mut self, at: Duration) {
         let Some(forks) = &self.forks else { return };
         let Uncovered { lost, ended } = forks.uncovered();
         if !ended.is_empty() {
@@ -122,12 +122,12 @@ impl Watcher {
                 continue;
             }
             for thread in self.procfs.threads(process) {
-                if self.table.of_thread(thread).is_none() {
+                if self.table.find_thread(thread).is_none() {
                     self.add_if_alive(process, thread, at);
                 }
             }
             self.look_at_cpuset(process);
-            let settles = |process: &Process| at < process.found + SETTLES;
+            let settles = |process: &WatchedProcess| at < process.found + SETTLES;
             if self.processes.get(&process).is_some_and(settles) {
                 self.look_at_container(process, at);
             }
@@ -142,7 +142,7 @@ impl Watcher {
         if self.never_watched.contains(&process) {
             return false;
         }
-        let selection = &self.watching.selection;
+        let selection = &self.options.selection;
         if self.processes.contains_key(&process) && selection.is_everything() && !selection.has_exceptions() {
             return true;
         }
@@ -163,7 +163,7 @@ impl Watcher {
             return false;
         }
         let by_number = inherited || selection.processes.contains(&process);
-        let entered = self.processes.entry(process).or_insert(Process {
+        let entered = self.processes.entry(process).or_insert(WatchedProcess {
             name: String::new(),
             by_number,
             held: None,
@@ -184,7 +184,7 @@ impl Watcher {
             return;
         }
         entered.container_read = Some(at);
-        let membership = self.containers.of(&self.procfs, process);
+        let membership = self.containers.membership(&self.procfs, process);
         entered.container = membership.containers.last().map(|nearest| self.tracked.track(nearest));
     }
 
@@ -192,7 +192,7 @@ impl Watcher {
     /// child may run another program than its parent.
     fn restore_masks(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
-            let Ok(usable) = CpuMask::of_thread(thread) else {
+            let Ok(usable) = CpuMask::read(thread) else {
                 continue;
             };
             if let Some((pu, original)) = self.inherited_pinning(process, thread, stat, &usable) {
@@ -204,7 +204,7 @@ impl Watcher {
     /// Restores the creator's original mask for a thread that inherited a mask of pinfold's.
     fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<Requested>, at: Duration) {
         // If the thread has ended, or may not be changed, nothing is lost.
-        if original.give_back(thread, &self.cpusets).is_ok() {
+        if original.restore(thread, &self.cpusets).is_ok() {
             self.statistics.freed += 1;
         }
         // The thread may have created others before.
@@ -240,9 +240,9 @@ impl Watcher {
     fn add_if_alive(&mut self, process: i32, thread: i32, at: Duration) {
         if let Some(stat) = self.procfs.stat(process, thread)
             && !matches!(stat.state, 'Z' | 'X')
-            && let Ok(usable) = CpuMask::of_thread(thread)
+            && let Ok(usable) = CpuMask::read(thread)
         {
-            if self.table.of_thread(thread).is_some() {
+            if self.table.find_thread(thread).is_some() {
                 // Removes the previous task with this number.
                 self.forget(thread, at);
             }
@@ -259,19 +259,19 @@ impl Watcher {
                 None => return,
             },
         };
-        let origin = Origin {
+        let origin = TaskOrigin {
             original: Arc::clone(&original),
             pinned: None,
         };
-        let id = self.table.begin(process, thread, origin, |_| true);
+        let id = self.table.add(process, thread, origin, |_| true);
         self.statistics.found += 1;
         if let Some((pu, original)) = inherited {
             // The task was not placed, but its creator was.
             self.restore_mask(process, thread, pu, &original, at);
         }
         let time = self.procfs.open_cpu_time(process, thread);
-        let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
-        reading.usable = CpuMask::of_thread(thread).unwrap_or_default();
+        let mut reading = TaskReading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
+        reading.usable = CpuMask::read(thread).unwrap_or_default();
         let usable = reading.usable.clone();
         self.set_allowed(process, thread, &original, &usable, &mut reading);
         self.readings.insert(id.serial, reading);
@@ -297,13 +297,13 @@ impl Watcher {
         if let Some(pin) = pins.iter().find(|&&(pu, _)| only == Some(pu)) {
             return Some(pin.clone());
         }
-        let seen = LazyCell::new(|| Seen::once(thread, &self.cpusets).ok());
+        let seen = LazyCell::new(|| ObservedMask::once(thread, &self.cpusets).ok());
         let is_cut = |pu: PuId| {
             let standing = || Some((*seen).as_ref()?.standing(&[pu]));
             !usable.contains(pu) && standing() == Some(Standing::Cut)
         };
         if let Some(&(pu, _)) = pins.iter().find(|&&(pu, _)| is_cut(pu)) {
-            return Some((pu, Arc::new(Requested::Nobody)));
+            return Some((pu, Arc::new(Requested::Unset)));
         }
         if only.is_none() && self.journal.pins_within(usable) {
             return None;
@@ -321,9 +321,9 @@ impl Watcher {
         thread: i32,
         mask: &Requested,
         usable: &CpuMask,
-        reading: &mut Reading,
+        reading: &mut TaskReading,
     ) {
-        let allowed: PuSet = usable.to_set().intersection(self.watching.topology.allowed_pus());
+        let allowed: PuSet = usable.to_set().intersection(self.options.topology.allowed_pus());
         reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {
             Some(LeftAlone::RealTime)
         } else if self.is_own_choice(process, thread, mask) {
@@ -339,12 +339,12 @@ impl Watcher {
     /// Whether a thread's mask was set separately, and differs from the mask of its process's first thread. A mask that
     /// the creator of the process has set (taskset, a batch system) applies to all threads.
     fn is_own_choice(&self, process: i32, thread: i32, mask: &Requested) -> bool {
-        if thread == process || *mask == Requested::Nobody {
+        if thread == process || *mask == Requested::Unset {
             return false;
         }
-        let first = match self.table.of_thread(process) {
+        let first = match self.table.find_thread(process) {
             Some(first) => Some(Requested::clone(&first.original)),
-            None => Requested::of(process, &self.cpusets).ok(),
+            None => Requested::read(process, &self.cpusets).ok(),
         };
         first.is_some_and(|first| first != *mask)
     }
@@ -364,7 +364,7 @@ impl Watcher {
         let whole = self.cpusets.now(process);
         for (serial, original) in placed {
             let allowed = original.among(&whole).to_set();
-            let allowed = allowed.intersection(self.watching.topology.allowed_pus());
+            let allowed = allowed.intersection(self.options.topology.allowed_pus());
             if let Some(reading) = self.readings.get_mut(&serial)
                 && *reading.allowed != allowed
             {

@@ -8,7 +8,7 @@ use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::service::Signals;
-use pinfold_linux::watch::{PageLimits, Selection, Watcher, Watching};
+use pinfold_linux::watch::{PageLimits, Selection, Watcher, WatcherOptions};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,16 +78,16 @@ impl Workshop {
 
 /// Waits for an effect of the kernel or another process.
 pub(crate) fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
-    let begin = Instant::now();
+    let began = Instant::now();
     while !happens() {
-        assert!(begin.elapsed() < FOREVER, "waited in vain until {what}");
+        assert!(began.elapsed() < FOREVER, "waited in vain until {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 
 /// The PUs of this process.
 pub(crate) fn allowed() -> PuSet {
-    CpuMask::of_thread(0).unwrap().to_set()
+    CpuMask::read(0).unwrap().to_set()
 }
 
 /// Two PUs. `None` if only one is allowed.
@@ -110,8 +110,8 @@ pub(crate) fn this_machine() -> Topology {
 }
 
 /// A daemon on this machine that counts nothing.
-pub(crate) fn watching(selection: Selection) -> Watching {
-    Watching {
+pub(crate) fn watching(selection: Selection) -> WatcherOptions {
+    WatcherOptions {
         topology: this_machine(),
         selection,
         plan: None,
@@ -121,7 +121,7 @@ pub(crate) fn watching(selection: Selection) -> Watching {
 }
 
 /// Like `watching`, for one process.
-pub(crate) fn watching_process(process: i32) -> Watching {
+pub(crate) fn watching_process(process: i32) -> WatcherOptions {
     watching(Selection {
         processes: vec![process],
         ..Selection::default()
@@ -129,7 +129,7 @@ pub(crate) fn watching_process(process: i32) -> Watching {
 }
 
 /// Starts to watch, with the journal in this directory.
-pub(crate) fn watch(journals: &Path, watching: Watching) -> Watcher {
+pub(crate) fn watch(journals: &Path, watching: WatcherOptions) -> Watcher {
     let directory = Directory::new(journals).unwrap();
     Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap()
 }
@@ -199,7 +199,7 @@ pub(crate) fn threads_of(process: i32) -> Vec<i32> {
 
 /// The current masks of the threads of a process.
 pub(crate) fn masks_of(process: i32) -> Vec<PuSet> {
-    let mask = |thread| CpuMask::of_thread(thread).unwrap().to_set();
+    let mask = |thread| CpuMask::read(thread).unwrap().to_set();
     threads_of(process).into_iter().map(mask).collect()
 }
 

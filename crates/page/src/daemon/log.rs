@@ -129,13 +129,13 @@ impl DaemonLog {
             .filter(|(_, event)| event.as_ref().is_some_and(|event| event.name == "started"))
             .map(|(position, _)| position)
             .collect();
-        let begin = starts.last().copied().unwrap_or(0);
+        let start = starts.last().copied().unwrap_or(0);
         let mut log = Self {
             earlier: starts.len().saturating_sub(1),
             ..Self::default()
         };
         let mut first = None;
-        for event in events.into_iter().skip(begin) {
+        for event in events.into_iter().skip(start) {
             let Some(event) = event else {
                 log.damaged += 1;
                 continue;

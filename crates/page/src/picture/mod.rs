@@ -35,9 +35,9 @@ pub struct NothingToDraw;
 impl Picture {
     /// A machine with its devices.
     pub fn from_machine(topology: &Topology, devices: &[Device]) -> Self {
-        let drawing = Drawing {
+        let drawing = PictureDrawing {
             topology,
-            layout: Layout::of(topology),
+            layout: Layout::new(topology),
             devices,
             run: None,
         };
@@ -53,11 +53,11 @@ impl Picture {
         let record = &document.record;
         let timeline = record.timeline.as_ref().filter(|line| !line.at.is_empty());
         let timeline = timeline.ok_or(NothingToDraw)?;
-        let course = Course::of(timeline, record.program.ran);
+        let course = Course::new(timeline, record.program.ran);
         let point = course.last().ok_or(NothingToDraw)?;
-        let drawing = Drawing {
+        let drawing = PictureDrawing {
             topology: &timeline.topology,
-            layout: Layout::of(&timeline.topology),
+            layout: Layout::new(&timeline.topology),
             devices: &[],
             run: Some((&course, point)),
         };
@@ -90,12 +90,12 @@ fn shortened(text: &str) -> String {
     if text.chars().count() <= MOST {
         return text.to_owned();
     }
-    let begin: String = text.chars().take(MOST - 3).collect();
-    begin + "..."
+    let head: String = text.chars().take(MOST - 3).collect();
+    head + "..."
 }
 
 /// What is drawn.
-struct Drawing<'a> {
+struct PictureDrawing<'a> {
     topology: &'a Topology,
     layout: Layout,
     devices: &'a [Device],
@@ -103,7 +103,7 @@ struct Drawing<'a> {
     run: Option<(&'a Course, usize)>,
 }
 
-impl Drawing<'_> {
+impl PictureDrawing<'_> {
     /// The picture, with these lines above and below the machine.
     fn picture(&self, head: &[String], foot: &[String]) -> Picture {
         let title = summary(self.topology);
@@ -311,9 +311,9 @@ mod tests {
     #[test]
     fn a_device_is_in_the_smallest_box_that_has_all_its_pus() {
         let machine = machine(2);
-        let drawing = |devices: &'static [Device]| Drawing {
+        let drawing = |devices: &'static [Device]| PictureDrawing {
             topology: &machine,
-            layout: Layout::of(&machine),
+            layout: Layout::new(&machine),
             devices,
             run: None,
         };
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_does_not_leave_its_box_and_neighbours_do_not_overlap() {
+    fn inner_boxes_stay_within_and_neighbours_do_not_overlap() {
         for packages in 1..10 {
             let picture = Picture::from_machine(&machine(packages), &[device("0-1")]);
             let (width, height) = picture.whole.size();

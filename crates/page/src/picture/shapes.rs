@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_full_where_that_can_be() {
+    fn rows_are_full_if_possible() {
         let of = [1, 2, 3, 4, 6, 7, 8, 10, 12, 16, 24, 64, 128, 300];
         assert_eq!(of.map(columns), [1, 2, 3, 2, 3, 3, 4, 5, 4, 4, 6, 8, 12, 12]);
     }

@@ -28,7 +28,7 @@ pub(super) fn written(title: &str, whole: &PicturePart) -> String {
             }
             Shape::Text { at, text: line, strong } => {
                 let shown = line.trim_end();
-                let begin = shown.chars().take_while(|letter| *letter == ' ').count();
+                let indent = shown.chars().take_while(|letter| *letter == ' ').count();
                 let shown = shown.trim_start();
                 if shown.is_empty() {
                     continue;
@@ -38,7 +38,7 @@ pub(super) fn written(title: &str, whole: &PicturePart) -> String {
                 let _ = writeln!(
                     text,
                     "<text x=\"{}\" y=\"{}\" textLength=\"{}\"{weight}>{}</text>",
-                    at.0 + i32::try_from(begin).unwrap_or(0) * LETTER.0,
+                    at.0 + i32::try_from(indent).unwrap_or(0) * LETTER.0,
                     at.1 + LETTER.1 - 3,
                     letters * LETTER.0,
                     escaped(shown)
@@ -70,7 +70,7 @@ mod tests {
     use crate::picture::shapes::{Fill, boxed, line};
 
     #[test]
-    fn what_a_record_says_is_text_and_no_markup() {
+    fn texts_of_a_record_are_escaped() {
         let svg = written("a & b", &boxed(Fill::Paper, vec![line("<script>\u{7}\"", true)]));
         assert!(
             svg.contains("&lt;script&gt;&quot;</text>") && svg.contains("<title>a &amp; b</title>"),

@@ -18,8 +18,8 @@ use pinfold_runtime::{PolicyKind, Record, RunDocument, Timeline};
 pub fn page(document: &RunDocument, policy: PolicyKind<'_>, left_out: Option<&str>) -> String {
     let record = &document.record;
     let drawn = record.timeline.as_ref().filter(|line| !line.at.is_empty());
-    let drawn = drawn.map(|line| (Layout::of(&line.topology), Course::of(line, record.program.ran)));
-    let decisions = decisions::of(record);
+    let drawn = drawn.map(|line| (Layout::new(&line.topology), Course::new(line, record.program.ran)));
+    let decisions = decisions::decisions(record);
     let mut sections = vec![Section {
         id: "machine",
         title: "The machine",

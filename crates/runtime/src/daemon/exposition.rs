@@ -77,8 +77,8 @@ pub fn text(state: &State) -> String {
     );
     comparisons(&mut text, state);
     pages(&mut text, state);
-    write_packages(&mut text, state);
-    write_containers(&mut text, state);
+    package_metrics(&mut text, state);
+    container_metrics(&mut text, state);
     intervals(&mut text, state);
     tasks_so_far(&mut text, state);
     daemon(&mut text, state);
@@ -232,7 +232,7 @@ fn daemon(text: &mut Text, state: &State) {
 }
 
 /// What the tasks of each package do together.
-fn write_packages(text: &mut Text, state: &State) {
+fn package_metrics(text: &mut Text, state: &State) {
     let mut busy: Vec<f64> = vec![0.0; state.machine.packages.len()];
     let mut rates: BTreeMap<(usize, Activity), f64> = BTreeMap::new();
     for task in &state.tasks {
@@ -272,7 +272,7 @@ const MOST_CONTAINERS: usize = 200;
 /// What the tasks of each container do together: of the first `MOST_CONTAINERS` that were found and still are there.
 /// Containers with the same labels, such as one that was started again and the one that ends, are added up, because a
 /// line with the same labels may be there once only.
-fn write_containers(text: &mut Text, state: &State) {
+fn container_metrics(text: &mut Text, state: &State) {
     text.gauge(
         "pinfold_containers",
         "Containers of watched tasks; the metrics of single containers have the first 200 that were found.",

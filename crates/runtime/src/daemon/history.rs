@@ -204,7 +204,7 @@ mod tests {
     };
 
     #[test]
-    fn a_move_that_is_decided_again_and_never_made_is_reported_once_and_counted_each_time() {
+    fn a_repeated_refused_move_is_reported_once_and_counted_each_time() {
         let mut history = History::default();
         let refused = Outcome::Refused(Reason::new(StayCode::Forbidden, "it may not"));
         let reported = [&refused, &refused, &Outcome::Made, &Outcome::Made]

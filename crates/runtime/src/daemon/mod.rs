@@ -13,13 +13,13 @@
 //! The loop of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same
 //! data, such as `Sample`.
 
-mod counted;
+mod counter_rates;
 pub mod exposition;
 mod history;
 mod sharing;
 pub mod state;
 
-pub use counted::CounterRates;
+pub use counter_rates::CounterRates;
 pub use history::History;
 pub use sharing::Sharing;
 
@@ -197,7 +197,7 @@ pub fn watch<H: Host>(
     let mut before: Option<HostSample> = None;
     let mut next = host.now();
     loop {
-        let begin = host.now();
+        let began = host.now();
         let sample = host.observe();
         let usual = before
             .as_ref()
@@ -252,7 +252,7 @@ pub fn watch<H: Host>(
             skipped,
             withdrawn: mapper.is_unpinned(),
             followed: mapper.followed(),
-            took: host.now().saturating_sub(begin),
+            took: host.now().saturating_sub(began),
         };
         report.tick(host, &tick);
         before = Some(sample);

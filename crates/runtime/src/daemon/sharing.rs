@@ -11,7 +11,7 @@
 //! Rates that cannot be assumed in this way are missing: remote accesses, bandwidth, instructions.
 
 use super::Rates;
-use super::counted::allowed_pus;
+use super::counter_rates::allowed_pus;
 use pinfold_core::{Count, HostSample, Metric, ObjectId, PuId, TaskSample, Topology};
 use pinfold_policy::sam::TaskRates;
 use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_weighs_the_share_and_is_missing_where_it_was_not_counted() {
+    fn a_share_is_weighted_by_its_event_and_missing_without_a_count() {
         let mut sharing = Sharing { event: Some(0) };
         let before = sample(100, &[(1, 0, 1.0, 10), (1, 4, 1.0, 10)]);
         let mut now = sample(200, &[(1, 0, 1.0, 60), (1, 4, 1.0, 10)]);

@@ -380,7 +380,7 @@ pub struct PageTotals {
 
 impl MachineState {
     /// The packages, cores and PUs of a topology.
-    pub fn of(topology: &Topology) -> Self {
+    pub fn new(topology: &Topology) -> Self {
         let mut packages: Vec<_> = topology
             .objects_of(ObjectKind::Package)
             .map(|(_, object)| object)

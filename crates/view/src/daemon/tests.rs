@@ -90,7 +90,7 @@ fn each_task_is_drawn_on_its_pu_and_listed_in_the_table() {
 }
 
 #[test]
-fn the_last_comparison_is_shown_and_until_when_moves_are_withdrawn() {
+fn the_last_comparison_and_the_time_of_withdrawn_moves_are_shown() {
     let mut one = state(vec![task(41, 0, 0.5)]);
     let comparison = MappingComparison {
         outcome: MappingCode::Kept,
@@ -156,7 +156,7 @@ fn the_last_move_and_its_reason_are_shown() {
 }
 
 #[test]
-fn a_task_of_real_time_priority_is_not_taken_for_one_of_one_pu() {
+fn a_real_time_task_is_shown_as_real_time() {
     let mut task = task(41, 2, 0.5);
     task.left_alone = Some(LeftAlone::RealTime);
     let text = drawn(&state(vec![task]));

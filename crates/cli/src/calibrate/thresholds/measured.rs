@@ -250,7 +250,7 @@ mod tests {
     struct Hundred;
 
     impl CountSource for Hundred {
-        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        fn open_for_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
             Ok(Box::new(Looks(0)))
         }
     }

@@ -16,14 +16,14 @@ use super::counting::Counting;
 use super::limit::Limit;
 use super::prefetching::Prefetching;
 use super::seize::SeizedTask;
+use super::task_reader::TaskReader;
 use super::untraced::Untraced;
-use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::regions::{self, RegionTable};
-use crate::requested::{MaskReader, Requested, Return, Seen};
+use crate::requested::{MaskReader, ObservedMask, Requested, Restoration};
 use crate::scheduling::{RealTime, RealTimeNotes};
-use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
+use crate::tasks::{Task, TaskOrigin, TaskTable, Verdict, decide};
 use pinfold_core::{
     Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
 };
@@ -49,7 +49,7 @@ const VERIFICATION: Duration = Duration::from_secs(1);
 pub(crate) struct Program {
     table: TaskTable,
     counting: Counting,
-    watching: Watching,
+    reader: TaskReader,
     untraced: Untraced,
     real_time_notes: RealTimeNotes,
     /// The journal, if changes would outlive pinfold.
@@ -97,7 +97,7 @@ impl Program {
         Self {
             table: TaskTable::default(),
             counting,
-            watching: Watching::default(),
+            reader: TaskReader::default(),
             untraced: Untraced::default(),
             real_time_notes: RealTimeNotes::default(),
             journal,
@@ -129,8 +129,8 @@ impl Program {
     }
 
     /// The number of tasks that have started.
-    pub(crate) fn tasks_begun(&self) -> u64 {
-        self.table.begun()
+    pub(crate) fn tasks_started(&self) -> u64 {
+        self.table.added()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -152,12 +152,12 @@ impl Program {
     }
 
     pub(crate) fn has_thread(&self, thread: i32) -> bool {
-        self.table.of_thread(thread).is_some()
+        self.table.find_thread(thread).is_some()
     }
 
     /// The process of a living thread.
     pub(crate) fn process_of(&self, thread: i32) -> Option<i32> {
-        self.table.of_thread(thread).map(|task| task.id.process)
+        self.table.find_thread(thread).map(|task| task.id.process)
     }
 
     /// Takes the notes for the user. Each is returned once.
@@ -169,15 +169,15 @@ impl Program {
 
     /// Adds the first task: the program was executed.
     pub(crate) fn first_task(&mut self, process: i32) {
-        let origin = Origin::first(Requested::clone(self.limit.present()));
-        self.begin(process, process, origin, Instant::now());
+        let origin = TaskOrigin::first(Requested::clone(self.limit.present()));
+        self.add_task(process, process, origin, Instant::now());
     }
 
     /// Adds a task that ran before pinfold attached to it. Its current mask is its original one.
     pub(super) fn adopt(&mut self, task: SeizedTask) {
         let now = Instant::now();
         let since = now.checked_sub(task.age).unwrap_or(now);
-        self.begin(task.process, task.thread, Origin::first(task.mask), since);
+        self.add_task(task.process, task.thread, TaskOrigin::first(task.mask), since);
         if let Some(why) = task.polled {
             self.poll(task.process, task.process, why);
         }
@@ -187,12 +187,12 @@ impl Program {
     pub(super) fn adopt_new(&mut self, mut task: SeizedTask) {
         let present = self.limit.present();
         let has_more = |cpus: &CpuMask| match &task.mask {
-            Requested::Nobody => true,
+            Requested::Unset => true,
             Requested::Cpus(own) => own != cpus && own.is_superset(cpus),
         };
         if let Requested::Cpus(cpus) = &**present
             && has_more(cpus)
-            && present.give_to(task.thread, self.masks.cpusets()).is_ok()
+            && present.apply_to(task.thread, self.masks.cpusets()).is_ok()
         {
             task.mask = Requested::clone(present);
         }
@@ -217,7 +217,7 @@ impl Program {
         if self.has_thread(thread) {
             return;
         }
-        let (creator, process) = match self.watching.procfs().kinship(thread) {
+        let (creator, process) = match self.reader.procfs().kinship(thread) {
             Some(kin) if kin.process == thread => (kin.parent, thread),
             Some(kin) => (kin.process, kin.process),
             // The thread was already killed, or /proc cannot be read. Its creator's event will report it.
@@ -229,21 +229,21 @@ impl Program {
 
     fn add_new_task(&mut self, creator: i32, process: i32, thread: i32) {
         let origin = self.origin(creator, thread);
-        self.begin(process, thread, origin, Instant::now());
+        self.add_task(process, thread, origin, Instant::now());
     }
 
     /// The origin of `thread`. `process` has created it.
-    fn origin(&mut self, process: i32, thread: i32) -> Origin {
+    fn origin(&mut self, process: i32, thread: i32) -> TaskOrigin {
         let present = Arc::clone(self.limit.present());
         // A thread that has ended has no mask.
-        let ended = || Origin::first(Requested::clone(&present));
-        let Ok(usable) = CpuMask::of_thread(thread) else {
+        let ended = || TaskOrigin::first(Requested::clone(&present));
+        let Ok(usable) = CpuMask::read(thread) else {
             return ended();
         };
         if self.limit.former().is_some()
             && let Some(seen) = self.seen(process, thread, &usable)
             && self.limit.is_former(&seen)
-            && present.give_to(thread, self.masks.cpusets()).is_ok()
+            && present.apply_to(thread, self.masks.cpusets()).is_ok()
         {
             // The task was created before the limit changed.
             return ended();
@@ -256,7 +256,7 @@ impl Program {
     }
 
     /// The mask of a thread that can run on `usable`. `None` if the thread has ended.
-    fn seen(&mut self, process: i32, thread: i32, usable: &CpuMask) -> Option<Seen> {
+    fn seen(&mut self, process: i32, thread: i32, usable: &CpuMask) -> Option<ObservedMask> {
         self.masks.read(process, thread, usable, false).ok()
     }
 
@@ -278,15 +278,15 @@ impl Program {
             let (id, is_pinned) = (task.id, task.pinned.is_some());
             // A thread that has ended has no mask, and a thread that has changed its mask keeps it. The kernel does not
             // limit a task with a deadline.
-            let usable = CpuMask::of_thread(id.thread).unwrap_or_default();
+            let usable = CpuMask::read(id.thread).unwrap_or_default();
             let mut seen = || self.masks.read(id.process, id.thread, &usable, false);
             if is_pinned
-                || RealTime::of_thread(id.thread) == Some(RealTime::Deadline)
+                || RealTime::read(id.thread) == Some(RealTime::Deadline)
                 || seen().is_ok_and(|seen| !before.explains(&seen))
             {
                 continue;
             }
-            match self.limit.present().give_to(id.thread, self.masks.cpusets()) {
+            match self.limit.present().apply_to(id.thread, self.masks.cpusets()) {
                 Ok(()) => moved.push(id),
                 Err(error) => {
                     self.refuse_unless_gone(serial, &error, || format!("it cannot be limited to some PUs: {error}"));
@@ -303,19 +303,19 @@ impl Program {
     }
 
     /// Adds a task that started at `since`.
-    fn begin(&mut self, process: i32, thread: i32, origin: Origin, since: Instant) {
+    fn add_task(&mut self, process: i32, thread: i32, origin: TaskOrigin, since: Instant) {
         if let Some(pu) = origin.pinned {
             self.untraced.pinned(process, pu, &origin.original);
         }
         if origin.pinned.is_some() || self.limit.is_limited() {
-            self.untraced.look_soon(self.watching.procfs());
+            self.untraced.look_soon(self.reader.procfs());
         }
         let skipped = &self.skipped;
-        let id = self.table.begin(process, thread, origin, |serial| {
-            skipped.contains(&serial) || RealTime::of_thread(thread).is_some()
+        let id = self.table.add(process, thread, origin, |serial| {
+            skipped.contains(&serial) || RealTime::read(thread).is_some()
         });
         if thread == process {
-            self.begin_alone(process, since);
+            self.note_alone(process, since);
         } else if let Some(first) = self.table.not_alone(process) {
             self.place(first);
         }
@@ -331,8 +331,8 @@ impl Program {
         }
     }
 
-    fn begin_alone(&mut self, process: i32, since: Instant) {
-        let first = self.table.of_thread(process).map(|task| task.id.serial);
+    fn note_alone(&mut self, process: i32, since: Instant) {
+        let first = self.table.find_thread(process).map(|task| task.id.serial);
         if let (Some(first), Some(process)) = (first, self.table.process_mut(process)) {
             process.alone_since = Some(since);
             if let Some(over) = since.checked_add(self.grace) {
@@ -345,7 +345,7 @@ impl Program {
     fn may_ask(&self, id: TaskId) -> bool {
         self.table.alone_since(id).is_some_and(|since| {
             // LLVM's runtime reads it when the program first uses OpenMP, which may be late in the run.
-            since.elapsed() < self.grace || self.watching.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
+            since.elapsed() < self.grace || self.reader.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
         })
     }
 
@@ -360,8 +360,8 @@ impl Program {
     /// of the first one. Then the remaining thread is a new task.
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
-            self.begin_alone(process, Instant::now());
-            if let Some(serial) = self.table.of_thread(process).map(|task| task.id.serial) {
+            self.note_alone(process, Instant::now());
+            if let Some(serial) = self.table.find_thread(process).map(|task| task.id.serial) {
                 self.take_from_agent(serial, process);
                 self.place(serial);
             }
@@ -384,15 +384,13 @@ impl Program {
             }
         }
         self.known_dead.remove(&process);
-        self.begin(process, process, origin, Instant::now());
+        self.add_task(process, process, origin, Instant::now());
     }
 
     /// If the agent may have pinned a thread, records that as a pinning of this process, so that `place` can restore
     /// the mask.
     fn take_from_agent(&mut self, serial: u64, thread: i32) {
-        let pu = CpuMask::of_thread(thread)
-            .ok()
-            .and_then(|mask| self.pinned_by_agent(&mask));
+        let pu = CpuMask::read(thread).ok().and_then(|mask| self.pinned_by_agent(&mask));
         if let (Some(pu), Some(task)) = (pu, self.table.get_mut(serial)) {
             task.pinned = Some(pu);
         }
@@ -420,7 +418,7 @@ impl Program {
     /// Closes the counters and files of a task.
     fn close(&mut self, task: &Task) {
         self.counting.close(task.id);
-        self.watching.forget(task.id);
+        self.reader.forget(task.id);
     }
 
     /// Removes a task's record from the journal: the task was rolled back, or has ended.
@@ -441,11 +439,11 @@ impl Program {
         let TaskId { process, thread, .. } = task.id;
         let start = match task.noted {
             Some(noted) => noted.start,
-            None => self.watching.procfs().stat(process, thread)?.start,
+            None => self.reader.procfs().stat(process, thread)?.start,
         };
         let thread = Thread { process, thread, start };
         let original = Requested::clone(&task.original);
-        if let Err(error) = journal.note_pinning(self.watching.procfs(), thread, original, task.pinned, pu) {
+        if let Err(error) = journal.note_pinning(self.reader.procfs(), thread, original, task.pinned, pu) {
             return Some(Err(format!("the journal cannot be written: {error}")));
         }
         task.noted = Some(thread);
@@ -454,7 +452,7 @@ impl Program {
 
     /// Reads one task, including the values that can no longer be read after another thread's exec ends it.
     fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
-        let (stat, cpu_time) = self.watching.read(task.id, !alive);
+        let (stat, cpu_time) = self.reader.read(task.id, !alive);
         if let (Some(task), Some(stat)) = (self.table.get_mut(task.id.serial), &stat) {
             task.name.clone_from(&stat.name);
             task.cpu_time = cpu_time;
@@ -504,7 +502,7 @@ impl Program {
         match &mut self.regions {
             Some(table) => {
                 if !configuration.regions.is_empty() {
-                    self.untraced.look_soon(self.watching.procfs());
+                    self.untraced.look_soon(self.reader.procfs());
                 }
                 table.plan(configuration);
                 if !configuration.regions.is_empty() {
@@ -517,7 +515,7 @@ impl Program {
         let limited = self.limit_to(configuration.within.as_ref());
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
         self.table.number_again(|id| {
-            skipped.contains(&id.serial) || left_alone.contains(&id) || RealTime::of_thread(id.thread).is_some()
+            skipped.contains(&id.serial) || left_alone.contains(&id) || RealTime::read(id.thread).is_some()
         });
         let placed = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
@@ -626,11 +624,11 @@ impl Program {
 
     /// Rolls back all changes of tasks that are not followed any more, from the journal, as its guard would. Returns
     /// the changes that could not be rolled back or are left alone.
-    pub(crate) fn give_back(&mut self) -> Vec<String> {
+    pub(crate) fn roll_back(&mut self) -> Vec<String> {
         self.configuration = Configuration::default();
         let mut problems = self.apply_prefetchers(None);
         if let Some(journal) = &mut self.journal {
-            problems.extend(journal.give_back_masks(self.watching.procfs(), true).problems());
+            problems.extend(journal.roll_back_masks(self.reader.procfs(), true).problems());
         }
         self.look_for_untraced();
         problems
@@ -639,7 +637,7 @@ impl Program {
     /// Restores the original mask of one task.
     pub(crate) fn release_thread(&mut self, thread: i32) {
         self.configuration = Configuration::default();
-        if let Some(serial) = self.table.of_thread(thread).map(|task| task.id.serial) {
+        if let Some(serial) = self.table.find_thread(thread).map(|task| task.id.serial) {
             self.place(serial);
         }
         self.look_for_untraced();
@@ -651,7 +649,7 @@ impl Program {
         let is_leader = |task: &&Task| task.id.thread == task.id.process;
         let leaders: Vec<Task> = self.table.iter().filter(is_leader).cloned().collect();
         for task in leaders {
-            let stat = self.watching.procfs().stat(task.id.process, task.id.thread);
+            let stat = self.reader.procfs().stat(task.id.process, task.id.thread);
             if stat.is_some_and(|stat| matches!(stat.state, 'Z' | 'X')) {
                 let reading = self.reading(&task, false);
                 self.ended.push(reading);
@@ -718,7 +716,7 @@ impl Program {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
         let thread = task.id.thread;
-        let real_time = RealTime::of_thread(thread).filter(|_| self.configuration.pins());
+        let real_time = RealTime::read(thread).filter(|_| self.configuration.pins());
         let wanted = self
             .configuration
             .pu_of(task.id, rank)
@@ -727,7 +725,7 @@ impl Program {
             return None;
         }
         // A thread that has ended has no mask.
-        let current = CpuMask::of_thread(thread).ok()?;
+        let current = CpuMask::read(thread).ok()?;
         let mut seen = None;
         let verdict = decide(&task, &current, wanted, || {
             // Without a wanted PU no later decision follows about this mask.
@@ -773,7 +771,7 @@ impl Program {
         if self.configuration.tasks.contains_key(&task.id) {
             self.refuse(serial, why);
         } else if !self.skipped.contains(&serial) && !self.configuration.left_alone.contains(&task.id) {
-            let stat = self.watching.procfs().stat(task.id.process, task.id.thread);
+            let stat = self.reader.procfs().stat(task.id.process, task.id.thread);
             let name = stat.map(|stat| stat.name).unwrap_or_default();
             self.notes.extend(self.real_time_notes.note(task.id, &name, real_time));
         }
@@ -786,8 +784,8 @@ impl Program {
             self.refuse(serial, why);
             return None;
         }
-        self.untraced.look_soon(self.watching.procfs());
-        let result = CpuMask::single(pu).give_to(thread);
+        self.untraced.look_soon(self.reader.procfs());
+        let result = CpuMask::single(pu).apply_to(thread);
         let task = self.table.get_mut(serial)?;
         let Err(error) = result else {
             task.set_pinned(Some(pu));
@@ -807,9 +805,9 @@ impl Program {
     }
 
     /// Some kernels forget a task's mask. Then the original mask is forgotten here as well.
-    fn forget_with_kernel(&mut self, task: &Task, seen: Option<&Seen>) {
+    fn forget_with_kernel(&mut self, task: &Task, seen: Option<&ObservedMask>) {
         if let (Some(pinned), Some(seen)) = (task.pinned, seen)
-            && let Return::Mask(to) = seen.to_return(&[pinned], &task.original)
+            && let Restoration::Mask(to) = seen.restoration(&[pinned], &task.original)
             && to != *task.original
             && let Some(task) = self.table.get_mut(task.id.serial)
         {
@@ -820,7 +818,7 @@ impl Program {
     /// Restores the original mask `to` of one pinned task. Returns its id if that succeeded. The journal keeps a mask
     /// that cannot be in force yet.
     fn restore(&mut self, serial: u64, task: &Task, to: &Requested) -> Option<TaskId> {
-        let meanwhile = match to.give_back(task.id.thread, self.masks.cpusets()) {
+        let meanwhile = match to.restore(task.id.thread, self.masks.cpusets()) {
             Ok(meanwhile) => meanwhile,
             Err(error) => {
                 self.refuse_unless_gone(serial, &error, || format!("its PUs {to} cannot be restored: {error}"));

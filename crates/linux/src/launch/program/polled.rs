@@ -7,7 +7,7 @@
 use super::Program;
 use crate::journal::{Directory, Journal};
 use crate::launch::executable::Executables;
-use crate::launch::polling::{Cause, Found, Polling};
+use crate::launch::polling::{Cause, Polling, ThreadChange};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -37,12 +37,12 @@ impl Program {
     }
 
     pub(in crate::launch) fn is_in_nested_namespace(&self, process: i32) -> bool {
-        self.watching.procfs().is_in_nested_namespace(process)
+        self.reader.procfs().is_in_nested_namespace(process)
     }
 
     /// Whether and why the program that `process` has just executed traces, unless the agent asks for it.
     pub(in crate::launch) fn traces(&mut self, process: i32, has_agent: bool) -> Option<Cause> {
-        let procfs = self.watching.procfs();
+        let procfs = self.reader.procfs();
         self.polled.executables.tracing(procfs, process, has_agent)
     }
 
@@ -52,9 +52,9 @@ impl Program {
         if self.polled.polling.has(process) || !self.table.has_process(process) {
             return vec![];
         }
-        self.polled.polling.add(self.watching.procfs(), process);
+        self.polled.polling.add(self.reader.procfs(), process);
         self.note_polling(process, because, why);
-        self.begin_journal();
+        self.create_journal();
         let tasks: Vec<(u64, i32)> = self
             .table
             .tasks_of(process)
@@ -73,7 +73,7 @@ impl Program {
         }
         let name = |thread: i32| {
             let process = self.process_of(thread).unwrap_or(thread);
-            let stat = self.watching.procfs().stat(process, process);
+            let stat = self.reader.procfs().stat(process, process);
             format!(
                 "process {process} ({})",
                 stat.map_or_else(|| "ended".to_owned(), |stat| stat.name)
@@ -94,12 +94,12 @@ impl Program {
         ));
     }
 
-    fn begin_journal(&mut self) {
+    fn create_journal(&mut self) {
         if self.journal.is_some() {
             return;
         }
         let Some(path) = &self.polled.journals else { return };
-        match Directory::new(path).and_then(|directory| Journal::begin(&directory)) {
+        match Directory::new(path).and_then(|directory| Journal::create(&directory)) {
             Ok(journal) => self.journal = Some(journal),
             Err(error) => self.note(format!(
                 "Processes that pinfold lets go of are not pinned, because nothing would restore their masks after a kill of \
@@ -115,7 +115,7 @@ impl Program {
 
     /// Whether a thread's number still names the thread in the table.
     pub(super) fn is_same(&self, process: i32, thread: i32) -> bool {
-        self.polled.polling.is_same(self.watching.procfs(), process, thread)
+        self.polled.polling.is_same(self.reader.procfs(), process, thread)
     }
 
     /// The time when the polled processes should be read again.
@@ -125,9 +125,9 @@ impl Program {
 
     /// Reads the polled processes, if they are due.
     pub(super) fn read_polled_if_due(&mut self) {
-        for found in self.polled.polling.changes_if_due(self.watching.procfs()) {
+        for found in self.polled.polling.changes_if_due(self.reader.procfs()) {
             match found {
-                Found::Begun {
+                ThreadChange::Started {
                     creator,
                     process,
                     thread,
@@ -135,11 +135,11 @@ impl Program {
                     if !self.has_thread(thread) {
                         self.add_new_task(creator, process, thread);
                         if process != creator {
-                            self.polled.polling.add(self.watching.procfs(), process);
+                            self.polled.polling.add(self.reader.procfs(), process);
                         }
                     }
                 }
-                Found::Ended { thread } => {
+                ThreadChange::Ended { thread } => {
                     if self.has_thread(thread) {
                         self.end(thread);
                     }
@@ -154,7 +154,7 @@ impl Program {
             return;
         }
         if let Some(journal) = &mut self.journal {
-            let problems = journal.give_back_masks(self.watching.procfs(), true).problems();
+            let problems = journal.roll_back_masks(self.reader.procfs(), true).problems();
             self.notes.extend(problems);
         }
     }
@@ -180,7 +180,7 @@ impl Program {
 
     /// Whether a process is not followed any more, or only waits for its parent.
     pub(in crate::launch) fn has_ended(&self, process: i32) -> bool {
-        let stat = self.watching.procfs().stat(process, process);
+        let stat = self.reader.procfs().stat(process, process);
         !self.has_process(process) || stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
     }
 }

@@ -5,9 +5,9 @@
 //! Known limits: if another program listens to the page faults of a whole CPU, Linux 6.18 gives some records that other
 //! event's id, and they are ignored.
 
-use crate::perf_event::{self, TaskClock, Watched, id};
+use crate::perf_event::{self, EventScope, TaskClock, id};
 use crate::pfm::sys;
-use crate::ring::{FIELDS, Record, Ring};
+use crate::ring::{FIELDS, Ring, RingRecord};
 use nix::errno::Errno;
 use std::collections::HashMap;
 use std::io;
@@ -107,14 +107,14 @@ fn is_forbidden(error: Errno) -> bool {
 /// The faults of one thread.
 struct ThreadFaults {
     ring: Ring,
-    _begins: OwnedFd,
+    _starts: OwnedFd,
     /// The ids of the two events in records.
-    begin: u64,
+    start: u64,
     end: u64,
     _ends: OwnedFd,
     task_clock: TaskClock,
     /// The last fault that has started: its time and address.
-    begun: Option<(u64, u64)>,
+    started: Option<(u64, u64)>,
     in_faults: Duration,
 }
 
@@ -126,20 +126,20 @@ impl ThreadFaults {
             attributes.clockid = libc::CLOCK_MONOTONIC;
             attributes.__bindgen_anon_1.sample_period = 1;
             attributes.sample_type = u64::from(FIELDS);
-            perf_event::open(&attributes, Watched::Thread(thread), None)
+            perf_event::open(&attributes, EventScope::Thread(thread), None)
         };
-        let begins = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS)?;
+        let starts = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS)?;
         let ends = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS_MIN)?;
-        let ring = Ring::map(&begins, page_size, BUFFER)?;
-        perf_event::set_output(&ends, &begins)?;
+        let ring = Ring::map(&starts, page_size, BUFFER)?;
+        perf_event::set_output(&ends, &starts)?;
         Ok(Self {
             ring,
-            begin: id(&begins)?,
+            start: id(&starts)?,
             end: id(&ends)?,
-            _begins: begins,
+            _starts: starts,
             _ends: ends,
             task_clock: TaskClock::open(thread)?,
-            begun: None,
+            started: None,
             in_faults: Duration::ZERO,
         })
     }
@@ -147,15 +147,15 @@ impl ThreadFaults {
     fn take(&mut self, faults: &mut Vec<Fault>, lost: &mut u64) {
         let Self {
             ring,
-            begin,
+            start,
             end,
-            begun,
+            started,
             in_faults,
             ..
         } = self;
         ring.drain(|record| match record {
-            Record::Sample(sample) if sample.event == *begin => {
-                *begun = Some((sample.address, sample.time));
+            RingRecord::Sample(sample) if sample.event == *start => {
+                *started = Some((sample.address, sample.time));
                 faults.push(Fault {
                     thread: sample.thread,
                     address: sample.address,
@@ -164,13 +164,13 @@ impl ThreadFaults {
                     in_faults: *in_faults,
                 });
             }
-            Record::Sample(sample) if sample.event == *end => {
-                if let Some((_, since)) = begun.take_if(|&mut (address, _)| address == sample.address) {
+            RingRecord::Sample(sample) if sample.event == *end => {
+                if let Some((_, since)) = started.take_if(|&mut (address, _)| address == sample.address) {
                     *in_faults += Duration::from_nanos(sample.time.saturating_sub(since));
                 }
             }
-            Record::Sample(_) | Record::Throttled | Record::Fork { .. } => {}
-            Record::Lost(records) => *lost += records,
+            RingRecord::Sample(_) | RingRecord::Throttled | RingRecord::Fork { .. } => {}
+            RingRecord::Lost(records) => *lost += records,
         });
     }
 }

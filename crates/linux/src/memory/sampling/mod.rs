@@ -19,7 +19,7 @@ mod targets;
 use super::calls::{StopReason, Target};
 use super::system::System;
 use crate::counters::{self, Permission};
-use events::Admitted;
+use events::AdmittedEvent;
 pub use memory_events::NoMemoryEvents;
 use pinfold_core::PuId;
 use pinfold_core::memory::{AccessProfile, MemoryArea, Sampled};
@@ -170,7 +170,7 @@ impl SampledMachine {
     }
 
     /// The memory events to sample. `None` for page faults.
-    fn memory_events(&self, sampling: Sampling) -> Result<Option<Vec<Admitted>>, SamplingError> {
+    fn memory_events(&self, sampling: Sampling) -> Result<Option<Vec<AdmittedEvent>>, SamplingError> {
         if sampling.by == SampleBy::PageFaults {
             return Ok(None);
         }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_memory_events_says_so_where_they_were_asked_for_and_else_takes_page_faults() {
+    fn without_memory_events_sampling_uses_page_faults_unless_events_were_requested() {
         let empty = tempfile::tempdir().unwrap();
         let machine = machine(empty.path());
         let error = machine.check(by(SampleBy::MemoryEvents)).unwrap_err().to_string();

@@ -17,10 +17,10 @@ use super::memory_events::{MemoryEvent, UserSpace};
 use super::{Accesses, GLANCE, Sampling, SamplingError, each, why};
 use crate::counters::Permission;
 use crate::memory::calls::Target;
-use crate::perf_event::{self, TaskClock, Watched, id};
+use crate::perf_event::{self, EventScope, TaskClock, id};
 use crate::pfm::sys;
 use crate::procfs::Procfs;
-use crate::ring::{FIELDS, Record, Ring, Sample};
+use crate::ring::{FIELDS, Ring, RingRecord, SampleRecord};
 use nix::errno::Errno;
 use pinfold_core::memory::{AccessProfile, EventSampling, MemoryArea, Sampled, Seen};
 use pinfold_core::{PuId, PuSet};
@@ -49,24 +49,24 @@ const MEASUREMENTS: u32 = 8;
 
 /// A variant of an event that the kernel opens.
 #[derive(Clone)]
-pub(super) struct Admitted {
+pub(super) struct AdmittedEvent {
     name: String,
     attributes: sys::perf_event_attr,
     leader: Option<sys::perf_event_attr>,
-    of_cpus: bool,
+    cpu_wide: bool,
 }
 
-impl Admitted {
+impl AdmittedEvent {
     /// The variants of an event, the best first.
-    fn ways(event: &MemoryEvent, period: u64) -> Vec<Self> {
+    fn variants(event: &MemoryEvent, period: u64) -> Vec<Self> {
         let user_only = match event.user_space {
             UserSpace::Exclusion => Some(event.encoding),
             UserSpace::Filter(filtered) => Some(filtered),
             UserSpace::Nothing => None,
         };
-        let mut ways = vec![];
-        for of_cpus in [false, true] {
-            if of_cpus && !event.of_cpus {
+        let mut variants = vec![];
+        for cpu_wide in [false, true] {
+            if cpu_wide && !event.cpu_wide {
                 continue;
             }
             for (encoding, exclude) in [(Some(event.encoding), 0), (user_only, 1)] {
@@ -84,16 +84,16 @@ impl Admitted {
                         leader.set_exclude_hv(exclude);
                         leader
                     });
-                    ways.push(Self {
+                    variants.push(Self {
                         name: event.name.clone(),
                         attributes,
                         leader,
-                        of_cpus,
+                        cpu_wide,
                     });
                 }
             }
         }
-        ways
+        variants
     }
 
     fn period(&self) -> u64 {
@@ -102,7 +102,7 @@ impl Admitted {
     }
 
     fn permission(&self) -> Permission {
-        match (self.of_cpus, self.attributes.exclude_kernel()) {
+        match (self.cpu_wide, self.attributes.exclude_kernel()) {
             (true, _) => Permission::AllCpus,
             (false, 0) => Permission::Kernel,
             (false, _) => Permission::UserSpace,
@@ -111,19 +111,19 @@ impl Admitted {
 }
 
 /// The variants of the events that the kernel opens for pinfold. Fails if it opens none.
-pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Result<Vec<Admitted>, SamplingError> {
+pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Result<Vec<AdmittedEvent>, SamplingError> {
     let cpu = online(sysfs).into_iter().next().unwrap_or(0);
     let admit = |event: &MemoryEvent| {
         let mut refusals = vec![];
-        for way in Admitted::ways(event, period) {
-            let watched = if way.of_cpus {
-                Watched::Cpu(cpu)
+        for variant in AdmittedEvent::variants(event, period) {
+            let watched = if variant.cpu_wide {
+                EventScope::Cpu(cpu)
             } else {
-                Watched::Thread(0)
+                EventScope::Thread(0)
             };
-            match Listener::events(std::slice::from_ref(&way), watched) {
-                Ok(_) => return Ok(way),
-                Err(error) => refusals.push((error, way.permission())),
+            match EventListener::events(std::slice::from_ref(&variant), watched) {
+                Ok(_) => return Ok(variant),
+                Err(error) => refusals.push((error, variant.permission())),
             }
         }
         Err(SamplingError::MemoryEvents {
@@ -157,13 +157,13 @@ fn online(sysfs: &Path) -> Vec<i32> {
 }
 
 /// The events of one thread or CPU, with their buffer.
-struct Listener {
+struct EventListener {
     ring: Ring,
     events: Vec<OwnedFd>,
 }
 
-impl Listener {
-    fn open(events: &[Admitted], watched: Watched, page_size: u64) -> Result<Self, Errno> {
+impl EventListener {
+    fn open(events: &[AdmittedEvent], watched: EventScope, page_size: u64) -> Result<Self, Errno> {
         let (sampled, others) = Self::events(events, watched)?;
         let Some((first, rest)) = sampled.split_first() else {
             return Err(Errno::ENOENT);
@@ -179,7 +179,7 @@ impl Listener {
     }
 
     /// Opens events: the sampled ones, and the leaders of their groups.
-    fn events(events: &[Admitted], watched: Watched) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), Errno> {
+    fn events(events: &[AdmittedEvent], watched: EventScope) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), Errno> {
         let (mut sampled, mut leaders) = (vec![], vec![]);
         for event in events {
             let leader = event
@@ -204,16 +204,16 @@ impl Listener {
 }
 
 /// All open events.
-struct Listeners<'a> {
-    events: &'a [Admitted],
+struct EventListeners<'a> {
+    events: &'a [AdmittedEvent],
     page_size: u64,
-    opened: HashMap<i32, Listener>,
+    opened: HashMap<i32, EventListener>,
     lost: u64,
     throttled: u64,
 }
 
-impl<'a> Listeners<'a> {
-    fn new(events: &'a [Admitted], page_size: u64) -> Self {
+impl<'a> EventListeners<'a> {
+    fn new(events: &'a [AdmittedEvent], page_size: u64) -> Self {
         Self {
             events,
             page_size,
@@ -223,17 +223,17 @@ impl<'a> Listeners<'a> {
         }
     }
 
-    fn are_of_cpus(&self) -> bool {
-        self.events.iter().any(|event| event.of_cpus)
+    fn are_cpu_wide(&self) -> bool {
+        self.events.iter().any(|event| event.cpu_wide)
     }
 
     /// Opens the events of a thread or CPU, if they are not open. False if the thread has ended.
-    fn listen(&mut self, watched: Watched) -> Result<bool, Errno> {
-        let (Watched::Thread(number) | Watched::Cpu(number)) = watched;
+    fn listen(&mut self, watched: EventScope) -> Result<bool, Errno> {
+        let (EventScope::Thread(number) | EventScope::Cpu(number)) = watched;
         if self.opened.contains_key(&number) {
             return Ok(true);
         }
-        match Listener::open(self.events, watched, self.page_size) {
+        match EventListener::open(self.events, watched, self.page_size) {
             Ok(listener) => {
                 self.opened.insert(number, listener);
                 Ok(true)
@@ -243,13 +243,13 @@ impl<'a> Listeners<'a> {
         }
     }
 
-    fn take(&mut self, mut note: impl FnMut(&Sample)) {
+    fn take(&mut self, mut note: impl FnMut(&SampleRecord)) {
         for listener in self.opened.values_mut() {
             listener.ring.drain(|record| match record {
-                Record::Sample(sample) => note(&sample),
-                Record::Lost(records) => self.lost += records,
-                Record::Throttled => self.throttled += 1,
-                Record::Fork { .. } => {}
+                RingRecord::Sample(sample) => note(&sample),
+                RingRecord::Lost(records) => self.lost += records,
+                RingRecord::Throttled => self.throttled += 1,
+                RingRecord::Fork { .. } => {}
             });
         }
     }
@@ -268,18 +268,18 @@ pub(super) fn sample(
     procfs: &Path,
     sysfs: &Path,
     page_size: u64,
-    events: &[Admitted],
+    events: &[AdmittedEvent],
     sampling: Sampling,
 ) -> Vec<Result<Accesses, SamplingError>> {
     let sample_cost = sample_cost(events, page_size, work);
-    let mut listeners = Listeners::new(events, page_size);
-    let mut samplers: Vec<Result<Sampler<'_>, SamplingError>> = processes
+    let mut listeners = EventListeners::new(events, page_size);
+    let mut samplers: Vec<Result<EventSampler<'_>, SamplingError>> = processes
         .iter()
-        .map(|&(target, areas)| Ok(Sampler::new(target, areas, page_size)))
+        .map(|&(target, areas)| Ok(EventSampler::new(target, areas, page_size)))
         .collect();
-    if listeners.are_of_cpus() {
+    if listeners.are_cpu_wide() {
         for cpu in online(sysfs) {
-            if let Err(error) = listeners.listen(Watched::Cpu(cpu)) {
+            if let Err(error) = listeners.listen(EventScope::Cpu(cpu)) {
                 each(&mut samplers, |_| Err(refused(events, error)));
             }
         }
@@ -306,11 +306,11 @@ pub(super) fn sample(
     // Lost and throttled samples are known only for all processes together, so they are reported with the first.
     let mut lost = std::mem::take(&mut listeners.lost);
     let mut throttled = std::mem::take(&mut listeners.throttled);
-    let accesses = |sampler: Result<Sampler<'_>, _>| {
+    let accesses = |sampler: Result<EventSampler<'_>, _>| {
         sampler.map(|sampler| {
             let sampling = EventSampling {
                 names: events.iter().map(|event| event.name.clone()).collect(),
-                period: events.first().map_or(0, Admitted::period),
+                period: events.first().map_or(0, AdmittedEvent::period),
                 taken: sampler.taken,
                 throttled: std::mem::take(&mut throttled),
                 sample_cost,
@@ -323,8 +323,8 @@ pub(super) fn sample(
 }
 
 /// Assigns the samples since the last call to their processes.
-fn note_all(listeners: &mut Listeners<'_>, samplers: &mut [Result<Sampler<'_>, SamplingError>]) {
-    let weight = listeners.events.first().map_or(1, Admitted::period);
+fn note_all(listeners: &mut EventListeners<'_>, samplers: &mut [Result<EventSampler<'_>, SamplingError>]) {
+    let weight = listeners.events.first().map_or(1, AdmittedEvent::period);
     listeners.take(|sample| {
         let process = i32::try_from(sample.process).ok();
         let its = samplers.iter_mut().flatten();
@@ -334,9 +334,9 @@ fn note_all(listeners: &mut Listeners<'_>, samplers: &mut [Result<Sampler<'_>, S
     });
 }
 
-fn refused(events: &[Admitted], error: Errno) -> SamplingError {
+fn refused(events: &[AdmittedEvent], error: Errno) -> SamplingError {
     let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
-    let permission = events.first().map_or(Permission::UserSpace, Admitted::permission);
+    let permission = events.first().map_or(Permission::UserSpace, AdmittedEvent::permission);
     SamplingError::MemoryEvents {
         names: names.join(" and "),
         why: refusal(&[(error, permission)]),
@@ -344,7 +344,7 @@ fn refused(events: &[Admitted], error: Errno) -> SamplingError {
 }
 
 /// One process.
-struct Sampler<'a> {
+struct EventSampler<'a> {
     target: &'a dyn Target,
     areas: &'a [MemoryArea],
     page_size: u64,
@@ -357,7 +357,7 @@ struct Sampler<'a> {
     ended: HashSet<i32>,
 }
 
-impl<'a> Sampler<'a> {
+impl<'a> EventSampler<'a> {
     fn new(target: &'a dyn Target, areas: &'a [MemoryArea], page_size: u64) -> Self {
         Self {
             target,
@@ -373,15 +373,15 @@ impl<'a> Sampler<'a> {
     }
 
     /// Opens the events of new threads.
-    fn look(&mut self, procfs: &Path, listeners: &mut Listeners<'_>) -> Result<(), SamplingError> {
+    fn look(&mut self, procfs: &Path, listeners: &mut EventListeners<'_>) -> Result<(), SamplingError> {
         let mut listening = Ok(());
         self.target.held(&mut |process| {
             for thread in Procfs::new(procfs).threads(process) {
                 if self.clocks.contains_key(&thread) || self.ended.contains(&thread) {
                     continue;
                 }
-                let lives = listeners.are_of_cpus() || {
-                    match listeners.listen(Watched::Thread(thread)) {
+                let lives = listeners.are_cpu_wide() || {
+                    match listeners.listen(EventScope::Thread(thread)) {
                         Ok(lives) => lives,
                         Err(error) => {
                             listening = Err(refused(listeners.events, error));
@@ -404,7 +404,7 @@ impl<'a> Sampler<'a> {
 
     /// Records a sample of this process, which represents `weight` accesses. A sample without an address is not a load
     /// or store. A sample of the kernel's memory is ignored.
-    fn note(&mut self, sample: &Sample, weight: u64) {
+    fn note(&mut self, sample: &SampleRecord, weight: u64) {
         self.taken += 1;
         self.last_pus.insert(sample.thread, PuId(sample.pu));
         if (1..KERNEL).contains(&sample.address) {
@@ -439,20 +439,20 @@ impl<'a> Sampler<'a> {
 
 /// The cost of a sample for its thread: the additional time of the same work with sampling, divided by the number of
 /// samples. `None` if there were no samples, or no difference.
-fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Duration> {
+fn sample_cost(events: &[AdmittedEvent], page_size: u64, work: fn()) -> Option<Duration> {
     let mut quick = events.to_vec();
     for event in &mut quick {
         event.attributes.__bindgen_anon_1.sample_period = QUICK.min(event.period());
     }
     // SAFETY: the call only queries.
     let thread = unsafe { libc::gettid() };
-    let watched = if quick.iter().any(|event| event.of_cpus) {
+    let watched = if quick.iter().any(|event| event.cpu_wide) {
         // SAFETY: the call only queries.
-        Watched::Cpu(unsafe { libc::sched_getcpu() })
+        EventScope::Cpu(unsafe { libc::sched_getcpu() })
     } else {
-        Watched::Thread(thread)
+        EventScope::Thread(thread)
     };
-    let mut listener = Listener::open(&quick, watched, page_size).ok()?;
+    let mut listener = EventListener::open(&quick, watched, page_size).ok()?;
     let mut took = [Duration::ZERO; 2];
     for run in 0..2 * MEASUREMENTS {
         let counts = run % 2 == 1;
@@ -464,8 +464,8 @@ fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Durati
     listener.set_counting(false);
     let mut samples = 0;
     listener.ring.drain(|record| match record {
-        Record::Sample(sample) => samples += u32::from(sample.thread == thread.cast_unsigned()),
-        Record::Lost(_) | Record::Throttled | Record::Fork { .. } => {}
+        RingRecord::Sample(sample) => samples += u32::from(sample.thread == thread.cast_unsigned()),
+        RingRecord::Lost(_) | RingRecord::Throttled | RingRecord::Fork { .. } => {}
     });
     cost(took, samples)
 }

@@ -1,4 +1,4 @@
-use super::super::memory_events::Encoding;
+use super::super::memory_events::EventEncoding;
 use super::super::targets::{Gone, Us};
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -9,14 +9,14 @@ const PAGES: usize = 32;
 fn page_faults() -> MemoryEvent {
     MemoryEvent {
         name: "software/page-faults/".to_owned(),
-        encoding: Encoding {
+        encoding: EventEncoding {
             kind: sys::PERF_TYPE_SOFTWARE,
             config: [u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS), 0, 0],
         },
         leader: None,
         precise: 0,
         user_space: UserSpace::Exclusion,
-        of_cpus: false,
+        cpu_wide: false,
         multiple: 1,
     }
 }
@@ -30,7 +30,7 @@ fn sampling() -> Sampling {
 }
 
 /// The events as this machine opens them. `None`, with a message, if it does not.
-fn opened(events: &[MemoryEvent]) -> Option<Vec<Admitted>> {
+fn opened(events: &[MemoryEvent]) -> Option<Vec<AdmittedEvent>> {
     admitted(Path::new("/sys"), events, 1)
         .inspect_err(|error| pinfold_testing::skip(error))
         .ok()
@@ -126,8 +126,8 @@ fn two_events_of_a_thread_share_a_buffer_and_a_group_has_its_leader() {
     let work = || drop(black_box(vec![1u8; 64 << 20]));
     // SAFETY: the call only queries.
     let thread = unsafe { libc::gettid() };
-    let mut listeners = Listeners::new(&events, page_size() as u64);
-    assert_eq!(listeners.listen(Watched::Thread(thread)), Ok(true));
+    let mut listeners = EventListeners::new(&events, page_size() as u64);
+    assert_eq!(listeners.listen(EventScope::Thread(thread)), Ok(true));
     work();
     listeners.stop();
     let mut by_event: HashMap<u64, Vec<u64>> = HashMap::new();
@@ -156,7 +156,7 @@ fn work_without_samples_has_no_cost() {
 }
 
 #[test]
-fn a_process_that_has_ended_is_said_to_have() {
+fn an_ended_process_is_reported_as_ended() {
     let Some(events) = opened(&[page_faults()]) else { return };
     let paths = [Path::new("/proc"), Path::new("/sys")];
     let result = sample(
@@ -179,33 +179,33 @@ fn an_event_that_the_kernel_does_not_have_is_refused_by_name() {
 }
 
 #[test]
-fn the_most_telling_way_comes_first_and_whole_cpus_last() {
+fn the_most_precise_variant_is_first_and_cpu_wide_ones_are_last() {
     let mut event = page_faults();
     event.precise = 2;
-    event.of_cpus = true;
-    let ways: Vec<(bool, u64, u64)> = Admitted::ways(&event, 100)
+    event.cpu_wide = true;
+    let variants: Vec<(bool, u64, u64)> = AdmittedEvent::variants(&event, 100)
         .iter()
-        .map(|way| {
+        .map(|variant| {
             (
-                way.of_cpus,
-                way.attributes.exclude_kernel(),
-                way.attributes.precise_ip(),
+                variant.cpu_wide,
+                variant.attributes.exclude_kernel(),
+                variant.attributes.precise_ip(),
             )
         })
         .collect();
     let threads = [(false, 0, 2), (false, 0, 1), (false, 1, 2), (false, 1, 1)];
     let cpus = [(true, 0, 2), (true, 0, 1), (true, 1, 2), (true, 1, 1)];
-    assert_eq!(ways, [threads, cpus].concat());
+    assert_eq!(variants, [threads, cpus].concat());
     event.user_space = UserSpace::Nothing;
     assert!(
-        Admitted::ways(&event, 100)
+        AdmittedEvent::variants(&event, 100)
             .iter()
-            .all(|way| way.attributes.exclude_kernel() == 0)
+            .all(|variant| variant.attributes.exclude_kernel() == 0)
     );
 }
 
 #[test]
-fn of_several_refusals_the_one_with_a_remedy_is_reported() {
+fn the_refusal_with_a_remedy_is_reported() {
     let text = refusal(&[
         (Errno::EINVAL, Permission::Kernel),
         (Errno::EACCES, Permission::Kernel),
@@ -223,19 +223,19 @@ fn of_several_refusals_the_one_with_a_remedy_is_reported() {
 #[test]
 fn samples_of_whole_cpus_are_assigned_to_their_process() {
     let mut event = page_faults();
-    event.of_cpus = true;
-    let mut ways = Admitted::ways(&event, 1);
-    ways.retain(|way| way.of_cpus);
-    let whole = ways.remove(0);
-    let mut listeners = Listeners::new(std::slice::from_ref(&whole), page_size() as u64);
+    event.cpu_wide = true;
+    let mut variants = AdmittedEvent::variants(&event, 1);
+    variants.retain(|variant| variant.cpu_wide);
+    let whole = variants.remove(0);
+    let mut listeners = EventListeners::new(std::slice::from_ref(&whole), page_size() as u64);
     for cpu in online(Path::new("/sys")) {
-        if let Err(error) = listeners.listen(Watched::Cpu(cpu)) {
+        if let Err(error) = listeners.listen(EventScope::Cpu(cpu)) {
             pinfold_testing::skip(format_args!("whole CPUs may not be sampled here: {error}"));
             return;
         }
     }
     let us = Us;
-    let mut sampler = Sampler::new(&us, &[], page_size() as u64);
+    let mut sampler = EventSampler::new(&us, &[], page_size() as u64);
     // The other program comes first, because this one can fill the buffers.
     assert!(std::process::Command::new("true").status().unwrap().success());
     // More than the allocator ever takes from memory that was touched before (mallopt(3), M_MMAP_THRESHOLD).

@@ -23,14 +23,14 @@ const DEVICES: &str = "bus/event_source/devices";
 
 /// An event, resolved for the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Encoding {
+pub(super) struct EventEncoding {
     /// The PMU's number.
     pub(super) kind: u32,
     /// `config`, `config1` and `config2` of `perf_event_attr`.
     pub(super) config: [u64; 3],
 }
 
-impl Encoding {
+impl EventEncoding {
     /// The attributes that count this event.
     pub(super) fn attributes(self) -> sys::perf_event_attr {
         let mut attributes = empty_attributes();
@@ -50,7 +50,7 @@ pub(super) enum UserSpace {
     /// The exclusion bits of `perf_event_attr`.
     Exclusion,
     /// The exclusion bits, which only this variant of the event accepts.
-    Filter(Encoding),
+    Filter(EventEncoding),
     /// They cannot be limited.
     Nothing,
 }
@@ -60,14 +60,14 @@ pub(super) enum UserSpace {
 pub(super) struct MemoryEvent {
     /// The event in perf's notation.
     pub(super) name: String,
-    pub(super) encoding: Encoding,
+    pub(super) encoding: EventEncoding,
     /// The leader that its group needs.
-    pub(super) leader: Option<Encoding>,
+    pub(super) leader: Option<EventEncoding>,
     /// The largest `precise_ip` of the PMU. 0 if its events need none.
     pub(super) precise: u8,
     pub(super) user_space: UserSpace,
     /// Whether it may be available only for whole CPUs.
-    pub(super) of_cpus: bool,
+    pub(super) cpu_wide: bool,
     /// The period must be a multiple of this.
     pub(super) multiple: u64,
 }
@@ -117,7 +117,7 @@ pub(super) fn read(sysfs: &Path) -> Result<Vec<MemoryEvent>, NoMemoryEvents> {
     names.sort_unstable();
     let mut events = vec![];
     for name in &names {
-        events.extend(Pmu::new(&devices, name).memory_events()?);
+        events.extend(PmuDirectory::new(&devices, name).memory_events()?);
     }
     if events.is_empty() {
         let spe = names.iter().any(|name| name.starts_with("arm_spe"));
@@ -127,12 +127,12 @@ pub(super) fn read(sysfs: &Path) -> Result<Vec<MemoryEvent>, NoMemoryEvents> {
 }
 
 /// The description of one PMU.
-struct Pmu<'a> {
+struct PmuDirectory<'a> {
     name: &'a str,
     directory: PathBuf,
 }
 
-impl<'a> Pmu<'a> {
+impl<'a> PmuDirectory<'a> {
     fn new(devices: &Path, name: &'a str) -> Self {
         Self {
             name,
@@ -160,7 +160,7 @@ impl<'a> Pmu<'a> {
                 leader,
                 precise: self.number("caps/max_precise")?.unwrap_or(0),
                 user_space: UserSpace::Exclusion,
-                of_cpus: false,
+                cpu_wide: false,
                 multiple: 1,
             });
         }
@@ -185,14 +185,14 @@ impl<'a> Pmu<'a> {
             leader: None,
             precise: 0,
             user_space,
-            of_cpus: true,
+            cpu_wide: true,
             // The lowest four bits of the counter cannot be set.
             multiple: 16,
         })
     }
 
     /// The event of this name. `None` if the PMU lacks it.
-    fn named(&self, name: &str) -> Result<Option<Encoding>, NoMemoryEvents> {
+    fn named(&self, name: &str) -> Result<Option<EventEncoding>, NoMemoryEvents> {
         let file = format!("events/{name}");
         let Some(terms) = self.text(&file) else { return Ok(None) };
         self.encode(&terms, &self.directory.join(file)).map(Some)
@@ -209,7 +209,7 @@ impl<'a> Pmu<'a> {
     }
 
     /// Encodes terms such as `event=0xcd,umask=0x1,ldlat=3` from `from`, with the PMU's formats.
-    fn encode(&self, terms: &str, from: &Path) -> Result<Encoding, NoMemoryEvents> {
+    fn encode(&self, terms: &str, from: &Path) -> Result<EventEncoding, NoMemoryEvents> {
         let wrong = |why: String| NoMemoryEvents::Description {
             file: from.to_owned(),
             why,
@@ -228,7 +228,7 @@ impl<'a> Pmu<'a> {
             let format = format.ok_or_else(|| wrong(format!("`{name}` has no file in `format`")))?;
             put(&mut config, &format, value).ok_or_else(|| wrong(format!("`{term}` does not fit `{format}`")))?;
         }
-        Ok(Encoding { kind, config })
+        Ok(EventEncoding { kind, config })
     }
 }
 

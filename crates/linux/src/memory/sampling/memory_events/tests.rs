@@ -81,8 +81,8 @@ const ZEN_4: &[(&str, &str)] = &[
     ("ibs_op/caps/zen4_ibs_extensions", "1"),
 ];
 
-fn encoding(kind: u32, config: [u64; 3]) -> Encoding {
-    Encoding { kind, config }
+fn encoding(kind: u32, config: [u64; 3]) -> EventEncoding {
+    EventEncoding { kind, config }
 }
 
 fn events(files: &[(&str, &str)]) -> Vec<MemoryEvent> {
@@ -97,7 +97,7 @@ fn skylake_samples_loads_and_stores_precisely() {
         leader: None,
         precise: 3,
         user_space: UserSpace::Exclusion,
-        of_cpus: false,
+        cpu_wide: false,
         multiple: 1,
     };
     let expected = [
@@ -140,7 +140,7 @@ fn ibs_counts_operations_and_has_a_filter_for_user_space() {
         (zen_3.name.as_str(), zen_3.encoding),
         ("ibs_op/cnt_ctl=1/", encoding(10, [1 << 19, 0, 0]))
     );
-    assert_eq!((zen_3.user_space, zen_3.of_cpus), (UserSpace::Nothing, true));
+    assert_eq!((zen_3.user_space, zen_3.cpu_wide), (UserSpace::Nothing, true));
     let [zen_4] = events(ZEN_4).try_into().unwrap();
     assert_eq!(zen_4.encoding, encoding(11, [1 << 19, 0, 0]));
     assert_eq!(zen_4.user_space, UserSpace::Filter(encoding(11, [1 << 19, 0, 1])));

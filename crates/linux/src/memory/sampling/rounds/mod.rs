@@ -41,10 +41,10 @@ pub(super) fn sample(
     lasts: Duration,
 ) -> Vec<Result<Accesses, SamplingError>> {
     let procfs = system.procfs();
-    let by = ways(system, page_size);
-    let mut samplers: Vec<Result<Sampler<'_>, SamplingError>> = processes
+    let by = available_methods(system, page_size);
+    let mut samplers: Vec<Result<RoundSampler<'_>, SamplingError>> = processes
         .iter()
-        .map(|&(target, areas)| Sampler::new(target, areas, procfs, page_size, &by))
+        .map(|&(target, areas)| RoundSampler::new(target, areas, procfs, page_size, &by))
         .collect();
     let began = now();
     for round in 0.. {
@@ -69,28 +69,28 @@ pub(super) fn sample(
         }
     }
     let lasted = now().saturating_sub(began);
-    let accesses = |sampler: Result<Sampler<'_>, _>| sampler.map(|sampler| sampler.accesses(&by, period, lasted));
+    let accesses = |sampler: Result<RoundSampler<'_>, _>| sampler.map(|sampler| sampler.accesses(&by, period, lasted));
     samplers.into_iter().map(accesses).collect()
 }
 
 /// Checks that accesses can currently cause page faults on this machine.
 pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError> {
-    if ways(system, page_size).is_empty() {
+    if available_methods(system, page_size).is_empty() {
         return Err(SamplingError::NoMethod);
     }
     Ok(())
 }
 
 /// The kinds of accesses that currently cause page faults on this machine.
-fn ways(system: &System, page_size: u64) -> Vec<Seen> {
-    let mut ways = vec![];
+fn available_methods(system: &System, page_size: u64) -> Vec<Seen> {
+    let mut methods = vec![];
     if protection::is_available(system.procfs(), page_size) {
-        ways.push(Seen::WriteProtection);
+        methods.push(Seen::WriteProtection);
     }
     if system.numa_balancing() == Some(true) {
-        ways.push(Seen::NumaHints);
+        methods.push(Seen::NumaHints);
     }
-    ways
+    methods
 }
 
 /// The length of a round relative to the period: 0.75 to 1.25, distributed evenly by the golden ratio.
@@ -99,7 +99,7 @@ fn jitter(round: u32) -> f64 {
 }
 
 /// One process.
-struct Sampler<'a> {
+struct RoundSampler<'a> {
     target: &'a dyn Target,
     areas: &'a [MemoryArea],
     page_size: u64,
@@ -112,19 +112,19 @@ struct Sampler<'a> {
     protecting: Duration,
 }
 
-impl<'a> Sampler<'a> {
+impl<'a> RoundSampler<'a> {
     fn new(
         target: &'a dyn Target,
         areas: &'a [MemoryArea],
         procfs: &Path,
         page_size: u64,
-        ways: &[Seen],
+        methods: &[Seen],
     ) -> Result<Self, SamplingError> {
-        if ways.is_empty() {
+        if methods.is_empty() {
             return Err(SamplingError::NoMethod);
         }
         let mut protection = None;
-        if ways.contains(&Seen::WriteProtection) {
+        if methods.contains(&Seen::WriteProtection) {
             let mut opened = None;
             target.held(&mut |process| opened = Some((process, Protection::open(procfs, process))))?;
             protection = match opened {

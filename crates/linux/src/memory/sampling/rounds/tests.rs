@@ -10,7 +10,7 @@ fn rounds_are_of_different_lengths_and_of_the_period_on_average() {
 }
 
 #[test]
-fn a_process_that_has_ended_is_said_to_have() {
+fn an_ended_process_is_reported_as_ended() {
     let [period, lasts] = [1, 5].map(Duration::from_millis);
     let result = sample(&[(&Gone, &[])], &System::default(), 4096, period, lasts);
     match result.into_iter().next().unwrap() {
@@ -20,7 +20,7 @@ fn a_process_that_has_ended_is_said_to_have() {
 }
 
 #[test]
-fn a_machine_on_which_nothing_is_protected_says_how_to_change_that() {
+fn a_machine_without_write_protection_names_the_remedy() {
     let empty = tempfile::tempdir().unwrap();
     let second = Duration::from_secs(1);
     let result = sample(
@@ -46,11 +46,11 @@ fn faults_of_other_threads_are_samples_of_theirs() {
             }
         });
         let us = Us;
-        let mut sampler = Sampler::new(&us, &[], Path::new("/proc"), 4096, &[Seen::NumaHints]).unwrap();
-        let begun = sampler.begin_round(Path::new("/proc"));
+        let mut sampler = RoundSampler::new(&us, &[], Path::new("/proc"), 4096, &[Seen::NumaHints]).unwrap();
+        let started = sampler.begin_round(Path::new("/proc"));
         us.pause(lasts).unwrap();
         stop.store(true, Ordering::Relaxed);
-        begun.map(|()| sampler.accesses(&[Seen::NumaHints], period, lasts))
+        started.map(|()| sampler.accesses(&[Seen::NumaHints], period, lasts))
     });
     match accesses {
         Err(error) => pinfold_testing::skip(&error),
@@ -63,13 +63,13 @@ fn faults_of_other_threads_are_samples_of_theirs() {
 }
 
 #[test]
-fn what_the_settings_of_another_root_say_decides_how_accesses_are_seen() {
+fn the_settings_below_the_root_decide_the_sampling_method() {
     let root = tempfile::tempdir().unwrap();
     let settings = root.path().join("sys/kernel");
     std::fs::create_dir_all(&settings).unwrap();
     let system = System::new(root.path(), root.path());
     for (balancing, seen) in [("0", false), ("1", true)] {
         std::fs::write(settings.join("numa_balancing"), balancing).unwrap();
-        assert_eq!(ways(&system, 4096).contains(&Seen::NumaHints), seen);
+        assert_eq!(available_methods(&system, 4096).contains(&Seen::NumaHints), seen);
     }
 }

@@ -13,18 +13,18 @@ const STALE: Duration = Duration::from_secs(1);
 
 /// The reader of all tasks' state.
 #[derive(Default)]
-pub(crate) struct Watching {
+pub(crate) struct TaskReader {
     procfs: Procfs,
-    tasks: HashMap<u64, Watched>,
+    tasks: HashMap<u64, CachedState>,
 }
 
-struct Watched {
+struct CachedState {
     cpu_time: Option<CpuTimeFile>,
     stat: Option<ThreadStat>,
     read: Instant,
 }
 
-impl Watching {
+impl TaskReader {
     pub(crate) fn procfs(&self) -> &Procfs {
         &self.procfs
     }
@@ -39,21 +39,21 @@ impl Watching {
         let procfs = &self.procfs;
         let now = Instant::now();
         let is_known = self.tasks.contains_key(&serial);
-        let watched = self.tasks.entry(serial).or_insert_with(|| Watched {
+        let cached = self.tasks.entry(serial).or_insert_with(|| CachedState {
             cpu_time: procfs.open_cpu_time(process, thread).filter(CpuTimeFile::may_stay_open),
             stat: procfs.stat(process, thread),
             read: now,
         });
-        if is_known && (fresh || now.duration_since(watched.read) >= STALE) {
-            watched.stat = procfs.stat(process, thread);
-            watched.read = now;
+        if is_known && (fresh || now.duration_since(cached.read) >= STALE) {
+            cached.stat = procfs.stat(process, thread);
+            cached.read = now;
         }
-        let cpu_time = match &watched.cpu_time {
+        let cpu_time = match &cached.cpu_time {
             Some(file) => file.read(),
             // Too many files were open when the task was first read.
             None => procfs.cpu_time(process, thread),
         };
-        (watched.stat.clone(), cpu_time)
+        (cached.stat.clone(), cpu_time)
     }
 
     /// Removes a task that has ended.
