@@ -24,7 +24,9 @@
 //! measures the phases.
 
 mod options;
+mod pinned;
 mod policy;
+mod repeats;
 
 pub use options::{Candidates, Options, OptionsError, Search};
 pub use policy::Autopin;

@@ -2,9 +2,8 @@
 
 use super::features::{FEATURES, OF_MACHINE, observe};
 use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
-use crate::program::working_tasks::WorkingTasks;
 use crate::sam::Observer;
-use pinfold_core::{Finding, ForecastCode, Observed, PageMapping, PuSet, Sample, StrategyForecast, Topology};
+use pinfold_core::{Finding, ForecastCode, Observed, PageMapping, PuSet, Sample, StrategyForecast, TaskId, Topology};
 use std::sync::Arc;
 
 /// The values of [`FEATURES`].
@@ -15,11 +14,11 @@ pub(crate) fn figure(figures: &Figures, name: &str) -> Option<f64> {
     figures[FEATURES.iter().position(|feature| feature.name == name)?]
 }
 
-/// The figures of the working tasks from the first to the second of these samples, and of the machine.
+/// The figures of the tasks for which `works` is true from the first to the second sample, and of the machine.
 pub(crate) fn figures(
     observer: Option<&Observer>,
     (first, last): (&Sample, &Sample),
-    working_tasks: &WorkingTasks,
+    works: impl Fn(TaskId) -> bool,
     topology: &Topology,
     peaks: &MachinePeaks,
 ) -> Figures {
@@ -27,7 +26,7 @@ pub(crate) fn figures(
     let mut rates = observer
         .map(|observer| observer.rates(first, last, |_| Arc::clone(&anywhere)))
         .unwrap_or_default();
-    rates.retain(|task| !working_tasks.is_left_alone(task.id));
+    rates.retain(|task| works(task.id));
     observe(&rates, last.at.saturating_sub(first.at), topology, peaks)
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod meter;
 pub(crate) mod metric_choice;
+pub(crate) mod observed_program;
 pub(crate) mod opening;
 pub(crate) mod requested;
 mod roles;

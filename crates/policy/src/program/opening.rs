@@ -93,6 +93,11 @@ impl Opening {
         });
     }
 
+    /// The metrics of the machine.
+    pub(crate) fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
     /// How long to wait until the next look.
     pub(crate) fn wait(&self, now: Duration) -> Duration {
         times::wait(now, self.window_ends, self.times.interval)

@@ -15,11 +15,10 @@ use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
 use crate::Policy;
 use crate::known::KnownPlacement;
-use crate::program::meter::Meter;
 use crate::program::metric_choice::MetricRequest;
-use crate::program::opening::{Opened, Opening};
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
 use crate::program::times::Times;
-use crate::program::working_tasks::{Skip, WorkingTasks};
+use crate::program::working_tasks::Skip;
 use pinfold_core::{
     Applied, Configuration, Decision, Finding, Metric, NoteCode, ProcessGoal, PuId, PuSet, Sample, TaskId, Topology,
 };
@@ -74,18 +73,14 @@ pub struct Sam {
     told_missing: bool,
     /// The processes so far, in the order in which they began.
     processes: Vec<i32>,
-    opening: Opening,
-    working_tasks: WorkingTasks,
-    /// The meter, and when the present rate line began.
-    line: Option<(Meter, Duration)>,
+    program: ObservedProgram,
 }
 
 impl Sam {
     /// The policy with these options.
     pub fn new(options: SamOptions) -> Self {
         Self {
-            opening: Opening::new(options.times, options.metric.clone()),
-            working_tasks: WorkingTasks::new(options.skip.clone()),
+            program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
             mapper: None,
             anywhere: Arc::default(),
             last: Sample::default(),
@@ -95,13 +90,13 @@ impl Sam {
             under_way: Duration::ZERO,
             told_missing: false,
             processes: vec![],
-            line: None,
             options,
         }
     }
 
     /// One interval of the mapper; whether places have changed.
-    fn map(&mut self, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
+    fn map(&mut self, seen: &mut Observation<'_>) -> bool {
+        let sample = seen.sample();
         let living = |id: &TaskId| {
             sample
                 .tasks
@@ -114,7 +109,7 @@ impl Sam {
             return false;
         };
         let mut rates = observer.rates(&self.last, sample, |_| Arc::clone(&self.anywhere));
-        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
+        rates.retain(|task| self.program.works(task.id));
         for task in &mut rates {
             // The PU where it was last seen may be out of date.
             task.pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
@@ -124,7 +119,7 @@ impl Sam {
         }
         if !self.told_missing && !rates.is_empty() && sample.at >= self.options.times.initialise {
             self.told_missing = true;
-            findings.extend(missing(&rates));
+            seen.findings().extend(missing(&rates));
         }
         if sample.at < self.under_way {
             mapper.note_pages_under_way();
@@ -143,13 +138,14 @@ impl Sam {
                 mapper.note_known(process, known);
             }
         }
-        findings.extend(mapper.take_comparison().map(Finding::MappingCompared));
+        let compared = mapper.take_comparison().map(Finding::MappingCompared);
+        seen.findings().extend(compared);
         for task in mapper.released() {
             self.places.remove(task);
         }
         for made in mapper.moves() {
             self.places.insert(made.task, made.to);
-            findings.push(Finding::Moved(*made));
+            seen.report(Finding::Moved(*made));
         }
         let follow = *mapper.followed() != self.followed;
         self.followed.clone_from(mapper.followed());
@@ -181,27 +177,17 @@ impl Sam {
     }
 
     /// Reports the rate of progress, when it is due.
-    fn report_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let Some((meter, began)) = &mut self.line else {
-            if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.working_tasks, findings) {
-                self.working_tasks.begin_window(sample);
-                self.line = Some((meter, sample.at));
+    fn report_rate(&mut self, seen: &mut Observation<'_>) {
+        match self.program.stage(seen) {
+            Stage::Open if self.program.is_over(seen) => {
+                self.program.report_rate(seen);
+                // Moves of single tasks leave the others to the operating system.
+                self.program.judge(seen, true);
             }
-            return;
-        };
-        meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
-        if sample.at >= *began + self.options.times.probe {
-            let line = meter.measurement();
-            findings.push(Finding::Rate {
-                rate: line.rate,
-                spread: line.spread,
-            });
-            // Moves of single tasks leave the others to the operating system.
-            self.working_tasks.judge(sample, true);
-            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-            meter.restart();
-            *began = sample.at;
+            Stage::Opened => {}
+            Stage::Initialising | Stage::WithoutMetric | Stage::Open => return,
         }
+        self.program.begin_window(seen, self.options.times.probe);
     }
 }
 
@@ -255,25 +241,28 @@ impl Policy for Sam {
                 text: format!("No thread is moved: {error}."),
             }),
         }
-        self.opening.start(metrics, &mut findings);
+        let started = self.program.start(metrics, Some(self.configuration()));
+        findings.extend(started.findings);
         Decision {
-            configuration: Some(self.configuration()),
             wait: self.options.interval,
             findings,
+            ..started
         }
     }
 
-    fn decide(&mut self, _topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.working_tasks.update(sample);
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let mut seen = self.program.observe(topology, sample, applied);
         self.heed(applied);
-        let moved = self.map(sample, &mut findings);
-        self.report_rate(sample, &mut findings);
+        let moved = self.map(&mut seen);
+        self.report_rate(&mut seen);
         self.last = sample.clone();
+        if moved {
+            self.program.request_again();
+        }
+        let wanted = moved.then(|| self.configuration());
         Decision {
-            configuration: moved.then(|| self.configuration()),
             wait: self.options.interval,
-            findings,
+            ..self.program.decide(seen, wanted)
         }
     }
 
