@@ -120,6 +120,11 @@ impl Timing {
             profile,
         })
     }
+
+    /// What was measured of each region that has ended since.
+    pub(super) fn all_measured(&self) -> BTreeMap<RegionId, Measured> {
+        self.regions().filter_map(|id| Some((id, self.measured(id)?))).collect()
+    }
 }
 
 #[cfg(test)]

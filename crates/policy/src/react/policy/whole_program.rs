@@ -11,11 +11,10 @@
 //! The rate is that of the metric, if it counts the program's progress or the user named it. Otherwise it is the number of
 //! executions of all regions over the whole time.
 
-use super::{Phase, React};
 use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
-use crate::program::metric_choice::MetricRequest;
+use crate::program::observed_program::{Observation, ObservedProgram};
 use crate::react::plan::Plan;
-use pinfold_core::{Finding, Sample};
+use pinfold_core::Sample;
 use std::time::Duration;
 
 /// The windows in a row with one configuration. With several, pages move seldom.
@@ -124,82 +123,89 @@ impl WholeProgram {
     }
 }
 
-impl React {
-    /// The plan stays if the whole program is faster with it.
-    pub(super) fn compare_whole_program(&mut self, of_regions: f64, sample: &Sample) {
-        self.restart_meter();
-        let (plan, longest) = (self.plan.clone(), self.options.times.probe);
-        let whole = WholeProgram::new(plan, of_regions, self.reading, longest, sample);
-        self.phase = Phase::Comparing(Box::new(whole));
-    }
+/// What the program does next.
+pub(super) enum Progress {
+    /// It runs on as it is.
+    Stay,
+    /// It gets this plan.
+    Change(Plan),
+    /// It is faster with this plan, which stays.
+    Keep(Plan, Gain),
+    /// It is not faster. `None` if its rate could not be measured.
+    GiveUp(Option<Gain>),
+}
 
-    /// A sample during the comparison.
-    pub(super) fn compare(&mut self, mut whole: Box<WholeProgram>, sample: &Sample, findings: &mut Vec<Finding>) {
-        match whole.step {
+impl WholeProgram {
+    /// Processes a sample. `is_named`: the user named the metric.
+    pub(super) fn advance(
+        &mut self,
+        program: &mut ObservedProgram,
+        is_named: bool,
+        seen: &Observation<'_>,
+    ) -> Progress {
+        match self.step {
             Step::Settling(began) => {
-                let settles = whole.settles * if whole.is_before { UNPINNED_SETTLES } else { 1 };
-                if sample.at >= began + settles {
-                    self.begin_window(&mut whole, sample);
+                let settles = self.settles * if self.is_before { UNPINNED_SETTLES } else { 1 };
+                if seen.at() >= began + settles {
+                    self.begin_window(program, seen);
                 }
+                Progress::Stay
             }
-            Step::Measuring(began) if sample.at >= began + whole.window => {
-                let window = self.window(&whole, began, sample);
-                match whole.add(window) {
-                    Next::Window => self.begin_window(&mut whole, sample),
+            Step::Measuring(began) if seen.at() >= began + self.window => {
+                let window = self.window(began, program, is_named, seen);
+                match self.add(window) {
+                    Next::Window => {
+                        self.begin_window(program, seen);
+                        Progress::Stay
+                    }
                     Next::Change => {
-                        whole.is_before = !whole.is_before;
-                        self.plan = if whole.is_before {
+                        self.is_before = !self.is_before;
+                        self.step = Step::Settling(seen.at());
+                        Progress::Change(if self.is_before {
                             Plan::default()
                         } else {
-                            whole.plan.clone()
-                        };
-                        whole.step = Step::Settling(sample.at);
+                            self.plan.clone()
+                        })
                     }
-                    Next::Keep(gain) => {
-                        self.plan.clone_from(&whole.plan);
-                        self.report(Some(whole.of_regions), Some(gain.of_program()), findings);
-                        self.watch(sample);
-                        return;
-                    }
-                    Next::GiveUp(gain) => {
-                        self.give_up(whole.of_regions, gain, sample, findings);
-                        return;
-                    }
+                    Next::Keep(gain) => Progress::Keep(self.plan.clone(), gain),
+                    Next::GiveUp(gain) => Progress::GiveUp(gain),
                 }
             }
-            Step::Measuring(_) => {}
-        }
-        self.phase = Phase::Comparing(whole);
-    }
-
-    fn begin_window(&mut self, whole: &mut WholeProgram, sample: &Sample) {
-        whole.step = Step::Measuring(sample.at);
-        whole.executions = executions(sample);
-        self.restart_meter();
-    }
-
-    fn restart_meter(&mut self) {
-        if let Some((meter, _)) = &mut self.line {
-            meter.restart();
+            Step::Measuring(_) => Progress::Stay,
         }
     }
 
-    /// What the window since `began` has measured; `None` where nothing was counted.
-    fn window(&self, whole: &WholeProgram, began: Duration, sample: &Sample) -> Option<Window> {
-        let is_named = matches!(self.options.metric, MetricRequest::Named(_));
-        let meter = self.line.as_ref().map(|(meter, _)| meter);
-        if let Some(meter) = meter.filter(|meter| is_named || meter.is_of_program()) {
-            return Window::new(meter.measurement().rate, meter.grown());
+    fn begin_window(&mut self, program: &mut ObservedProgram, seen: &Observation<'_>) {
+        self.step = Step::Measuring(seen.at());
+        self.executions = executions(seen.sample());
+        program.drop_readings();
+    }
+
+    /// What the window since `began` has measured; `None` if nothing was counted.
+    fn window(
+        &self,
+        began: Duration,
+        program: &ObservedProgram,
+        is_named: bool,
+        seen: &Observation<'_>,
+    ) -> Option<Window> {
+        if program.metric().is_some() && (is_named || program.is_counted_as_a_whole()) {
+            return Window::new(program.measurement().rate, program.counts());
         }
-        let grown = executions(sample) - whole.executions;
-        let time = sample.at.saturating_sub(began).as_secs_f64();
+        let grown = executions(seen.sample()) - self.executions;
+        let time = seen.at().saturating_sub(began).as_secs_f64();
         Window::new((time > 0.0).then_some(grown / time), grown)
     }
 
-    /// The whole program is not faster: everything goes back.
-    fn give_up(&mut self, of_regions: f64, gain: Option<Gain>, sample: &Sample, findings: &mut Vec<Finding>) {
-        let regions = 1.0 + of_regions;
-        let why = match gain.map(Gain::times) {
+    /// The gain of all regions together.
+    pub(super) fn of_regions(&self) -> f64 {
+        self.of_regions
+    }
+
+    /// Why the plan is given up, if the whole program has this gain.
+    pub(super) fn why_given_up(&self, gain: Option<Gain>) -> String {
+        let regions = 1.0 + self.of_regions;
+        match gain.map(Gain::times) {
             Some((times, error)) => format!(
                 "the whole program was {times:.2} ± {error:.2} times as fast as before, although its regions together were \
                  {regions:.2} times as fast"
@@ -208,10 +214,7 @@ impl React {
                 "the rate of the whole program could not be measured, although its regions together were {regions:.2} times \
                  as fast as before"
             ),
-        };
-        self.leave_alone(&why, findings);
-        self.report(Some(of_regions), gain.map(Gain::of_program), findings);
-        self.watch(sample);
+        }
     }
 }
 
