@@ -1,6 +1,6 @@
 //! The user's options of a search, and their check for a machine.
 
-use crate::comparison::watch::Watch;
+use crate::comparison::change::Watch;
 use crate::program::metric_choice::MetricRequest;
 use crate::program::times::{Times, TimesError};
 use crate::program::working_tasks::Skip;

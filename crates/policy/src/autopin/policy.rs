@@ -5,8 +5,8 @@ use crate::autopin::options::{Options, Search};
 use crate::autopin::pinned::Pinned;
 use crate::autopin::repeats::Repeats;
 use crate::comparison::candidate_results::{CandidateResults, Outcome, Screening};
+use crate::comparison::change::Fall;
 use crate::comparison::race::{self, Look, Race};
-use crate::comparison::watch::Watcher;
 use crate::findings::probed;
 use crate::program::meter::Measurement;
 use crate::program::observed_program::{Observation, ObservedProgram, Stage};
@@ -14,7 +14,7 @@ use crate::program::working_tasks::Judgement;
 use pinfold_core::{Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Topology};
 use std::time::Duration;
 
-/// The present phase of the search.
+/// The phase of the search.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Initialising,
@@ -47,7 +47,7 @@ pub struct Autopin {
     repeats: Repeats,
     pinned: Pinned,
     choice: Option<usize>,
-    watcher: Watcher,
+    fall: Fall,
     noted_crowded: bool,
 }
 
@@ -63,7 +63,7 @@ impl Autopin {
             repeats: Repeats::default(),
             pinned: Pinned::default(),
             choice: None,
-            watcher: Watcher::new(options.watch.unwrap_or_default()),
+            fall: Fall::new(options.watch.unwrap_or_default()),
             noted_crowded: false,
             options,
         }
@@ -354,8 +354,7 @@ impl Autopin {
             self.pin(candidate, seen.at());
             seen.report(self.results.chosen(candidate));
             let before = self.choice.and_then(|before| self.results.measurement(before)?.rate);
-            self.watcher
-                .chosen(self.results.measurement(candidate).cloned(), before);
+            self.fall.chosen(self.results.measurement(candidate).cloned(), before);
             self.choice = Some(candidate);
         } else {
             self.pin(0, seen.at());
@@ -391,8 +390,8 @@ impl Autopin {
         if self.number_changed() {
             self.search(Some(self.changed_number()), seen);
         } else if self.results.pinnings().len() > 1
-            && self.watcher.fell(&line)
-            && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.watcher.chosen_at(), line.rate)
+            && self.fall.has_fallen(&line)
+            && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.fall.chosen_at(), line.rate)
         {
             seen.report(Finding::SearchAgain { chosen_at, now });
             self.results.again(choice);
@@ -400,7 +399,7 @@ impl Autopin {
         }
     }
 
-    /// Begins a window of this phase, whose rates compare with those of the other candidates.
+    /// Begins a window of this phase, whose rates compare with the other candidates' rates.
     fn begin(&mut self, lasts: Duration, phase: Phase, seen: &Observation<'_>) {
         self.program.begin_comparable_window(seen, lasts);
         self.phase = phase;

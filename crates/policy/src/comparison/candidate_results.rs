@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
 pub(crate) struct CandidateResults {
     /// `None` is the unpinned program.
     pinnings: Vec<Option<Pinning>>,
-    /// The number of working tasks for which the candidates were made.
+    /// The candidates were made for this number of working tasks.
     threads: usize,
     outcomes: Vec<Option<Outcome>>,
     waiting: VecDeque<usize>,
@@ -69,7 +69,7 @@ impl CandidateResults {
         &self.pinnings
     }
 
-    /// The number of working tasks for which the candidates were made.
+    /// The number of working tasks when the candidates were made.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
@@ -83,7 +83,7 @@ impl CandidateResults {
         self.waiting.push_front(first);
     }
 
-    /// Screens all candidates first, in the order in which they were to be probed.
+    /// Screens all candidates first, in the order of their probes.
     pub(crate) fn race(&mut self) {
         self.screenings.fill(None);
         self.waiting_for_screening = std::mem::take(&mut self.waiting);
@@ -183,8 +183,8 @@ impl CandidateResults {
             .min_by(|one, other| other.1.total_cmp(&one.1))
     }
 
-    /// The choice of the search: the best candidate. Where the first candidate is the unpinned program, a pinning must
-    /// be better beyond the noise and by `WORTH`, else nothing is pinned.
+    /// The choice of the search: the best candidate. If the first candidate is the unpinned program, a pinning must be
+    /// significantly better, and by `WORTH`, or else nothing is pinned.
     pub(crate) fn choice(&self) -> Option<usize> {
         let (best, _) = self.best()?;
         let is_better = |first: &Outcome, best: &Outcome| {
