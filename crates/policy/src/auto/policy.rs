@@ -180,7 +180,7 @@ impl Auto {
         let place = place.unwrap_or_default();
         Self {
             opening: Opening::new(options.times.opening(), options.metric.clone())
-                .of_known(options.known.values().next().map(|known| known.metric.clone())),
+                .measured_by(options.known.values().next().map(|known| known.metric.clone())),
             working_tasks: WorkingTasks::new(options.skip.clone()),
             metrics: vec![],
             observer: None,

@@ -8,7 +8,7 @@ const REPEATS: u32 = 2;
 /// The repetitions so far in a search.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// Those of the present candidate.
+    /// Repetitions for the candidate that is measured.
     number: u32,
     /// Threads begin and end all the time, so nothing is repeated until the next search.
     given_up: bool,

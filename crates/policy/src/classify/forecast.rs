@@ -1,4 +1,4 @@
-//! What a placement model is shown of a program, what it answers, and what follows from that.
+//! The input of a placement model, its answer, and the strategies that follow from the answer.
 
 use super::features::{FEATURES, OF_MACHINE, observe};
 use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
@@ -9,12 +9,12 @@ use std::sync::Arc;
 /// The values of [`FEATURES`].
 pub(crate) type Figures = [Option<f64>; FEATURES.len()];
 
-/// A figure by its name; `None` where it is not known.
+/// A figure by its name; `None` if it is not known.
 pub(crate) fn figure(figures: &Figures, name: &str) -> Option<f64> {
     figures[FEATURES.iter().position(|feature| feature.name == name)?]
 }
 
-/// The figures of the tasks for which `works` is true from the first to the second sample, and of the machine.
+/// The figures of the working tasks from the first to the second sample, and of the machine.
 pub(crate) fn figures(
     observer: Option<&Observer>,
     (first, last): (&Sample, &Sample),
@@ -32,7 +32,7 @@ pub(crate) fn figures(
 
 /// A model's answer.
 pub(crate) struct Answer {
-    /// `None` where it says nothing.
+    /// `None` if it does not forecast.
     pub(crate) said: Option<Prediction>,
     pub(crate) code: ForecastCode,
     pub(crate) why: String,

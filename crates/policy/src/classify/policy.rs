@@ -8,15 +8,15 @@
 //!    likeliest first.
 //! 4. Each candidate warms up for `w` and is measured for `t`, or until it has lost (`race`). Threads and pages move,
 //!    also pages that are in memory already.
-//! 5. The fastest one stays, if it is faster than the unpinned program beyond the noise. Otherwise the program is left
-//!    alone: nothing is pinned, and pages that were moved go back.
+//! 5. The fastest one stays, if it is significantly faster than the unpinned program. Otherwise the program is left alone:
+//!    nothing is pinned, and pages that were moved go back.
 //!
-//! Where the model says nothing, because a figure that it needs is not known or the machine is unlike all that it was
-//! learned from, no strategy but the default is tried, and the reason is reported.
+//! The model does not forecast if a figure that it needs is not known, or if the machine is unlike all machines of its
+//! training data. Then no strategy but the default is tried, and the reason is reported.
 //!
 //! The paper's programs start in the default strategy. Here it is a trial like any other, because nothing is pinned
-//! before something is measured (docs/design/unpinned.md). It has to be tried: only where it is known which threads are
-//! neighbours, counts show who shares with whom.
+//! before something is measured (docs/design/unpinned.md). It has to be tried, because counts show
+//! which threads share data only if it is known which threads are neighbours.
 
 use super::forecast::{Answer, Figures, ask, figures};
 use super::{MachinePeaks, Pages, PlacementModel, Strategy};
@@ -40,17 +40,17 @@ use std::time::Duration;
 pub struct ClassifyOptions {
     /// When to observe, and for how long. A probe is the observation.
     pub times: Times,
-    /// The metric by which candidates are compared.
+    /// The metric that compares candidates.
     pub metric: MetricRequest,
     /// The tasks that are left alone.
     pub skip: Skip,
-    /// The number of threads, where it was given.
+    /// The number of threads, if the user gave it.
     pub threads: Option<usize>,
     /// The model; `None` only observes.
     pub model: Option<PlacementModel>,
-    /// What the machine can carry.
+    /// The peak bandwidths of the machine.
     pub peaks: MachinePeaks,
-    /// The events of the activities that a model sees; `None` where they cannot be counted.
+    /// The events of the activities that a model sees; `None` if they cannot be counted.
     pub events: Option<MapperEvents>,
 }
 
@@ -58,7 +58,7 @@ pub struct ClassifyOptions {
 const UNPINNED: usize = 0;
 const DEFAULT: usize = 1;
 
-/// The present phase.
+/// The phase of the run.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Initialising,
@@ -199,7 +199,7 @@ impl Classify {
         let names: Vec<String> = self.candidates.iter().map(|&(strategy, _)| name(strategy)).collect();
         let text = format!("{}: {why}", names.join(", "));
         seen.report(self.candidates_chosen(seen.topology(), CandidatesCode::Forecast, text));
-        // A new list of candidates has no results, so those of the first two are repeated.
+        // A new list of candidates has no results, so the first two are reported again.
         for (candidate, (_, measurement)) in self.candidates[..=DEFAULT].iter().enumerate() {
             seen.report(probed(candidate, &measurement.clone().unwrap_or_default(), false));
         }
@@ -262,7 +262,7 @@ impl Classify {
         self.watch(seen);
     }
 
-    /// The fastest candidate that is faster than the unpinned program beyond the noise; the unpinned one if none is.
+    /// The fastest candidate that is significantly faster than the unpinned program; the unpinned one if none is.
     fn best(&self) -> usize {
         let Some(unpinned) = &self.candidates[UNPINNED].1 else {
             return UNPINNED;

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum Kept {
     /// The unpinned program.
     Nothing,
-    /// This pinning, and its source: what the user named, or the topology.
+    /// This pinning, and its source: the user or the topology.
     Pinning(Pinning, CandidatesCode),
     /// A placement with a name.
     Placement {
@@ -56,7 +56,7 @@ impl Kept {
 pub struct Fixed {
     kept: Kept,
     pinning: Option<Pinning>,
-    /// The number of threads for which the pinning was made.
+    /// The pinning was made for this number of threads.
     placed_for: Option<usize>,
     program: ObservedProgram,
     /// The length of a rate line.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The knowledge of a program from earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The hint with the best result; `None` where the unpinned program was best.
+    /// The hint with the best result; `None` if the unpinned program was best.
     pub hint: Option<AffinityHint>,
     /// The source of this knowledge, as text.
     pub why: String,
@@ -37,7 +37,7 @@ pub struct HintOptions {
     pub metric: MetricRequest,
     /// The tasks that are left alone.
     pub skip: Skip,
-    /// The number of threads, where it was given.
+    /// The number of threads, if the user gave it.
     pub threads: Option<usize>,
     /// The hint in whose placement an unknown program is sampled; `None` for the unpinned program.
     pub observe: Option<AffinityHint>,
@@ -101,7 +101,7 @@ impl HintOptions {
     }
 }
 
-/// The present phase.
+/// The phase of the run.
 #[derive(Debug)]
 enum Phase {
     Initialising,

@@ -1,8 +1,8 @@
-//! The program as a policy sees it: which tasks work, how fast it runs, and which configuration it was asked to take.
+//! The program as a policy sees it: its working tasks, its rate, and the configuration that was requested for it.
 //!
 //! A policy takes each sample through this type, in this order:
 //!
-//! 1. `observe` reads which tasks work and what they have counted. It returns an `Observation`.
+//! 1. `observe` reads which tasks work, and their counts. It returns an `Observation`.
 //! 2. `stage` says whether the initialisation goes on. When it ends, the metric is chosen.
 //! 3. The policy measures in windows: `begin_window`, `is_over`, `measurement`.
 //! 4. `decide` takes the observation and makes the decision from it. A configuration is requested only if it differs from
@@ -49,7 +49,7 @@ impl<'a> Observation<'a> {
         self.sample.at
     }
 
-    /// What the machine did of the last decision.
+    /// How the machine applied the last decision.
     pub(crate) fn applied(&self) -> &'a Applied {
         self.applied
     }
@@ -100,9 +100,9 @@ pub(crate) struct ObservedProgram {
     meter: Option<Meter>,
     /// The interval between two readings of the metric.
     reading: Duration,
-    /// The sample at which the present window began.
+    /// The first sample of the window.
     first: Sample,
-    /// The time at which the window ends.
+    /// The end of the window.
     ends: Duration,
     requested: RequestedConfiguration,
     /// The time of the last sample.
@@ -127,7 +127,7 @@ impl ObservedProgram {
     /// The same, for a program that an earlier run measured by this metric.
     pub(crate) fn measured_by(self, metric: Option<String>) -> Self {
         Self {
-            opening: self.opening.of_known(metric),
+            opening: self.opening.measured_by(metric),
             ..self
         }
     }
@@ -139,7 +139,7 @@ impl ObservedProgram {
         self.decision(wanted, findings)
     }
 
-    /// Processes a sample: which tasks work, and what the metric counted.
+    /// Reads a sample: which tasks work, and the counts of the metric.
     pub(crate) fn observe<'a>(
         &mut self,
         topology: &'a Topology,
@@ -195,12 +195,12 @@ impl ObservedProgram {
         self.settle(seen, lasts);
     }
 
-    /// Lets threads, pages and caches settle for `lasts`. The present window goes on, and is over after this time.
+    /// Lets threads, pages and caches settle for `lasts`. The window goes on, and is over after this time.
     pub(crate) fn settle(&mut self, seen: &Observation<'_>, lasts: Duration) {
         self.ends = seen.at() + lasts;
     }
 
-    /// Drops the readings so far, because nothing is measured at present.
+    /// Drops the readings so far, because nothing is measured now.
     pub(crate) fn drop_readings(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.restart();
@@ -212,7 +212,7 @@ impl ObservedProgram {
         seen.at() >= self.ends
     }
 
-    /// The sample at which the window began.
+    /// The first sample of the window.
     pub(crate) fn first(&self) -> &Sample {
         &self.first
     }
@@ -298,7 +298,7 @@ impl ObservedProgram {
         self.tasks.ranks(seen.sample, threads)
     }
 
-    /// The PUs on which the first `threads` ranks were last seen; `None` where one of them is not known.
+    /// The last PUs of the first `threads` ranks; `None` if one of them is not known.
     pub(crate) fn last_seen(&self, seen: &Observation<'_>, threads: usize) -> Option<Pinning> {
         self.tasks.last_seen(seen.sample, threads)
     }

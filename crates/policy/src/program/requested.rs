@@ -7,8 +7,8 @@ use pinfold_core::Configuration;
 pub(crate) struct RequestedConfiguration(Option<Configuration>);
 
 impl RequestedConfiguration {
-    /// Returns `wanted`, or `None` if it was requested last. Limits of time are passed on with a change, and alone are
-    /// no change.
+    /// Returns `wanted`, or `None` if it was requested last. Limits of time alone are not a
+    /// change, but a change has them.
     pub(crate) fn changed(&mut self, wanted: Configuration) -> Option<Configuration> {
         let without_limits = Configuration {
             following_within: None,

@@ -1,4 +1,4 @@
-//! What `react` requests of a machine: where each region's threads run, and where the pages are.
+//! The requests of `react`: the PUs of each region's threads, and the places of pages.
 
 use super::model::ModelConfiguration;
 use crate::program::observed_program::{Observation, ObservedProgram};
@@ -33,12 +33,12 @@ impl Plan {
     }
 }
 
-/// What was requested of the machine, and what the machine can do.
+/// The requests so far, and the abilities of the machine.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     reach: Reach,
     requested: Plan,
-    /// By rank: the PUs on which the unpinned program last ran in the baseline.
+    /// By rank: the last PUs of the unpinned program in the baseline.
     home: Option<Pinning>,
     /// Whether the threads go to these PUs, and are unpinned in the next decision.
     returns: bool,
@@ -47,7 +47,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Processes what the machine did of the last request. Returns whether it refused to set prefetchers, the first time.
+    /// Reads how the machine applied the last request. Returns whether it refused to set prefetchers, the first time.
     pub(super) fn heed(&mut self, applied: &Applied) -> bool {
         let lasted = applied.pages.as_ref().map(|moves| moves.lasted);
         self.moved_pages = self.moved_pages.max(lasted.unwrap_or_default());
@@ -73,7 +73,7 @@ impl Requests {
     }
 
     /// The configuration of a plan; `None` if the plan was requested last. Before all threads are unpinned they return to
-    /// where they ran, because the operating system would leave them where they were pinned.
+    /// the PUs of the baseline, because the operating system would leave them on the PUs of the plan.
     pub(super) fn configuration(
         &mut self,
         plan: &Plan,

@@ -63,15 +63,15 @@ pub struct Sam {
     /// All PUs that may be used.
     anywhere: Arc<PuSet>,
     last: Sample,
-    /// The tasks that were moved, where they are.
+    /// The PUs of the tasks that were moved.
     places: BTreeMap<TaskId, PuId>,
     /// The tasks that could not be moved, which are not moved again.
     refused: BTreeSet<TaskId>,
     /// With a comparison of moves: the processes whose pages move, where to, and until when pages are under way.
     followed: BTreeMap<i32, ProcessGoal>,
     under_way: Duration,
-    told_missing: bool,
-    /// The processes so far, in the order in which they began.
+    noted_missing: bool,
+    /// The processes so far, in the order of their start.
     processes: Vec<i32>,
     program: ObservedProgram,
 }
@@ -88,7 +88,7 @@ impl Sam {
             refused: BTreeSet::new(),
             followed: BTreeMap::new(),
             under_way: Duration::ZERO,
-            told_missing: false,
+            noted_missing: false,
             processes: vec![],
             options,
         }
@@ -110,15 +110,19 @@ impl Sam {
         };
         let mut rates = observer.rates(&self.last, sample, |_| Arc::clone(&self.anywhere));
         rates.retain(|task| self.program.works(task.id));
-        for task in &mut rates {
-            // The PU where it was last seen may be out of date.
-            task.pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
-            if self.refused.contains(&task.id) {
-                task.allowed = Arc::new([task.pu].into_iter().collect::<PuSet>());
-            }
-        }
-        if !self.told_missing && !rates.is_empty() && sample.at >= self.options.times.initialise {
-            self.told_missing = true;
+        let placed = |task: TaskRates| {
+            // The PU of the sample may be out of date.
+            let pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
+            let allowed = if self.refused.contains(&task.id) {
+                Arc::new([pu].into_iter().collect::<PuSet>())
+            } else {
+                task.allowed
+            };
+            TaskRates { pu, allowed, ..task }
+        };
+        let rates: Vec<TaskRates> = rates.into_iter().map(placed).collect();
+        if !self.noted_missing && !rates.is_empty() && sample.at >= self.options.times.initialise {
+            self.noted_missing = true;
             seen.findings().extend(missing(&rates));
         }
         if sample.at < self.under_way {
@@ -165,7 +169,7 @@ impl Sam {
         }
     }
 
-    /// Records what the machine did of the last moves.
+    /// Records how the machine applied the last moves.
     fn heed(&mut self, applied: &Applied) {
         if let Some(pages) = &applied.pages {
             self.under_way = self.last.at + pages.lasted;

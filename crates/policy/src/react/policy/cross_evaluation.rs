@@ -1,5 +1,5 @@
-//! Conflicts: regions want their pages at different places. Each region is timed with the pages of each (section 6.2 of the
-//! paper).
+//! Conflicts: regions want their pages at different places. Each region is timed with the pages of each (section 6.2 of
+//! react's paper).
 
 use super::forecasting::{AllWanted, Wanted};
 use super::note;
@@ -33,7 +33,7 @@ impl Pages {
     }
 }
 
-/// The configurations that regions want, and the places where they want their pages.
+/// The configurations of the regions, and the places of their pages.
 #[derive(Debug, Default)]
 pub(super) struct CrossEvaluation {
     wanted: AllWanted,

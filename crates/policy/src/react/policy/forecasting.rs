@@ -64,7 +64,7 @@ pub(super) fn forecast(profiles: &Profiles, model: &ReactModel, findings: &mut V
     all
 }
 
-/// Gives the first region of the unit the profile in which all of its regions took the least time.
+/// Gives the first region of the unit the fastest profile of all its regions together.
 fn race_together(profiles: &Profiles, unit: &[RegionId], all: &mut AllWanted, findings: &mut Vec<Finding>) {
     let Some((fastest, _)) = profiles.fastest_together(unit) else {
         return;

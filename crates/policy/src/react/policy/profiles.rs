@@ -41,7 +41,7 @@ struct Region {
     profiled: Vec<Option<Measured>>,
 }
 
-/// The regions, and the configurations in which they are profiled.
+/// The regions, and the profiled configurations.
 #[derive(Debug)]
 pub(super) struct Profiles {
     /// The configurations of the model, and after them the neighbours that a race tries.
@@ -88,7 +88,7 @@ impl Profiles {
         !self.regions.is_empty()
     }
 
-    /// The time in which each region was executed once in the baseline, which lasted `lasts`.
+    /// The longest time between two executions of a region in the baseline, which lasted `lasts`.
     pub(super) fn longest_execution(&self, lasts: Duration) -> Duration {
         let regions = self.regions.values();
         let seconds = regions.map(|region| lasts.as_secs_f64() / region.baseline.profile.executions);
@@ -180,13 +180,13 @@ impl Profiles {
             .collect()
     }
 
-    /// The configuration in which a region alone was fastest, as a position.
+    /// The position of the fastest configuration of a region.
     pub(super) fn fastest(&self, id: RegionId) -> Option<usize> {
         let profiled = self.regions[&id].profiled.iter();
         least(profiled.map(|measured| Some(measured.as_ref()?.seconds()))).map(|(number, _)| number)
     }
 
-    /// The configuration in which these regions took the least time together, and this time, in seconds: for as many
+    /// The position of the fastest configuration of these regions together, and their time in it, in seconds: for as many
     /// executions as in the baseline.
     pub(super) fn fastest_together(&self, unit: &[RegionId]) -> Option<(usize, f64)> {
         least((0..self.configurations.len()).map(|number| {
@@ -253,7 +253,7 @@ impl Profiles {
 /// What limits the neighbours that can be tried.
 pub(super) struct Limits<'a> {
     pub(super) topology: &'a Topology,
-    /// Numbers of threads, and of the nodes on which they are.
+    /// Numbers of threads, and of their nodes.
     pub(super) sizes: Vec<(usize, usize)>,
     pub(super) sets_prefetchers: bool,
     pub(super) may_move_pages: bool,

@@ -99,8 +99,8 @@ impl Verification {
         Next::Measure(Step::Result { again: true }, smaller)
     }
 
-    /// The plan in which all regions have one profiled configuration, if they took less time together in it than in what
-    /// was chosen for each.
+    /// A plan with one profiled configuration for all regions, if they took less time together in it than in their own
+    /// configurations.
     fn uniform(&mut self, plan: &Plan, profiles: &Profiles, findings: &mut Vec<Finding>) -> Option<Plan> {
         if std::mem::replace(&mut self.uniform, true) {
             return None;
@@ -160,7 +160,7 @@ impl Verification {
         }
     }
 
-    /// The result: the configurations of the regions, the gain of all of them together, and that of the whole program.
+    /// The result: the configurations of the regions, their gain together, and the gain of the whole program.
     pub(super) fn report(
         &self,
         plan: &Plan,

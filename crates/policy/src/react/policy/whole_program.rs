@@ -1,14 +1,14 @@
-//! Whether the whole program is faster with the configurations that its regions are to keep. Regions are not all of it: pages
-//! and prefetchers that suit them may slow down what is outside of them, and so may a change of threads at each border. So the
-//! program's own rate decides, with the configurations and as it was before, in turns:
+//! Whether the whole program is faster with the configurations of its regions. Pages and prefetchers that suit the regions
+//! may slow down the code outside of them, and so may a change of threads at each border. So the program's own rate decides,
+//! with and without the configurations, in turns:
 //!
-//! 1. The program has the configurations. `BLOCK` windows follow one another in them, then as many in the program as it was:
-//!    pages move once between them. The next block begins with the program as it was, so that a steady drift cancels out.
+//! 1. A block has `BLOCK` windows with the configurations, and then as many without: pages move once between them. The next
+//!    block begins without the configurations, so that a steady drift cancels out.
 //! 2. After each block the pairs of windows are tested (`turns`). The program is slower, or not faster, after any block; it is
 //!    faster after the second at the earliest.
-//! 3. What is not faster beyond the noise after `MOST_BLOCKS`, or cannot be measured, is not kept.
+//! 3. Configurations are not kept if the program is not significantly faster after `MOST_BLOCKS`, or cannot be measured.
 //!
-//! The rate is that of the metric, if it counts the program's progress or the user named it. Otherwise it is the number of
+//! The rate is the metric's, if it counts the program's progress or the user named it. Otherwise it is the number of
 //! executions of all regions over the whole time.
 
 use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
@@ -17,43 +17,43 @@ use crate::react::plan::Plan;
 use pinfold_core::Sample;
 use std::time::Duration;
 
-/// The windows in a row with one configuration. With several, pages move seldom.
+/// The number of windows in a row on one side. A larger number moves pages less often.
 const BLOCK: usize = 4;
 
-/// The blocks before the program is said to be faster, and those after which nothing more is measured.
+/// The least number of blocks before the program is said to be faster, and the number of blocks that ends the comparison.
 const FEWEST_BLOCKS: usize = 2;
 const MOST_BLOCKS: usize = 4;
 
-/// In a window each region is executed this often, and it has at least this length, as one of the default policy has.
+/// A window has this many executions of each region, and at least this length, as a window of the default policy.
 const EXECUTIONS: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// Threads and caches settle for so long after a change, and the unpinned program for this multiple of it: the operating
-/// system leaves threads for a while where they were pinned.
+/// Threads and caches settle for this time after a change, and the unpinned program for this multiple of it: for a while
+/// the operating system leaves threads on the PUs of the last pinning.
 const SETTLE: Duration = Duration::from_millis(100);
 const UNPINNED_SETTLES: u32 = 3;
 
-/// The present step, and when it began.
+/// The step, and when it began.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Settling(Duration),
     Measuring(Duration),
 }
 
-/// The comparison of a plan with the program as it was.
+/// The comparison of a plan with the unpinned program.
 #[derive(Debug)]
 pub(super) struct WholeProgram {
     plan: Plan,
-    /// The time of all regions before over that with the plan, minus one.
+    /// The time of all regions without the plan over their time with it, minus one.
     of_regions: f64,
     window: Duration,
     settles: Duration,
     step: Step,
-    /// The executions of all regions when the present window began.
+    /// The executions of all regions at the start of the window.
     executions: f64,
-    /// Whether the program is as it was before.
+    /// Whether the program runs without the plan.
     is_before: bool,
-    /// The windows of the first half of the present block, and those of the second.
+    /// The windows of the first and of the second half of the block.
     halves: [Vec<Option<Window>>; 2],
     blocks: usize,
     turns: Turns,
@@ -67,12 +67,12 @@ enum Next {
     /// The program changes to the other side.
     Change,
     Keep(Gain),
-    /// `None` where nothing could be measured.
+    /// `None` if nothing could be measured.
     GiveUp(Option<Gain>),
 }
 
 impl WholeProgram {
-    /// The program has this plan since a while; its regions are faster by `of_regions`. Each of them is executed once in
+    /// The program has this plan already, and its regions are faster by `of_regions`. Each of them is executed once in
     /// `reading`, and no step lasts longer than `longest`.
     pub(super) fn new(plan: Plan, of_regions: f64, reading: Duration, longest: Duration, sample: &Sample) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl WholeProgram {
         }
     }
 
-    /// The window is over: the program had this rate, and this was counted.
+    /// Adds a window that is over; `None` if nothing was counted.
     fn add(&mut self, window: Option<Window>) -> Next {
         let half = usize::from(self.halves[0].len() == BLOCK);
         self.halves[half].push(window);
@@ -101,7 +101,7 @@ impl WholeProgram {
         }
         let [first, second] = std::mem::take(&mut self.halves);
         for (first, second) in first.into_iter().zip(second) {
-            // The present side is that of the second half.
+            // The program is on the side of the second half.
             let (before, with) = if self.is_before {
                 (second, first)
             } else {
