@@ -3,7 +3,7 @@
 //! Figure 4 calls it `balance(P_i^Mem, P_j^Mem)` and leaves it open. Here one task after the other goes from `i` to an
 //! idle core of `j`. Without an idle core it swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound
 //! tasks to accommodate distribution of the memory-intensive tasks"). This stops when the demand of `i` is no longer
-//! above the bandwidth, or when that of `j` would be ("we track the increase in bandwidth utilization after every
+//! above the bandwidth, or when the demand of `j` would be ("we track the increase in bandwidth utilization after every
 //! migration", section 3.1), or when `j` would be the busier of the two. Then the next `j` follows. Sharers stay.
 
 use super::placement_sets::Class;

@@ -2,7 +2,7 @@
 //!
 //! This is how figure 4 is read here. For each domain `i` with such tasks, for each other domain `j`, while
 //! `|P_i^inter| + |P_i^intra| < |C_i|` and `P_j^inter` is not empty (the figure's `if (j = i)` contradicts its loop
-//! over `S \ {i}` and is left out; the figure has `P_j^intra`, but the sharers of `i` are what has to fit):
+//! over `S \ {i}` and is left out; the figure has `P_j^intra`, but the sharers of `i` have to fit):
 //!
 //! 1. While there are idle cores in `i`: move a task there.
 //! 2. While there are CPU-bound tasks in `i`: swap with one. The figure lacks this `while`; without it, it would swap
@@ -13,8 +13,7 @@
 //! fewest tasks move. A domain that has received tasks gives none in the same decision: the sets describe the last
 //! interval and no longer hold for these tasks.
 //!
-//! With `learn_groups` the step works by group: the tasks of a process, or those of them that were seen to share. The
-//! groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
+//! With `learn_groups` the step works by group: all tasks of a process, or the tasks that were seen to share. The groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
 //! each belong in the other's domain swap. A group that is all in one domain and still has traffic with others shares
 //! data across processes; such tasks are one group together. A group that fits into one domain is gathered there. For a
 //! group that fits nowhere, sorting is tried first: tasks exchange their places so that neighbours by rank are
@@ -22,7 +21,7 @@
 //! help is rolled back (`trial`), and the other method is tried.
 //!
 //! Half a group that has come together shows no effect. So a group without room waits while others move: on a machine
-//! with many small domains, the tasks that take its room often belong elsewhere themselves. They make room. Where no
+//! with many small domains, the tasks that take its room often belong elsewhere themselves. They make room. If no
 //! group fits as a whole, the tasks that do fit are moved, as in the figure.
 
 use super::groups::{self, Groups, Method};
@@ -40,7 +39,7 @@ pub(super) struct Gathering {
     pub(super) movers: Vec<usize>,
 }
 
-/// The step. Returns what it gathered, by group. `waiting`: earlier moves may still make room, so no group is moved in
+/// The step. Returns the gathered tasks of each group. `waiting`: earlier moves may still make room, so no group is moved in
 /// part.
 pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) -> Vec<Gathering> {
     if !groups::find(round, groups) {
@@ -228,7 +227,8 @@ fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, ta
     })
 }
 
-/// It limits the time of a decision: the number of the largest groups in which a task for the opposite direction is searched.
+/// A partner for the opposite direction is searched in this number of groups, the largest first. This limits the time of a
+/// decision.
 const MOST_OTHERS: usize = 4;
 
 /// Tasks of a group exchange their places so that neighbours by rank are in one domain, with as many tasks in each
@@ -243,7 +243,7 @@ fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gatheri
     }
     tasks.sort_unstable();
     let mut free: Vec<usize> = group.inter.iter().map(Vec::len).collect();
-    // By domain: the tasks that are to leave it, and for which domain.
+    // By domain: the tasks that are to leave it, and their new domains.
     let mut leaving: Vec<Vec<(usize, usize)>> = vec![vec![]; free.len()];
     let mut rest = &tasks[..];
     while !rest.is_empty() {

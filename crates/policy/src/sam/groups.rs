@@ -1,11 +1,11 @@
-//! Which tasks share data, as far as that is known: those of a process, until the sharing tasks among them are known.
+//! The groups of tasks that share data: all tasks of a process, until the sharing tasks among them are known.
 
 use super::Move;
 use super::placement_sets::Class;
 use super::round::Round;
 use std::collections::HashMap;
 
-/// The groups with traffic between domains, and their domains. The allocations are reused.
+/// The groups with traffic between domains, and their domains. Allocations are kept for the next decision.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     numbers: HashMap<(i32, u32), usize>,
@@ -28,7 +28,7 @@ pub(super) struct Group {
     /// Its sharers, in the order of their ids.
     pub(super) members: Vec<usize>,
     pub(super) size: usize,
-    /// The domain in which it is gathered first.
+    /// It is gathered in this domain first.
     pub(super) home: Option<usize>,
     pub(super) method: Method,
 }
@@ -93,7 +93,7 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
             && let Some(number) = groups.enter(round, task, place.domain)
             && asks(round, task)
         {
-            groups.list[number].inter[place.domain].push(task);
+            groups.ask(number, place.domain, task);
         }
     }
     if round.options.learn_groups {
@@ -108,7 +108,7 @@ fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
         return (0, 0);
     }
     let remembered = &round.memory.tasks()[task];
-    (remembered.id.process, remembered.group.unwrap_or(0))
+    (remembered.id().process, remembered.group().unwrap_or(0))
 }
 
 impl Groups {
@@ -138,6 +138,17 @@ impl Groups {
         self.list[number].size += 1;
         self.list[number].members.push(task);
         Some(number)
+    }
+
+    /// A task of a group, in a domain, is to be moved.
+    pub(super) fn ask(&mut self, number: usize, domain: usize, task: usize) {
+        self.list[number].inter[domain].push(task);
+    }
+
+    /// Leaves out the groups that do not suit, by number.
+    pub(super) fn keep(&mut self, suits: impl Fn(usize, &Group) -> bool) {
+        let list = &self.list;
+        self.order.retain(|&number| suits(number, &list[number]));
     }
 
     /// The groups after these moves, so that the next group sees them.
@@ -205,8 +216,8 @@ impl Groups {
     }
 }
 
-/// Chooses the domain of each group, the largest group first: the one with most of its sharers among those in which all
-/// of it fits beside the groups before. Where it fits nowhere, the one with most of its sharers.
+/// Chooses the domain of each group, the largest group first. A domain with room for the whole group beside the groups before is
+/// preferred, then the domain with most of its sharers.
 pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     groups.order.clear();
     groups
@@ -228,8 +239,8 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     }
 }
 
-/// Chooses the method of each group, and leaves out tasks for which all methods have failed. Without `learn_groups` all
-/// tasks are one group, and there is no rank order.
+/// Chooses the method of each group, and leaves out tasks whose methods have all failed. Without `learn_groups` all tasks are one
+/// group, and ranks have no order.
 fn choose_methods(round: &Round<'_>, groups: &mut Groups) {
     let most = (0..round.shape.domains.len())
         .map(|domain| round.sets.capacity(round.shape, domain))

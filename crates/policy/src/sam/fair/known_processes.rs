@@ -1,53 +1,61 @@
-//! Processes whose programs are known from earlier runs, and when they go where they were fastest.
+//! Processes whose programs are known from earlier runs, and their moves to the placements that were fastest.
 //!
-//! 1. A process that begins to work is a newcomer once. Whoever has the behaviour database says what is known of it. Its
-//!    tasks stay until then. When the daemon begins, all processes are newcomers, and none moves before the known ones.
-//! 2. While a known process has not as many working tasks as in a known placement, its tasks stay where they are, for at
-//!    most `PATIENCE`. After that they are moved like any others, until it has as many.
-//! 3. It goes to the known placement, or to the same one elsewhere on the machine (`Symmetries`), if no other
-//!    process works on these cores. Several go at once and make room for each other, the one with the largest gain first.
-//!    Who finds no room is tried again as long as none of its tasks were moved.
-//! 4. What it is worth beside the other processes of the machine is found by the comparison of all moves (`fair`).
-//! 5. Its pages go with it, where the daemon may move pages: they follow its tasks, as in that run, or are interleaved
-//!    again. The latter also where its tasks were unpinned; these then stay where they are.
+//! ```text
+//!   begins to work     answer from the       as many tasks work          moves to the
+//!   (newcomer)    -->  behaviour      -->    for `STEADY` steps     -->  known placement
+//!                      database              as in a placement
+//! ```
 //!
-//! Limits: a placement with another page mapping is not followed. Who works in the same package is not asked about.
+//! 1. A process that begins to work is a newcomer once. The owner of the behaviour database answers with the known placements of
+//!    its program. Its tasks stay until then. At the start of the daemon all processes are newcomers, and no task moves before
+//!    the known processes do.
+//! 2. The tasks of a known process stay while their number is that of no known placement, for at most `PATIENCE` steps. Then the
+//!    mapper moves them like other tasks, until their number fits.
+//! 3. The process goes to the known placement, or to an equal one elsewhere on the machine (`Symmetries`), if no other process
+//!    works on these cores. Several processes can go at once and make room for each other, the one with the largest gain first.
+//!    A process without room is tried again while none of its tasks was moved.
+//! 4. The comparison of all moves (`fair`) shows what the placement is worth beside the other processes.
+//! 5. Pages go with the process if the daemon may move pages: they follow its tasks or are interleaved, as in the earlier run.
+//!    If the tasks were unpinned and the pages interleaved, only the pages move.
+//!
+//! Limits: a placement with another page mapping is left out. Other processes in the same package are not considered.
 
-use super::progress::WORKS;
-use super::rates::TaskRates;
-use super::{Move, Reason};
+use super::super::rates::TaskRates;
+use super::super::{Move, Reason};
+use super::clock::Clock;
+use super::processes::WORKS;
 use crate::known::KnownPlacement;
 use pinfold_core::placement::Symmetries;
 use pinfold_core::{ObjectKind, PageMapping, Pinning, ProcessGoal, PuId, PuSet, TaskId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For this number of steps the tasks of a known process stay, until as many work as are known. Assumed: the first three
-/// seconds, in which a program reads its input.
+/// The tasks of a known process wait this number of steps until as many work as are known. Assumed: the first three seconds,
+/// in which a program reads its input.
 const PATIENCE: u64 = 30;
 
-/// For this number of steps the same tasks must have worked.
+/// The same tasks must work for this number of steps.
 const STEADY: u64 = 3;
 
-/// Where a program was fastest.
+/// The placement in which a program was fastest.
 #[derive(Clone, Debug)]
 struct Known {
-    /// `None` where only its pages are elsewhere, and the operating system places its tasks.
+    /// `None` if the operating system placed the tasks, and only the pages moved.
     pinning: Option<Pinning>,
-    /// `None` where its pages stay where they are.
+    /// `None` if the pages stayed.
     pages: Option<ProcessGoal>,
     gain: f64,
 }
 
-/// A process that works, or has.
+/// A process that works, or has worked.
 #[derive(Clone, Debug, Default)]
-struct Acquaintance {
-    /// Whether it was said what is known of it.
+struct KnownProcess {
+    /// Whether the answer for its program has come.
     is_answered: bool,
-    /// By number of threads: where it was fastest. Empty where nothing is known.
+    /// By number of threads. Empty if no placement is known.
     placements: BTreeMap<usize, Known>,
-    /// Until when its tasks stay.
+    /// Its tasks stay before this interval.
     until: u64,
-    /// The tasks that work, by id, and since when it is these.
+    /// The working tasks, by id, and the interval since which these tasks work.
     crew: Vec<TaskId>,
     since: u64,
     /// Whether it went to a known placement.
@@ -56,49 +64,61 @@ struct Acquaintance {
     worked: u64,
 }
 
-/// What becomes of known processes that go where they were fastest.
-#[derive(Debug, Default)]
-pub(super) struct Arrivals {
-    /// The moves of their tasks.
-    pub(super) moves: Vec<Move>,
-    /// Where their pages are to be, of those whose pages do not stay.
-    pub(super) pages: BTreeMap<i32, ProcessGoal>,
-}
-
-impl Acquaintance {
-    /// Whether it is not where it was fastest, as far as is known.
+impl KnownProcess {
+    /// Whether it may still go to a known placement.
     fn may_arrive(&self) -> bool {
         !self.is_placed && (!self.is_answered || !self.placements.is_empty())
     }
 }
 
+/// Known processes that go to their placements.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    moves: Vec<Move>,
+    pages: BTreeMap<i32, ProcessGoal>,
+}
+
 impl Arrivals {
-    /// Whether none goes.
+    /// Whether no process goes.
     pub(super) fn is_empty(&self) -> bool {
         self.moves.is_empty() && self.pages.is_empty()
     }
+
+    /// The moves of tasks.
+    pub(super) fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// The processes whose pages move, and where to.
+    pub(super) fn pages(&self) -> &BTreeMap<i32, ProcessGoal> {
+        &self.pages
+    }
+
+    /// The same without the pages of processes that are not `movable`.
+    pub(super) fn with_pages_of(mut self, movable: impl Fn(i32) -> bool) -> Self {
+        self.pages.retain(|&process, _| movable(process));
+        self
+    }
 }
 
-/// All of them.
+/// All processes that work, or have worked.
 #[derive(Debug)]
-pub(super) struct Acquaintances {
+pub(super) struct KnownProcesses {
     symmetries: Symmetries,
     /// The PUs that may be used.
     allowed: PuSet,
-    /// By PU: those of its core. A PU outside any core is a core of its own.
+    /// By PU: the PUs of its core. A PU outside any core is its own core.
     cores: BTreeMap<PuId, PuSet>,
-    /// The intervals of a step.
-    step: u64,
     /// Whether pages may be moved.
     moves_pages: bool,
-    all: BTreeMap<i32, Acquaintance>,
+    all: BTreeMap<i32, KnownProcess>,
     newcomers: Vec<i32>,
-    /// When the first process worked.
+    /// The first interval in which a process worked.
     began: Option<u64>,
 }
 
-impl Acquaintances {
-    pub(super) fn new(topology: &Topology, step: u64, moves_pages: bool) -> Self {
+impl KnownProcesses {
+    pub(super) fn new(topology: &Topology, moves_pages: bool) -> Self {
         let cores = topology.objects_of(ObjectKind::Core).map(|(_, core)| &core.pus);
         Self {
             symmetries: Symmetries::new(topology),
@@ -106,7 +126,6 @@ impl Acquaintances {
             cores: cores
                 .flat_map(|core| core.iter().map(|pu| (pu, core.clone())))
                 .collect(),
-            step,
             moves_pages,
             all: BTreeMap::new(),
             newcomers: vec![],
@@ -114,8 +133,9 @@ impl Acquaintances {
         }
     }
 
-    /// Notes who works in this interval.
-    pub(super) fn see(&mut self, now: u64, tasks: &[TaskRates]) {
+    /// Notes the tasks that work in this interval.
+    pub(super) fn see(&mut self, clock: &Clock, tasks: &[TaskRates]) {
+        let now = clock.now();
         let mut crews: BTreeMap<i32, Vec<TaskId>> = BTreeMap::new();
         for task in tasks.iter().filter(|task| task.busy >= WORKS) {
             crews.entry(task.id.process).or_default().push(task.id);
@@ -128,9 +148,9 @@ impl Acquaintances {
             let newcomers = &mut self.newcomers;
             let known = self.all.entry(process).or_insert_with(|| {
                 newcomers.push(process);
-                Acquaintance {
-                    until: now + STEADY * self.step,
-                    ..Acquaintance::default()
+                KnownProcess {
+                    until: now + clock.steps(STEADY),
+                    ..KnownProcess::default()
                 }
             });
             known.worked = now;
@@ -146,14 +166,14 @@ impl Acquaintances {
         std::mem::take(&mut self.newcomers)
     }
 
-    /// What is known of the program of a process, by number of threads.
-    pub(super) fn note(&mut self, now: u64, process: i32, placements: &BTreeMap<usize, KnownPlacement>) {
+    /// Notes the known placements of a process's program, by number of threads.
+    pub(super) fn note(&mut self, clock: &Clock, process: i32, placements: &BTreeMap<usize, KnownPlacement>) {
         let Some(known) = self.all.get_mut(&process) else {
             return;
         };
         let usable = placements.iter().filter_map(|(&threads, placement)| {
             let pages = match placement.pages {
-                // In that run they followed its threads.
+                // Pages followed the threads in the earlier run.
                 None if self.moves_pages && placement.pinning.is_some() => Some(ProcessGoal::Tasks),
                 None | Some(PageMapping::FirstTouch | PageMapping::Local) => None,
                 Some(PageMapping::Interleave) if self.moves_pages => Some(ProcessGoal::Interleave),
@@ -168,22 +188,23 @@ impl Acquaintances {
         });
         known.is_answered = true;
         known.placements = usable.collect();
-        known.until = now + PATIENCE * self.step;
+        known.until = clock.now() + clock.steps(PATIENCE);
     }
 
     /// Whether the tasks of this process stay, because it may go to a known placement soon.
-    pub(super) fn is_awaited(&self, now: u64, process: i32) -> bool {
+    pub(super) fn are_awaited(&self, clock: &Clock, process: i32) -> bool {
+        let now = clock.now();
         let since_all = self.began.map_or(0, |began| now - began);
-        if since_all < STEADY * self.step && self.all.values().any(Acquaintance::may_arrive) {
+        if since_all < clock.steps(STEADY) && self.all.values().any(KnownProcess::may_arrive) {
             return true;
         }
         let known = self.all.get(&process);
         known.is_some_and(|known| known.may_arrive() && now < known.until)
     }
 
-    /// The known processes that can go where they were fastest. `may`: whether the tasks of a process may be moved.
-    pub(super) fn arrivals(&mut self, now: u64, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Arrivals {
-        let steady = STEADY * self.step;
+    /// The known processes that can go to their placements now. `may`: whether the tasks of a process may be moved.
+    pub(super) fn arrivals(&mut self, clock: &Clock, tasks: &[TaskRates], may: impl Fn(i32) -> bool) -> Arrivals {
+        let (now, steady) = (clock.now(), clock.steps(STEADY));
         let ready = self.all.iter().filter_map(|(&process, known)| {
             let placement = known.placements.get(&known.crew.len())?;
             let is_ready = !known.is_placed && known.worked == now && now + 1 >= known.since + steady && may(process);
@@ -192,7 +213,7 @@ impl Acquaintances {
         let listed: BTreeMap<TaskId, &TaskRates> = tasks.iter().map(|task| (task.id, task)).collect();
         let mut arriving: Vec<_> = ready.collect();
         arriving.sort_by(|(.., one), (.., other)| other.gain.total_cmp(&one.gain));
-        // Who finds no room stays, and is then in the way of the others.
+        // A process without room stays, and then takes room from the others.
         let moves = loop {
             let moving = arriving.iter().filter(|(.., placement)| placement.pinning.is_some());
             let leaving: BTreeSet<i32> = moving.map(|&(process, ..)| process).collect();
@@ -225,10 +246,10 @@ impl Acquaintances {
         Arrivals { moves, pages }
     }
 
-    /// All tasks stay unpinned: the processes may go there once more, except these.
-    pub(super) fn restart(&mut self, barred: &BTreeSet<i32>) {
-        for (process, known) in &mut self.all {
-            known.is_placed &= barred.contains(process);
+    /// All tasks are unpinned again: processes that are not barred may go to their placements once more.
+    pub(super) fn restart(&mut self, is_barred: impl Fn(i32) -> bool) {
+        for (&process, known) in &mut self.all {
+            known.is_placed &= is_barred(process);
         }
     }
 
@@ -237,7 +258,7 @@ impl Acquaintances {
         self.all.retain(|_, known| now < known.worked + gone);
     }
 
-    /// The cores on which other processes than these work.
+    /// The cores of working processes that are not `leaving`.
     fn taken(&self, tasks: &[TaskRates], leaving: &BTreeSet<i32>) -> PuSet {
         let others = tasks
             .iter()
@@ -251,8 +272,7 @@ impl Acquaintances {
         others.chain([pu])
     }
 
-    /// The moves of these tasks of a process to this placement, or to the same one elsewhere, but not to cores that are
-    /// `taken`.
+    /// The moves of a process's tasks to this placement, or to an equal one, on cores that are not `taken`.
     fn moves_to(
         &self,
         pinning: &Pinning,
@@ -272,7 +292,7 @@ impl Acquaintances {
     }
 }
 
-/// The move of a task to its known place.
+/// The move of a task to its PU in a known placement.
 fn arrival(task: &TaskRates, to: PuId) -> Move {
     Move {
         task: task.id,
