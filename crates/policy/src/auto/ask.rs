@@ -1,9 +1,11 @@
 //! Who is asked about the program, and what is observed for them.
 
+use super::candidates::State;
+use super::candidates::UNPINNED;
 use super::options::Source;
-use super::policy::{Auto, UNPINNED};
+use super::placement::Placement;
+use super::policy::Auto;
 use super::proposals::{self, Proposal};
-use super::trial::{Place, State};
 use crate::classify::{Answer, Figures, Pages, Strategy, ask, figure, figures};
 use crate::rules::observed::observed;
 use pinfold_core::{
@@ -20,7 +22,7 @@ impl Auto {
         let known = self.options.known.get(&self.threads).filter(|known| known.other_build);
         if let Some(known) = known
             && self.may_follow(known, topology)
-            && known.place() != Place::default()
+            && known.place() != Placement::default()
         {
             proposed.push(Proposal {
                 place: known.place(),
@@ -47,7 +49,7 @@ impl Auto {
             && let Some(pinning) = map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads)
         {
             proposed.push(Proposal {
-                place: Place::pinned(pinning),
+                place: Placement::pinned(pinning),
                 by: ProposerCode::Classify,
                 gain: None,
                 why: format!("a placement model has to see the program in {} once", Strategy::DEFAULT),
@@ -151,10 +153,10 @@ impl Auto {
                 Pages::Interleave if self.may_interleave(topology) => Some(PageMapping::Interleave),
                 Pages::Interleave => continue,
             };
-            let place = Place {
+            let place = Placement {
                 pinning: Some(pinning),
                 pages,
-                ..Place::default()
+                ..Placement::default()
             };
             let why = format!("a placement model forecasts {strategy}: {why}");
             self.propose(place, ProposerCode::Classify, gain, why, findings);

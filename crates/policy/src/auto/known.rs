@@ -1,7 +1,9 @@
 //! A program that the behaviour database knows.
 
-use super::policy::{Auto, Purpose, UNPINNED};
-use super::trial::Place;
+use super::candidates::UNPINNED;
+use super::placement::Placement;
+use super::policy::Auto;
+use super::step::Purpose;
 use crate::comparison::turns::{Gain, Window};
 use crate::findings::chosen;
 use crate::known::KnownPlacement;
@@ -22,7 +24,7 @@ impl Auto {
     pub(super) fn follow(&mut self, sample: &Sample, known: KnownPlacement, findings: &mut Vec<Finding>) {
         let why = "an earlier run of this program with this number of threads ended with this placement".to_owned();
         self.list(CandidatesCode::KnownProgram, &why, findings);
-        if known.place() != Place::default() {
+        if known.place() != Placement::default() {
             self.present = self.propose(known.place(), ProposerCode::Known, Some(known.gain), why, findings);
         }
         self.known = Some(known);
@@ -77,7 +79,7 @@ impl Auto {
             code: NoteCode::SearchAgain,
             text,
         });
-        self.phases.begin(Place::default(), None);
+        self.phases.begin(Placement::default(), None);
         self.sample(topology, sample, findings);
         self.next(topology, sample, findings);
     }

@@ -5,9 +5,9 @@
 //! Where it moves nothing, it is asked again with the threshold of coherence lowered to what counts as faint sharing.
 
 use super::options::Source;
+use super::placement::Placement;
 use super::policy::Auto;
 use super::proposals::Proposal;
-use super::trial::Place;
 use crate::sam::{Mapper, MapperOptions, Reason, TaskRates, Thresholds};
 use pinfold_core::{Pinning, ProposerCode, PuId, Sample, TaskId, TaskMove, Topology};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ fn moved(topology: &Topology, thresholds: &Thresholds, rates: &[TaskRates], rank
     pus.extend(moves.iter().map(|made| (made.task, made.to)));
     let pinning = ranks.iter().map(|rank| pus.get(rank).copied()).collect::<Option<_>>();
     Some(Proposal {
-        place: Place::pinned(Pinning::new(pinning?)?),
+        place: Placement::pinned(Pinning::new(pinning?)?),
         by: match cause.reason {
             Reason::Coherence => ProposerCode::Sharing,
             _ => ProposerCode::Contention,

@@ -25,15 +25,19 @@
 
 mod ask;
 mod budget;
+mod candidates;
 mod known;
 mod mapper;
 mod options;
 mod pages;
 mod phases;
+mod placement;
 mod policy;
 mod proposals;
+mod region_times;
 mod regions;
 mod search;
+mod step;
 mod thread_sets;
 mod trial;
 mod watching;

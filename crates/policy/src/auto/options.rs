@@ -1,6 +1,6 @@
 //! What `auto` is given.
 
-use super::trial::Place;
+use super::placement::Placement;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::known::KnownPlacement;
 use crate::program::metric_choice::MetricRequest;
@@ -14,11 +14,11 @@ use std::time::Duration;
 
 impl KnownPlacement {
     /// Where threads and pages are.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn place(&self) -> Placement {
+        Placement {
             pinning: self.pinning.clone(),
             pages: self.pages,
-            ..Place::default()
+            ..Placement::default()
         }
     }
 }
@@ -36,11 +36,11 @@ pub struct Near {
 
 impl Near {
     /// Where threads and pages are.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn place(&self) -> Placement {
+        Placement {
             within: Some(self.pus.clone()),
             pages: self.pages,
-            ..Place::default()
+            ..Placement::default()
         }
     }
 }

@@ -7,8 +7,10 @@
 //! moving there and back is lost without harm. What was refused is tried again when the program has run for so long that
 //! it may take what the machine said, or for twice as long where it said nothing.
 
-use super::policy::{Auto, UNPINNED};
-use super::trial::{Place, State, Trial};
+use super::candidates::{State, UNPINNED};
+use super::placement::Placement;
+use super::policy::Auto;
+use super::trial::Trial;
 use pinfold_core::memory::main_memory;
 use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Sample, Topology};
 use std::time::Duration;
@@ -156,7 +158,7 @@ impl Auto {
         }
         self.search.of_pages = OfPages::Interleaving;
         for one in self.of_topology(topology) {
-            let place = Place {
+            let place = Placement {
                 pages: Some(pages),
                 ..one.place
             };
@@ -182,8 +184,8 @@ impl Auto {
         if topology.nodes().iter().any(|node| is_on_one_node(&node.pus)) {
             return None;
         }
-        let gain_of = |pages, place: &Place| {
-            let place = Place { pages, ..place.clone() };
+        let gain_of = |pages, place: &Placement| {
+            let place = Placement { pages, ..place.clone() };
             Some(self.search.gain_of(self.search.position(&place)?)?.log)
         };
         let of_pages = gain_of(best.place.pages, &best.place)? - gain_of(None, &best.place)?;
@@ -199,7 +201,7 @@ impl Auto {
             return false;
         }
         let before = self.search.candidates.len();
-        let place = Place {
+        let place = Placement {
             pages: Some(PageMapping::Interleave),
             ..best
         };
@@ -217,7 +219,7 @@ impl Auto {
 #[cfg(test)]
 mod tests {
     use super::super::AutoOptions;
-    use super::super::trial::Candidate;
+    use super::super::candidates::Candidate;
     use super::*;
     use crate::comparison::turns::Gain;
     use crate::synthetic::synthetic;
@@ -228,10 +230,10 @@ mod tests {
     }
 
     fn candidate(pus: &[u32], pages: Option<PageMapping>, gain: Option<f64>) -> Candidate {
-        let place = Place {
+        let place = Placement {
             pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
             pages,
-            ..Place::default()
+            ..Placement::default()
         };
         Candidate {
             gain: gain.map(|log| Gain { log, error: 0.01 }),

@@ -1,6 +1,6 @@
 //! Phases of the program: what its rates were in a placement, and which placement was best.
 
-use super::trial::Place;
+use super::placement::Placement;
 
 /// The logarithms of the rates of all metrics; `None` for those that did not count.
 pub(super) type Signature = Vec<Option<f64>>;
@@ -14,9 +14,9 @@ const MOST: usize = 16;
 /// A phase that was searched.
 #[derive(Clone, Debug)]
 struct Phase {
-    best: Place,
+    best: Placement,
     /// What was seen of it, by placement.
-    seen: Vec<(Place, Signature)>,
+    seen: Vec<(Placement, Signature)>,
 }
 
 /// All phases, the present one last.
@@ -38,7 +38,7 @@ fn are_alike(one: &Signature, other: &Signature) -> bool {
 
 impl Phases {
     /// A new phase begins, in this placement. `seen` is what was seen of it there.
-    pub(super) fn begin(&mut self, best: Place, seen: Option<Signature>) {
+    pub(super) fn begin(&mut self, best: Placement, seen: Option<Signature>) {
         if self.0.len() == MOST {
             self.0.remove(0);
         }
@@ -49,14 +49,14 @@ impl Phases {
     }
 
     /// This placement is the best one of the present phase.
-    pub(super) fn choose(&mut self, best: Place) {
+    pub(super) fn choose(&mut self, best: Placement) {
         if let Some(present) = self.0.last_mut() {
             present.best = best;
         }
     }
 
     /// What is seen of the present phase in a placement.
-    pub(super) fn see(&mut self, place: Place, signature: Signature) {
+    pub(super) fn see(&mut self, place: Placement, signature: Signature) {
         if let Some(present) = self.0.last_mut() {
             present.seen.retain(|(other, _)| *other != place);
             present.seen.push((place, signature));
@@ -65,7 +65,7 @@ impl Phases {
 
     /// Looks for a phase that had these rates in this placement. If there is one, it is the present one now, and its
     /// best placement is returned.
-    pub(super) fn recognise(&mut self, place: &Place, signature: &Signature) -> Option<Place> {
+    pub(super) fn recognise(&mut self, place: &Placement, signature: &Signature) -> Option<Placement> {
         let was = |phase: &Phase| {
             let mut seen = phase.seen.iter();
             seen.any(|(other, rates)| other == place && are_alike(rates, signature))
@@ -83,10 +83,10 @@ mod tests {
     use super::*;
     use pinfold_core::{Pinning, PuId};
 
-    fn pinned(pu: u32) -> Place {
-        Place {
+    fn pinned(pu: u32) -> Placement {
+        Placement {
             pinning: Pinning::new(vec![PuId(pu)]),
-            ..Place::default()
+            ..Placement::default()
         }
     }
 

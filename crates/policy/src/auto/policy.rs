@@ -1,16 +1,17 @@
 //! The policy `auto` in the loop: windows one after the other, and what follows from each.
 
-use super::budget::{Budget, Record};
+use super::budget::Budget;
+use super::candidates::{Candidate, UNPINNED};
 use super::options::{AutoOptions, Near};
-use super::pages::OfPages;
 use super::phases::Phases;
+use super::placement::Placement;
 use super::proposals::Proposal;
-use super::regions::RegionTimes;
+use super::search::Search;
+use super::step::{COUNTS, Purpose, Step};
 use super::thread_sets::ThreadSets;
-use super::trial::{Candidate, Place, Trial};
 use crate::Policy;
 use crate::comparison::change::ChangePoint;
-use crate::comparison::turns::{Noise, Window};
+use crate::comparison::turns::Window;
 use crate::findings::probed;
 use crate::known::KnownPlacement;
 use crate::program::meter::{Measurement, Meter};
@@ -21,19 +22,12 @@ use crate::program::working_tasks::{Judgement, WorkingTasks};
 use crate::sam::Observer;
 use pinfold_core::statistics::Reading;
 use pinfold_core::{
-    Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, ProposerCode, Sample, Topology,
+    Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, Sample, Topology,
 };
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The unpinned program's position among the candidates.
-pub(super) const UNPINNED: usize = 0;
 
 /// The windows of the baseline.
 const BASELINE: usize = 6;
-
-/// The counts that a window should have: its rate is then known to one percent.
-pub(super) const COUNTS: f64 = 40.0;
 
 /// Windows that are repeated because threads began or ended in them.
 const REPEATS: u32 = 5;
@@ -48,74 +42,6 @@ const UNPINNED_SETTLES: u32 = 3;
 
 /// The time after which a configuration is requested again, for tasks that the machine left alone when they began.
 const AFFIRM: Duration = Duration::from_secs(2);
-
-/// What the present window is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// The rate and its noise before a search.
-    Baseline,
-    /// A candidate in turns with another one.
-    Trial,
-    /// The best one runs until the next trial can be afforded.
-    Waiting,
-    /// Nothing is left to try at present.
-    Watching,
-    /// The rate has changed; what are the rates now?
-    Signature,
-}
-
-/// The present step, and when it began.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    Opening,
-    Settling {
-        purpose: Purpose,
-        began: Duration,
-        lasts: Duration,
-    },
-    Measuring {
-        purpose: Purpose,
-        began: Duration,
-        lasts: Duration,
-    },
-}
-
-/// What was settled in the present search.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    pub(super) candidates: Vec<Candidate>,
-    /// The best one so far.
-    pub(super) best: usize,
-    pub(super) trial: Option<Trial>,
-    pub(super) noise: Noise,
-    /// The windows of the baseline.
-    pub(super) baseline: Vec<Window>,
-    /// What the trials of neighbours have gained, and their number.
-    pub(super) gained: f64,
-    pub(super) tried: u32,
-    /// The neighbours of the best one that were not proposed yet, the nearest last; `None` where they were not looked up.
-    pub(super) neighbours: Option<Vec<Pinning>>,
-    /// By who proposes: what was tried of them.
-    pub(super) records: BTreeMap<ProposerCode, Record>,
-    /// The candidate about which SAM's mapper was asked last.
-    pub(super) mapped: Option<usize>,
-    /// By position: how long regions took in the windows of a candidate.
-    pub(super) regions: BTreeMap<usize, RegionTimes>,
-    /// The best one, and how many had such times, when it was last asked where regions were faster.
-    pub(super) regions_of: Option<(usize, usize)>,
-    /// What is still proposed for pages.
-    pub(super) of_pages: OfPages,
-    /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
-    pub(super) load: Option<f64>,
-    /// Whether all proposals were tried, so that a choice was made.
-    pub(super) chosen: bool,
-    /// The choice that was reported last.
-    pub(super) reported: Option<usize>,
-    /// A model said that placement does not matter.
-    pub(super) insensitive: Option<String>,
-    /// The model was asked.
-    pub(super) forecast: bool,
-}
 
 /// The policy.
 #[derive(Debug)]
@@ -309,7 +235,7 @@ impl Auto {
                 } else {
                     // A program that was expected to be a known one, with other threads, is unpinned now.
                     let first = self.options.near.as_ref().map(Near::place).unwrap_or_default();
-                    let why = if first == Place::default() {
+                    let why = if first == Placement::default() {
                         "the operating system's placement is measured first"
                     } else {
                         "where the user wants the program is measured first, and then the operating system's placement"
@@ -449,7 +375,7 @@ impl Auto {
         self.line_began = sample.at;
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &Placement {
         &self.search.candidates[self.present].place
     }
 

@@ -4,7 +4,7 @@
 //! tried once. The order is that of trust: earlier runs of this program first, then what was learned from others, then
 //! what the program's own counts suggest, then the placements of the topology that differ most.
 
-use super::trial::Place;
+use super::placement::Placement;
 use crate::rules::Rules;
 use crate::rules::observed::verdict;
 use pinfold_core::hint::AffinityHint;
@@ -44,7 +44,7 @@ const OF_MISSES: f64 = 10.0;
 /// A placement, and who expects what of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proposal {
-    pub(super) place: Place,
+    pub(super) place: Placement,
     pub(super) by: ProposerCode,
     /// The expected gain over the unpinned program; `None` where nothing is forecast.
     pub(super) gain: Option<f64>,
@@ -61,7 +61,7 @@ pub(super) fn of_rules(
     let verdict = verdict(rules, observed, threads);
     let hint: AffinityHint = verdict.outcome.class.parse().ok()?;
     let proposal = Proposal {
-        place: Place::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
+        place: Placement::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
         by: ProposerCode::Hints,
         gain: None,
         why: format!("learned rules ask for hint {hint}: {verdict}"),
@@ -79,9 +79,9 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
     let gain = load.min(1.0) * (over_mean - 1.0);
     let about = if read.is_some() { "" } else { "about " };
     (load > USED && over_mean > UNEVEN).then(|| Proposal {
-        place: Place {
+        place: Placement {
             pages: Some(PageMapping::Interleave),
-            ..Place::default()
+            ..Placement::default()
         },
         by: ProposerCode::Contention,
         gain: Some(gain),
@@ -109,7 +109,7 @@ pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> 
     let mut seen = HashSet::new();
     all.retain(|(pinning, _)| seen.insert(pinning.clone()));
     let proposals = all.into_iter().take(OF_TOPOLOGY).map(|(pinning, why)| Proposal {
-        place: Place::pinned(pinning),
+        place: Placement::pinned(pinning),
         by: ProposerCode::Topology,
         gain: None,
         why,

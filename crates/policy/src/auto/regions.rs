@@ -10,20 +10,16 @@
 //! Known limit: a region's own placement is measured first together with that of all others. If one of them is slower for
 //! what the regions before it left in the caches, all are given up together.
 
+use super::candidates::{Candidate, State, UNPINNED};
 use super::options::Source;
-use super::policy::{Auto, UNPINNED};
-use super::trial::{Candidate, Place, State};
+use super::placement::Placement;
+use super::policy::Auto;
+use super::region_times::RegionTimes;
 use crate::comparison::turns::Gain;
 use pinfold_core::{
     Finding, Pinning, ProposerCode, RegionChoice, RegionCode, RegionConfiguration, RegionId, Sample, Topology,
 };
 use std::collections::BTreeMap;
-
-/// A region that takes less of the time is not looked at.
-const LEAST_SHARE: f64 = 0.01;
-
-/// The executions after which a region's time counts.
-const EXECUTIONS: f64 = 5.0;
 
 /// A region that is shorter, in seconds, has no placement of its own: to change that of all its threads takes up to 10 us.
 const SHORTEST: f64 = 1e-4;
@@ -36,73 +32,6 @@ const LEAST_GAIN: f64 = 0.005;
 
 /// One that promises this gain, as a logarithm, waits for no budget.
 const SURE: f64 = 0.05;
-
-/// The executions of a region, and the time that they took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Total {
-    executions: f64,
-    seconds: f64,
-}
-
-impl Total {
-    /// Seconds of one execution; `None` after too few.
-    fn each(self) -> Option<f64> {
-        (self.executions >= EXECUTIONS).then(|| self.seconds / self.executions)
-    }
-}
-
-/// The regions in the windows of a candidate.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RegionTimes {
-    /// How long these windows were together, in seconds.
-    lasted: f64,
-    regions: BTreeMap<RegionId, Total>,
-}
-
-impl RegionTimes {
-    /// Adds a window.
-    fn add(&mut self, first: &Sample, last: &Sample) {
-        self.lasted += last.at.saturating_sub(first.at).as_secs_f64();
-        for region in &last.regions {
-            let before = first.regions.iter().find(|before| before.id == region.id);
-            let (executions, seconds) = before.map_or((0.0, 0.0), |before| (before.executions, before.seconds));
-            let (executions, seconds) = (region.executions - executions, region.seconds - seconds);
-            if executions > 0.0 && seconds > 0.0 {
-                let total = self.regions.entry(region.id).or_default();
-                total.executions += executions;
-                total.seconds += seconds;
-            }
-        }
-    }
-
-    fn each(&self, id: RegionId) -> Option<f64> {
-        self.regions.get(&id)?.each()
-    }
-
-    /// The regions that matter, the longest one first, with their shares of the time.
-    fn that_matter(&self) -> Vec<(RegionId, f64)> {
-        let shares = self
-            .regions
-            .iter()
-            .map(|(&id, total)| (id, total.seconds / self.lasted));
-        let mut matter: Vec<(RegionId, f64)> = shares.filter(|&(_, share)| share >= LEAST_SHARE).collect();
-        matter.sort_by(|one, other| other.1.total_cmp(&one.1));
-        matter
-    }
-}
-
-impl Place {
-    /// Where a region is pinned; `None` for unpinned threads.
-    fn pinning_of_region(&self, id: RegionId) -> Option<&Pinning> {
-        let own = self.regions.get(&id).and_then(|own| own.pinning.as_ref());
-        own.or(self.pinning.as_ref())
-    }
-
-    /// Where a region runs; unpinned, that is about where the threads ran in the baseline.
-    fn of_region<'a>(&'a self, id: RegionId, home: &'a Pinning) -> &'a Pinning {
-        self.pinning_of_region(id).unwrap_or(home)
-    }
-}
 
 /// A region that runs there, with its own number of threads.
 fn placed(pinning: Pinning) -> RegionConfiguration {
@@ -123,7 +52,7 @@ struct Tried<'a> {
 impl Tried<'_> {
     /// Where else than in `base` a region was fastest, with the same pages, and its time there. A place counts by the longest
     /// time that the region took there: beside others that have places of their own it may find less in the caches.
-    fn fastest_elsewhere(&self, base: &Place, id: RegionId) -> Option<(&Pinning, f64)> {
+    fn fastest_elsewhere(&self, base: &Placement, id: RegionId) -> Option<(&Pinning, f64)> {
         let present = base.of_region(id, self.home);
         let mut places: Vec<(&Pinning, f64)> = vec![];
         for (&other, times) in self.times {
@@ -146,7 +75,7 @@ impl Tried<'_> {
     ///
     /// What is outside of these regions is pinned, too: the operating system would leave threads for a while where the last
     /// region had them.
-    fn faster_apart(&self, best: usize) -> Option<(Place, f64)> {
+    fn faster_apart(&self, best: usize) -> Option<(Placement, f64)> {
         let base = &self.candidates[best].place;
         let of_best = self.times.get(&best)?;
         let rest = base.pinning.as_ref().unwrap_or(self.home);
@@ -170,7 +99,7 @@ impl Tried<'_> {
             }
         }
         let gain = -(1.0 - saved.min(0.99)).ln();
-        let place = Place {
+        let place = Placement {
             pinning: Some(rest.clone()),
             regions,
             ..base.clone()
@@ -241,7 +170,7 @@ impl Auto {
             if !is_other || !waits || !is_alike || one.place.regions == regions {
                 continue;
             }
-            let place = Place {
+            let place = Placement {
                 regions,
                 ..one.place.clone()
             };
@@ -254,7 +183,7 @@ impl Auto {
 
     /// Another place for one of the regions that have their own, the longest one first: a placement with a name, or one of
     /// those that differ most, in which the region was not measured.
-    pub(super) fn region_neighbour(&self, topology: &Topology) -> Option<(Place, String)> {
+    pub(super) fn region_neighbour(&self, topology: &Topology) -> Option<(Placement, String)> {
         let home = self.home.as_ref()?;
         let base = &self.search.candidates[self.search.best].place;
         let of_best = self.search.regions.get(&self.search.best)?;
@@ -329,6 +258,7 @@ impl Auto {
 
 #[cfg(test)]
 mod tests {
+    use super::super::region_times::EXECUTIONS;
     use super::*;
     use pinfold_core::{PageMapping, PuId, RegionSample};
     use std::time::Duration;
@@ -338,11 +268,11 @@ mod tests {
     }
 
     fn unpinned() -> Candidate {
-        Candidate::new(Place::default())
+        Candidate::new(Placement::default())
     }
 
     fn pinned(first: u32) -> Candidate {
-        Candidate::new(Place::pinned(pinning(first)))
+        Candidate::new(Placement::pinned(pinning(first)))
     }
 
     /// A second in which regions 1 and 2 took so long for ten executions each.

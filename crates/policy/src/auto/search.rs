@@ -1,14 +1,20 @@
 //! The search: which trial is next, what follows from it, and the choice.
 
+use super::budget::Record;
+use super::candidates::{Candidate, State, UNPINNED};
 use super::options::Source;
 use super::pages::OfPages;
-use super::policy::{Auto, Purpose, Search, UNPINNED};
+use super::placement::Placement;
+use super::policy::Auto;
 use super::proposals;
-use super::trial::{Candidate, Place, State, Trial};
+use super::region_times::RegionTimes;
+use super::step::Purpose;
+use super::trial::Trial;
 use crate::comparison::change::ChangePoint;
-use crate::comparison::turns::{Gain, Turns, Verdict, Window};
+use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
 use crate::findings::chosen;
-use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Sample, Topology};
+use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, Pinning, ProposerCode, Sample, Topology};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The pairs after which a trial is left open, and those after which an open one is given up.
@@ -39,10 +45,47 @@ const MOST_PATIENCE: f64 = 64.0;
 /// A search that gained less than this was in vain.
 const IN_VAIN: f64 = 0.01;
 
+/// What was settled in the present search.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) candidates: Vec<Candidate>,
+    /// The best one so far.
+    pub(super) best: usize,
+    pub(super) trial: Option<Trial>,
+    pub(super) noise: Noise,
+    /// The windows of the baseline.
+    pub(super) baseline: Vec<Window>,
+    /// What the trials of neighbours have gained, and their number.
+    pub(super) gained: f64,
+    pub(super) tried: u32,
+    /// The neighbours of the best one that were not proposed yet, the nearest last; `None` where they were not looked up.
+    pub(super) neighbours: Option<Vec<Pinning>>,
+    /// By who proposes: what was tried of them.
+    pub(super) records: BTreeMap<ProposerCode, Record>,
+    /// The candidate about which SAM's mapper was asked last.
+    pub(super) mapped: Option<usize>,
+    /// By position: how long regions took in the windows of a candidate.
+    pub(super) regions: BTreeMap<usize, RegionTimes>,
+    /// The best one, and how many had such times, when it was last asked where regions were faster.
+    pub(super) regions_of: Option<(usize, usize)>,
+    /// What is still proposed for pages.
+    pub(super) of_pages: OfPages,
+    /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
+    pub(super) load: Option<f64>,
+    /// Whether all proposals were tried, so that a choice was made.
+    pub(super) chosen: bool,
+    /// The choice that was reported last.
+    pub(super) reported: Option<usize>,
+    /// A model said that placement does not matter.
+    pub(super) insensitive: Option<String>,
+    /// The model was asked.
+    pub(super) forecast: bool,
+}
+
 /// The placement that the program has when a search begins.
 #[derive(Clone)]
 pub(super) struct Incumbent {
-    pub(super) place: Place,
+    pub(super) place: Placement,
     pub(super) by: ProposerCode,
     /// Its gain over the unpinned program, before the search.
     pub(super) gain: Option<f64>,
@@ -51,7 +94,7 @@ pub(super) struct Incumbent {
 
 impl Search {
     /// The candidate with this placement.
-    pub(super) fn position(&self, place: &Place) -> Option<usize> {
+    pub(super) fn position(&self, place: &Placement) -> Option<usize> {
         self.candidates.iter().position(|one| one.place == *place)
     }
 
@@ -114,7 +157,7 @@ impl Auto {
     /// A new list of candidates begins, with the unpinned program, which is the present one.
     pub(super) fn list(&mut self, code: CandidatesCode, why: &str, findings: &mut Vec<Finding>) {
         self.search = Search {
-            candidates: vec![Candidate::new(Place::default())],
+            candidates: vec![Candidate::new(Placement::default())],
             ..Search::default()
         };
         self.present = UNPINNED;
@@ -129,7 +172,7 @@ impl Auto {
     /// Adds a candidate, unless its placement is in the list. Returns its position.
     pub(super) fn propose(
         &mut self,
-        place: Place,
+        place: Placement,
         by: ProposerCode,
         gain: Option<f64>,
         why: String,
@@ -324,7 +367,7 @@ impl Auto {
             near
         });
         while let Some(pinning) = neighbours.pop() {
-            let place = Place {
+            let place = Placement {
                 pinning: Some(pinning),
                 ..place.clone()
             };

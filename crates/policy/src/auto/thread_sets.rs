@@ -5,7 +5,7 @@
 //! compared with the unpinned program, because their data may be elsewhere. Only a number of threads that is new begins a
 //! search, and at most `MOST_SEARCHES` begin in an hour.
 
-use super::trial::Place;
+use super::placement::Placement;
 use crate::comparison::turns::Gain;
 use pinfold_core::{ProposerCode, TaskId};
 use std::collections::{BTreeSet, VecDeque};
@@ -26,7 +26,7 @@ const MOST_SETS: usize = 16;
 /// What was best for a set of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kept {
-    pub(super) place: Place,
+    pub(super) place: Placement,
     pub(super) by: ProposerCode,
     /// The gain over the unpinned program; `None` for that one.
     pub(super) gain: Option<Gain>,
@@ -140,7 +140,7 @@ mod tests {
 
     fn on(pu: u32) -> Kept {
         Kept {
-            place: Place::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
+            place: Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
             by: ProposerCode::Topology,
             gain: None,
         }

@@ -1,10 +1,13 @@
 //! Changes of the rate and of the phase after the choice, and of the threads that work at any time.
 
+use super::candidates::State;
+use super::candidates::UNPINNED;
 use super::phases::Signature;
-use super::policy::{Auto, Purpose, UNPINNED};
+use super::placement::Placement;
+use super::policy::Auto;
 use super::search::Incumbent;
+use super::step::Purpose;
 use super::thread_sets::{Kept, too_many};
-use super::trial::{Place, State};
 use crate::comparison::change::ChangePoint;
 use crate::comparison::turns::Window;
 use crate::findings::chosen;
@@ -59,7 +62,7 @@ impl Auto {
 
     /// A window has ended: which tasks work? After the choice a change has a line, because threads are pinned again.
     pub(super) fn judge_tasks(&mut self, sample: &Sample, findings: &mut Vec<Finding>) -> Judgement {
-        let is_unpinned = *self.place() == Place::default();
+        let is_unpinned = *self.place() == Placement::default();
         let before = self.working_tasks.left_alone();
         let judgement = self.working_tasks.judge(sample, is_unpinned);
         if judgement == Judgement::Changed && self.search.chosen {
@@ -149,7 +152,7 @@ impl Auto {
         self.list(candidates, why, findings);
         self.phases.begin(kept.place.clone(), None);
         let gain = kept.gain.map(|gain| gain.log.exp_m1());
-        let position = if kept.place == Place::default() {
+        let position = if kept.place == Placement::default() {
             UNPINNED
         } else {
             self.propose(kept.place, kept.by, gain, why.to_owned(), findings)
@@ -239,7 +242,7 @@ impl Auto {
             // It remains the user's wish, which is compared with the unpinned program first.
             requested.clone()
         } else {
-            (place != Place::default()).then(stays)
+            (place != Placement::default()).then(stays)
         };
         self.begin_search(sample, best, "the program is in another phase", findings);
         if let Some(Incumbent { place, by, gain, why }) = requested {
