@@ -173,6 +173,7 @@ impl Auto {
     fn figures(&self, topology: &Topology, sample: &Sample) -> Figures {
         let between = (&self.first, sample);
         let peaks = &self.options.peaks;
-        figures(self.observer.as_ref(), between, &self.working_tasks, topology, peaks)
+        let works = |id| !self.working_tasks.is_left_alone(id);
+        figures(self.observer.as_ref(), between, works, topology, peaks)
     }
 }

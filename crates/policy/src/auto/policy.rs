@@ -106,7 +106,7 @@ impl Auto {
         let place = place.unwrap_or_default();
         Self {
             opening: Opening::new(options.times.opening(), options.metric.clone())
-                .of_known(options.known.values().next().map(|known| known.metric.clone())),
+                .measured_by(options.known.values().next().map(|known| known.metric.clone())),
             working_tasks: WorkingTasks::new(options.skip.clone()),
             metrics: vec![],
             observer: None,
@@ -216,7 +216,7 @@ impl Auto {
     fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         match self.opening.look(sample, &mut self.working_tasks, findings) {
             Opened::NotYet => {}
-            Opened::WithoutMetric => self.requested.affirm(),
+            Opened::WithoutMetric => self.requested.request_again(),
             Opened::With { mut meter, reading } => {
                 meter.restart();
                 self.meter = Some((meter, reading));
@@ -418,7 +418,7 @@ impl Auto {
         self.working_tasks.begin_window(sample);
         if sample.at >= self.affirmed + AFFIRM {
             self.affirmed = sample.at;
-            self.requested.affirm();
+            self.requested.request_again();
         }
         let lasts = match purpose {
             Purpose::Watching | Purpose::Waiting => self.window.max(self.options.times.shortest * 5),

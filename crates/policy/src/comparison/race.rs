@@ -6,7 +6,7 @@
 //! candidates but the best one cost little, independent of the position of the best one in the list. A candidate that
 //! is not distinguishable from the best one keeps its full time.
 //!
-//! A candidate's readings are compared with those of the best so far by Welch's one-sided test:
+//! Welch's one-sided test compares a candidate's readings with the readings of the best one so far:
 //!
 //! 1. The first look is taken at `FEWEST` readings, each further look when there are a quarter more.
 //! 2. The `k`-th look has the level `ALPHA * 6 / (pi^2 k^2)`. These levels sum to `ALPHA` over all looks. So the
@@ -38,7 +38,7 @@ const KNOWN: f64 = 0.05;
 /// The race of one candidate against the best so far.
 #[derive(Debug, Default)]
 pub(crate) struct Race {
-    /// `None` where the best has no estimate; then no candidate can lose.
+    /// `None` if the best one has no estimate; then no candidate can lose.
     best: Option<Estimate>,
     looks: u32,
     next_look: usize,

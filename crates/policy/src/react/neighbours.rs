@@ -1,10 +1,10 @@
-//! The configurations that differ from one by a single choice: what a race tries beside its fastest profile.
+//! The configurations that differ from one by a single choice. A race tries them beside its fastest profile.
 
 use super::model::ModelConfiguration;
 use pinfold_core::{NodeId, ObjectKind, PageMapping, Prefetcher, ThreadMap, Topology};
 use std::collections::BTreeSet;
 
-/// Where pages may be with threads on several nodes.
+/// The places of pages if threads are on several nodes.
 const PAGES: [PageMapping; 4] = [
     PageMapping::Locality,
     PageMapping::Balance,
@@ -15,8 +15,8 @@ const PAGES: [PageMapping; 4] = [
 /// A number of threads, and on how many nodes they are.
 pub(super) type Size = (usize, usize);
 
-/// The sizes that are tried on a machine, in ascending order: those of the paper's space (section 2), which are a quarter,
-/// a half and all of the cores on as few nodes as hold them, and a half on two nodes as well; and those that are known.
+/// The sizes that are tried on a machine, in ascending order: the `known` ones, and the space of react's paper (section 2).
+/// It has a quarter, a half and all of the cores on as few nodes as hold them, and a half on two nodes as well.
 pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> Vec<Size> {
     let cores = topology.objects_of(ObjectKind::Core).count();
     let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
@@ -27,7 +27,7 @@ pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> V
     all.into_iter().filter(|&(threads, _)| threads > 0).collect()
 }
 
-/// The neighbours of a configuration, in the order in which they are tried: each prefetcher the other way; the other map of
+/// The neighbours of a configuration, in the order of their trials: each prefetcher the other way; the other map of
 /// threads; other sizes; other places of pages. So what moves pages comes last.
 ///
 /// Threads on one node have their pages there. Neighbours that have no place on this machine are left out.
@@ -64,7 +64,7 @@ fn of_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfiguratio
     ModelConfiguration {
         threads,
         nodes,
-        // On one node there is no other map.
+        // One node has only one map.
         thread_map: if nodes == 1 { ThreadMap::Compact } else { of.thread_map },
         page_map,
         prefetch: of.prefetch,
