@@ -1,50 +1,52 @@
-//! The placements of a search.
+//! The placements of one search: which of them is the best so far, and which one the program runs in.
 
 use super::placement::Placement;
+use super::proposals::Proposal;
 use crate::comparison::turns::{Gain, Turns};
-use pinfold_core::ProposerCode;
+use pinfold_core::{Finding, ProposerCode};
+use std::ops::Index;
 use std::time::Duration;
 
-/// The unpinned program's position among the candidates.
+/// The position of the unpinned program.
 pub(super) const UNPINNED: usize = 0;
 
-/// What became of a candidate.
+/// How far the search has come with a candidate.
 #[derive(Clone, Debug)]
 pub(super) enum State {
     /// It was not tried.
     Waiting,
-    /// It was tried, and the noise is larger than the difference from the candidate at `against`.
+    /// It was tried, and the noise is larger than the difference from the candidate `against`.
     Open { turns: Turns, against: usize },
-    /// It is tried at this time, and not before: moving its pages would have taken too long for a program that had run for
-    /// so short a time, or the program was idle.
+    /// It is tried at this time or later. Moving its pages would have taken too large a share of the program's run time,
+    /// or the program was idle.
     Later(Duration),
-    /// It is, or was, the best.
+    /// It is or was the best.
     Best,
     /// It is not tried any more.
     Out,
 }
 
-/// A placement to try.
+/// A placement to try. Only [`Candidates`] changes it.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    pub(super) place: Placement,
-    /// Who proposed it; nobody, the unpinned program.
+    pub(super) placement: Placement,
+    /// The proposer. The unpinned program has the default.
     pub(super) by: ProposerCode,
     pub(super) state: State,
-    /// The gain over the unpinned program that somebody expects, as a logarithm; `None` where nothing is forecast.
+    /// The expected gain over the unpinned program, as a logarithm; `None` without a forecast.
     pub(super) expected: Option<f64>,
     /// The gain over the unpinned program; `None` before it is known.
     pub(super) gain: Option<Gain>,
-    /// Whether it was faster than the unpinned program, or than a candidate that was.
+    /// Whether it was faster than the unpinned program or than a confirmed candidate.
     pub(super) confirmed: bool,
     /// The rate when it was last measured.
     pub(super) rate: Option<f64>,
 }
 
 impl Candidate {
-    pub(super) fn new(place: Placement) -> Self {
+    fn new(placement: Placement) -> Self {
         Self {
-            place,
+            placement,
             by: ProposerCode::default(),
             state: State::Waiting,
             expected: None,
@@ -54,8 +56,175 @@ impl Candidate {
         }
     }
 
-    /// The gain over the unpinned program, or else what somebody expects, as a logarithm; `None` where neither is known.
+    /// The gain over the unpinned program, or else the expected one, as a logarithm; `None` if neither is known.
     pub(super) fn over_unpinned(&self) -> Option<f64> {
         self.gain.map(|gain| gain.log).or(self.expected)
+    }
+
+    /// Whether it waits for a trial.
+    pub(super) fn is_untried(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Later(_))
+    }
+
+    /// Whether its first trial may begin at `at`.
+    pub(super) fn is_due(&self, at: Duration) -> bool {
+        match self.state {
+            State::Waiting => true,
+            State::Later(from) => at >= from,
+            _ => false,
+        }
+    }
+}
+
+/// All candidates of a search. The first one is the unpinned program, except in a program that starts elsewhere: there the
+/// first one is the placement of the start, until the first search lists its candidates.
+#[derive(Debug)]
+pub(super) struct Candidates {
+    all: Vec<Candidate>,
+    best: usize,
+    running: usize,
+}
+
+impl Index<usize> for Candidates {
+    type Output = Candidate;
+
+    fn index(&self, candidate: usize) -> &Candidate {
+        &self.all[candidate]
+    }
+}
+
+impl Candidates {
+    /// One placement, in which the program runs.
+    pub(super) fn new(first: Placement) -> Self {
+        Self {
+            all: vec![Candidate::new(first)],
+            best: UNPINNED,
+            running: UNPINNED,
+        }
+    }
+
+    /// All candidates in the order of their positions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Candidate> {
+        self.all.iter()
+    }
+
+    /// The number of candidates.
+    pub(super) fn number(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The best candidate so far.
+    pub(super) fn best(&self) -> usize {
+        self.best
+    }
+
+    /// The placement of the best candidate.
+    pub(super) fn best_placement(&self) -> &Placement {
+        &self.all[self.best].placement
+    }
+
+    /// The gain of the best candidate over the unpinned program; `None` for the unpinned program itself.
+    pub(super) fn best_gain(&self) -> Option<Gain> {
+        self.all[self.best].gain.filter(|_| self.best != UNPINNED)
+    }
+
+    /// The candidate in whose placement the program runs.
+    pub(super) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// The placement in which the program runs.
+    pub(super) fn running_placement(&self) -> &Placement {
+        &self.all[self.running].placement
+    }
+
+    /// Whether the program runs in the best placement.
+    pub(super) fn is_best_running(&self) -> bool {
+        self.running == self.best
+    }
+
+    /// Whether the best candidate is the one that the user wants.
+    pub(super) fn is_best_requested(&self) -> bool {
+        self.all[self.best].by == ProposerCode::User
+    }
+
+    /// The candidate with this placement.
+    pub(super) fn position(&self, placement: &Placement) -> Option<usize> {
+        self.all.iter().position(|one| one.placement == *placement)
+    }
+
+    /// The gain of a candidate over the unpinned program; zero for the unpinned program itself, `None` if it is not known.
+    pub(super) fn gain(&self, candidate: usize) -> Option<Gain> {
+        match candidate {
+            UNPINNED => Some(Gain::default()),
+            _ => self.all[candidate].gain,
+        }
+    }
+
+    /// Adds a candidate, unless its placement is in the list. Returns its position.
+    pub(super) fn propose(&mut self, proposal: Proposal, findings: &mut Vec<Finding>) -> usize {
+        let Proposal {
+            placement,
+            by,
+            gain,
+            why,
+        } = proposal;
+        if let Some(known) = self.position(&placement) {
+            return known;
+        }
+        findings.push(Finding::Proposed {
+            pus: placement.pinning.clone(),
+            within: placement.within.clone(),
+            pages: placement.pages,
+            regions: placement.regions.clone(),
+            by,
+            gain,
+            why,
+        });
+        self.all.push(Candidate {
+            by,
+            expected: gain.map(f64::ln_1p),
+            ..Candidate::new(placement)
+        });
+        self.all.len() - 1
+    }
+
+    /// The program runs in the placement of this candidate from now on.
+    pub(super) fn run(&mut self, candidate: usize) {
+        self.running = candidate;
+    }
+
+    /// This candidate is the best one.
+    pub(super) fn set_best(&mut self, candidate: usize) {
+        self.best = candidate;
+    }
+
+    /// Sets how far the search has come with a candidate.
+    pub(super) fn set_state(&mut self, candidate: usize, state: State) {
+        self.all[candidate].state = state;
+    }
+
+    /// Sets the gain of a candidate over the unpinned program.
+    pub(super) fn set_gain(&mut self, candidate: usize, gain: Option<Gain>) {
+        self.all[candidate].gain = gain;
+    }
+
+    /// Sets whether a candidate counts as faster than the unpinned program.
+    pub(super) fn set_confirmed(&mut self, candidate: usize, confirmed: bool) {
+        self.all[candidate].confirmed = confirmed;
+    }
+
+    /// Sets the rate of a candidate.
+    pub(super) fn set_rate(&mut self, candidate: usize, rate: Option<f64>) {
+        self.all[candidate].rate = rate;
+    }
+
+    /// Drops all candidates that were not tried and wait for nothing.
+    pub(super) fn drop_waiting(&mut self) {
+        for candidate in &mut self.all {
+            if matches!(candidate.state, State::Waiting) {
+                candidate.state = State::Out;
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! What `auto` is given.
+//! The options of `auto`.
 
 use super::placement::Placement;
+use super::proposals::Proposal;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::known::KnownPlacement;
 use crate::program::metric_choice::MetricRequest;
@@ -8,13 +9,13 @@ use crate::program::times::Times;
 use crate::program::working_tasks::Skip;
 use crate::rules::Rules;
 use crate::sam::{MapperEvents, Thresholds};
-use pinfold_core::{PageMapping, PuSet};
+use pinfold_core::{PageMapping, ProposerCode, PuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl KnownPlacement {
     /// Where threads and pages are.
-    pub(super) fn place(&self) -> Placement {
+    pub(super) fn placement(&self) -> Placement {
         Placement {
             pinning: self.pinning.clone(),
             pages: self.pages,
@@ -36,7 +37,7 @@ pub struct Near {
 
 impl Near {
     /// Where threads and pages are.
-    pub(super) fn place(&self) -> Placement {
+    pub(super) fn placement(&self) -> Placement {
         Placement {
             within: Some(self.pus.clone()),
             pages: self.pages,
@@ -137,7 +138,29 @@ impl AutoOptions {
         !self.left_out.contains(&source)
     }
 
-    /// What is known for the number of threads that is expected: the given number, or the only one that is known.
+    /// The placement in which the program starts: that of the expected earlier run, else the one that the user wants.
+    pub(super) fn first_placement(&self) -> Placement {
+        let known = self.expected().map(KnownPlacement::placement);
+        known.unwrap_or_else(|| self.requested_placement())
+    }
+
+    /// The placement that the user wants; without such a wish the unpinned program.
+    pub(super) fn requested_placement(&self) -> Placement {
+        self.near.as_ref().map(Near::placement).unwrap_or_default()
+    }
+
+    /// The same as a proposal; `None` without such a wish.
+    pub(super) fn requested(&self) -> Option<Proposal> {
+        let near = self.near.as_ref()?;
+        Some(Proposal {
+            placement: near.placement(),
+            by: ProposerCode::User,
+            gain: None,
+            why: format!("the user wants the program near {}", near.what),
+        })
+    }
+
+    /// The earlier run with the expected number of threads: the given number, or the only one that is known.
     pub fn expected(&self) -> Option<&KnownPlacement> {
         let mut known = self.known.iter();
         let expected = match (self.threads, known.next(), known.next()) {

@@ -1,4 +1,4 @@
-//! Where threads and pages of a program are.
+//! Where the threads and pages of a program are.
 
 use pinfold_core::{PageMapping, Pinning, PuSet, RegionConfiguration, RegionId};
 use std::collections::BTreeMap;
@@ -7,18 +7,18 @@ use std::fmt;
 /// Where threads and pages are. The default is the unpinned program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// The PUs of the ranks; `None` for unpinned threads.
+    /// The PU of each rank; `None` for unpinned threads.
     pub(super) pinning: Option<Pinning>,
-    /// The PUs on which unpinned threads run; `None` for all.
+    /// The PUs on which unpinned threads may run; `None` for all.
     pub(super) within: Option<PuSet>,
-    /// Where pages are moved to; `None` where they stay as the operating system placed them, or go back there.
+    /// Where pages are moved to; `None` leaves them to the operating system.
     pub(super) pages: Option<PageMapping>,
-    /// The parallel regions that have a placement of their own.
+    /// The parallel regions that are pinned elsewhere than the rest of the program.
     pub(super) regions: BTreeMap<RegionId, RegionConfiguration>,
 }
 
 impl Placement {
-    /// Threads that are pinned, with pages as they are.
+    /// Pinned threads. Pages stay where they are.
     pub(super) fn pinned(pinning: Pinning) -> Self {
         Self {
             pinning: Some(pinning),
@@ -26,15 +26,20 @@ impl Placement {
         }
     }
 
-    /// Where a region is pinned; `None` for unpinned threads.
-    pub(super) fn pinning_of_region(&self, id: RegionId) -> Option<&Pinning> {
-        let own = self.regions.get(&id).and_then(|own| own.pinning.as_ref());
-        own.or(self.pinning.as_ref())
+    /// The same threads, with this mapping of pages.
+    pub(super) fn with_pages(self, pages: Option<PageMapping>) -> Self {
+        Self { pages, ..self }
     }
 
-    /// Where a region runs; unpinned, that is about where the threads ran in the baseline.
-    pub(super) fn of_region<'a>(&'a self, id: RegionId, home: &'a Pinning) -> &'a Pinning {
-        self.pinning_of_region(id).unwrap_or(home)
+    /// The same, with these pinnings of regions.
+    pub(super) fn with_regions(self, regions: BTreeMap<RegionId, RegionConfiguration>) -> Self {
+        Self { regions, ..self }
+    }
+
+    /// Where a region is pinned; `None` for unpinned threads.
+    pub(super) fn region_pinning(&self, id: RegionId) -> Option<&Pinning> {
+        let region = self.regions.get(&id).and_then(|region| region.pinning.as_ref());
+        region.or(self.pinning.as_ref())
     }
 }
 

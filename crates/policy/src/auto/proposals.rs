@@ -44,7 +44,7 @@ const OF_MISSES: f64 = 10.0;
 /// A placement, and who expects what of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proposal {
-    pub(super) place: Placement,
+    pub(super) placement: Placement,
     pub(super) by: ProposerCode,
     /// The expected gain over the unpinned program; `None` where nothing is forecast.
     pub(super) gain: Option<f64>,
@@ -52,7 +52,7 @@ pub(super) struct Proposal {
 }
 
 /// What learned rules propose for a sample.
-pub(super) fn of_rules(
+pub(super) fn from_rules(
     rules: &Rules,
     observed: &[Observed],
     topology: &Topology,
@@ -61,7 +61,7 @@ pub(super) fn of_rules(
     let verdict = verdict(rules, observed, threads);
     let hint: AffinityHint = verdict.outcome.class.parse().ok()?;
     let proposal = Proposal {
-        place: Placement::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
+        placement: Placement::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
         by: ProposerCode::Hints,
         gain: None,
         why: format!("learned rules ask for hint {hint}: {verdict}"),
@@ -72,14 +72,14 @@ pub(super) fn of_rules(
 /// What the memory of the nodes carries suggests: where one of them carries more than the others, all may share it. The
 /// gain is what the program would have where its busiest memory alone decides, as far as that is busy. Where it is not known
 /// what prefetchers read, misses show a part of the load (`OF_MISSES`).
-pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
+pub(super) fn from_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
     let read = value("busiest_read_load").zip(value("read_imbalance"));
     let missed = || Some((value("busiest_memory_load")? * OF_MISSES, value("memory_imbalance")?));
     let (load, over_mean) = read.or_else(missed)?;
     let gain = load.min(1.0) * (over_mean - 1.0);
     let about = if read.is_some() { "" } else { "about " };
     (load > USED && over_mean > UNEVEN).then(|| Proposal {
-        place: Placement {
+        placement: Placement {
             pages: Some(PageMapping::Interleave),
             ..Placement::default()
         },
@@ -94,7 +94,7 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
 
 /// The placements with a name, and those of the topology that differ most; of these the first one, which separates
 /// neighbouring threads, comes second. Where all placements are alike there is none.
-pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
+pub(super) fn from_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
     let named = NAMED.map(|name| (name.pinning(topology, threads), format!("it is {name}")));
     let different = different::from_topology(topology, threads, OF_TOPOLOGY).into_iter();
     let mut different = different.map(|pinning| {
@@ -109,7 +109,7 @@ pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> 
     let mut seen = HashSet::new();
     all.retain(|(pinning, _)| seen.insert(pinning.clone()));
     let proposals = all.into_iter().take(OF_TOPOLOGY).map(|(pinning, why)| Proposal {
-        place: Placement::pinned(pinning),
+        placement: Placement::pinned(pinning),
         by: ProposerCode::Topology,
         gain: None,
         why,
@@ -147,29 +147,29 @@ mod tests {
     #[test]
     fn pages_belong_on_all_nodes_where_one_carries_more_than_it_can() {
         let uneven = [("busiest_memory_load", 0.09), ("memory_imbalance", 2.0)];
-        let proposal = of_imbalance(values(&uneven)).unwrap();
-        assert_eq!(proposal.place.pages, Some(PageMapping::Interleave));
+        let proposal = from_imbalance(values(&uneven)).unwrap();
+        assert_eq!(proposal.placement.pages, Some(PageMapping::Interleave));
         assert!((proposal.gain.unwrap() - 0.9).abs() < 1e-12);
         assert!(proposal.why.contains("about 0.90"), "{}", proposal.why);
         for calm in [
             [("busiest_memory_load", 0.002), ("memory_imbalance", 2.0)],
             [("busiest_memory_load", 0.9), ("memory_imbalance", 1.1)],
         ] {
-            assert_eq!(of_imbalance(values(&calm)), None);
+            assert_eq!(from_imbalance(values(&calm)), None);
         }
-        assert_eq!(of_imbalance(values(&uneven[..1])), None);
+        assert_eq!(from_imbalance(values(&uneven[..1])), None);
         // What prefetchers read counts, too, where it is known.
         let read = [("busiest_read_load", 0.5), ("read_imbalance", 1.5)];
-        let proposal = of_imbalance(values(&[uneven, read].concat())).unwrap();
+        let proposal = from_imbalance(values(&[uneven, read].concat())).unwrap();
         assert!((proposal.gain.unwrap() - 0.25).abs() < 1e-12);
         let calm = [("busiest_read_load", 0.02), ("read_imbalance", 2.0)];
-        assert_eq!(of_imbalance(values(&calm)), None);
+        assert_eq!(from_imbalance(values(&calm)), None);
     }
 
     #[test]
     fn neighbours_do_not_have_the_best_itself_and_the_nearest_are_first() {
         let machine = machine();
-        let best = of_topology(&machine, 2).remove(0).place.pinning.unwrap();
+        let best = from_topology(&machine, 2).remove(0).placement.pinning.unwrap();
         let near = neighbours(&machine, 2, &best);
         assert!(!near.contains(&best) && !near.is_empty());
         let distances: Vec<u64> = near
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn the_extremes_come_first_and_each_placement_once() {
-        let first: Vec<String> = of_topology(&packages(4), 4)
+        let first: Vec<String> = from_topology(&packages(4), 4)
             .iter()
-            .map(|one| one.place.to_string())
+            .map(|one| one.placement.to_string())
             .collect();
         assert_eq!(first[..2], ["0,2,4,6", "0-3"].map(str::to_owned), "{first:?}");
         let different: HashSet<&String> = first.iter().collect();
@@ -193,6 +193,6 @@ mod tests {
 
     #[test]
     fn a_machine_on_which_all_placements_are_alike_proposes_nothing() {
-        assert_eq!(of_topology(&packages(1), 2), []);
+        assert_eq!(from_topology(&packages(1), 2), []);
     }
 }

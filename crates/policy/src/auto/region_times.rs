@@ -3,22 +3,22 @@
 use pinfold_core::{RegionId, Sample};
 use std::collections::BTreeMap;
 
-/// A region that takes less of the time is not looked at.
+/// A region with a smaller share of the time is not looked at.
 const LEAST_SHARE: f64 = 0.01;
 
-/// The executions after which a region's time counts.
+/// A region's time counts after this many executions.
 pub(super) const EXECUTIONS: f64 = 5.0;
 
 /// The executions of a region, and the time that they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Total {
-    pub(super) executions: f64,
+struct Total {
+    executions: f64,
     seconds: f64,
 }
 
 impl Total {
     /// Seconds of one execution; `None` after too few.
-    fn each(self) -> Option<f64> {
+    fn mean(self) -> Option<f64> {
         (self.executions >= EXECUTIONS).then(|| self.seconds / self.executions)
     }
 }
@@ -26,9 +26,9 @@ impl Total {
 /// The regions in the windows of a candidate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegionTimes {
-    /// How long these windows were together, in seconds.
-    pub(super) lasted: f64,
-    pub(super) regions: BTreeMap<RegionId, Total>,
+    /// The length of all windows, in seconds.
+    lasted: f64,
+    regions: BTreeMap<RegionId, Total>,
 }
 
 impl RegionTimes {
@@ -47,18 +47,24 @@ impl RegionTimes {
         }
     }
 
-    pub(super) fn each(&self, id: RegionId) -> Option<f64> {
-        self.regions.get(&id)?.each()
+    /// Whether there was a window.
+    pub(super) fn has_windows(&self) -> bool {
+        self.lasted > 0.0
     }
 
-    /// The regions that matter, the longest one first, with their shares of the time.
-    pub(super) fn that_matter(&self) -> Vec<(RegionId, f64)> {
+    /// Seconds of one execution of a region; `None` after too few.
+    pub(super) fn mean(&self, id: RegionId) -> Option<f64> {
+        self.regions.get(&id)?.mean()
+    }
+
+    /// The regions with a share of the time that is worth a look, the longest one first, with these shares.
+    pub(super) fn longest(&self) -> Vec<(RegionId, f64)> {
         let shares = self
             .regions
             .iter()
             .map(|(&id, total)| (id, total.seconds / self.lasted));
-        let mut matter: Vec<(RegionId, f64)> = shares.filter(|&(_, share)| share >= LEAST_SHARE).collect();
-        matter.sort_by(|one, other| other.1.total_cmp(&one.1));
-        matter
+        let mut longest: Vec<(RegionId, f64)> = shares.filter(|&(_, share)| share >= LEAST_SHARE).collect();
+        longest.sort_by(|one, other| other.1.total_cmp(&one.1));
+        longest
     }
 }

@@ -26,7 +26,7 @@ const MOST_SETS: usize = 16;
 /// What was best for a set of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kept {
-    pub(super) place: Placement,
+    pub(super) placement: Placement,
     pub(super) by: ProposerCode,
     /// The gain over the unpinned program; `None` for that one.
     pub(super) gain: Option<Gain>,
@@ -140,7 +140,7 @@ mod tests {
 
     fn on(pu: u32) -> Kept {
         Kept {
-            place: Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
+            placement: Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
             by: ProposerCode::Topology,
             gain: None,
         }
