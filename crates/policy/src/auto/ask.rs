@@ -69,10 +69,10 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// The program starts. `metrics` are those of the machine.
+    /// The program starts. `metrics` are the machine's.
     pub(super) fn start(&mut self, options: &AutoOptions, metrics: &[Metric]) {
         // Without an event its figures are missing, and the model says so.
-        let events = options.events.as_ref();
+        let events = options.counts.events.as_ref();
         self.observer = events.and_then(|events| Observer::new(events, metrics).ok());
     }
 
@@ -162,7 +162,11 @@ impl Asking {
             return None;
         }
         let options = subject.options;
-        let thresholds = options.thresholds.as_ref().filter(|_| options.asks(Source::Counts))?;
+        let thresholds = options
+            .counts
+            .thresholds
+            .as_ref()
+            .filter(|_| options.asks(Source::Counts))?;
         let topology = seen.topology();
         let allowed = Arc::new(topology.allowed_pus().clone());
         let observer = self.observer.as_ref()?;
@@ -181,8 +185,8 @@ impl Asking {
         })
     }
 
-    /// The default strategy of the placement model, if the model knows the machine. It decides that by figures that are the
-    /// same in any placement.
+    /// The default strategy of the placement model, if the model knows the machine. These figures are the same in any
+    /// placement.
     fn default_strategy(
         &mut self,
         subject: Subject<'_>,
@@ -262,7 +266,7 @@ impl Asking {
             (subject.program.first(), seen.sample()),
             |id| subject.program.works(id),
             seen.topology(),
-            &subject.options.peaks,
+            &subject.options.counts.peaks,
         )
     }
 }

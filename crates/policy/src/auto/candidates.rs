@@ -2,13 +2,16 @@
 
 use super::placement::Placement;
 use super::proposals::Proposal;
-use crate::comparison::turns::{Gain, Turns};
+use crate::comparison::turns::{Gain, Noise, Turns};
 use pinfold_core::{Finding, ProposerCode};
 use std::ops::Index;
 use std::time::Duration;
 
 /// The position of the unpinned program.
 pub(super) const UNPINNED: usize = 0;
+
+/// A candidate is not tried if its expected gain is below the gain of the best one by this, as a logarithm.
+const SLOWER: f64 = 0.2;
 
 /// How far the search has come with a candidate.
 #[derive(Clone, Debug)]
@@ -94,7 +97,7 @@ impl Index<usize> for Candidates {
 }
 
 impl Candidates {
-    /// One placement, in which the program runs.
+    /// One placement: the program runs there.
     pub(super) fn new(first: Placement) -> Self {
         Self {
             all: vec![Candidate::new(first)],
@@ -128,12 +131,12 @@ impl Candidates {
         self.all[self.best].gain.filter(|_| self.best != UNPINNED)
     }
 
-    /// The candidate in whose placement the program runs.
+    /// The candidate whose placement the program has.
     pub(super) fn running(&self) -> usize {
         self.running
     }
 
-    /// The placement in which the program runs.
+    /// The placement that the program has.
     pub(super) fn running_placement(&self) -> &Placement {
         &self.all[self.running].placement
     }
@@ -159,6 +162,50 @@ impl Candidates {
             UNPINNED => Some(Gain::default()),
             _ => self.all[candidate].gain,
         }
+    }
+
+    /// The expected gain of one candidate over another, as a logarithm; `None` if nothing is known.
+    pub(super) fn expected_over(&self, one: usize, other: usize) -> Option<f64> {
+        let gain = self.all[one].over_unpinned()?;
+        match other {
+            UNPINNED => Some(gain),
+            _ => Some(gain - self.all[other].over_unpinned()?),
+        }
+    }
+
+    /// The candidate to try at `at`: the one with the largest expected gain, `promise`. Among equals, candidates with the
+    /// pages of the best one come first, then the most trusted proposer. A candidate that is expected to be much slower than
+    /// the best one is not tried.
+    pub(super) fn most_promising(&self, at: Duration, promise: impl Fn(&Self, usize) -> Option<f64>) -> Option<usize> {
+        let best = &self.all[self.best];
+        let least = best.gain.map_or(0.0, |gain| gain.log) - SLOWER;
+        let waiting =
+            (0..self.all.len()).filter(|&one| one != self.best && one != UNPINNED && self.all[one].is_due(at));
+        let promising = waiting
+            .map(|one| (one, promise(self, one)))
+            .filter(|(_, promise)| promise.is_none_or(|promise| promise >= least));
+        let first = promising.max_by(|&(one, promise), &(other, other_promise)| {
+            let keeps_pages = |one: usize| self.all[one].placement.pages == best.placement.pages;
+            let by = |one: usize| self.all[one].by;
+            let order = promise.unwrap_or(0.0).total_cmp(&other_promise.unwrap_or(0.0));
+            let order = order.then(keeps_pages(one).cmp(&keeps_pages(other)));
+            order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
+        });
+        first.map(|(one, _)| one)
+    }
+
+    /// The candidate with the largest gain over the best one among those that were left open against it, with its pairs.
+    pub(super) fn most_promising_open(&self, noise: &Noise) -> Option<(usize, Turns)> {
+        let open = self.all.iter().enumerate().filter_map(|(one, candidate)| {
+            let State::Open { turns, against } = &candidate.state else {
+                return None;
+            };
+            let gain = turns.gain(noise).filter(|_| *against == self.best)?.log;
+            Some((one, gain, turns.clone()))
+        });
+        let promising = open.filter(|(_, gain, _)| *gain > 0.0);
+        let first = promising.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        Some((first.0, first.2))
     }
 
     /// Adds a candidate, unless its placement is in the list. Returns its position.

@@ -1,10 +1,10 @@
-//! The choice of a search: whether it was made, what the user reads of it, and when it is confirmed.
+//! The choice of a search: whether it was made, its report, and its confirmation.
 
 use super::candidates::{Candidates, UNPINNED};
 use super::options::Near;
 use crate::comparison::turns::Gain;
 use crate::findings::chosen;
-use pinfold_core::{ChoiceCode, Finding, ProposerCode};
+use pinfold_core::{ChoiceCode, EndedCode, Finding, ProposerCode};
 use std::time::Duration;
 
 /// A choice is not confirmed before the program has run for this long.
@@ -102,6 +102,25 @@ impl Choice {
         findings.push(chosen(best, gain.map(|gain| gain.log.exp_m1()), code, &why));
         true
     }
+
+    /// The finding of a program that ended before the choice, after trials had cost it `lost` seconds; `None` after the
+    /// choice.
+    pub(super) fn ended_early(&self, candidates: &Candidates, lost: f64) -> Option<Finding> {
+        if self.is_made {
+            return None;
+        }
+        let why = if lost < 0.0005 {
+            "The program ended before the search did; no trial had slowed it down.".to_owned()
+        } else {
+            format!("The program ended before the search did; trials had cost it about {lost:.2} s.")
+        };
+        Some(Finding::EndedEarly {
+            best: Some(candidates.best()),
+            rate: candidates[candidates.best()].rate,
+            code: EndedCode::DuringSearch,
+            why: format!("{why} {}", best_so_far(candidates)),
+        })
+    }
 }
 
 /// How much faster the unpinned program is than near the device, as a sentence; `None` if it is not faster.
@@ -118,7 +137,7 @@ fn gain_over_requested(candidates: &Candidates, near: &Near) -> Option<String> {
 }
 
 /// The result for the best candidate, as a sentence.
-pub(super) fn best_so_far(candidates: &Candidates) -> String {
+fn best_so_far(candidates: &Candidates) -> String {
     match candidates.best_gain().map(Gain::times) {
         None if candidates.is_best_requested() => {
             "The operating system's placement on the whole machine was not measured.".to_owned()

@@ -10,7 +10,7 @@ use crate::known::KnownPlacement;
 use pinfold_core::{Finding, NoteCode, Pinning, ProposerCode, Topology};
 use std::time::Duration;
 
-/// A known program is as fast as in the earlier run if it is slower by less than this.
+/// A known program counts as equally fast as in the earlier run if it is slower by less than this.
 const AS_FAST: f64 = 0.03;
 
 /// The result of the comparison.
@@ -27,8 +27,8 @@ pub(super) enum Checked {
 pub(super) struct Known(Option<KnownPlacement>);
 
 impl Known {
-    /// The placement of the earlier run with this number of threads; `None` if there is none or it is not possible here. The
-    /// program should run in it next.
+    /// The placement of the earlier run with this number of threads; `None` without such a run, or if its placement is not
+    /// possible here.
     pub(super) fn start(&mut self, options: &AutoOptions, topology: &Topology, threads: usize) -> Option<Proposal> {
         let known = options.known.get(&threads).filter(|known| !known.other_build);
         let known = known.filter(|known| is_possible(known, options, topology))?;
@@ -41,7 +41,7 @@ impl Known {
         })
     }
 
-    /// Compares the rate in these windows, by `metric`, with that of the earlier run; `None` without an earlier run.
+    /// Compares the rate in these windows, by `metric`, with the rate of the earlier run; `None` without an earlier run.
     pub(super) fn check(
         &mut self,
         search: &mut Search,

@@ -1,4 +1,4 @@
-//! SAM's mapper as a proposer: which single threads it would move from the PUs on which they run.
+//! SAM's mapper as a proposer: it would move single threads to other PUs.
 //!
 //! It is asked about the unpinned program, and about each placement that has become the best one. It moves threads by the
 //! rates of one window and remembers nothing, because the trials decide whether a move has helped, and not its own

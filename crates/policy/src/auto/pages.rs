@@ -70,14 +70,9 @@ impl Pages {
         self.mapped_in.is_some()
     }
 
-    /// The longest time that pages may take to move to the mapping of a candidate; `None` for no limit.
-    pub(super) fn mapping_within(&self, candidates: &Candidates, candidate: usize, at: Duration) -> Option<Duration> {
-        (candidate != candidates.best()).then(|| at.mul_f64(allowed_share(candidates, candidate)))
-    }
-
     /// How long pages take to move to the mapping of a candidate: as long as the last time, or else the allowed time.
     fn mapping_takes(&self, candidates: &Candidates, candidate: usize, at: Duration) -> Duration {
-        let allowed = || self.mapping_within(candidates, candidate, at).unwrap_or_default();
+        let allowed = || mapping_within(candidates, candidate, at).unwrap_or_default();
         self.mapped_in.unwrap_or_else(allowed)
     }
 
@@ -116,8 +111,8 @@ impl Pages {
         }
     }
 
-    /// Notes what the machine did with pages. Returns whether it refused those of the candidate that runs: then its trial is
-    /// dropped.
+    /// Notes how the machine moved pages. Returns whether it refused the pages of the candidate that runs, whose trial is
+    /// then dropped.
     pub(super) fn note(&mut self, applied: &Applied, at: Duration, search: &mut Search) -> bool {
         let has_mapping = search.candidates().running_placement().pages.is_some();
         if let Some(moves) = &applied.pages {
@@ -191,11 +186,26 @@ impl Pages {
     }
 }
 
+/// The longest time that pages may take to move to the mapping of a candidate; `None` for no limit.
+pub(super) fn mapping_within(candidates: &Candidates, candidate: usize, at: Duration) -> Option<Duration> {
+    (candidate != candidates.best()).then(|| at.mul_f64(allowed_share(candidates, candidate)))
+}
+
 /// The share of the program's run time that moving pages to the mapping of a candidate may take.
 fn allowed_share(candidates: &Candidates, candidate: usize) -> f64 {
     match candidates[candidate].over_unpinned() {
         Some(gain) if gain > 0.0 => (OF_GAIN * (1.0 - (-gain).exp())).clamp(BLIND, MOST),
         _ => BLIND,
+    }
+}
+
+/// The longest time that pages may take to follow threads, which settle for `settles`. On the way to a trial it is at most
+/// half of what may be lost, because the pages have to go back.
+pub(super) fn following_within(search: &Search, settles: Duration, at: Duration) -> Duration {
+    if search.candidates().is_best_running() {
+        settles
+    } else {
+        settles.min(search.budget_left(at) / 2)
     }
 }
 
@@ -210,7 +220,7 @@ fn requested_again(candidates: &Candidates, at: Duration, takes: Option<Duration
 
 /// The expected gain of a candidate over the unpinned program, as a logarithm.
 ///
-/// A candidate whose pages stay, while the pages of the best one were moved, loses what the best one would lose without its
+/// A candidate whose pages stay, while the pages of the best one were moved, loses as much as the best one would without its
 /// pages. This is known if its threads were tried with these pages. Nothing is expected if all of its threads are on one
 /// node, where its pages may be.
 pub(super) fn expected_gain(topology: &Topology, candidates: &Candidates, candidate: usize) -> Option<f64> {
@@ -275,12 +285,11 @@ mod tests {
 
     #[test]
     fn refused_pages_are_requested_again_once_they_may_take_so_long() {
-        let pages = Pages::default();
         // Without an expected gain: 0.4 % of the time.
         let blind = candidates(&[(&[], INTERLEAVED, None, None)]);
-        assert_eq!(pages.mapping_within(&blind, 1, seconds(5.0)), Some(seconds(0.02)));
+        assert_eq!(mapping_within(&blind, 1, seconds(5.0)), Some(seconds(0.02)));
         let again = requested_again(&blind, seconds(5.0), Some(seconds(0.04)));
-        assert_eq!(pages.mapping_within(&blind, 1, again), Some(seconds(0.04)));
+        assert_eq!(mapping_within(&blind, 1, again), Some(seconds(0.04)));
         let expected = candidates(&[(&[], INTERLEAVED, None, Some(1.0))]);
         let again = requested_again(&expected, seconds(4.0), Some(seconds(0.11)));
         assert!(

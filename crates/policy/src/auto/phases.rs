@@ -1,25 +1,25 @@
-//! Phases of the program: what its rates were in a placement, and which placement was best.
+//! Phases of the program: the rates of all metrics in each placement, and the best placement.
 
 use super::placement::Placement;
 
-/// The logarithms of the rates of all metrics; `None` for those that did not count.
+/// The logarithms of the rates of all metrics; `None` for a metric that counted nothing.
 pub(super) type Signature = Vec<Option<f64>>;
 
-/// A rate that differs by more than this is another one: 8 %.
+/// Rates that differ by less than this are alike: 8 %.
 const ALIKE: f64 = 0.08;
 
-/// More phases are not remembered; the oldest is forgotten.
+/// The most phases that are kept; the oldest one is dropped.
 const MOST: usize = 16;
 
 /// A phase that was searched.
 #[derive(Clone, Debug)]
 struct Phase {
     best: Placement,
-    /// What was seen of it, by placement.
+    /// The signatures in the placements that ran in it.
     seen: Vec<(Placement, Signature)>,
 }
 
-/// All phases, the present one last.
+/// All phases. The program is in the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phases(Vec<Phase>);
 
@@ -37,7 +37,7 @@ fn are_alike(one: &Signature, other: &Signature) -> bool {
 }
 
 impl Phases {
-    /// A new phase begins, in this placement. `seen` is what was seen of it there.
+    /// A new phase begins in this placement, with this signature if it is known.
     pub(super) fn begin(&mut self, best: Placement, seen: Option<Signature>) {
         if self.0.len() == MOST {
             self.0.remove(0);
@@ -48,14 +48,14 @@ impl Phases {
         });
     }
 
-    /// This placement is the best one of the present phase.
+    /// Sets the best placement of the phase.
     pub(super) fn choose(&mut self, best: Placement) {
         if let Some(present) = self.0.last_mut() {
             present.best = best;
         }
     }
 
-    /// What is seen of the present phase in a placement.
+    /// Notes the signature of the phase in a placement.
     pub(super) fn see(&mut self, place: Placement, signature: Signature) {
         if let Some(present) = self.0.last_mut() {
             present.seen.retain(|(other, _)| *other != place);
@@ -63,8 +63,8 @@ impl Phases {
         }
     }
 
-    /// Looks for a phase that had these rates in this placement. If there is one, it is the present one now, and its
-    /// best placement is returned.
+    /// Looks for a phase with this signature in this placement. If there is one, the program is in it now, and its best
+    /// placement is returned.
     pub(super) fn recognise(&mut self, place: &Placement, signature: &Signature) -> Option<Placement> {
         let was = |phase: &Phase| {
             let mut seen = phase.seen.iter();

@@ -1,15 +1,15 @@
-//! Where the threads and pages of a program are.
+//! The placement of a program's threads and pages.
 
 use pinfold_core::{PageMapping, Pinning, PuSet, RegionConfiguration, RegionId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where threads and pages are. The default is the unpinned program.
+/// The placement of threads and pages. The default is the unpinned program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Placement {
     /// The PU of each rank; `None` for unpinned threads.
     pub(super) pinning: Option<Pinning>,
-    /// The PUs on which unpinned threads may run; `None` for all.
+    /// The mask of unpinned threads; `None` for all PUs.
     pub(super) within: Option<PuSet>,
     /// Where pages are moved to; `None` leaves them to the operating system.
     pub(super) pages: Option<PageMapping>,
@@ -18,7 +18,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Pinned threads. Pages stay where they are.
+    /// Pinned threads. Pages stay.
     pub(super) fn pinned(pinning: Pinning) -> Self {
         Self {
             pinning: Some(pinning),
@@ -36,7 +36,7 @@ impl Placement {
         Self { regions, ..self }
     }
 
-    /// Where a region is pinned; `None` for unpinned threads.
+    /// The pinning of a region; `None` for unpinned threads.
     pub(super) fn region_pinning(&self, id: RegionId) -> Option<&Pinning> {
         let region = self.regions.get(&id).and_then(|region| region.pinning.as_ref());
         region.or(self.pinning.as_ref())

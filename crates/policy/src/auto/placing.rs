@@ -1,4 +1,4 @@
-//! The configuration that the machine is asked for, from the placement in which the program should run.
+//! The configuration that the machine is asked for, made from a placement.
 
 use super::placement::Placement;
 use pinfold_core::{Configuration, PageMapping, Pinning, TaskId};
@@ -11,7 +11,7 @@ const AFFIRM: Duration = Duration::from_secs(2);
 /// What the last requests leave behind.
 #[derive(Debug, Default)]
 pub(super) struct Placing {
-    /// By rank: the PUs on which the unpinned program last ran in a baseline.
+    /// By rank: the last PUs of the unpinned program in a baseline.
     baseline_pus: Option<Pinning>,
     /// Whether threads are pinned.
     is_pinned: bool,
@@ -20,7 +20,7 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    /// The PUs on which the unpinned program last ran in a baseline, by rank; `None` if one of them is not known.
+    /// By rank: the last PUs of the unpinned program in a baseline; `None` if one of them is not known.
     pub(super) fn baseline_pus(&self) -> Option<&Pinning> {
         self.baseline_pus.as_ref()
     }
@@ -42,8 +42,8 @@ impl Placing {
     /// The configuration that brings the program into `placement`. `pages_moved`: pages were moved, so a placement without
     /// a mapping moves them back.
     ///
-    /// Threads that are let go first return to the PUs of the baseline, because the operating system would leave them on
-    /// the PUs to which they were pinned.
+    /// Threads that are let go first return to the PUs of the baseline, because the operating system would leave them
+    /// where they were pinned.
     pub(super) fn configuration(
         &mut self,
         placement: &Placement,

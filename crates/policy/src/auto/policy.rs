@@ -11,18 +11,15 @@ use super::rate_line::RateLine;
 use super::regions::{self, Regions};
 use super::search::{Ended, Search};
 use super::step::{Next, Purpose, Step, Windows};
-use super::thread_sets::Kept;
-use super::watching::{Identified, Recalled, Watching};
+use super::thread_sets::{Given, ranks_changed};
+use super::watching::{Identified, Watching};
 use crate::Policy;
 use crate::comparison::turns::Window;
 use crate::findings::probed;
 use crate::program::meter::Measurement;
 use crate::program::observed_program::{Observation, ObservedProgram, Stage};
 use crate::program::working_tasks::Judgement;
-use pinfold_core::{
-    Applied, CandidatesCode, ChoiceCode, Configuration, Decision, Finding, Metric, NoteCode, ProposerCode, Sample,
-    Topology,
-};
+use pinfold_core::{Applied, CandidatesCode, Configuration, Decision, Finding, Metric, Sample, Topology};
 use std::time::Duration;
 
 /// The reason for a search after a change of the number of threads.
@@ -33,7 +30,7 @@ const THREADS_CHANGED: &str = "the number of working threads changed";
 pub struct Auto {
     options: AutoOptions,
     program: ObservedProgram,
-    /// The number of threads for which the candidates are made.
+    /// The number of threads of each candidate.
     threads: usize,
     windows: Windows,
     search: Search,
@@ -126,7 +123,7 @@ impl Auto {
         self.search_anew(why, seen)
     }
 
-    /// Continues the present step, or ends it and begins the next one.
+    /// Continues the step, or ends it and begins the next one.
     fn step(&mut self, seen: &mut Observation<'_>) {
         match self.windows.step() {
             Step::Settling(purpose) => {
@@ -186,7 +183,7 @@ impl Auto {
         settles + self.pages.moving_takes(candidates, candidate, at)
     }
 
-    /// Whether the present window may end early.
+    /// Whether the window may end early.
     fn is_hopeless(&self, purpose: Purpose) -> bool {
         let window = || Window::new(self.program.measurement().rate, self.program.counts());
         purpose == Purpose::Trial && self.search.is_hopeless(window())
@@ -347,14 +344,7 @@ impl Auto {
         let judgement = self.program.judge(seen, is_unpinned);
         if judgement == Judgement::Changed && self.search.is_chosen() {
             let after = self.program.left_alone();
-            let (more, fewer) = (before.difference(&after).count(), after.difference(&before).count());
-            let ranks = self.program.working();
-            seen.report(Finding::Note {
-                code: NoteCode::Threads,
-                text: format!(
-                    "{more} threads work that did not before, and {fewer} no longer do: {ranks} threads have ranks now."
-                ),
-            });
+            seen.report(ranks_changed(&before, &after, self.program.working()));
         }
         judgement
     }
@@ -366,28 +356,12 @@ impl Auto {
             return None;
         }
         self.threads = threads;
+        let requested = self.options.requested_placement();
         let working = self.program.working_tasks();
-        let at = seen.at();
-        Some(match self.watching.recall(working, at, seen.findings()) {
-            Recalled::Unknown => self.search_anew(THREADS_CHANGED, seen),
-            Recalled::Kept { kept, are_same } => {
-                let why = if are_same {
-                    "the threads that work now did so before, and it was best for them then"
-                } else {
-                    "as many threads worked before, and it was best for them"
-                };
-                let codes = (CandidatesCode::KnownThreads, ChoiceCode::KnownThreads);
-                self.take(kept, are_same, codes, why, seen)
-            }
-            Recalled::PutOff(why) => {
-                let unpinned = Kept {
-                    placement: self.options.requested_placement(),
-                    by: ProposerCode::User,
-                    gain: None,
-                };
-                let codes = (CandidatesCode::SearchLimit, ChoiceCode::SearchLimit);
-                self.take(unpinned, true, codes, &why, seen)
-            }
+        let recalled = self.watching.recall(working, requested, seen.at(), seen.findings());
+        Some(match recalled {
+            Some(given) => self.take(given, seen),
+            None => self.search_anew(THREADS_CHANGED, seen),
         })
     }
 
@@ -427,19 +401,8 @@ impl Auto {
 
     /// A search begins in another phase. The running placement stays the best one until another is faster.
     fn search_in_new_phase(&mut self, seen: &mut Observation<'_>) -> Next {
-        let candidates = self.search.candidates();
-        let running = &candidates[candidates.running()];
         let requested = self.options.requested();
-        let is_requested = |requested: &&Proposal| requested.placement == running.placement;
-        // The placement that the user wants is compared with the unpinned program first.
-        let incumbent = requested.as_ref().filter(is_requested).cloned().or_else(|| {
-            (running.placement != Placement::default()).then(|| Proposal {
-                placement: running.placement.clone(),
-                by: ProposerCode::Phase,
-                gain: running.gain.map(|gain| gain.log.exp_m1()),
-                why: "it was the best one in the phase before".to_owned(),
-            })
-        });
+        let incumbent = self.search.incumbent(requested.as_ref());
         let next = self.begin_search(incumbent, "the program is in another phase", seen);
         if let Some(requested) = requested {
             self.search.propose(requested, seen.findings());
@@ -447,19 +410,11 @@ impl Auto {
         next
     }
 
-    /// A placement from an earlier search is the choice for the present threads.
-    fn take(
-        &mut self,
-        kept: Kept,
-        is_confirmed: bool,
-        (candidates, choice): (CandidatesCode, ChoiceCode),
-        why: &str,
-        seen: &mut Observation<'_>,
-    ) -> Next {
-        self.list(candidates, why, seen);
-        self.watching.begin_phase(kept.placement.clone());
-        let at = seen.at();
-        self.search.take(kept, is_confirmed, choice, why, at, seen.findings());
+    /// The choice for the working threads is given without a search.
+    fn take(&mut self, given: Given, seen: &mut Observation<'_>) -> Next {
+        self.list(given.candidates, &given.why, seen);
+        self.watching.begin_phase(given.kept.placement.clone());
+        self.search.take(given, seen.at(), seen.findings());
         self.asking.settle();
         self.pages.settle();
         self.regions.report(self.search.candidates(), seen.findings());
@@ -575,14 +530,8 @@ impl Auto {
     fn limited(&self, decision: Decision, at: Duration) -> Decision {
         let candidates = self.search.candidates();
         let has_mapping = candidates.running_placement().pages.is_some();
-        let mapping_within = self.pages.mapping_within(candidates, candidates.running(), at);
-        let settles = self.windows.settles(at);
-        // Pages that follow threads to a trial have to go back, so they may take half of what may be lost.
-        let following_within = if candidates.is_best_running() {
-            settles
-        } else {
-            settles.min(self.search.budget_left(at) / 2)
-        };
+        let mapping_within = pages::mapping_within(candidates, candidates.running(), at);
+        let following_within = pages::following_within(&self.search, self.windows.settles(at), at);
         let configuration = decision.configuration.map(|configuration| Configuration {
             following_within: Some(following_within),
             mapping_within: mapping_within.filter(|_| has_mapping),

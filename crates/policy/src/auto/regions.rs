@@ -1,4 +1,4 @@
-//! Parallel regions: each may be pinned where it was fastest in the trials of the whole program.
+//! Parallel regions: each may get the pinning in which it was fastest in the trials of the whole program.
 //!
 //! Every window of the search also times the regions that ended in it. So the trials of the whole program show where each
 //! region is fast, and regions need no trial for that. The best placement with such regions elsewhere is a proposal like
@@ -7,7 +7,7 @@
 //! Only candidates with the same pages are compared. A region stays with the rest of the program if it is so short that
 //! the change of its threads costs more than it gains.
 //!
-//! Known limit: the first trial moves all such regions together. If one of them is slower because of what the regions
+//! Known limit: the first trial moves all such regions together. If one of them is slower because of data that the regions
 //! before it left in the caches, all are given up together.
 
 use super::candidates::{Candidates, UNPINNED};
@@ -63,7 +63,7 @@ impl Regions {
         }
     }
 
-    /// Proposes the best placement with each region where it was fastest, if that is worth a trial. Regions of the unpinned
+    /// Proposes the best placement with each region at its fastest pinning, if that is worth a trial. Regions of the unpinned
     /// program ran on `baseline_pus`.
     pub(super) fn propose(&mut self, search: &mut Search, baseline_pus: Option<&Pinning>, findings: &mut Vec<Finding>) {
         let candidates = search.candidates();
@@ -96,7 +96,7 @@ impl Regions {
     }
 
     /// The best placement with another pinning of a region that is already pinned elsewhere than the rest, the longest region
-    /// first: one of `placements` in which the region was not measured. With the reason for the user.
+    /// first: one of `placements` that the region was not measured in. With the reason for the user.
     pub(super) fn neighbour(
         &self,
         candidates: &Candidates,
@@ -205,7 +205,7 @@ pub(super) fn spread(search: &mut Search, findings: &mut Vec<Finding>) {
 struct Tried<'a> {
     candidates: &'a Candidates,
     times: &'a BTreeMap<usize, RegionTimes>,
-    /// The PUs on which the unpinned program ran.
+    /// The PUs of the unpinned program.
     baseline_pus: &'a Pinning,
 }
 
@@ -215,7 +215,7 @@ impl Tried<'_> {
         placement.region_pinning(id).unwrap_or(self.baseline_pus)
     }
 
-    /// The pinning other than in `base` in which a region was fastest with the same pages, and its time there. A pinning
+    /// The fastest pinning of a region with the same pages, other than its pinning in `base`, and its time there. A pinning
     /// counts by the longest time that the region took in it: beside other regions it may find less in the caches.
     fn fastest_elsewhere<'s>(&'s self, base: &'s Placement, id: RegionId) -> Option<(&'s Pinning, f64)> {
         let present = self.pinning(base, id);
@@ -235,7 +235,7 @@ impl Tried<'_> {
         pinnings.into_iter().min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
-    /// The best placement with each region where it was fastest, and the expected gain over it, as a logarithm; `None` if
+    /// The best placement with each region at its fastest pinning, and the expected gain over it, as a logarithm; `None` if
     /// that is not worth a trial.
     ///
     /// The rest of the program is pinned, too: the operating system would leave threads for a while where the last region
@@ -305,7 +305,7 @@ mod tests {
         candidates
     }
 
-    /// A second in which regions 1 and 2 took this long for so many executions each.
+    /// One second. Regions 1 and 2 took this long for so many executions each.
     fn executed([one, two]: [f64; 2], executions: [f64; 2]) -> RegionTimes {
         let mut times = RegionTimes::default();
         let region = |id, seconds, executions| RegionSample {

@@ -9,18 +9,17 @@
 //!
 //! Trials wait until the budget allows them. The best candidate runs in between.
 
-use super::budget::{Budget, Record};
+use super::budget::{Budget, Records};
 use super::candidates::{Candidates, State, UNPINNED};
-use super::choice::{self, Choice};
+use super::choice::Choice;
 use super::neighbours::Neighbours;
 use super::options::Near;
 use super::placement::Placement;
 use super::proposals::Proposal;
-use super::thread_sets::Kept;
+use super::thread_sets::{Given, Kept};
 use super::trial::{MOST_PAIRS, SCREENED, Trial};
 use crate::comparison::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, EndedCode, Finding, ProposerCode, Topology};
-use std::collections::BTreeMap;
+use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Topology};
 use std::time::Duration;
 
 /// The windows of the baseline.
@@ -31,9 +30,6 @@ const PAGES_BLOCK: usize = 4;
 
 /// A candidate that could not be measured is tried again after this time.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// A candidate is not tried if its expected gain is below the gain of the best one by this, as a logarithm.
-const SLOWER: f64 = 0.2;
 
 /// A proposal from the times of regions with this expected gain, as a logarithm, waits for no budget.
 const SURE: f64 = 0.05;
@@ -61,8 +57,7 @@ pub(super) struct Search {
     /// The windows of the baseline so far.
     baseline: Vec<Window>,
     budget: Budget,
-    /// By proposer: the results of its candidates.
-    records: BTreeMap<ProposerCode, Record>,
+    records: Records,
     neighbours: Neighbours,
     choice: Choice,
 }
@@ -76,7 +71,7 @@ impl Search {
             noise: Noise::default(),
             baseline: vec![],
             budget: Budget::default(),
-            records: BTreeMap::new(),
+            records: Records::default(),
             neighbours: Neighbours::default(),
             choice: Choice::default(),
         }
@@ -114,6 +109,22 @@ impl Search {
             }
             None => self.candidates.set_state(UNPINNED, State::Best),
         }
+    }
+
+    /// The running placement as the start of the next search; `None` for the unpinned program. If it is the one that the
+    /// user wants, `requested`, it is compared with the unpinned program first.
+    pub(super) fn incumbent(&self, requested: Option<&Proposal>) -> Option<Proposal> {
+        let running = &self.candidates[self.candidates.running()];
+        let requested = requested.filter(|requested| requested.placement == running.placement);
+        let is_unpinned = running.placement == Placement::default();
+        requested.cloned().or_else(|| {
+            (!is_unpinned).then(|| Proposal {
+                placement: running.placement.clone(),
+                by: ProposerCode::Phase,
+                gain: running.gain.map(|gain| gain.log.exp_m1()),
+                why: "it was the best one in the phase before".to_owned(),
+            })
+        })
     }
 
     /// Adds a candidate, unless its placement is in the list. Returns its position.
@@ -197,13 +208,12 @@ impl Search {
 
     /// The expected rate of the candidate that is due over the best one.
     fn expected_ratio(&self, trial: &Trial) -> f64 {
-        let record = self.records.get(&self.candidates[trial.b()].by);
-        let unknown = record.copied().unwrap_or_default().expected();
-        trial.expected(&self.noise).unwrap_or(unknown)
+        let expected = trial.expected(&self.noise);
+        expected.unwrap_or_else(|| self.records.expected(self.candidates[trial.b()].by))
     }
 
-    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving` in
-    /// which pages move there and back.
+    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`, the time
+    /// of pages that move there and back.
     pub(super) fn affords(&self, at: Duration, moving: Duration, length: Duration) -> bool {
         let Some(trial) = &self.trial else { return false };
         let due = trial.due();
@@ -259,45 +269,20 @@ impl Search {
         begins
     }
 
-    /// Tries the candidate with the largest expected gain, `promise`. Among equals, candidates whose pages stay come first,
-    /// then the most trusted proposer. A candidate that is expected to be much slower than the best one is not tried.
+    /// Tries the untried candidate that comes first by its expected gain, `promise`.
     pub(super) fn try_waiting(&mut self, at: Duration, promise: impl Fn(&Candidates, usize) -> Option<f64>) -> bool {
-        let candidates = &self.candidates;
-        let best = candidates.best();
-        let pages = candidates[best].placement.pages;
-        let least = candidates[best].gain.map_or(0.0, |gain| gain.log) - SLOWER;
-        let next = (0..candidates.number())
-            .filter(|&one| one != best && one != UNPINNED && candidates[one].is_due(at))
-            .map(|one| (one, promise(candidates, one)))
-            .filter(|(_, promise)| promise.is_none_or(|promise| promise >= least))
-            .max_by(|&(one, promise), &(other, other_promise)| {
-                let keeps_pages = |one: usize| candidates[one].placement.pages == pages;
-                let by = |one: usize| candidates[one].by;
-                let order = promise.unwrap_or(0.0).total_cmp(&other_promise.unwrap_or(0.0));
-                let order = order.then(keeps_pages(one).cmp(&keeps_pages(other)));
-                order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
-            });
-        if let Some((next, _)) = next {
-            self.screen(best, next);
+        let next = self.candidates.most_promising(at, promise);
+        if let Some(next) = next {
+            self.screen(self.candidates.best(), next);
         }
         next.is_some()
     }
 
     /// Continues the most promising trial that was left open.
     pub(super) fn try_open(&mut self) -> bool {
-        let best = self.candidates.best();
-        let open = self.candidates.iter().enumerate();
-        let open = open.filter_map(|(position, one)| match &one.state {
-            State::Open { turns, against } if *against == best => {
-                Some((position, turns.gain(&self.noise)?.log, turns.clone()))
-            }
-            _ => None,
-        });
-        let promising = open.filter(|(_, gain, _)| *gain > 0.0);
-        let Some((next, _, turns)) = promising.max_by(|one, other| one.1.total_cmp(&other.1)) else {
-            return false;
-        };
-        self.begin_trial(best, next, turns, MOST_PAIRS);
+        let open = self.candidates.most_promising_open(&self.noise);
+        let Some((next, turns)) = open else { return false };
+        self.begin_trial(self.candidates.best(), next, turns, MOST_PAIRS);
         true
     }
 
@@ -365,13 +350,7 @@ impl Search {
     /// Begins a trial of B against A, which is left open after `most` pairs.
     fn begin_trial(&mut self, a: usize, b: usize, turns: Turns, most: usize) {
         let candidates = &self.candidates;
-        let prior = match a {
-            UNPINNED => candidates[b].over_unpinned(),
-            _ => candidates[b]
-                .over_unpinned()
-                .zip(candidates[a].over_unpinned())
-                .map(|(b, a)| b - a),
-        };
+        let prior = candidates.expected_over(b, a);
         let keeps_pages = candidates[a].placement.pages == candidates[b].placement.pages;
         let block = if keeps_pages { 1 } else { PAGES_BLOCK };
         self.trial = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
@@ -380,7 +359,7 @@ impl Search {
 
 /// The windows of a trial and its end.
 impl Search {
-    /// Whether the rest of the present window tells nothing new, because the candidate is so much slower.
+    /// Whether the rest of the window tells nothing new, because the candidate is so much slower.
     pub(super) fn is_hopeless(&self, so_far: Option<Window>) -> bool {
         let (Some(trial), Some(window)) = (&self.trial, so_far) else {
             return false;
@@ -435,8 +414,7 @@ impl Search {
         let gain = trial.turns().gain(&self.noise);
         findings.push(trial.finding(gain, code));
         if let (ComparedCode::Faster | ComparedCode::NotFaster, Some(gain)) = (code, gain) {
-            let by = self.candidates[b].by;
-            self.records.entry(by).or_default().add(gain.log.exp());
+            self.records.add(self.candidates[b].by, gain.log.exp());
         }
         let over_unpinned = self.candidates.gain(a);
         if b == UNPINNED {
@@ -532,22 +510,7 @@ impl Search {
 
     /// The finding of a program that ended before the choice; `None` after it.
     pub(super) fn ended_early(&self) -> Option<Finding> {
-        if self.choice.is_made() {
-            return None;
-        }
-        let lost = self.budget.lost();
-        let why = if lost < 0.0005 {
-            "The program ended before the search did; no trial had slowed it down.".to_owned()
-        } else {
-            format!("The program ended before the search did; trials had cost it about {lost:.2} s.")
-        };
-        let best = self.candidates.best();
-        Some(Finding::EndedEarly {
-            best: Some(best),
-            rate: self.candidates[best].rate,
-            code: EndedCode::DuringSearch,
-            why: format!("{why} {}", choice::best_so_far(&self.candidates)),
-        })
+        self.choice.ended_early(&self.candidates, self.budget.lost())
     }
 
     /// The choice as it is kept for these threads; `None` while it is open or not confirmed.
@@ -561,7 +524,7 @@ impl Search {
         })
     }
 
-    /// An earlier run ended with the placement in which the program runs, and it is as fast as then: it is the choice.
+    /// An earlier run ended with the placement that the program has, and it is as fast as then: it is the choice.
     pub(super) fn accept_known(&mut self, known: f64, why: &str, at: Duration, findings: &mut Vec<Finding>) {
         let running = self.candidates.running();
         let gain = Gain {
@@ -578,32 +541,25 @@ impl Search {
         self.choice.confirm_later(at);
     }
 
-    /// This placement was the choice for the present threads before, or for as many others. Nothing is tried until the
-    /// choice is confirmed again.
-    pub(super) fn take(
-        &mut self,
-        kept: Kept,
-        is_confirmed: bool,
-        code: ChoiceCode,
-        why: &str,
-        at: Duration,
-        findings: &mut Vec<Finding>,
-    ) {
-        let gain = kept.gain.map(|gain| gain.log.exp_m1());
+    /// The choice is given without a search. Nothing is tried until it is confirmed again.
+    pub(super) fn take(&mut self, given: Given, at: Duration, findings: &mut Vec<Finding>) {
+        let Kept { placement, by, gain } = given.kept;
+        let share = gain.map(|gain| gain.log.exp_m1());
         let proposal = Proposal {
-            placement: kept.placement,
-            by: kept.by,
-            gain,
-            why: why.to_owned(),
+            placement,
+            by,
+            gain: share,
+            why: given.why.clone(),
         };
         let choice = self.run_in(proposal, findings);
         self.candidates.set_state(choice, State::Best);
-        self.candidates.set_gain(choice, kept.gain);
-        self.candidates.set_confirmed(choice, is_confirmed);
+        self.candidates.set_gain(choice, gain);
+        self.candidates.set_confirmed(choice, given.is_confirmed);
         self.candidates.set_best(choice);
         self.neighbours = Neighbours::none();
         self.choice.make();
-        self.choice.report_given(choice, gain, code, why, findings);
+        self.choice
+            .report_given(choice, share, given.choice, &given.why, findings);
         self.choice.confirm_later(at);
     }
 

@@ -1,6 +1,6 @@
 //! The steps of the policy, and the length of its windows.
 //!
-//! A step is a window in which the program is measured, or the time before it in which threads, pages and caches settle.
+//! A step is a window, or the time before it while threads, pages and caches settle.
 //! The length of a window follows from the rate: each window should have `COUNTS` counts.
 
 use super::options::AutoTimes;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The counts that a window should have: its rate is then known to one percent.
 pub(super) const COUNTS: f64 = 40.0;
 
-/// The most repetitions of a window in which threads started or ended.
+/// The most repetitions of a window while threads start or end.
 const REPEATS: u32 = 5;
 
 /// Threads may settle for this share of the program's run time, beyond the shortest time. So more pages may follow their
@@ -65,19 +65,19 @@ pub(super) enum Next {
     Measure(Purpose),
     /// A window begins when threads, pages and caches have settled.
     Settle(Purpose),
-    /// The next trial begins, or the present one goes on. Without a trial the search ends.
+    /// The next trial begins, or the current one goes on. Without a trial the search ends.
     Try,
     /// The choice is watched.
     Watch,
 }
 
-/// The present step and the length of windows.
+/// The current step and the length of windows.
 #[derive(Debug)]
 pub(super) struct Windows {
     times: AutoTimes,
     length: Duration,
     step: Step,
-    /// How often the present window was repeated.
+    /// The repetitions of the window.
     repeats: u32,
 }
 
@@ -114,7 +114,7 @@ impl Windows {
         self.times.line
     }
 
-    /// The present step.
+    /// The current step.
     pub(super) fn step(&self) -> Step {
         self.step
     }
@@ -135,7 +135,7 @@ impl Windows {
         self.placement_settles(placement, at)
     }
 
-    /// Whether a window in which threads started or ended is repeated.
+    /// Whether a window is repeated after threads started or ended in it.
     pub(super) fn repeats(&mut self) -> bool {
         let repeats = self.repeats < REPEATS;
         self.repeats += u32::from(repeats);

@@ -16,8 +16,8 @@ pub(super) const MOST_PAIRS: usize = 16;
 /// A trial ends after this many windows in a row without a count.
 const VOIDS: u32 = 3;
 
-/// The second window of the first pair ends early if the rate of B is below this multiple of that of A, which is far below
-/// the noise.
+/// The second window of the first pair ends early if the rate of B is below this multiple of A's. Noise does not explain
+/// such a difference.
 const HOPELESS: f64 = 0.7;
 
 /// A trial goes on beyond `SCREENED` if its gain is above this multiple of its standard error.
@@ -37,7 +37,7 @@ pub(super) struct Trial {
     is_half: bool,
     /// The expected gain of B over A, as a logarithm, before the first pair.
     prior: Option<f64>,
-    /// The time for which pages have moved in this trial.
+    /// The time that pages have moved in this trial.
     moving: Duration,
     /// The windows in a row without a count.
     voids: u32,
@@ -45,7 +45,7 @@ pub(super) struct Trial {
     most: usize,
     /// The rates of B.
     rates: Vec<f64>,
-    /// The time for which B was measured.
+    /// The time that B was measured.
     measured: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Trial {
         self
     }
 
-    /// The candidate with which B is compared.
+    /// The candidate on the other side.
     pub(super) fn a(&self) -> usize {
         self.a
     }
@@ -95,7 +95,7 @@ impl Trial {
         &self.turns
     }
 
-    /// The time for which pages have moved in this trial.
+    /// The time that pages have moved in this trial.
     pub(super) fn moving(&self) -> Duration {
         self.moving
     }

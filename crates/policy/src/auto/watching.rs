@@ -8,7 +8,7 @@
 
 use super::phases::{Phases, Signature};
 use super::placement::Placement;
-use super::thread_sets::{Kept, ThreadSets, too_many};
+use super::thread_sets::{Given, Kept, ThreadSets, too_many};
 use crate::comparison::change::ChangePoint;
 use crate::comparison::turns::Window;
 use pinfold_core::{Finding, NoteCode, Sample, TaskId};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The largest multiple of the evidence that the first change of the rate needs.
 const MOST_EVIDENCE: f64 = 64.0;
 
-/// The phase in which the program is after a change of the rate.
+/// The phase of the program after a change of the rate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Identified {
     /// The running placement stays: the phase is known and has it as the best one, or the search is put off.
@@ -27,17 +27,6 @@ pub(super) enum Identified {
     Known(Placement),
     /// A new phase.
     New,
-}
-
-/// The placement for another number of threads.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Recalled {
-    /// It was best for these threads (`are_same`), or for as many others.
-    Kept { kept: Kept, are_same: bool },
-    /// It is not known and is searched.
-    Unknown,
-    /// It is not known, and the search is put off for this reason.
-    PutOff(String),
 }
 
 /// The state of the watch over all searches.
@@ -115,7 +104,7 @@ impl Watching {
         self.chosen_from.get_or_insert_with(|| first.clone());
     }
 
-    /// The sample from which on the rates of the choice identify the phase; `None` before their level is known, and when they
+    /// The first sample of the rates that identify the phase in the choice; `None` before their level is known, and when they
     /// were noted.
     pub(super) fn unsigned_from(&self) -> Option<&Sample> {
         let is_due = !self.is_signed && self.change.is_learned();
@@ -172,7 +161,7 @@ impl Watching {
 
 /// The working threads.
 impl Watching {
-    /// Whether the present threads wait for a search that may begin now.
+    /// Whether the working threads wait for a search that may begin now.
     pub(super) fn is_search_due(&mut self, at: Duration) -> bool {
         self.thread_sets.is_search_due(at)
     }
@@ -182,15 +171,22 @@ impl Watching {
         self.thread_sets.stays_other(is_other, at)
     }
 
-    /// The placement for these threads.
-    pub(super) fn recall(&mut self, threads: &BTreeSet<TaskId>, at: Duration, findings: &mut Vec<Finding>) -> Recalled {
+    /// The choice for these threads; `None` if they are searched. If the search is put off they run in the placement that the
+    /// user wants, `requested`.
+    pub(super) fn recall(
+        &mut self,
+        threads: &BTreeSet<TaskId>,
+        requested: Placement,
+        at: Duration,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Given> {
         if let Some((kept, are_same)) = self.thread_sets.recall(threads) {
             let kept = kept.clone();
             self.thread_sets.need_no_search();
-            return Recalled::Kept { kept, are_same };
+            return Some(Given::known(kept, are_same));
         }
         if self.thread_sets.may_search(at) {
-            return Recalled::Unknown;
+            return None;
         }
         self.thread_sets.owe_search();
         let why = too_many("The number of working threads changed");
@@ -198,6 +194,6 @@ impl Watching {
             code: NoteCode::Threads,
             text: why.clone(),
         });
-        Recalled::PutOff(why)
+        Some(Given::put_off(requested, why))
     }
 }
