@@ -22,6 +22,9 @@ SOURCES = ROOT / "crates/policy/src"
 MOST_FIELDS = 12
 MOST_FILES = 2
 
+VIEWS = {"Round"}
+"""Types that lend other types for one decision: other files read their fields, and by rule 4 none writes one."""
+
 TYPE = re.compile(r"^(?:pub(?:\([^)]*\))? )?(?:struct|enum) (\w+)", re.MULTILINE)
 STRUCT = re.compile(r"^(?:pub(?:\([^)]*\))? )?struct (\w+)[^;{(]*\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^    (pub(?:\([^)]*\))? )?(\w+): ", re.MULTILINE)
@@ -84,7 +87,11 @@ def broken(folder: Path) -> list[str]:
     lines += [
         f"{one.name} has methods in {', '.join(sorted(its))}" for one, its in files.items() if len(its) > MOST_FILES
     ]
-    lines += [f"methods change {one.name}, and others see {', '.join(one.visible)}" for one in changes if one.visible]
+    lines += [
+        f"methods change {one.name}, and others see {', '.join(one.visible)}"
+        for one in changes
+        if one.visible and one.name not in VIEWS
+    ]
     return sorted(lines + list(written_elsewhere(folder, texts, types)))
 
 
