@@ -8,6 +8,7 @@
 //! A missing count leaves a gap: there is neither a total nor a reading at that time. The totals before and after it stay
 //! right, because the growth of each counter is taken from its last reading.
 
+use crate::program::working_tasks::WorkingTasks;
 use pinfold_core::statistics::{self, Reading};
 use pinfold_core::{Count, Metric, MetricSource, Sample, Scope, TaskId};
 use std::collections::BTreeMap;
@@ -150,12 +151,12 @@ impl Meter {
         self.source.measures_idle_programs
     }
 
-    /// Processes a sample. `counts` returns whether a task works.
-    pub(crate) fn read(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
+    /// Processes a sample.
+    pub(crate) fn read(&mut self, sample: &Sample, tasks: &WorkingTasks) {
         let mut complete = true;
         let mut any = false;
         for (key, now) in counters(self.metric, self.scope, sample, |_| true) {
-            let working = key.is_none_or(&counts);
+            let working = key.is_none_or(|id| tasks.works(id));
             let before = self.read.get(&key).copied();
             let Some(now) = now else {
                 // A counter that never had a value delays no total.
@@ -188,10 +189,10 @@ impl Meter {
     }
 
     /// Divides the rates from now on by the number of counted working tasks.
-    pub(crate) fn share(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
+    pub(crate) fn share(&mut self, sample: &Sample, tasks: &WorkingTasks) {
         self.shares = match self.scope {
             Scope::Program => 1,
-            Scope::Task => counters(self.metric, self.scope, sample, counts)
+            Scope::Task => counters(self.metric, self.scope, sample, |id| tasks.works(id))
                 .filter(|(_, count)| count.is_some())
                 .count()
                 .max(1),

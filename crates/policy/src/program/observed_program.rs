@@ -149,7 +149,7 @@ impl ObservedProgram {
         self.now = sample.at;
         let tasks_changed = self.tasks.update(sample);
         if let Some(meter) = &mut self.meter {
-            meter.read(sample, |id| !self.tasks.is_left_alone(id));
+            meter.read(sample, &self.tasks);
         }
         Observation {
             topology,
@@ -182,7 +182,7 @@ impl ObservedProgram {
     /// Begins a window of length `lasts`. Its rates are divided by the number of tasks that work now.
     pub(crate) fn begin_window(&mut self, seen: &Observation<'_>, lasts: Duration) {
         if let Some(meter) = &mut self.meter {
-            meter.share(seen.sample, |id| !self.tasks.is_left_alone(id));
+            meter.share(seen.sample, &self.tasks);
         }
         self.begin_comparable_window(seen, lasts);
     }
@@ -286,7 +286,7 @@ impl ObservedProgram {
 
     /// Whether this task has a rank.
     pub(crate) fn works(&self, id: TaskId) -> bool {
-        !self.tasks.is_left_alone(id)
+        self.tasks.works(id)
     }
 
     /// The tasks of the first `threads` ranks, in their order.

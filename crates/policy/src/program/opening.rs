@@ -136,7 +136,7 @@ impl Opening {
         }
         let purpose = self.purpose(self.times.probe);
         let choice = self.request.choose(&self.metrics, &self.first, sample, purpose, |id| {
-            !working_tasks.is_left_alone(id)
+            working_tasks.works(id)
         });
         if choice.waits && self.is_patient(sample) {
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
@@ -156,8 +156,8 @@ impl Opening {
             return Opened::WithoutMetric;
         };
         let mut meter = Meter::new(metric, &self.metrics);
-        meter.read(sample, |id| !working_tasks.is_left_alone(id));
-        meter.share(sample, |id| !working_tasks.is_left_alone(id));
+        meter.read(sample, working_tasks);
+        meter.share(sample, working_tasks);
         Opened::With {
             meter,
             reading: self.reading(choice.per_second),
@@ -177,7 +177,7 @@ impl Opening {
             &whole
         };
         let over = self.latest.at.saturating_sub(first.at);
-        let works = |id| !working_tasks.is_left_alone(id);
+        let works = |id| working_tasks.works(id);
         let purpose = self.purpose(over);
         let choice = self.request.choose(&self.metrics, first, &self.latest, purpose, works);
         let rate = choice.metric.map(|metric| {

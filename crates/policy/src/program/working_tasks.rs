@@ -144,7 +144,7 @@ impl WorkingTasks {
         let skipped = sample.tasks.iter().filter(|task| self.skip.matches(task));
         self.skipped = skipped.map(|task| task.id).collect();
         let living = sample.tasks.iter().filter(|task| task.alive).map(|task| task.id);
-        let working: BTreeSet<TaskId> = living.filter(|id| !self.is_left_alone(*id)).collect();
+        let working: BTreeSet<TaskId> = living.filter(|id| self.works(*id)).collect();
         let changed = working != self.working;
         self.working = working;
         changed
@@ -220,14 +220,14 @@ impl WorkingTasks {
         self.working.len()
     }
 
-    /// Whether this task is left alone: it has no rank.
-    pub(crate) fn is_left_alone(&self, id: TaskId) -> bool {
-        self.helpers.contains(&id) || self.skipped.contains(&id)
+    /// Whether this task works, and so has a rank.
+    pub(crate) fn works(&self, id: TaskId) -> bool {
+        !self.helpers.contains(&id) && !self.skipped.contains(&id)
     }
 
     /// The tasks of the first `threads` ranks, in their order.
     pub(crate) fn ranks<'s>(&'s self, sample: &'s Sample, threads: usize) -> impl Iterator<Item = &'s TaskSample> {
-        let working = |task: &&TaskSample| task.alive && !self.is_left_alone(task.id);
+        let working = |task: &&TaskSample| task.alive && self.works(task.id);
         sample.tasks.iter().filter(working).take(threads)
     }
 
