@@ -16,7 +16,8 @@ SKIPPED := $(CURDIR)/target/skipped
 # of the same folder, so the static libraries get a separate folder. (`cargo build` and `pip install .` link to shared
 # libraries.) The flags are for the binary alone, so that it shares all crates with the libraries of QEMU and of Python.
 static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
-static_flags := -C target-feature=+crt-static -L native=target/static
+# Relative relocations in their short form take 1.5 MiB less of the address space.
+static_flags := -C target-feature=+crt-static -L native=target/static -C link-arg=-Wl,-z,pack-relative-relocs
 
 demo: binary workloads ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
 	scripts/demo
@@ -149,7 +150,7 @@ dist: build ## what people install, in target/dist: tarball, Debian package, whe
 site: build ## the documentation as a site, in target/site
 	$(PYTHON) scripts/site
 
-evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
+evaluation: bench ## every figure, as JSON in evaluation/ and as pages in docs/evaluation/
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation
 
 evaluation-quick: bench ## a reduced set of them, in minutes

@@ -65,7 +65,7 @@ class Learning:
         self.db = folder / "state" / "behaviour.db"
 
     def run(self, *options: str, observe: str = "SLP") -> tuple[dict[str, Any], str]:
-        """Run the program under the policy, by default as in the paper; return the record and the printed text."""
+        """Run the program under the policy, by default as in AutoFinity; return the record and the printed text."""
         file = self.folder / "run.json"
         run = self.pinfold.run(
             "--machine", f"scripted:{self.script}", "--policy", "hints", "--db", self.db, "-t", "2s", "--json", file,

@@ -123,7 +123,7 @@ PLACED = {
 }
 
 
-def test_a_placement_model_is_learned_judged_and_used(
+def test_a_model_of_classify_is_learned_judged_and_used(
     binary: Path, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:
     recordings = []

@@ -38,7 +38,7 @@ class Swept:
     placements: tuple[Loads, ...]
 
     def best_matches(self, machine: str, threads: int) -> Mapping[Hint, Loads]:
-        """Sort all placements as in figure 5 of the paper, by the number of used packages and domains."""
+        """Sort all placements as in figure 5 of AutoFinity's paper, by the number of used packages and domains."""
         assert (machine, threads) == (MACHINE, THREADS)
 
         def fit(hint: Hint, loads: Loads) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """`pinfold run` under small resource limits: the program runs as without pinfold, with the limits of its user."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,12 @@ from conftest import PATIENCE, Pinfold, Run, environment
 
 #: Limits for bash's `ulimit`, soft and hard. Each is too small for pinfold, or was in an earlier version.
 SMALL = ["-s 64", "-s 100", "-f 0", "-f 1", "-n 10", "-n 20", "-v 300000", "-d 60000", "-l 0", "-i 0", "-c 0", "-t 60"]
+
+#: Small limits of the address space, in KiB: the smallest that is promised, and others in which more of pinfold fits.
+SMALL_SPACES = ["24000", "40000", "100000"]
+
+#: The address space that pinfold takes at its exec, in bytes: the rest of 24,000 KiB is for its stack and its heap.
+LARGEST_LOADED = 22 << 20
 
 #: Another user than root, whose limits the kernel enforces.
 USER = 65432
@@ -44,6 +51,47 @@ def test_a_script_runs_with_its_own_limits_and_its_own_status(pinfold: Pinfold, 
     alone, placed = both(pinfold, limit, "bash", "-c", script, as_user=as_user)
     assert alone.status == 3
     assert (placed.status, placed.out, placed.err) == (3, alone.out, alone.err)
+
+
+@pytest.fixture
+def static(binary: Path) -> Path:
+    """Return the binary if it is linked as releases are; the loader of others and their libraries take more memory."""
+    if "INTERP" in segments(binary):
+        pytest.skip(f"{binary} is linked dynamically: `make build` builds the one that fits into small limits")
+    return binary
+
+
+def segments(binary: Path) -> str:
+    """Return the segments of an executable file as readelf shows them."""
+    return subprocess.check_output(["readelf", "--segments", "--wide", binary], text=True)
+
+
+def test_the_loaded_part_of_the_binary_is_as_small_as_promised(static: Path) -> None:
+    loaded = re.findall(r"^ +LOAD +\w+ (\w+) \w+ \w+ (\w+)", segments(static), re.MULTILINE)
+    assert loaded
+    assert max(int(address, 16) + int(size, 16) for address, size in loaded) <= LARGEST_LOADED
+
+
+@pytest.mark.usefixtures("static")
+@pytest.mark.parametrize("policy", ["none", "auto"])
+@pytest.mark.parametrize("as_user", [False, True], ids=["own", "user"])
+@pytest.mark.parametrize("kibibytes", SMALL_SPACES)
+def test_a_program_runs_in_a_small_address_space(pinfold: Pinfold, kibibytes: str, as_user: bool, policy: str) -> None:
+    words = ["sh", "-c", "ulimit -v; exit 3"]
+    prefix = limited(f"-v {kibibytes}", as_user=as_user)
+    run = pinfold.run("-q", "--policy", policy, "--", *words, prefix=prefix, cwd="/")
+    assert (run.status, run.out, run.err) == (3, f"{kibibytes}\n", "")
+
+
+@needs_another_user
+@pytest.mark.usefixtures("static")
+def test_where_the_address_space_is_too_small_one_sentence_says_so(pinfold: Pinfold) -> None:
+    run = pinfold.run("--", "true", prefix=limited("-v 24000", as_user=True), cwd="/")
+    assert run.status == 0
+    assert run.err.splitlines() == [
+        "pinfold: stepped aside: 24000 KiB of address space (ulimit -v) are too few for it; "
+        "the program runs without pinfold"
+    ]
 
 
 @pytest.mark.parametrize("limit", ["-s 64", "-f 0", "-n 10", "-d 60000"])

@@ -1,4 +1,4 @@
-"""The policy `sam` in whole runs: on the simulated machine of its paper, and on this one."""
+"""The policy `sam` in whole runs: on the simulated machine of SAM's paper, and on this one."""
 
 import subprocess
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Pinfold
 
-#: The paper's machine, for long enough to see the effect of moves.
+#: The machine of SAM's paper, for long enough to see the effect of moves.
 PAPER = ("--machine", "e5-2660v2x2", "-t", "2s")
 
 #: The least gain that a comparison looks for.
@@ -19,7 +19,7 @@ CORES_OF_A_PACKAGE, CORES = 10, 20
 
 
 def package(cpu: int) -> int:
-    """Return the package of a CPU of the paper's machine."""
+    """Return the package of a CPU of the machine of SAM's paper."""
     return cpu % CORES // CORES_OF_A_PACKAGE
 
 

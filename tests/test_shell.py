@@ -41,12 +41,15 @@ def test_bash_completes_commands_options_and_their_values(pinfold: Pinfold) -> N
     assert completed(pinfold, "pinfold", "run", "--pol") == {"--policy"}
     assert completed(pinfold, "pinfold", "run", "--search", "") >= {"racing"}
     assert "read-topology" not in completed(pinfold, "pinfold", "re"), "it is no command for users"
+    assert completed(pinfold, "pinfold", "run", "--page-") == {"--page-map", "--page-options"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_completions_are_a_script_of_the_shell(pinfold: Pinfold, shell: str) -> None:
     script = said(pinfold, "completions", shell)
     assert "physcpubind" in script
+    assert not any(hidden in script for hidden in ("do-not-ask", "account-as", "help-experiments"))
+    assert "sample-time" in script, "it is an option of pages"
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed, so that it cannot read the script")
     subprocess.run([shell, "-n"], input=script, text=True, check=True)
@@ -64,7 +67,8 @@ def test_every_command_has_a_manual_page(pinfold: Pinfold, tmp_path: Path) -> No
     assert {f"pinfold-{command}" for command in commands} <= set(pages)
     assert {"pinfold", "pinfold-db-forget", "pinfold-trace-metrics"} <= set(pages)
     assert not any("read-topology" in page or "-help" in page for page in pages)
-    assert "do\\-not\\-ask" in pages["pinfold-run"]
+    assert "page\\-options" in pages["pinfold-run"]
+    assert "do\\-not\\-ask" not in pages["pinfold-run"], "it is for experiments"
     assert said(pinfold, "man", "run") == pages["pinfold-run"]
     assert said(pinfold, "man", "trace", "metrics") == pages["pinfold-trace-metrics"]
 

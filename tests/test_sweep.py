@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from conftest import PATIENCE, environment, eventually
 
-#: The columns before the metrics, with their types (docs/formats.md).
+#: The columns before the metrics, with their types (docs/formats/data-sets.md).
 COLUMNS = {
     "machine": "string",
     "program": "string",

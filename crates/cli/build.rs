@@ -1,6 +1,9 @@
 //! What the binary carries: the agent, which is built here (`make -C agent`), and the recorder that `PINFOLD_RECORDER` names, as
-//! `make build` and `pip install .` do. Without it the file is empty, and the recorder that cargo builds beside the binary is used.
+//! `make build` and `pip install .` do. Without it the recorder that cargo builds beside the binary is used.
 //! And the identity of the simulator, for results that are kept.
+//!
+//! The recorder is in a section of the file that the kernel does not map, because it would take 4 MiB of the address space of
+//! each command (`pinfold_linux::embedded`).
 
 #![expect(clippy::disallowed_macros, reason = "cargo reads what a build script prints")]
 
@@ -33,13 +36,35 @@ fn main() {
     println!("cargo::rerun-if-env-changed=PINFOLD_RECORDER");
     if let Some(recorder) = &recorder {
         println!("cargo::rerun-if-changed={}", Path::new(recorder).display());
+        let object = in_section(Path::new(recorder), Path::new(&output));
+        println!("cargo::rustc-link-arg-bins={}", object.display());
     }
-    let content = recorder.map(|file| {
-        fs::read(&file).unwrap_or_else(|error| panic!("PINFOLD_RECORDER={}: {error}", Path::new(&file).display()))
-    });
-    let carried = Path::new(&output).join("libpinfold_record.so");
-    fs::write(carried, content.unwrap_or_default()).expect("OUT_DIR can be written");
     println!("cargo::rustc-env=PINFOLD_SIMULATOR={:016x}", simulator());
+}
+
+/// An object file that has the recorder in a section of its own, with the flag `R` (linkers keep it) and without `a` (it is in
+/// the binary, and not in memory).
+fn in_section(recorder: &Path, output: &Path) -> PathBuf {
+    let (source, object) = (output.join("recorder.s"), output.join("recorder.o"));
+    let lines = [
+        ".section .pinfold.recorder, \"R\", %progbits".to_owned(),
+        format!(".incbin \"{}\"", recorder.display()),
+        ".section .note.GNU-stack, \"\", %progbits\n".to_owned(),
+    ];
+    fs::write(&source, lines.join("\n")).expect("OUT_DIR can be written");
+    let compiler = cross_compiler().unwrap_or_else(|| "cc".to_owned());
+    let status = Command::new(&compiler)
+        .arg("-c")
+        .arg(&source)
+        .arg("-o")
+        .arg(&object)
+        .status();
+    assert!(
+        status.as_ref().is_ok_and(std::process::ExitStatus::success),
+        "PINFOLD_RECORDER={} cannot be assembled by {compiler}: {status:?}",
+        recorder.display()
+    );
+    object
 }
 
 /// The C compiler where the binary is for another machine than this one: what `CC_TARGET` names, as for the C code in crates, or

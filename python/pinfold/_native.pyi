@@ -207,3 +207,37 @@ def simulate(
     salvage: bool = False,
 ) -> str:
     """Run recordings side by side under a policy, and return the record as JSON. `pinfold.simulate` calls it."""
+
+MOST_NEIGHBOURS: int
+"""The most neighbours that a race of the policy ``react`` tries."""
+
+def neighbours(
+    configuration: tuple[int, int, str, str, str], sizes: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, str, str, str]]:
+    """Return the configurations that the policy ``react`` tries beside one, in its order, on any machine.
+
+    Args:
+        configuration: threads, nodes, ``thread_map``, ``page_map`` and ``prefetch``, as the columns of data sets have
+            them.
+        sizes: the numbers of threads and nodes that are tried.
+
+    Raises:
+        ValueError: a word is unknown.
+    """
+
+def moved_threads(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> int:
+    """Return how many threads must move to other last-level caches so that one placement becomes another.
+
+    Symmetries of the machine cost nothing: packages with equally many caches are interchangeable, and so are the caches
+    of a package.
+
+    Args:
+        one: the threads of each cache, by package.
+        other: the same of the other placement.
+
+    Raises:
+        ValueError: the two have different numbers of threads, of packages, or of caches in packages.
+    """
+
+def classify_features() -> list[list[str]]:
+    """Return the names of the features that a model of ``classify`` sees: of a program, a machine and a strategy."""

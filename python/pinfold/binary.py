@@ -1,4 +1,4 @@
-"""The binary ``pinfold``: where it is, and how the package calls it."""
+"""Finds and calls the binary ``pinfold``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_binary() -> Path:
 
 
 class PinfoldError(Exception):
-    """The binary could not do what it was asked; the text is its own."""
+    """The binary failed. The text is its message."""
 
 
 def call(words: Sequence[str | os.PathLike[str]], said: Callable[[str], None] | None = None) -> str:
@@ -45,7 +45,7 @@ def call(words: Sequence[str | os.PathLike[str]], said: Callable[[str], None] | 
 
     Raises:
         PinfoldError: it failed; the text is the last that it wrote.
-        FileNotFoundError: there is no binary.
+        FileNotFoundError: the binary was not found.
     """
     command = [str(find_binary()), *(os.fspath(word) for word in words)]
     lines: list[str] = []

@@ -14,11 +14,11 @@ METRICS, MODELS = b"pinfold.metrics", b"pinfold.models"
 def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     """Return the rows of all tables.
 
-    A column that a table does not have is null in its rows. The metadata lists the metrics and the models of all; the
-    rest of it is that of the first.
+    A column that a table does not have is null in its rows. The metadata lists the metrics and the models of all
+    tables. Everything else in it comes from the first table.
 
     Args:
-        tables: one or more, with the metadata that docs/formats.md describes.
+        tables: one or more, with the metadata that docs/formats/data-sets.md describes.
     """
     found = [table.schema.metadata or {} for table in tables]
     metadata = dict(found[0])

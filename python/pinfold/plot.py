@@ -17,7 +17,7 @@ def figure(width: float = SIZE[0], height: float = SIZE[1]) -> Figure:
 
 
 def legend_above(drawn: Figure, columns: int) -> None:
-    """Add a legend above the axes, where it hides nothing."""
+    """Add a legend above the axes, so that it hides nothing."""
     drawn.legend(loc="outside upper left", ncols=columns, fontsize=TEXT, frameon=False)
 
 

@@ -10,8 +10,8 @@ from pinfold._native import Applied, Configuration, Decision, Metric, Sample, To
 class Policy:
     """A policy of your own: it gets samples of a program, and answers with decisions.
 
-    A subclass implements `decide`, and where it needs them `start` and `end`. It sees nothing but what it gets, so that
-    the same policy gives the same run: let it read no clock, and draw random numbers from a seed.
+    A subclass implements `decide`, and `start` and `end` if needed. The same policy must give the same run: read no
+    clock, and draw random numbers from a seed.
 
     >>> class OnePackage(Policy):
     ...     def start(self, topology, metrics):
@@ -20,7 +20,7 @@ class Policy:
     """
 
     name: str = ""
-    """The name in the record of a run; without one it is that of the class."""
+    """The name in the record of a run. The default is the name of the class."""
 
     def start(self, topology: Topology, metrics: Sequence[Metric]) -> Decision:
         """Return the decision before the program's first instruction; without this method nothing is changed.
@@ -32,12 +32,12 @@ class Policy:
         return Decision()
 
     def decide(self, topology: Topology, sample: Sample, applied: Applied) -> Decision:
-        """Return the decision after a sample; without this method nothing is changed.
+        """Return the decision after a sample. Without this method the policy changes nothing.
 
         Args:
             topology: the machine.
-            sample: what was counted since the program began.
-            applied: what the machine did of the last decision.
+            sample: the counts since the program began.
+            applied: the part of the last decision that the machine carried out.
         """
         return Decision()
 

@@ -23,7 +23,7 @@ class Recording:
         self.path = Path(path)
 
     def __fspath__(self) -> str:
-        """Return the path, so that a recording can stand where a file can."""
+        """Return the path, so that functions for files take a recording."""
         return os.fspath(self.path)
 
     def __repr__(self) -> str:

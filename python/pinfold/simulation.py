@@ -20,7 +20,7 @@ SomeFile = str | os.PathLike[str]
 
 
 class Run:
-    """A run that has ended: what ``pinfold run --json`` writes, with the keys of docs/formats.md.
+    """A run that has ended: what ``pinfold run --json`` writes, with the keys of docs/formats/run.md.
 
     Times are in seconds of the simulated machine, rates in the unit of the metric per second.
     """
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def repetitions(self) -> float:
-        """How often what was recorded was done, by all programs together."""
+        """The repetitions of the recorded work, of all programs together."""
         return float(self.document["simulation"]["repetitions"])
 
     @property
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def refused(self) -> list[str]:
-        """What the machine did not do of what the policy wanted, each reason once."""
+        """Why the machine did not carry out decisions of the policy, each reason once."""
         return [refusal["why"] for refusal in self.document["refused"]]
 
     @property
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def rates(self) -> pa.Table:
-        """The course of the run: ``at`` in seconds, and the rate of each metric; null where it was not read."""
+        """The course of the run: ``at`` in seconds, and the rate of each metric; null if it was not read."""
         timeline = self.document["timeline"]
         metrics = {metric["name"]: pa.array(metric["rates"], pa.float64()) for metric in timeline["metrics"]}
         return pa.table({"at": pa.array(timeline["at"], pa.float64()), **metrics})
@@ -148,12 +148,12 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
         recordings: a recording, or several that run at the same time; a recording may be named more than once.
         machine: a name of `machines`, or the path of a model, ``FILE.toml``.
         policy: the name of a policy of pinfold (``pinfold run --policy help`` lists them), a `Policy` of your own, or a
-            `Configuration` that is kept.
-        repeat: how often to repeat what was recorded. None: until the policy has chosen; a `Policy` of your own says so
-            by ``Decision(done=True)``, and a `Configuration` is run a hundred times.
+            `Configuration` for the whole run.
+        repeat: how often to repeat the recorded work. None repeats it until the policy has chosen. A `Policy` of your
+            own signals its choice by ``Decision(done=True)``. A `Configuration` runs a hundred times.
         seed: of the scheduler and the noise; the same seed gives the same run.
-        noise: how much what is read of a metric in a tenth of a second varies, in percent (standard deviation).
-        salvage: run what precedes the damage of a damaged recording.
+        noise: the standard deviation of a metric over a tenth of a second, in percent.
+        salvage: run a damaged recording up to the damage.
         options: with the name of a policy, further options of ``pinfold run``, such as ``["--metric", "regions"]``.
 
     Returns:
@@ -161,10 +161,11 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
 
     Raises:
         PinfoldError: a policy of pinfold cannot be run so; the text says why.
-        ValueError: a machine, a recording or a value that is none, or a decision that the machine cannot follow.
+        ValueError: an unknown machine, a file that is no recording, a wrong value, or a decision that the machine
+            cannot follow.
         Exception: whatever your policy raises; the run ends there.
 
-    Each repetition begins where the one before ended: caches and pages stay as they are.
+    Caches and pages stay as they are between repetitions.
     """
     single = isinstance(recordings, str | os.PathLike)
     files: list[str] = [os.fspath(recordings)] if single else [os.fspath(file) for file in recordings]  # type: ignore[arg-type, union-attr]

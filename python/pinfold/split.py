@@ -2,8 +2,8 @@
 
 A third of the applications is for judging only: no parameter, threshold or variant is chosen on it, and nothing is
 learned from it. The SHA-256 of the name decides, so that nobody chooses. The list was written before any of the
-applications had been recorded. An application that cannot be recorded stays in the list; ``applications/NAME`` has
-the reason. A new one is added here, with a commit of its own, before it is recorded.
+applications had been recorded. An application that cannot be recorded stays in the list; ``applications/NAME`` has the
+reason. A new application is added here, in a separate commit, before it is recorded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def part(name: str) -> Part:
 
 
 def judged(names: Iterable[str]) -> list[str]:
-    """Return those of the names that are applications for judging, sorted."""
+    """Return the names of applications for judging, sorted."""
     return sorted({name for name in names if name in APPLICATIONS and part(name) == "judged"})
 
 

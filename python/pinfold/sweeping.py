@@ -36,20 +36,20 @@ def sweep(  # noqa: PLR0913 - each is a property of the sweep
         recordings: one recording or several.
         machines: names of `machines`, or paths of models; one or several.
         space: the configurations: a name that ``pinfold sweep --help`` lists, or a ``FILE.toml``.
-        output: the Parquet file of the data set. An interrupted sweep that has one goes on where it was when it is
-            called again. None: the data set is in the returned table only.
+        output: the Parquet file of the data set. Called again, an interrupted sweep continues from this file. None:
+            only the returned table has the data set.
         sampled: simulate pieces of long recordings, and estimate the times of the whole from them, with their errors.
         jobs: how many configurations are simulated at the same time; None: one for each CPU that is allowed.
         limit: of the placements of the space ``threads`` take at most this many, the most different ones.
         progress: show a progress bar, if the package tqdm is there: in a notebook, or on standard error.
 
     Returns:
-        a row for each configuration of each program or region, with the columns of docs/formats.md, all simulated.
-        ``.to_pandas()`` and ``polars.from_arrow`` make frames of it.
+        a row for each configuration of each program or region, with the columns of docs/formats/data-sets.md, all
+        simulated. ``.to_pandas()`` and ``polars.from_arrow`` make frames of it.
 
     Raises:
-        PinfoldError: the sweep cannot be done; the text says why.
-        KeyboardInterrupt: what is done is kept beside ``output``.
+        PinfoldError: the sweep cannot be done; the text says why. KeyboardInterrupt: finished configurations are kept
+        beside ``output``.
     """
     files: Sequence[SomeFile] = [recordings] if isinstance(recordings, str | os.PathLike) else recordings
     names = [machines] if isinstance(machines, str) else machines
@@ -66,7 +66,7 @@ def sweep(  # noqa: PLR0913 - each is a property of the sweep
 
 
 class Bar:
-    """A progress bar of tqdm, or nothing where it is not there or not wanted."""
+    """A progress bar of tqdm; nothing if tqdm is missing or no bar is wanted."""
 
     def __init__(self, shown: bool) -> None:
         """Store whether it is shown."""

@@ -21,7 +21,7 @@ class Table:
     rows : sequence of sequence of str
         The cells.
     caption : str
-        What it shows, where a section has several.
+        Its subject, if a section has several tables.
     """
 
     columns: Sequence[str]
@@ -35,7 +35,7 @@ class Table:
         return [*caption, *heads, *("| " + " | ".join(map(one_line, row)) + " |" for row in self.rows), ""]
 
     def html(self) -> str:
-        """Return the table as HTML, in a box that scrolls where it is too wide.
+        """Return the table as HTML, in a box that scrolls if the table is too wide.
 
         Cells are text. ``**`` around a whole cell emphasises it, as in Markdown.
         """

@@ -1,7 +1,7 @@
-"""Text of others in lines for people: names in data sets, files and records.
+"""Prints text that others wrote, such as names in data sets, files and records, in single lines.
 
-The rules are those of the binary (``crates/core/src/text.rs``): a terminal obeys nothing of what is printed, and a name
-is one line. A character is replaced by its escape and not removed.
+The rules are the same as in the binary (``crates/core/src/text.rs``): the output has no control characters for a
+terminal, and a name is one line. Escapes replace such characters; none is removed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _escape(character: str) -> str:
 
 
 class _Clean(io.TextIOBase):
-    """A stream that cleans what is written."""
+    """A stream that cleans its text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -64,7 +64,7 @@ class _Clean(io.TextIOBase):
 
 @contextmanager
 def cleaned_output() -> Iterator[None]:
-    """Clean what is printed to standard output and standard error."""
+    """Clean the text on standard output and standard error."""
     with redirect_stdout(_Clean(sys.stdout)), redirect_stderr(_Clean(sys.stderr)):
         yield
 

@@ -1,4 +1,4 @@
-"""Regions with invented times and counters, for tests of what is learned from reactions."""
+"""Regions with invented times and counters, for tests of `learn.react`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_binary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def configurations(settings: Sequence[str] = ("0000",)) -> tuple[Configuration, ...]:
-    """Return the paper's 18 placements with some settings of prefetchers."""
+    """Return the 18 published placements with some settings of prefetchers."""
     placements: list[tuple[int, int, str | None, str]] = [(8, 1, None, "local"), (8, 1, None, "remote")]
     placements += [
         (threads, nodes, order, pages)

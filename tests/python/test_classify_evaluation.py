@@ -11,8 +11,8 @@ import pytest
 
 from pinfold.evaluation import plot
 from pinfold.evaluation.classify import section
-from pinfold.evaluation.classify import sweep as placement_sweep
-from pinfold.evaluation.classify.section import SEEDS, SKYLAKE, paper_tables, promises
+from pinfold.evaluation.classify import sweep as classify_sweep
+from pinfold.evaluation.classify.section import SEEDS, SKYLAKE, promises, study_tables
 from pinfold.learn.classify.features import MACHINE, PROGRAM
 from pinfold.learn.classify.gate import gate
 from pinfold.learn.classify.judging import Judged, Known
@@ -64,8 +64,8 @@ def test_a_closed_gate_is_said_and_nothing_is_learned(tmp_path: Path, monkeypatc
     ]
     file = tmp_path / "rows.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
-    swept = placement_sweep.Swept({"development": file}, {})
-    monkeypatch.setattr(placement_sweep, "sweep", lambda quick, machines: swept)
+    swept = classify_sweep.Swept({"development": file}, {})
+    monkeypatch.setattr(classify_sweep, "sweep", lambda quick, machines: swept)
     monkeypatch.setattr(plot, "PLOTS", tmp_path)
     found = section.classify(quick=True)
     assert "**The gate is closed**" in found.text
@@ -158,7 +158,7 @@ def test_without_an_unseen_machine_its_figures_are_left_out() -> None:
 
 def test_figures_of_the_paper_are_beside_ours() -> None:
     known = {SKYLAKE: [example("a", SKYLAKE, 1.0, 0.5, 1.0, 1.0)]}
-    five, six, seven = paper_tables(known, [])
+    five, six, seven = study_tables(known, [])
     assert five.rows == [[SKYLAKE, "1.00 (0.48)"]]
     assert six.rows == [[SKYLAKE, "2.00 (1.12)"]]
     assert seven.rows == [[SKYLAKE, "- (0.05)", "- (0.07)", "- (0.02)"]], "missing is not zero"

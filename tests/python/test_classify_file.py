@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinfold.learn.classify import file as placement_file
+from pinfold.learn.classify import file as classify_file
 from pinfold.learn.classify.features import FEATURES, MACHINE, PROGRAM, features
-from pinfold.learn.classify.file import evaluated, placement_model
-from pinfold.learn.classify.model import Learner, PlacementModel, learn
+from pinfold.learn.classify.file import classify_model, evaluated
+from pinfold.learn.classify.model import ClassifyModel, Learner, learn
 from pinfold.learn.classify.strategies import Example
 from pinfold.learn.tables import OBSERVED
 from pinfold.learn.trained import Trained
@@ -31,14 +31,14 @@ def program(number: int) -> Example:
     return Example(f"p{number}", f"p{number}", "one", 24, tuple(times.tolist()), metrics, covers=True)
 
 
-def trained(model: PlacementModel) -> Trained:
+def trained(model: ClassifyModel) -> Trained:
     return Trained(True, ["one"], [f"p{number}" for number in range(60)], 180, model.learner.text())
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: one.kind)
 def test_a_file_gives_what_the_model_predicts(learner: Learner) -> None:
     model = learn([program(number) for number in range(60)], learner, seed=0, folds=4)
-    document = json.loads(placement_model(model, trained(model)))
+    document = json.loads(classify_model(model, trained(model)))
     for number in range(60, 80):
         values = features(program(number))
         (said,) = model.predict(values[None])
@@ -51,7 +51,7 @@ def test_a_file_gives_what_the_model_predicts(learner: Learner) -> None:
 
 def test_features_of_trees_and_of_the_machine_are_listed() -> None:
     model = learn([program(number) for number in range(60)], Learner("tree", 2, 0.1), seed=0, folds=4)
-    document = json.loads(placement_model(model, trained(model)))
+    document = json.loads(classify_model(model, trained(model)))
     names = [one["name"] for one in document["features"]]
     assert {"memory_imbalance", "interleave", *MACHINE} <= set(names)
     assert len(names) < len(FEATURES)
@@ -59,10 +59,10 @@ def test_features_of_trees_and_of_the_machine_are_listed() -> None:
 
 
 def test_a_file_that_would_be_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_file, "LARGEST", 1000)
+    monkeypatch.setattr(classify_file, "LARGEST", 1000)
     model = learn([program(number) for number in range(60)], LEARNERS[1], seed=0, folds=4)
     with pytest.raises(ValueError, match="fewer or smaller trees than forest, depth 6"):
-        placement_model(model, trained(model))
+        classify_model(model, trained(model))
 
 
 def test_the_file_with_which_the_policy_is_tested_is_what_the_learner_writes() -> None:
@@ -79,7 +79,7 @@ def write_fixture() -> None:
     """Write the file, and what the model says of programs that it has not seen."""
     model = learn([program(number) for number in range(60)], LEARNERS[2], seed=0)
     FIXTURE.parent.mkdir(parents=True, exist_ok=True)
-    FIXTURE.write_text(placement_model(model, trained(model)))
+    FIXTURE.write_text(classify_model(model, trained(model)))
     cases = []
     for number in range(60, 80):
         one = program(number)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pinfold.evaluation.classify import study as paper_study
+from pinfold.evaluation.classify import study as classify_study
 from pinfold.evaluation.classify.study import Question, best_and_worst, best_elsewhere, distance, same_class
 from pinfold.evaluation.classify.study_method import SENSITIVITY, STRATEGY
-from pinfold.evaluation.classify.study_models import PaperModel
+from pinfold.evaluation.classify.study_models import StudyModel
 from pinfold.learn.classify.strategies import COUNTERS, Example
 
 INTERLEAVE, SCATTER, NEITHER = (1.0, 0.5, 1.0, 1.0), (1.0, 1.0, 0.5, 1.0), (1.0, 1.0, 1.05, 1.0)
@@ -31,7 +31,7 @@ def programs(machine: str, number: int = 12) -> list[Example]:
 @pytest.fixture
 def one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        paper_study, "drawn", lambda names, sets, seed: [PaperModel("svm", False, 1, tuple(names[:1]))] * sets
+        classify_study, "drawn", lambda names, sets, seed: [StudyModel("svm", False, 1, tuple(names[:1]))] * sets
     )
 
 

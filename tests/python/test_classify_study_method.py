@@ -8,7 +8,7 @@ import pytest
 from pinfold.evaluation.classify.study_method import (
     SENSITIVITY,
     accuracy,
-    as_in_the_paper,
+    as_published,
     balanced_accuracy,
     both_new,
     elsewhere,
@@ -20,7 +20,7 @@ from pinfold.evaluation.classify.study_method import (
     pairs,
     speedup,
 )
-from pinfold.evaluation.classify.study_models import KINDS, PaperModel, drawn
+from pinfold.evaluation.classify.study_models import KINDS, StudyModel, drawn
 from pinfold.learn.classify.folds import split
 from pinfold.learn.classify.strategies import COUNTERS, Example
 
@@ -43,7 +43,7 @@ def programs(number: int, seed: int = 0, signal: bool = True) -> list[Example]:
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_every_model_learns_what_can_be_learned(kind: str, decomposed: bool) -> None:
     found = programs(60)
-    model = PaperModel(kind, decomposed, 2, COUNTERS[:2])  # type: ignore[arg-type]
+    model = StudyModel(kind, decomposed, 2, COUNTERS[:2])  # type: ignore[arg-type]
     predicted = nested([model], found, SENSITIVITY, seed=0, folds=5)
     assert accuracy(found, predicted) > 0.8
 
@@ -64,7 +64,7 @@ def test_a_balanced_accuracy_gives_both_classes_the_same_weight() -> None:
 def test_on_noise_the_papers_figure_is_better_than_chance_and_the_nested_one_is_not() -> None:
     found = programs(16, signal=False)
     models = [model for model in drawn(COUNTERS, 8, seed=1) if model.kind == "svm"]
-    elected = as_in_the_paper(models, new_programs(found, seed=0, groups=99), SENSITIVITY, seed=0)
+    elected = as_published(models, new_programs(found, seed=0, groups=99), SENSITIVITY, seed=0)
     honest = accuracy(found, nested(models, found, SENSITIVITY, seed=0, folds=3))
     assert elected.validation > 0.55
     assert elected.validation > honest
@@ -90,7 +90,7 @@ def test_a_metric_that_hardly_varies_in_training_may_be_far_away_elsewhere() -> 
     near = [replace(one, metrics={name: 1 + 1e-9 * number}) for number, one in enumerate(programs(8))]
     far = [replace(one, metrics={name: 1e30}) for one in programs(8)]
     for kind in ("forest", "svm", "logistic", "network"):
-        pipeline = PaperModel(kind, True, 2, (name,)).pipeline(seed=0)
+        pipeline = StudyModel(kind, True, 2, (name,)).pipeline(seed=0)
         pipeline.fit(inputs(near, [name]), [0, 1] * 4)
         assert set(pipeline.predict(inputs(far, [name]))) <= {0, 1}
 
@@ -120,8 +120,8 @@ def test_two_groups_of_programs_are_removed_at_a_time_each_once_for_each_part() 
 
 def test_on_new_machines_all_programs_are_known() -> None:
     here, there = programs(40), [replace(one, machine="there") for one in programs(40)]
-    model = PaperModel("forest", False, 1, COUNTERS[:2])
-    elected = as_in_the_paper([model], new_machines(here, there, there), SENSITIVITY, seed=0)
+    model = StudyModel("forest", False, 1, COUNTERS[:2])
+    elected = as_published([model], new_machines(here, there, there), SENSITIVITY, seed=0)
     assert elected.test == elected.validation == 1.0
     assert elected.all_tests == (1.0,)
 
@@ -132,6 +132,6 @@ def test_a_model_for_another_machine_is_chosen_without_it() -> None:
     opposite = [
         replace(one, machine="there", seconds=INSENSITIVE if one.is_sensitive else SENSITIVE) for one in programs(40)
     ]
-    models = [PaperModel("forest", False, 1, (name,)) for name in COUNTERS]
+    models = [StudyModel("forest", False, 1, (name,)) for name in COUNTERS]
     predicted = elsewhere(models, here, opposite, SENSITIVITY, seed=0)
     assert accuracy(opposite, predicted) < 0.2

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from pinfold.applications.recording import FailedError
-from pinfold.evaluation.classify import sweep as placement_sweep
+from pinfold.evaluation.classify import sweep as classify_sweep
 from pinfold.evaluation.classify.programs import SCALED, SCALED_OF_THE_PAPER, Caches, Machine, own, real
 from pinfold.evaluation.classify.sweep import Job, sweep
 from pinfold.split import Part, part
@@ -43,11 +43,11 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return [Program("real"), Program("fails", fails=True)] if part == "development" else [Program("hidden")]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(placement_sweep, "folder", lambda: placement_sweep.RESULTS / "build")
-    monkeypatch.setattr(placement_sweep, "own", lambda machine, quick, one_input: [Program("own")])
-    monkeypatch.setattr(placement_sweep, "real", reals)
-    monkeypatch.setattr(placement_sweep, "WITH_APPLICATIONS", ("m",))
-    monkeypatch.setattr(placement_sweep, "_sweep", swept)
+    monkeypatch.setattr(classify_sweep, "folder", lambda: classify_sweep.RESULTS / "build")
+    monkeypatch.setattr(classify_sweep, "own", lambda machine, quick, one_input: [Program("own")])
+    monkeypatch.setattr(classify_sweep, "real", reals)
+    monkeypatch.setattr(classify_sweep, "WITH_APPLICATIONS", ("m",))
+    monkeypatch.setattr(classify_sweep, "_sweep", swept)
     return calls
 
 
@@ -119,7 +119,7 @@ def test_programs_of_a_data_set_are_observed_again_and_keep_their_times(
         asked.append(seconds)
         return {"sample:ipc": 3.0, "sample:read_load": None}
 
-    monkeypatch.setattr(placement_sweep, "sampled", sampled)
+    monkeypatch.setattr(classify_sweep, "sampled", sampled)
     swept = sweep(quick=True, machines=["m"], times_of=tmp_path / "known.parquet")
     (row,) = pyarrow.parquet.read_table(swept.files["development"]).to_pylist()
     assert row == rows | {"sample:ipc": 3.0, "sample:read_load": None}
@@ -154,12 +154,12 @@ def test_a_pool_gets_fewer_threads_where_others_live_beside_them(
     def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
         return pyarrow.table({"num_threads": [int(recording.read_text())]}, metadata={"a": "b"})
 
-    monkeypatch.setattr(placement_sweep, "observe", observe)
+    monkeypatch.setattr(classify_sweep, "observe", observe)
     monkeypatch.setattr(Machine, "of", lambda name: Machine(24, Caches(15 << 20, 4)))
-    placement_sweep._sweep(Job("m", Pool(2)), tmp_path / "rows.parquet")
+    classify_sweep._sweep(Job("m", Pool(2)), tmp_path / "rows.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet")["num_threads"].to_pylist() == [24]
     with pytest.raises(FailedError, match="it has 20 threads at the same time where it should have 24"):
-        placement_sweep._sweep(Job("m", Pool(-4)), tmp_path / "fails.parquet")
+        classify_sweep._sweep(Job("m", Pool(-4)), tmp_path / "fails.parquet")
 
 
 def test_applications_are_those_of_the_part_with_one_phase() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = {"applications/README.md", "docs/evaluation.md"}
+GENERATED = {"applications/README.md"} | {str(file.relative_to(ROOT)) for file in ROOT.glob("docs/evaluation/*.md")}
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -55,6 +55,13 @@ def test_lines_have_at_most_120_characters(name: str) -> None:
 @pytest.mark.parametrize("name", documents())
 def test_links_lead_to_files_and_headings_that_exist(name: str) -> None:
     assert not broken_links(name)
+
+
+@pytest.mark.parametrize("folder", ["docs/design", "docs/evaluation", "docs/formats"])
+def test_the_first_page_of_a_folder_links_to_every_other_page(folder: str) -> None:
+    linked = set(LINK.findall(text(f"{folder}/README.md")))
+    pages = {name.removeprefix(f"{folder}/") for name in documents() if name.startswith(f"{folder}/")}
+    assert pages - {"README.md"} <= linked
 
 
 def test_the_readme_has_at_most_150_lines() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pinfold.evaluation import __main__ as evaluation
-from pinfold.evaluation import changes, provenance
+from pinfold.evaluation import changes, pages, provenance
 from pinfold.evaluation.provenance import Provenance
 from pinfold.evaluation.sam.mixes import mixes_checks
 from pinfold.evaluation.section import Check, Part, Promise, Section, Table, promises_of
@@ -42,6 +42,11 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
+def shown() -> str:
+    """Return the text of all pages."""
+    return "\n".join(file.read_text() for file in sorted(Path("docs/evaluation").glob("*.md")))
+
+
 def run(monkeypatch: pytest.MonkeyPatch, provenance: Provenance, *arguments: str) -> None:
     monkeypatch.setattr(Provenance, "current", lambda root, *, reduced: provenance)
     evaluation.main(arguments)
@@ -52,9 +57,9 @@ def test_each_file_begins_with_what_made_it_and_has_its_promises(
 ) -> None:
     run(monkeypatch, ONE)
     data = json.loads(Path("evaluation/one.json").read_text())
-    assert list(data) == ["commit", "build", "machine", "reduced", "code", "promises", "figure"]
+    assert list(data) == ["commit", "build", "machine", "reduced", "code", "promises", "page", "figure"]
     assert [promise["held"] for promise in data["promises"]] == [False, None, True]
-    assert "Made by commit c1, build b1, on: this machine." in Path("docs/evaluation.md").read_text()
+    assert "Made by commit c1, build b1, on: this machine." in shown()
     said = capsys.readouterr().err
     assert "4 figures are not what is asked for:" in said
     assert "one: one's figure: 2.0%, asked for: <= 1" in said
@@ -65,9 +70,9 @@ def test_what_is_there_of_this_build_is_not_made_again_unless_it_is_named(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(monkeypatch, ONE, "one")
-    assert "Not made by this build yet: `two`." in Path("docs/evaluation.md").read_text()
+    assert "Not made by this build yet: `two`." in shown()
     run(monkeypatch, ONE)
-    assert "Not made" not in Path("docs/evaluation.md").read_text()
+    assert "Not made" not in shown()
     run(monkeypatch, ONE)
     assert made == ["one", "two"]
     run(monkeypatch, ONE, "two")
@@ -85,19 +90,19 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
     assert made == ["one", "two", "one", "two"]
     builds = {json.loads(file.read_text())["build"] for file in Path("evaluation").glob("*.json")}
     assert builds == {"b2"}
-    assert "b1" not in Path("docs/evaluation.md").read_text()
+    assert "b1" not in shown()
 
 
 def test_a_section_that_stands_apart_may_be_of_another_build(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "APART", {"two"})
     run(monkeypatch, ONE)
     run(monkeypatch, OTHER, "two")
-    page = Path("docs/evaluation.md").read_text()
+    page = shown()
     assert "Made by commit c1, build b1" in page
     assert "Made by commit c2, build b2" in page
     run(monkeypatch, ONE, "one")
     assert made == ["one", "two", "two", "one"]
-    assert Path("docs/evaluation.md").read_text() == page
+    assert shown() == page
     run(monkeypatch, ONE)
     assert made[4:] == ["two"], "a whole evaluation makes it for its build"
 
@@ -118,7 +123,7 @@ def test_a_simulated_section_of_a_build_with_the_same_results_stays_and_says_so(
     Path("evaluation/same_results.json").write_text(json.dumps({"build": "b2", "promises": [], "same_as": same}))
     run(monkeypatch, OTHER)
     assert made == ["one", "two", "two"], "what was measured is measured again"
-    page = Path("docs/evaluation.md").read_text()
+    page = shown()
     assert "Made by commit c1, build b1, on: this machine. Build b2 of commit c2 has the same output in 7" in page
     assert page.count("Made by commit c2, build b2, on: this machine.") == 1
     data = json.loads(Path("evaluation/one.json").read_text())
@@ -137,14 +142,14 @@ def test_a_section_whose_own_code_changed_is_made_again_and_the_others_stay(
     run(monkeypatch, replace(ONE, commit="c3"))
     assert made == ["one", "two", "one"]
     # The other one would be made by this commit as it was.
-    assert Path("docs/evaluation.md").read_text().count("Made by commit c3, build b1") == len(["one", "two"])
+    assert shown().count("Made by commit c3, build b1") == len(["one", "two"])
 
 
 def test_a_section_that_stays_gets_the_commit_unless_there_are_changes_that_nobody_can_check_out(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def commits() -> set[str]:
-        assert Path("docs/evaluation.md").read_text().count("Made by commit") == len(["one", "two"])
+        assert shown().count("Made by commit") == len(["one", "two"])
         return {json.loads(file.read_text())["commit"] for file in Path("evaluation").glob("*.json")}
 
     run(monkeypatch, ONE)
@@ -152,7 +157,7 @@ def test_a_section_that_stays_gets_the_commit_unless_there_are_changes_that_nobo
     assert commits() == {"c1"}
     run(monkeypatch, replace(ONE, commit="c4"))
     assert commits() == {"c4"}
-    assert "commit c4, build b1, on: this machine." in Path("docs/evaluation.md").read_text()
+    assert "commit c4, build b1, on: this machine." in shown()
     assert made == ["one", "two"]
 
 
@@ -183,7 +188,7 @@ def test_the_code_of_a_section_is_its_module_with_all_that_it_imports_and_reads(
     before = provenance.code(tmp_path, "pinfold.evaluation.one")
 
     def changes_it(file: Path) -> bool:
-        file.write_text(files[file] + "\n")
+        file.write_text(files[file] + "\nTWO = 2\n")
         changed = provenance.code(tmp_path, "pinfold.evaluation.one") != before
         file.write_text(files[file])
         assert provenance.code(tmp_path, "pinfold.evaluation.one") == before
@@ -191,6 +196,23 @@ def test_the_code_of_a_section_is_its_module_with_all_that_it_imports_and_reads(
 
     apart = {folder / "unused.py", tmp_path / "data.csv"}
     assert {file for file in files if changes_it(file)} == files.keys() - apart
+
+
+def test_words_and_places_of_modules_do_not_count_as_code(tmp_path: Path) -> None:
+    def code_of(files: dict[str, str]) -> str:
+        root = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, text in files.items():
+            file = root / "python/pinfold" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return provenance.code(root, "pinfold.one")
+
+    before = code_of({"one.py": "from pinfold.two import X\n", "two.py": "X = 1\n"})
+    moved = {"one.py": '"""Words."""\nfrom pinfold.folder.two import X\n', "folder/two.py": "X = 1  # A reason.\n"}
+    assert code_of({**moved, "folder/__init__.py": '"""A folder."""\n'}) == before
+    assert code_of({**moved, "folder/two.py": "X = 2\n"}) != before
+    assert code_of({**moved, "one.py": "from pinfold.folder.two import X as Y\n"}) != before
+    assert code_of({**moved, "folder/two.py": 'X = """1"""\n'}) != before
 
 
 def test_a_section_cannot_replace_what_says_what_made_it(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,8 +225,8 @@ def test_a_section_cannot_replace_what_says_what_made_it(made: list[str], monkey
 def test_a_caption_is_above_its_plot() -> None:
     plots = [Path("docs/plots/one.svg"), Path("docs/plots/two.svg")]
     section = Section("one", "ONE", "text", [], [], {}, plots, captions={"two": "Figure 2: the second."})
-    lines = [line for line in section.markdown("made").splitlines() if line]
-    assert lines[2:5] == ["![one](plots/one.svg)", "Figure 2: the second.", "![two](plots/two.svg)"]
+    lines = [line for line in pages.content(section)["figures"] if line]
+    assert lines == ["![one](../plots/one.svg)", "Figure 2: the second.", "![two](../plots/two.svg)"]
 
 
 def test_on_another_machine_only_what_measures_the_machine_is_made_again(
@@ -214,7 +236,7 @@ def test_on_another_machine_only_what_measures_the_machine_is_made_again(
     run(monkeypatch, ONE)
     run(monkeypatch, replace(ONE, machine="another machine"))
     assert made == ["one", "two", "one"]
-    page = Path("docs/evaluation.md").read_text()
+    page = shown()
     assert "on: another machine." in page
     assert "on: this machine." in page
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinfold._native import moved_threads
 from pinfold.learn.hints.action_table import (
     CONDENSE,
     Action,
@@ -17,7 +18,7 @@ from pinfold.learn.hints.action_table import (
     training_rows,
 )
 from pinfold.learn.hints.discretize import bins, equal_frequency_thresholds, equal_width_thresholds
-from pinfold.learn.hints.hint import HINTS, Hint, affinity_hints, edit_distance
+from pinfold.learn.hints.hint import HINTS, Hint, affinity_hints
 from pinfold.learn.hints.llc_domains import LlcDomains, Loads, canonical, cpu_list
 from pinfold.learn.hints.observations import Observation, Program, relative_to_slowest, sensitive
 from pinfold.learn.hints.ripper import Condition, RipperClassifier, Rule
@@ -189,7 +190,7 @@ def test_a_rule_on_the_name_of_a_bin_has_no_bounds() -> None:
         rules_on_values([Rule((Condition(0, "=", 1),), "SLP", 1, 0)], [np.array([1.0])])
 
 
-def test_hints_are_written_as_in_the_paper() -> None:
+def test_hints_are_written_as_in_autofinity() -> None:
     assert [str(hint) for hint in HINTS] == ["SLP", "SLp", "SlP", "Slp", "sLP", "sLp", "slP", "slp"]
     assert [Hint.parse(str(hint)) for hint in HINTS] == list(HINTS)
     with pytest.raises(ValueError, match="'LSP' is not an affinity hint"):
@@ -208,15 +209,15 @@ def test_hints_are_written_as_in_the_paper() -> None:
         (((1, 1), (6,)), ((6,), (1, 1)), 0),
     ],
 )
-def test_the_edit_distance_is_the_number_of_moved_threads(one: Loads, other: Loads, distance: int) -> None:
-    assert edit_distance(one, other) == distance
-    assert edit_distance(other, one) == distance
+def test_moved_threads_are_counted_up_to_symmetries(one: Loads, other: Loads, distance: int) -> None:
+    assert moved_threads(one, other) == distance
+    assert moved_threads(other, one) == distance
 
 
 def test_placements_of_other_threads_or_machines_are_not_compared() -> None:
     for other in (((5, 0), (0, 0)), ((6, 0),), ((6,), (0,))):
         with pytest.raises(ValueError, match="are not placements of the same threads on the same machine"):
-            edit_distance(((6, 0), (0, 0)), other)
+            moved_threads(((6, 0), (0, 0)), other)
 
 
 def test_a_placement_corresponds_to_every_hint_within_the_leeway() -> None:

@@ -1,4 +1,4 @@
-"""The sweep for the evaluation of AutoFinity has existing programs, at least as many as the paper."""
+"""The sweep for the evaluation of hints has existing programs, at least as many as AutoFinity."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from pinfold.evaluation.hints.sweep import TRAINING_THREADS, commands
 from pinfold.evaluation.workloads import WORKLOADS
 
 #: Moore and Childers (2012), section 3.
-PROGRAMS_OF_THE_PAPER = 18
+PROGRAMS_OF_AUTOFINITY = 18
 SOURCES = Path(__file__).resolve().parents[2] / "workloads"
 
 
-def test_there_are_as_many_programs_as_in_the_paper_and_each_is_a_workload() -> None:
+def test_there_are_as_many_programs_as_in_autofinity_and_each_is_a_workload() -> None:
     programs = {workload.program for workload in WORKLOADS}
-    assert len(programs) >= PROGRAMS_OF_THE_PAPER
+    assert len(programs) >= PROGRAMS_OF_AUTOFINITY
     assert all((SOURCES / program / f"{program}.c").exists() for program in programs)
 
 

@@ -1,4 +1,4 @@
-"""Model files of reactions: what is written is read, and damage is refused."""
+"""Model files of `react`: what is written is read, and damage is refused."""
 
 import json
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_pat
     ("change", "message"),
     [
         (lambda one: one.update(react_model=1), "version 1, and this pinfold reads version 2"),
-        (lambda one: one.pop("react_model"), "no key `react_model`"),
+        (lambda one: one.pop("react_model"), "lacks the key `react_model`"),
         (lambda one: one.pop("tree"), "damaged: the key 'tree' is missing"),
         (lambda one: one["tree"].__setitem__(0, [0, 1.5, 0, 1]), "node 0 of the tree"),
         (lambda one: one["tree"].__setitem__(-1, [99]), "cannot be followed"),
@@ -88,7 +88,7 @@ def test_damage_is_refused(
     with pytest.raises(ValueError, match=message):
         ReactModel.read(file)
     file.write_text(model.text()[:-20])
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="not JSON"):
         ReactModel.read(file)
 
 

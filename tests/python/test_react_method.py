@@ -1,4 +1,4 @@
-"""Models of reactions are judged on programs that had no part in them."""
+"""Models of `react` are judged on programs that had no part in them."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ from pinfold.learn.react.method import (
     racers,
     searches,
 )
-from pinfold.learn.react.models import REGRET, SLOW, TREE, ReactionModel, many_labels
+from pinfold.learn.react.models import REGRET, SLOW, TREE, RegionLearner, many_labels
 from pinfold.learn.react.neighbours import Space
 
 __all__ = ["own_binary"]
@@ -44,7 +44,7 @@ def study(kind: Any, **arguments: Any) -> Study:
 
 def test_the_papers_score_of_noise_is_high_where_fresh_programs_gain_next_to_nothing() -> None:
     noise = study("noise", counters=4)
-    paper = noise.as_in_the_paper(ALL_PAIRS).score / noise.possible()
+    paper = noise.as_published(ALL_PAIRS).score / noise.possible()
     nested, low, _ = noise.nested(ALL_PAIRS, 0).share(MODEL)
     assert paper > 0.3
     assert nested < paper / 2
@@ -79,7 +79,7 @@ def test_no_program_is_in_training_and_judging() -> None:
     numbers = np.array([float(program.removeprefix("program")) for program in found.programs])
     values[:, 0] = numbers
     watched = Study(values, places, found.gains, found.programs, Space(found.configurations))
-    model = ReactionModel("watched", fit)
+    model = RegionLearner("watched", fit)
     way = Way("watched", lambda values, gains, folds: RandomPairs(model, 1).judge(values, gains, folds, (0, 1)), model)
     watched.nested(way, 0)
     assert len(seen) > 10, "pairs are judged inside of each outer fold, and models outside"
@@ -156,7 +156,7 @@ def test_the_space_is_searched_in_the_papers_five_ways() -> None:
 
 
 @pytest.mark.parametrize("model", [*SLOW, REGRET], ids=lambda model: model.name)
-def test_each_model_learns_what_two_telling_features_say(model: ReactionModel) -> None:
+def test_each_model_learns_what_two_telling_features_say(model: RegionLearner) -> None:
     random = np.random.default_rng(0)
     values = random.uniform(size=(120, 2)).astype(np.float32)
     quarter = 2 * (values[:, 0] > 0.5) + (values[:, 1] > 0.5)
@@ -167,7 +167,7 @@ def test_each_model_learns_what_two_telling_features_say(model: ReactionModel) -
 
 
 @pytest.mark.parametrize("model", [*SLOW, REGRET, TREE], ids=lambda model: model.name)
-def test_each_model_says_the_only_class_that_it_knows(model: ReactionModel) -> None:
+def test_each_model_says_the_only_class_that_it_knows(model: RegionLearner) -> None:
     gains = np.tile([0.0, 1, 0.5], (8, 1))
     assert model.fit(np.random.default_rng(0).normal(size=(8, 2)), gains)(np.zeros((3, 2))).tolist() == [1, 1, 1]
 
@@ -201,4 +201,4 @@ def test_a_pair_of_one_configuration_is_of_one_configuration() -> None:
 
 def test_three_features_gain_no_less_than_two_on_the_folds_that_choose_them() -> None:
     found = study("structured", programs=10, counters=3)
-    assert found.as_in_the_paper(THREE).score >= found.as_in_the_paper(ALL_PAIRS).score
+    assert found.as_published(THREE).score >= found.as_published(ALL_PAIRS).score

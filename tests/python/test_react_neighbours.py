@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from pinfold._native import MOST_NEIGHBOURS
 from pinfold.learn.react.data import Configuration
-from pinfold.learn.react.neighbours import MOST, Space
+from pinfold.learn.react.neighbours import Space
 
 SETTINGS = [f"{number:04b}" for number in range(16)]
 
@@ -34,7 +35,6 @@ def texts(found: list[int]) -> list[str]:
 
 
 def test_a_neighbour_differs_by_one_choice_in_the_order_of_the_policy() -> None:
-    # As in `crates/policy/src/react/neighbours.rs`.
     found = SPACE.neighbours(place(8, 2, "compact", "balance", "0100"))
     assert texts(found) == [
         "8 threads on 2 nodes, compact, balance, prefetchers 1100",
@@ -54,6 +54,16 @@ def test_threads_on_one_node_have_their_pages_there() -> None:
     assert texts(found)[4:] == ["8 threads on 2 nodes, compact, locality, prefetchers 0100"]
 
 
+def test_a_neighbour_that_was_not_swept_is_left_out() -> None:
+    without_scatter = tuple(one for one in CONFIGURATIONS if one.thread_map != "scatter")
+    found = Space(without_scatter).neighbours(without_scatter.index(Configuration(8, 2, "compact", "balance", "0100")))
+    assert len(found) == len(SPACE.neighbours(place(8, 2, "compact", "balance", "0100"))) - 1
+
+
+def test_a_map_of_threads_without_a_name_has_no_neighbours() -> None:
+    assert Space((Configuration(8, 2, None, "balance", "0000"), *CONFIGURATIONS)).neighbours(0) == []
+
+
 def test_a_faster_neighbour_takes_the_place_and_has_neighbours_of_its_own() -> None:
     start, step, best = (place(8, 2, "compact", "balance", setting) for setting in ("0000", "1000", "1100"))
     gains = np.full((2, len(CONFIGURATIONS)), -1.0)
@@ -67,6 +77,6 @@ def test_no_more_neighbours_are_tried_than_asked_for() -> None:
     random = np.random.default_rng(0)
     gains = random.uniform(size=(5, len(CONFIGURATIONS)))
     start = place(8, 2, "compact", "balance", "0000")
-    reached = [SPACE.searched(gains, [start], most) for most in range(MOST + 1)]
+    reached = [SPACE.searched(gains, [start], most) for most in range(MOST_NEIGHBOURS + 1)]
     assert all((after >= before).all() for before, after in pairwise(reached))
     assert (reached[-1] <= gains.max(axis=1)).all()

@@ -1,4 +1,4 @@
-"""The sweep of the paper's space: enough regions, the region with the work, and what fails is named."""
+"""The sweep of the space `ics20`: enough regions, the region with the work, and what fails is named."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def rows(*regions: tuple[str | None, float, bool]) -> pyarrow.Table:
     return pyarrow.table(columns, metadata={"a": "b"})
 
 
-def test_there_are_as_many_regions_as_in_the_paper_of_at_least_twenty_programs_each_once() -> None:
+def test_there_are_as_many_regions_as_published_of_at_least_twenty_programs_each_once() -> None:
     all_of_them = workloads(quick=False)
     assert len({one.name for one in all_of_them}) == len(all_of_them) >= 57
     assert len({one.program for one in all_of_them}) >= 20

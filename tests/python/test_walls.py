@@ -3,9 +3,11 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import tomllib
 
 SOURCES = Path(__file__).resolve().parents[2] / "python"
 PACKAGE = SOURCES / "pinfold"
@@ -40,6 +42,7 @@ def imported(tree: ast.AST, package: str = "") -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@cache
 def uses() -> dict[str, set[str]]:
     """Return the modules of the package that each module imports.
 
@@ -128,6 +131,12 @@ def test_folders_import_each_other_in_no_circle() -> None:
 
 def test_modules_import_each_other_in_no_circle() -> None:
     assert not circle(uses())
+
+
+def test_the_wheel_has_every_package() -> None:
+    project = tomllib.loads((SOURCES.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = {module_of(file) for file in PACKAGE.rglob("__init__.py")}
+    assert set(project["tool"]["setuptools"]["packages"]) == packages
 
 
 def test_a_circle_is_found() -> None:

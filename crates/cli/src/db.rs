@@ -45,7 +45,7 @@ enum Command {
         #[arg(value_name = "PROGRAM")]
         program: Option<String>,
 
-        /// Write a data set to this file instead, as `pinfold sweep` does (docs/formats.md).
+        /// Write a data set to this file instead, as `pinfold sweep` does (docs/formats/data-sets.md).
         #[arg(long, value_name = "FILE.parquet")]
         data: Option<PathBuf>,
     },

@@ -3,15 +3,16 @@
 use anyhow::{Context, Result};
 use nix::unistd::geteuid;
 use pinfold_linux::channel::named_agent;
-use pinfold_linux::embedded::install;
+use pinfold_linux::embedded::{install, section};
 use std::env;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_agent.so"));
 
-/// Empty in a binary that was built by `cargo build` alone, and in the one of `make aarch64`.
-const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_record.so"));
+/// The section with the recorder. A binary that was built by `cargo build` alone has none, and neither has the one of
+/// `make aarch64`.
+const RECORDER: &str = ".pinfold.recorder";
 
 /// The file of the agent: the one that `PINFOLD_AGENT` names, or the binary's own.
 pub(crate) fn agent() -> Result<PathBuf> {
@@ -28,10 +29,10 @@ pub(crate) fn recorder() -> Result<PathBuf> {
     if let Some(named) = env::var_os("PINFOLD_PLUGIN") {
         return Ok(named.into());
     }
-    if RECORDER.is_empty() {
+    let Some(recorder) = section(RECORDER).context("the recorder inside of pinfold cannot be read")? else {
         return built_beside().context(NO_RECORDER);
-    }
-    let installed = install("record.so", RECORDER, &folders());
+    };
+    let installed = install("record.so", &recorder, &folders());
     installed.context("the recorder cannot be given to QEMU; name a copy of it in PINFOLD_PLUGIN")
 }
 

@@ -127,9 +127,9 @@ fn explained(text: &str) -> Result<String> {
         return in_words::<ReactModel>(text);
     }
     let (document, left_out) = RunDocument::read_shortened(text)?;
-    let does = policies::explained(&document.record.policy);
+    let policy = policies::kind(&document.record.policy);
     let left_out = left_out.sentence().map_or_else(String::new, |sentence| sentence + "\n");
-    Ok(document.explanation(does) + &left_out)
+    Ok(document.explanation(policy) + &left_out)
 }
 
 /// A model in words, with names that can be shown. It is read as it is before, so that an error names the place in the

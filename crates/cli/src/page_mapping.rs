@@ -129,7 +129,7 @@ impl Arguments {
 }
 
 /// How pages are moved while a program runs.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[group(skip)]
 pub(crate) struct Migration {
     /// Move pages at this rate at most, in bytes a second, such as 500MB/s or 1GiB/s.

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long = "override")]
     overrides: bool,
 
-    /// Also write a report to this file, as JSON (docs/formats.md).
+    /// Also write a report to this file, as JSON (docs/formats/run.md).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `--json` writes (docs/formats.md).
+/// What `--json` writes (docs/formats/run.md).
 #[derive(Serialize)]
 struct Document<'a> {
     pinfold: &'static str,

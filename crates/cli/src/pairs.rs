@@ -1,6 +1,6 @@
 //! `pinfold pairs`: the two features whose decision tree chooses configurations best. `pinfold learn` calls it.
 //!
-//! Its input and its output are described in docs/formats.md.
+//! Its input and its output are described in docs/formats/internals/pairs.md.
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;

@@ -49,6 +49,6 @@ fn page(text: &str) -> Result<String> {
         bail!("it has more than {} MiB, the most of a record", input::MOST >> 20);
     }
     let (document, left_out) = RunDocument::read_shortened(text)?;
-    let does = policies::explained(&document.record.policy);
-    Ok(pinfold_page::run(&document, does, left_out.sentence().as_deref()))
+    let policy = policies::kind(&document.record.policy);
+    Ok(pinfold_page::run(&document, policy, left_out.sentence().as_deref()))
 }

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What `--json` prints (docs/formats.md).
+/// What `--json` prints (docs/formats/run.md).
 #[derive(Serialize)]
 struct Document {
     dry_run: bool,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How the accesses of threads to pages are found, for `--page-map locality` and `balance`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[group(skip)]
 pub(crate) struct Arguments {
     /// For locality and balance: where samples come from.

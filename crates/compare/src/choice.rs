@@ -1,7 +1,7 @@
 //! What a policy chose in a run, by the record of the run.
 
 use pinfold_core::{PageMapping, Pinning};
-use pinfold_runtime::Record;
+use pinfold_runtime::{DecidesOn, Record};
 use std::fmt;
 
 /// What a policy chose.
@@ -28,15 +28,15 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// What the record of a run says.
-    pub fn of(record: &Record) -> Self {
+    /// The choice of a run, by its record. `decides_on` is that of the record's policy.
+    pub fn of(record: &Record, decides_on: DecidesOn) -> Self {
         if let Some(regions) = &record.by_policy.regions {
             return match regions.kept() {
                 0 => Self::Placement { pus: None, pages: None },
                 kept => Self::Regions(kept),
             };
         }
-        if record.policy == "sam" {
+        if decides_on == DecidesOn::Tasks {
             let moves = &record.by_policy.moves;
             return Self::Moves(moves.iter().filter(|one| !one.moved.makes_room).count());
         }
@@ -53,7 +53,7 @@ impl Choice {
                 pages: kept.pages,
             },
             None => Self::Undecided {
-                why: why_not(record),
+                why: why_not(record, decides_on),
                 early: record.program.ended_early.is_some(),
             },
         }
@@ -82,9 +82,9 @@ impl Choice {
 }
 
 /// Why a record has no choice.
-fn why_not(record: &Record) -> String {
-    // pinfold leaves such a program to itself (`Plan::new` of the command line).
-    if record.policy == "none" {
+fn why_not(record: &Record, decides_on: DecidesOn) -> String {
+    // The command line takes such a policy for a program that binds its own threads.
+    if decides_on == DecidesOn::Nothing {
         return "The program binds its own threads, by OMP_PROC_BIND or a similar variable; --override places them all the same"
             .to_owned();
     }
@@ -187,7 +187,7 @@ mod tests {
                 "chosen": {"candidate": 0, "pus": null, "rate": 2.0, "spread": null, "gain_over_first": null,
                            "gain_over_worst": null, "at": 1.0}}"#,
         );
-        let choices = [Choice::of(&moved)];
+        let choices = [Choice::of(&moved, DecidesOn::Program)];
         assert_eq!(Choices::count(&choices)[0].to_string(), "unpinned, pages interleave");
     }
 
@@ -199,16 +199,20 @@ mod tests {
             r#"{{"policy": "autopin", "candidates": [], "chosen": {chosen}}}"#
         ));
         let pinned = pinned(&[1, 0]);
-        assert_eq!(Choice::of(&last), pinned);
+        assert_eq!(Choice::of(&last, DecidesOn::Program), pinned);
         let earlier = record(&format!(
             r#"{{"policy": "autopin", "candidates": [], "chosen": null,
                  "earlier_searches": [{{"candidates": [], "chosen": {chosen}}}]}}"#
         ));
-        assert_eq!(Choice::of(&earlier), pinned);
+        assert_eq!(Choice::of(&earlier, DecidesOn::Program), pinned);
         let kept = record(
             r#"{"policy": "packed", "candidates": [{"pus": [1, 0], "rate": null, "spread": null, "measured": null}]}"#,
         );
-        assert_eq!(Choice::of(&kept), pinned, "it is kept from the start");
+        assert_eq!(
+            Choice::of(&kept, DecidesOn::Program),
+            pinned,
+            "it is kept from the start"
+        );
     }
 
     #[test]
@@ -218,19 +222,31 @@ mod tests {
                 "ended_early": {"best": null, "rate": null, "why": "the program ended"}}"#,
         );
         let why = "the program ended".to_owned();
-        assert_eq!(Choice::of(&early), Choice::Undecided { why, early: true });
+        assert_eq!(
+            Choice::of(&early, DecidesOn::Program),
+            Choice::Undecided { why, early: true }
+        );
         let unmeasured = record(r#"{"policy": "autopin", "candidates": [], "metric_why": "nothing counts"}"#);
         let why = "nothing counts".to_owned();
-        assert_eq!(Choice::of(&unmeasured), Choice::Undecided { why, early: false });
+        assert_eq!(
+            Choice::of(&unmeasured, DecidesOn::Program),
+            Choice::Undecided { why, early: false }
+        );
     }
 
     #[test]
     fn a_policy_that_had_to_leave_the_threads_to_the_program_says_so() {
         let left = record(r#"{"policy": "none", "candidates": []}"#);
-        let Choice::Undecided { why, early } = Choice::of(&left) else {
+        let Choice::Undecided { why, early } = Choice::of(&left, DecidesOn::Nothing) else {
             panic!("something was chosen");
         };
         assert!(why.contains("--override") && !early, "{why}");
+    }
+
+    #[test]
+    fn a_policy_that_decides_on_tasks_has_chosen_moves_and_may_have_made_none() {
+        let still = record(r#"{"policy": "of another build", "candidates": []}"#);
+        assert_eq!(Choice::of(&still, DecidesOn::Tasks), Choice::Moves(0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The comparison for programs: what `--export-json` writes (docs/formats.md).
+//! The comparison for programs: what `--export-json` writes (docs/formats/run.md).
 //!
 //! The keys of a result that hyperfine's export has too have the same names and meanings.
 

@@ -1,7 +1,7 @@
 //! Codes of reasons, for programs that read JSON. The text beside a code is for people, and may change.
 //!
 //! `codes!` defines an enumeration of codes. `CODE_SETS` lists all of them, and a test compares the list with
-//! docs/formats.md. A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later
+//! docs/formats/codes.md. A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later
 //! pinfold may have another code. Both are read as `Unknown`. A set without it grows with the version of its file.
 
 use crate::container::{Qos, Runtime};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The codes that one key of JSON can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeSet {
-    /// The key, as docs/formats.md names it.
+    /// The key, as docs/formats/codes.md names it.
     pub key: &'static str,
     /// The codes, in the order of the enumeration.
     pub codes: &'static [&'static str],

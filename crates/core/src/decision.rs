@@ -3,8 +3,8 @@
 use crate::hint::AffinityHint;
 use crate::{
     CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MappingComparison, MetricCode,
-    NoteCode, PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionConfiguration, RegionId,
-    SampleCode, TaskMove, ThreadMap,
+    NoteCode, OwnFinding, PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionConfiguration,
+    RegionId, SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -271,6 +271,8 @@ pub enum Finding {
     Moved(TaskMove),
     /// SAM's moves were compared with the unpinned program.
     MappingCompared(MappingComparison),
+    /// A finding that only one policy has.
+    Own(OwnFinding),
     /// A note for the user.
     Note {
         /// Its subject, as a code.

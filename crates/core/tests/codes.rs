@@ -1,9 +1,9 @@
-//! docs/formats.md lists the codes of JSON, all of them and no others.
+//! docs/formats/codes.md lists the codes of JSON, all of them and no others.
 
 use pinfold_core::CODE_SETS;
 use std::collections::{BTreeMap, BTreeSet};
 
-const FORMATS: &str = include_str!("../../../docs/formats.md");
+const FORMATS: &str = include_str!("../../../docs/formats/codes.md");
 
 /// The codes that the document lists, by key: after a line that begins with ``Codes of `KEY` ``, one item for each, or for several.
 fn documented() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
@@ -36,11 +36,15 @@ fn the_document_lists_each_code_of_each_set_and_no_other() {
     assert_eq!(defined.len(), CODE_SETS.len(), "two sets have one key");
     let documented = documented();
     for (key, codes) in &defined {
-        assert_eq!(documented.get(key), Some(codes), "docs/formats.md: codes of `{key}`");
+        assert_eq!(
+            documented.get(key),
+            Some(codes),
+            "docs/formats/codes.md: codes of `{key}`"
+        );
     }
     let keys: Vec<_> = documented.keys().filter(|key| !defined.contains_key(*key)).collect();
     assert!(
         keys.is_empty(),
-        "docs/formats.md lists codes of {keys:?}, which nothing defines"
+        "docs/formats/codes.md lists codes of {keys:?}, which nothing defines"
     );
 }

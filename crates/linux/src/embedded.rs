@@ -1,11 +1,14 @@
 //! A shared library inside the binary, as a file that other programs map. docs/design/embedded-agent.md gives the
 //! reasons for a file and for its location.
+//!
+//! A large library is in a section that the kernel does not map. pinfold reads it when it needs it.
 
 use crate::channel::can_be_preloaded;
 use crate::own::{self, Own};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::geteuid;
-use std::fs::{self, DirBuilder, OpenOptions};
+use object::{Object, ObjectSection, ReadCache};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -21,6 +24,19 @@ pub enum InstallError {
         /// Each folder, and why it is not suitable.
         reasons: Vec<String>,
     },
+}
+
+/// The content of a section of this program's file, or `None` if the file does not have that section.
+pub fn section(name: &str) -> io::Result<Option<Vec<u8>>> {
+    section_of(File::open("/proc/self/exe")?, name)
+}
+
+fn section_of(file: File, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let content = ReadCache::new(file);
+    let file = object::File::parse(&content).map_err(io::Error::other)?;
+    let section = file.section_by_name(name);
+    let data = section.map(|section| section.data().map(<[u8]>::to_vec));
+    data.transpose().map_err(io::Error::other)
 }
 
 /// Writes a library to the first suitable folder, unless it is already there, and returns its path. The file stays,
@@ -93,6 +109,16 @@ mod tests {
     use super::*;
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_section_is_read_from_the_file_and_may_be_missing() {
+        let text = section(".text").unwrap().unwrap();
+        assert!(!text.is_empty());
+        assert_eq!(section(".pinfold.none").unwrap(), None);
+        let mut other = tempfile::tempfile().unwrap();
+        other.write_all(b"no program").unwrap();
+        assert!(section_of(other, ".text").is_err());
+    }
 
     #[test]
     fn an_installed_library_replaces_other_content() {

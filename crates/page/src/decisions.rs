@@ -67,6 +67,8 @@ pub(crate) fn of(record: &Record) -> Vec<Decision> {
             .filter(|one| one.moves.moved.pages > 0)
             .map(|one| Decision::new(one.at, format!("{} moved: {}.", one.moves.moved, one.moves.goal))),
     );
+    let own = policy.findings.iter();
+    found.extend(own.map(|one| Decision::new(one.at, one.finding.text.clone())));
     found.extend(policy.comparisons.iter().map(|one| compared(one, searches.len())));
     let again = |note: &&TimedNote| matches!(note.code, NoteCode::SearchAgain | NoteCode::Phase);
     let again = record.notes.iter().filter(again);

@@ -5,7 +5,7 @@ mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
 use pinfold_page::daemon::{self, DaemonLog, LogError};
-use pinfold_runtime::RunDocument;
+use pinfold_runtime::{PolicyKind, RunDocument};
 use proptest::prelude::*;
 
 /// Two packages of two cores; a thread that moved and ended, and one that nobody saw.
@@ -63,7 +63,11 @@ const LOG: &str = r#"{"time":"2026-01-02T03:04:05.000Z","event":"started","pinfo
 "#;
 
 fn page(text: &str) -> String {
-    pinfold_page::run(&RunDocument::read(text).unwrap(), Some("tries <pinnings>"), None)
+    let policy = PolicyKind {
+        does: Some("tries <pinnings>"),
+        ..PolicyKind::default()
+    };
+    pinfold_page::run(&RunDocument::read(text).unwrap(), policy, None)
 }
 
 fn assert_has(page: &str, texts: &[&str]) {
@@ -257,7 +261,7 @@ proptest! {
     #[test]
     fn a_damaged_record_is_drawn_or_refused(text in spoiled_text(&[RUN])) {
         if let Ok(document) = RunDocument::read(&text) {
-            let page = pinfold_page::run(&document, None, None);
+            let page = pinfold_page::run(&document, PolicyKind::default(), None);
             prop_assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
         }
     }

@@ -1,4 +1,4 @@
-//! Trees of learned models, as model files have them (docs/formats.md): a list of nodes, the root first.
+//! Trees of learned models, as model files have them (docs/formats/models.md): a list of nodes, the root first.
 //!
 //! A value is compared as in scikit-learn: it has single precision, and the threshold double precision. So both programs
 //! take the same way through a tree.

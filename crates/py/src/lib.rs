@@ -2,11 +2,13 @@
 //!
 //! - `topology` and `sample` are a policy's input; `decision` is its answer;
 //! - `policy` lets the loop call a policy that is written in Python;
-//! - `simulation` runs it.
+//! - `simulation` runs it;
+//! - `learning` has the functions that `pinfold learn` shares with the policies.
 //!
 //! Signatures and descriptions for users are in `python/pinfold/_native.pyi`.
 
 mod decision;
+mod learning;
 mod policy;
 mod sample;
 mod simulation;
@@ -20,9 +22,14 @@ mod _native {
     #[pymodule_export]
     use super::decision::{Applied, Configuration, Decision};
     #[pymodule_export]
+    use super::learning::{classify_features, moved_threads, neighbours};
+    #[pymodule_export]
     use super::sample::{Metric, Sample, Task};
     #[pymodule_export]
     use super::simulation::{machines, simulate};
     #[pymodule_export]
     use super::topology::{Node, Pu, Topology, topology};
+    /// The most neighbours that a race of the policy `react` tries.
+    #[pymodule_export]
+    const MOST_NEIGHBOURS: usize = pinfold_policy::react::MOST_NEIGHBOURS;
 }

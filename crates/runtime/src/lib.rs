@@ -10,10 +10,11 @@ mod shown;
 mod totals;
 
 pub use record::{
-    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Gain, HintSample, LeftOut, MetricReason, MetricRecord,
-    MetricSeries, NodeSeries, PageRecord, PolicyRecord, ProgramRecord, Proposal, RateLine, ReadError, Record,
-    RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedComparison, TimedConfiguration,
-    TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline, of_every_second_point,
+    Candidate, CandidateRegion, Chosen, Comparison, DecidesOn, EndedEarly, Gain, HintSample, LeftOut, MetricReason,
+    MetricRecord, MetricSeries, NodeSeries, PageRecord, PolicyKind, PolicyRecord, ProgramRecord, Proposal, RateLine,
+    ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces, TimedComparison,
+    TimedConfiguration, TimedFinding, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline,
+    of_every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

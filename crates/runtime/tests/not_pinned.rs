@@ -5,7 +5,7 @@ mod common;
 use common::{Log, assert_reads_back, pinning, schedule, script, scripted};
 use pinfold_core::{Applied, Configuration, Instead, Machine, MachineError, Metric, PuId, Sample, Topology, Wait};
 use pinfold_policy::{Autopin, Policy};
-use pinfold_runtime::{Record, RecordBuilder, RunDocument};
+use pinfold_runtime::{PolicyKind, Record, RecordBuilder, RunDocument};
 use pinfold_sim::Scripted;
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ fn a_candidate_whose_cpus_are_taken_is_recorded_as_unpinned() {
         record,
         ..RunDocument::default()
     };
-    let explained = document.explanation(None);
+    let explained = document.explanation(PolicyKind::default());
     assert!(
         explained.contains(&format!("threads ran unpinned, because {WHY}")),
         "{explained}"

@@ -8,7 +8,7 @@ use pinfold_core::{
 use pinfold_policy::auto::{Auto, AutoOptions, Source};
 use pinfold_policy::react::{React, ReactModel, ReactOptions};
 use pinfold_policy::{MetricRequest, Skip, Times};
-use pinfold_runtime::{Record, RecordBuilder, Recorder, RunDocument};
+use pinfold_runtime::{PolicyKind, Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
@@ -487,7 +487,7 @@ fn regions_that_are_faster_go_back_where_the_whole_program_is_slower() {
         record: record.clone(),
         ..RunDocument::default()
     };
-    let explained = document.explanation(None);
+    let explained = document.explanation(PolicyKind::default());
     assert!(
         explained.contains("no region has a configuration of its own"),
         "{explained}"

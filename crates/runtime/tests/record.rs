@@ -5,7 +5,7 @@ mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
 use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason};
-use pinfold_runtime::{RunDocument, SimulatedProgram, Simulation};
+use pinfold_runtime::{PolicyKind, RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
 const RECORD: &str = r#"{
@@ -121,7 +121,10 @@ fn a_reason_of_version_1_is_read_with_its_text_and_without_a_code() {
 
 #[test]
 fn every_decision_is_explained_with_its_reason() {
-    let text = RunDocument::read(RECORD).unwrap().explanation(Some("tries pinnings"));
+    let text = RunDocument::read(RECORD).unwrap().explanation(PolicyKind {
+        does: Some("tries pinnings"),
+        ..PolicyKind::default()
+    });
     for words in [
         "Policy: `autopin`, which tries pinnings.",
         "`app --fast` ran on small: 2 packages.",
@@ -153,7 +156,7 @@ fn every_decision_is_explained_with_its_reason() {
 #[test]
 fn a_choice_is_compared_with_the_program_as_it_was_unpinned() {
     let unpinned = RECORD.replacen("[0, 1]", "null", 1);
-    let text = RunDocument::read(&unpinned).unwrap().explanation(None);
+    let text = RunDocument::read(&unpinned).unwrap().explanation(PolicyKind::default());
     assert!(
         text.contains("1. unpinned, placed by the operating system: 80 regions per second"),
         "{text}"
@@ -163,7 +166,7 @@ fn a_choice_is_compared_with_the_program_as_it_was_unpinned() {
         r#""candidate": 1, "gain_over_first": 0.25"#,
         r#""candidate": 0, "gain_over_first": 0.0"#,
     );
-    let text = RunDocument::read(&back).unwrap().explanation(None);
+    let text = RunDocument::read(&back).unwrap().explanation(PolicyKind::default());
     assert!(
         text.contains("no pinning was better beyond the noise, so nothing was pinned"),
         "{text}"
@@ -176,7 +179,7 @@ fn what_was_not_measured_is_said_to_be_missing() {
         r#"{"policy": "none", "candidates": [], "simulated": true, "metric_why": "no source counted"}"#,
     )
     .unwrap()
-    .explanation(None);
+    .explanation(PolicyKind::default());
     assert!(text.contains("Nothing was measured: no source counted."), "{text}");
     assert!(text.contains("No pinning was tried."), "{text}");
     assert!(text.contains("was simulated, not run"), "{text}");
@@ -202,7 +205,7 @@ proptest! {
     #[test]
     fn a_record_is_explained_or_refused(text in spoiled_text(&[RECORD])) {
         if let Ok(run) = RunDocument::read(&text) {
-            prop_assert!(!run.explanation(None).is_empty());
+            prop_assert!(!run.explanation(PolicyKind::default()).is_empty());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The data set: one Parquet file (docs/formats.md). Only this module writes it.
+//! The data set: one Parquet file (docs/formats/data-sets.md). Only this module writes it.
 //!
 //! The same rows give the same bytes: the file has no time, path or name of the current machine.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// The version in docs/formats.md that describes the file.
+/// The version in docs/formats/data-sets.md that describes the file.
 pub const VERSION: &str = "2";
 
 /// One program, or one parallel region of it, in one configuration on one machine.

@@ -5,7 +5,7 @@
 //! 2. `journal`: the results of an unfinished sweep. A later run of the same plan reads them back.
 //! 3. `workers`: run the remaining jobs on several threads.
 //! 4. `shard`: a part of the jobs, its file, and the data set of all parts.
-//! 5. `data_set`: the only writer of data sets (docs/formats.md), of sweeps and of samples.
+//! 5. `data_set`: the only writer of data sets (docs/formats/data-sets.md), of sweeps and of samples.
 //!
 //! `spaces` is the registry of the values of `--space`: a space is a file in that folder and a line in `SPACES`.
 

@@ -1,7 +1,7 @@
 //! A part of a sweep's jobs for one of several computers, and the data set of all parts.
 //!
 //! 1. `Shard` says which jobs of the plan a part has. Each job is in one part.
-//! 2. `write` makes a shard file of the results of a part (docs/formats.md): what the sweep was, and for each job what its rows
+//! 2. `write` makes a shard file of the results of a part (docs/formats/data-sets.md): what the sweep was, and for each job what its rows
 //!    have in common and its outcome.
 //! 3. `merge` reads all shard files of a sweep, and refuses those of different sweeps or builds, missing ones and doubled ones.
 //!    The outcomes go through the same code as those of a sweep without shards (`data_set`), in the order of the plan.

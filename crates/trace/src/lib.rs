@@ -1,7 +1,7 @@
 //! Recordings: the data accesses of a program's threads, and the events that order the threads.
 //!
 //! The plugin in `crates/plugin` makes a recording while the program runs under qemu-user. The simulator and `pinfold
-//! trace` read it. docs/formats.md describes the file. The parts in the order of the data flow:
+//! trace` read it. docs/formats/internals/recordings.md describes the file. The parts in the order of the data flow:
 //!
 //! - [`Encoder`] encodes one thread's accesses and events into a block of bytes, and predicts each from earlier ones;
 //! - [`Writer`] compresses blocks, adds a checksum and appends them to a file;

@@ -89,6 +89,7 @@ impl Findings {
                 format!("{why} {best}")
             }
             Finding::Note { text, .. } => text.clone(),
+            Finding::Own(own) => own.text.clone(),
             Finding::MappingCompared(comparison) => comparison.to_string(),
             Finding::Initialising { .. }
             | Finding::Proposed { .. }

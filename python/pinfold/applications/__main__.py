@@ -1,7 +1,7 @@
-"""`python -m pinfold.applications [STEP] [NAME...]`: what `make applications` runs.
+"""`python -m pinfold.applications [STEP] [NAME...]`: the program behind `make applications`.
 
-The steps are install, record, sweep and catalogue; without one, all in this order. Each leaves out what it has done
-before. Of an application that fails the reason is printed, and the others go on.
+The steps are install, record, sweep and catalogue; without one, all in this order. A step skips its earlier work. If an
+application fails, the reason is printed and the others go on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes data sets of the recordings: one for development and one for judging.
 
 1. Sweep each recording on its own on machines of four nodes, unless that was done before with the same recording and
-   the same binary: first in one placement, and then in a few on those machines on which its window covers the program.
-   The rows of other machines are flagged, and nothing is learned from them or judged with them.
+   the same binary: first in one placement, then in a few more on each machine whose rows say that the window covers the
+   program. The rows of other machines are flagged, and nothing is learned from them or judged with them.
 2. Give the rows the names of application, run and phase instead of a file and a command line.
 3. Write the rows of each part of the split to one file, with the versions of everything in it.
 """
@@ -39,7 +39,7 @@ SWEEP_SECONDS = 1800
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one recording, and what it is of."""
+    """The rows of one recording, with its application, run and phase."""
 
     application: Application
     description: dict[str, Any]
@@ -99,7 +99,7 @@ def _key(recording: Path, places: Places) -> str:
 
 
 def read_rows(application: Application, run: Run, phase: Phase, places: Places) -> Rows | None:
-    """Read the rows of a recording, named after application, run and phase; None where there are none."""
+    """Read the rows of a recording, named after application, run and phase; None without rows."""
     recording = places.recording(run, phase)
     rows, described = recording.with_suffix(".parquet"), recording.with_suffix(".json")
     if not (rows.exists() and described.exists()):

@@ -1,6 +1,7 @@
 """The description of an application: ``applications/NAME/application.toml``.
 
-docs/formats.md describes the keys. A description has either runs, or the reason why the application is not recorded.
+docs/formats/internals/applications.md describes the keys. A description has either runs, or the reason why the
+application is not recorded.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Application:
-    """A real application (docs/formats.md has the meaning of the keys)."""
+    """A real application (docs/formats/internals/applications.md has the meaning of the keys)."""
 
     name: str
     file: Path
@@ -113,7 +114,7 @@ def read(root: Path) -> list[Application]:
     """Read all descriptions, in the order of the names.
 
     Raises:
-        ValueError: if one is not valid, or the applications are not those of the split.
+        ValueError: if one is not valid, or the split lists other applications.
     """
     found = [read_one(file) for file in sorted((root / FOLDER).glob(f"*/{FILE}"))]
     names = {application.name for application in found}

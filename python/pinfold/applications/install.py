@@ -19,10 +19,10 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 def install(applications: Iterable[Application], places: Places) -> dict[str, str]:
-    """Install what the applications need, and is not there.
+    """Install the missing packages of applications.
 
     Returns:
-        For each application that could not be installed the reason.
+        The reason for each application that could not be installed.
     """
     applications = list(applications)
     failed = {}
@@ -91,7 +91,7 @@ def _last(text: str) -> str:
 
 @contextmanager
 def _no_services() -> Iterator[None]:
-    """Keep packages from starting their servers, unless the machine has a policy of its own."""
+    """Keep packages from starting their servers, unless the machine already has such a policy."""
     if POLICY.exists() or os.geteuid() != 0:
         yield
         return

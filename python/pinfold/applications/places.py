@@ -1,4 +1,4 @@
-"""Where `make applications` keeps what it installs, makes and records: all of it is under ``target/applications``."""
+"""The folders of `make applications`, all under ``target/applications``: packages, inputs and recordings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Places:
         return self.root / "applications" / "data"
 
     def work(self, application: Application) -> Path:
-        """Return the folder with an application's inputs, in which it runs."""
+        """Return the folder with an application's inputs. The application runs there."""
         return self.target / "work" / application.name
 
     def log(self, application: Application) -> Path:
@@ -45,7 +45,7 @@ class Places:
         return self.target / "logs" / f"{application.name}.log"
 
     def recording(self, run: Run, phase: Phase) -> Path:
-        """Return the recording of a phase. Beside it are ``.json`` and ``.parquet``: what it is of, and its rows."""
+        """Return the recording of a phase. Beside it are ``.json``, which describes it, and ``.parquet``, its rows."""
         return self.target / "recordings" / run.application / f"{run.name}-{run.threads}-{phase.name}.pft"
 
     def environment(self, application: Application, run: Run | None = None) -> Mapping[str, str]:

@@ -1,8 +1,8 @@
 """Records the phases of an application's runs.
 
 1. Make the input by the description's script, once for each state of the description.
-2. Record each phase in a run of its own, which ends with the phase. Of a server, start the load when it listens.
-3. Write beside the recording what it is of. What is there of the same description and versions is not made again.
+2. Record each phase in a separate run, which ends with the phase. Start the load of a server when it listens.
+3. Write a description beside the recording. A recording with the same description and versions is kept.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pinfold.applications.places import Places
 
 PREPARE_SECONDS = 600
 RECORD_SECONDS = 600
-"""Limits for programs that hang: five times what the slowest takes."""
+"""Limits for programs that hang: five times the time of the slowest."""
 
 LEAST_ACCESSES = 200_000
-"""Of a recording: what has less is not the work of a program."""
+"""A recording with less does not have the work of a program."""
 
 LEAST_SHARE = 0.1
-"""Of the accesses, by all threads but the busiest: what has less is not parallel."""
+"""The least share of accesses by all threads but the busiest. A program with less is not parallel."""
 
 
 class FailedError(Exception):

@@ -1,1 +1,1 @@
-"""Makes docs/evaluation.md and the JSON beside it: one module for each subject."""
+"""Makes the JSON in evaluation/ and the pages in docs/evaluation/: one module for each subject."""

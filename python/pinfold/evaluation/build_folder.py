@@ -1,4 +1,4 @@
-"""Where a study keeps what a build of pinfold has simulated for it."""
+"""The folder for the simulations of a study by one build of pinfold."""
 
 from __future__ import annotations
 

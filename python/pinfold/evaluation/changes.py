@@ -170,7 +170,7 @@ The section on policies that were judged by running them has no figures from bef
 
 
 def changes(quick: bool) -> Section:
-    """Compare the headlines with those of the evaluation before."""
+    """Compare the headlines with the previous evaluation."""
     found = {name: _data(name) for name in {one.section for one in HEADLINES}}
     rows, data = [], []
     for one in HEADLINES:

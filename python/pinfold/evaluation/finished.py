@@ -24,7 +24,7 @@ FOLDER = Path("target/evaluation/runs")
 
 @dataclass(frozen=True)
 class Run:
-    """What is kept of a run.
+    """The figures of a run that are kept.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Run:
     chosen : str or None
         The placement that was kept: a CPU list, ``unpinned``, or None if the run ended before a choice.
     repetitions : float
-        How often it repeated what was recorded; of all programs together.
+        How often it repeated the recorded work; of all programs together.
     rates : list of float or None
         The rate of each candidate; None for one that was not measured.
     speeds : list of float
@@ -72,7 +72,7 @@ def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequen
 
 
 def finished_twice(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path] = ()) -> Run:
-    """Return the second of two runs with these arguments, which knows what the first one found."""
+    """Return the second of two runs with these arguments, which knows the results of the first."""
 
     def run() -> Run:
         with tempfile.TemporaryDirectory() as directory:

@@ -12,7 +12,7 @@ FACTOR = 9  # A larger gain is written as a factor.
 
 
 def gain(share: float | None) -> str:
-    """Format a rate's gain over another: in percent, or as a factor where it is large."""
+    """Format a rate's gain over another: in percent, or as a factor if it is large."""
     if share is None:
         return "-"
     return f"{100 * share:+.0f} %" if share < FACTOR else f"{1 + share:,.0f} times"

@@ -1,15 +1,18 @@
-"""What made a figure: the commit, the build, and the machine. Figures of different builds are never mixed.
+"""The commit, the build and the machine that made a figure. Figures of different builds are never mixed.
 
-A section depends on two things. The build is what simulates and decides: the binary with the models of machines. The
-code is the section's own Python module with all modules that it imports, and the files that it reads. Both have a hash.
-So a change of one section, or a new one, does not take hours of simulation of all others.
+A section depends on two things. The build simulates and decides: it is the binary with the models of machines. The code
+is the section's own Python module with all modules that it imports, and the files that it reads. Both have a hash. So a
+change of one section, or a new section, does not cost hours of simulation for all others. Comments, docstrings and the
+names of modules are not in the hash: they change no figure.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import subprocess
+import tokenize
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any
 
 from pinfold.evaluation.section import PINFOLD, here
 
-#: The files, beside the binary, on which all figures depend.
+#: The files, beside the binary, that all figures depend on.
 SOURCES = ("workloads/**/*.[ch]", "machines/*.toml", "events/*.toml")
 
 CHANGES = "+changes"
@@ -28,7 +31,7 @@ INPUTS = "INPUTS"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What made a section.
+    """The origin of a section.
 
     Attributes
     ----------
@@ -37,7 +40,7 @@ class Provenance:
     build : str
         A hash of the binary, the workloads, the machine models and the event sets.
     machine : str
-        The machine on which it was made. Figures that are simulated name the simulated machine beside them.
+        The machine that made it. Simulated figures name the simulated machine beside them.
     reduced : bool
         Whether it is the reduced set.
     """
@@ -61,19 +64,19 @@ class Provenance:
         return any(data.get(key) != getattr(self, key) for key in ("build", "reduced"))
 
     def made(self, data: dict[str, Any], code: str, *, measured: bool) -> bool:
-        """Return whether a section would be made now as it was made.
+        """Return whether the section of this content would now be made in the same way.
 
         Args:
             data: the content of the section's JSON file.
             code: the hash of the section's code.
-            measured: whether the section measures the machine on which it is made. Then the machine is the same, too.
+            measured: whether the section measures the machine that makes it. Then the machine must be the same.
         """
         same = {**asdict(self), "code": code}
         kept = ("build", "reduced", "code", *(["machine"] if measured else []))
         return all(data.get(key) == same[key] for key in kept)
 
     def at_this_commit(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the content of a section that would be made now as it was made, as one of the present commit.
+        """Return the content of a section that would now be made in the same way, as a section of the current commit.
 
         All that the section depends on has the same hash at this commit, so whoever checks it out gets this section.
         Changes that are not committed cannot be checked out: with these the content is returned as it is.
@@ -100,13 +103,13 @@ def commit(root: Path) -> str:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     head = git("rev-parse", "HEAD")
-    # What this program itself writes is no change of the sources.
-    changed = git("status", "--porcelain", "--", ".", ":!docs/evaluation.md", ":!docs/plots", ":!evaluation")
+    # Output of this program does not count as a change of the sources.
+    changed = git("status", "--porcelain", "--", ".", ":!docs/evaluation", ":!docs/plots", ":!evaluation")
     return head + CHANGES if changed else head
 
 
 def build(root: Path) -> str:
-    """Return a hash of all files on which every figure depends."""
+    """Return a hash of all files that every figure depends on."""
     return _hash(root, [root / PINFOLD, *_files(root, SOURCES)])
 
 
@@ -117,7 +120,7 @@ def code(root: Path, module: str) -> str:
         root: the project's folder.
         module: the full name of the module.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, str] = {}
     inputs: list[str] = []
     pending = [module]
     while pending:
@@ -125,11 +128,34 @@ def code(root: Path, module: str) -> str:
         file = _file(root, name)
         if name in found or file is None:
             continue
-        found[name] = file
-        tree = ast.parse(file.read_text())
+        text = file.read_text()
+        tree = ast.parse(text)
+        found[name] = _executed(text, tree)
         pending += [name.rpartition(".")[0], *_imported(tree)]
         inputs += _inputs(tree)
-    return _hash(root, [*(found[name] for name in sorted(found)), *_files(root, sorted(set(inputs)))])
+    # Sorted by their content, without empty modules: the hash does not depend on the place of a module.
+    texts = sorted(filter(None, found.values()))
+    digests = "".join(hashlib.sha256(text.encode()).hexdigest() for text in texts)
+    return hashlib.sha256((digests + _hash(root, _files(root, sorted(set(inputs))))).encode()).hexdigest()[:32]
+
+
+def _executed(text: str, tree: ast.Module) -> str:
+    """Return a module without comments, docstrings and blank lines, and without the places of the package's modules."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            instead = ""
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+            instead = "import " + ", ".join(f"{alias.name} {alias.asname or ''}" for alias in node.names)
+        else:
+            continue
+        rows = slice(node.lineno - 1, node.end_lineno)
+        lines[rows] = [instead, *[""] * (len(lines[rows]) - 1)]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def _file(root: Path, module: str) -> Path | None:

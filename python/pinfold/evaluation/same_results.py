@@ -1,15 +1,15 @@
-"""Whether two builds give the same results, so that sections of both can be on one page.
+"""Compares the results of two builds. If they are equal, sections of both can be on one page.
 
-Run in the project's root, with a checkout of another commit, in which ``make build`` has been run::
+Run in the project's root, with a built checkout of another commit (``make build``)::
 
     python -m pinfold.evaluation.same_results CHECKOUT
 
 Most changes of the sources change no simulated figure: another message, another calibration, another policy. But each
-makes another binary, and the whole evaluation takes a night. What is simulated is deterministic. So:
+makes another binary, and the whole evaluation takes a night. Simulations are deterministic. So:
 
 1. Programs are recorded once, by this build.
 2. Both binaries execute the same commands on these recordings: each policy with and without noise, alone and side by
-   side, all kinds of sweeps, and what is computed of a recording or a model.
+   side, all kinds of sweeps, and the analyses of a recording or a model.
 3. If all outputs are equal, byte by byte, this is written to ``evaluation/same_results.json``. Sections that only
    simulate, and that the other build made, then count as made by this one. Otherwise the commands with different
    outputs are printed, and nothing is written.
@@ -87,14 +87,14 @@ WITHOUT = (
 
 @dataclass(frozen=True)
 class Same:
-    """That two builds give the same results.
+    """The evidence that two builds give the same results.
 
     Attributes
     ----------
     build : str
         The other build, as :func:`pinfold.evaluation.provenance.build` names it.
     binary : str
-        The begin of its binary's SHA-256, by which results are kept.
+        The start of its binary's SHA-256, which names kept results.
     commit : str
         A commit that makes it.
     runs : int
@@ -123,7 +123,7 @@ class Same:
 
 
 def compare(binaries: Sequence[Path], folder: Path) -> tuple[list[str], list[str]]:
-    """Execute all commands with both binaries; return the commands, and those with different outputs."""
+    """Execute all commands with both binaries; return all commands, and the commands with different outputs."""
     recordings = {name: folder / f"{name}.pft" for name in PROGRAMS}
     for name, file in recordings.items():
         region, words = PROGRAMS[name]
@@ -159,7 +159,7 @@ def _output(binary: Path, folder: Path, command: tuple[str, Sequence[Path]]) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and write what was found; return the exit status: 1 if the results differ."""
+    """Compare, and write the result; return the exit status: 1 if the results differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="a checkout of the other commit, built")
     checkout = parser.parse_args(arguments).checkout

@@ -27,7 +27,7 @@ class Check:
     what : str
         The property.
     paper : str
-        The paper's figure.
+        The figure of the section's paper (docs/papers.md).
     must_be : str
         The condition.
     simulated : str
@@ -123,21 +123,6 @@ class Section:
     plots: Sequence[Path] = field(default_factory=list)
     promises: Sequence[Promise] = field(default_factory=list)
     captions: Mapping[str, str] = field(default_factory=dict)
-
-    def markdown(self, origin: str) -> str:
-        """Return the section as Markdown, with a sentence on what made it."""
-        lines = [f"## {self.title}", "", self.text, ""]
-        lines += ["    " + command for command in self.commands]
-        lines.append("")
-        for table in self.tables:
-            lines += table.markdown()
-        for plot in self.plots:
-            if caption := self.captions.get(plot.stem):
-                lines += [caption, ""]
-            lines += [f"![{plot.stem}]({plot.relative_to('docs')})", ""]
-        lines += [origin, ""]
-        lines += [f"As JSON: `evaluation/{self.name}.json`.", ""]
-        return "\n".join(lines)
 
 
 @dataclass

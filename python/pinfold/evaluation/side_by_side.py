@@ -20,7 +20,7 @@ T = TypeVar("T")
 def run(files: Sequence[Path], *policy: str, machine: str, seed: int = 0) -> Run:
     """Run recordings side by side, unless that was done before."""
     arguments = ["--machine", machine, "--seed", str(seed), "--probe", LASTS, "--warm-up", "0s", *policy]
-    # Thresholds, and machines that are no models of pinfold's.
+    # Files of thresholds, and of machine models that pinfold does not have.
     return finished(arguments, files, [Path(word) for word in arguments if word.endswith(".toml")])
 
 

@@ -17,7 +17,7 @@ class Workload:
     program : str
         Its name.
     region : int, optional
-        The parallel region with its work, in the order in which regions begin; None records the whole program.
+        The number of the parallel region with its work, in the order of their starts; None records the whole program.
     arguments : str
         Its arguments.
     quick : bool

@@ -25,11 +25,11 @@ def mean_interval(programs: Sequence[Sequence[float]]) -> tuple[float, float, fl
 
 
 def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, float, float]:
-    """Return the sum of the parts over that of the wholes, with its 95 % interval, by the same bootstrap.
+    """Return the ratio of two sums, parts over wholes, with its 95 % interval, by the same bootstrap.
 
     Args:
         parts: one for each program.
-        wholes: one for each program; the sum of those that are drawn must not be zero.
+        wholes: one for each program; no drawn sum may be zero.
 
     Returns:
         The ratio, and the ends of the interval.

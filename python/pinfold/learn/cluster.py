@@ -2,11 +2,12 @@
 
 1. Each shard whose file is not there becomes a job of one array (``submitit``), which runs ``pinfold sweep --shard``.
 2. Before its time limit a job gets SIGUSR2. It ends its sweep, whose finished configurations are kept, and is put back
-   into the queue: a job that hits the limit continues where it was. One that finished nothing since its start fails.
+   into the queue: a job that hits the limit continues from its finished configurations. A job that finished nothing
+   since its start fails.
 3. This process shows one line for all jobs until each has a result, and merges the shards (``pinfold sweep merge``).
 
 The state of jobs comes from their results and from ``squeue``, since not every cluster has accounting (``sacct``).
-Ctrl-C cancels the jobs; the same command goes on from what they have done.
+Ctrl-C cancels the jobs; the same command continues from their results.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ SECONDS_BETWEEN_LOOKS = 2.0
 """The interval between two looks at the jobs. Each look asks Slurm once, for all jobs."""
 
 SECONDS_BETWEEN_WAITS = 0.2
-"""The interval at which a job sees the end of its sweep, or a signal, at the latest."""
+"""The interval between a job's checks for the end of its sweep or a signal."""
 
 LOOKS_UNTIL_LOST = 5
 """A job that is not in the queue this many times, and has no result, has ended without one. A result in a shared folder
 may be seen later than the end of its job."""
 
 MOST_SECONDS_BEFORE_LIMIT = 90
-"""The time before its limit at which a job ends its sweep, at most; of a short limit it is a quarter."""
+"""A job ends its sweep at most this long before its limit, or a quarter of a short limit before."""
 
 LEAST_MINUTES = 2
 """Slurm may send the signal 60 s earlier than asked (sbatch(1), ``--signal``). It must not come before a job can
@@ -73,7 +74,7 @@ class ShardJob:
             self._sweep = subprocess.Popen(self.command)
         finally:
             signal.signal(signal.SIGUSR2, handler)
-        # Not `Popen.wait`: it holds a lock, for which `checkpoint`, which interrupts it, would wait forever.
+        # Not `Popen.wait`: it holds a lock, and `checkpoint`, which interrupts it, would wait for that lock forever.
         # And not one long wait: another thread (numpy has some) may get the signal, which does not interrupt this one.
         ended, status = 0, 0
         while not ended:
@@ -83,7 +84,7 @@ class ShardJob:
             raise RuntimeError(f"pinfold sweep ended with status {os.waitstatus_to_exitcode(status)}")
 
     def checkpoint(self) -> Any:
-        """End the sweep at the time limit; return what the resubmitted job does, or None where it made no progress."""
+        """End the sweep at the time limit. Return the work of the resubmitted job, or None without progress."""
         # submitit is optional, and this runs in a job only.
         from submitit.helpers import DelayedSubmission  # noqa: PLC0415
 

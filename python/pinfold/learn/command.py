@@ -18,13 +18,13 @@ FAILURE = 125
 """The same as of the binary: a command that failed."""
 
 TRAINING_THREADS = 8
-"""The number of threads that the paper learns from (Moore and Childers, 2012, section 3)."""
+"""The number of threads that AutoFinity learns from (Moore and Childers, 2012, section 3)."""
 
 LEARNERS = ("any", "tree", "forest", "boosting")
 """The kinds of learners of placement models."""
 
 SEEDS = 5
-"""The number of seeds with which placement models are judged."""
+"""The number of seeds for judging models of ``classify`` and ``react``."""
 
 METHODS = ("pinfold", "paper", "regret-tree", "two-samples")
 
@@ -34,7 +34,7 @@ USUAL_DATABASE = Path()
 PARQUET = b"PAR1"
 """The first bytes of every Parquet file."""
 
-PLACEMENT_HELP = """\
+CLASSIFY_HELP = """\
 A data set has the times of each program in four strategies of placement, {compact, scatter} threads with {first_touch,
 interleave} pages, and what `pinfold run --policy classify` observes of it. A program has a thread for each core:
 
@@ -188,7 +188,7 @@ def _add_observe_classify(policies: Any) -> None:
         "classify",
         "times in four strategies of placement, and what one sample shows",
         "Simulate recordings in four strategies of placement, and observe them as the policy classify does.",
-        PLACEMENT_HELP,
+        CLASSIFY_HELP,
     )
     parser.add_argument(
         "--machine",
@@ -245,7 +245,7 @@ def _add_train_classify(policies: Any) -> None:
         "classify",
         "a model of a program's time in four strategies of placement (Denoyelle et al.)",
         "Choose a learner, fit a model of the times in four strategies of placement, and write it as JSON.",
-        PLACEMENT_HELP,
+        CLASSIFY_HELP,
     )
     _add_data(parser)
     _add_output(parser, "MODEL.json", "the model")
@@ -282,7 +282,7 @@ def _add_evaluate_classify(policies: Any) -> None:
         "Judge models of placement, nested: each program by models that were chosen, fitted and calibrated without\n"
         "it, and on each machine also by models that know other machines only. Beside them are policies without a\n"
         "model, and a control that has learned from exchanged times.",
-        PLACEMENT_HELP,
+        CLASSIFY_HELP,
     )
     _add_data(parser)
     _add_results(parser)
@@ -296,7 +296,7 @@ def _add_predict_classify(policies: Any) -> None:
         "classify",
         "the strategy that a model forecasts for each program",
         "Show what a model forecasts for the programs of a data set, beside the truth.",
-        PLACEMENT_HELP,
+        CLASSIFY_HELP,
     )
     _add_asked_of_model(parser, "forecasts")
     parser.set_defaults(job="classify.jobs.predict")
@@ -438,7 +438,7 @@ def _positive(text: str) -> int:
 
 
 def _check(asked: argparse.Namespace) -> None:
-    """Raise an error where the arguments are not valid, as far as this is known without reading data sets."""
+    """Raise an error for invalid arguments. Data sets are not read yet."""
     if getattr(asked, "incomplete", False) and asked.method != "paper":
         raise ValueError("--incomplete needs --method paper: the other methods compare all hints of a program")
     if asked.job == "hints.jobs.evaluate_hints" and asked.threads is None:

@@ -1,6 +1,6 @@
 """A self-contained web page of results: it loads nothing else.
 
-Its style is that of ``pinfold report``. Tables and plots that are wider than the window scroll in their own boxes, so
+It has the style of ``pinfold report``. Tables and plots that are wider than the window scroll in their own boxes, so
 that texts keep their size on a phone.
 """
 
@@ -81,11 +81,11 @@ def plotted(drawn: Figure, caption: str, description: str) -> str:
 
     Args:
         drawn: the plot, without a title.
-        caption: what it shows, as text.
+        caption: its content, as text.
         description: the same in more words, for readers who do not see it.
     """
     svg = plot.svg(drawn)
-    # HTML does not allow what is before the root element.
+    # HTML does not allow anything before the root element.
     svg = svg[svg.index("<svg") :]
     for colour in ("#000000", "#262626"):
         svg = svg.replace(f"stroke: {colour}", "stroke: currentColor").replace(f"fill: {colour}", "fill: currentColor")

@@ -2,8 +2,8 @@
 
 A Parquet file of some megabytes may stand for gigabytes: a value that all rows repeat is stored once. So texts are
 read as codes of a dictionary, batch by batch, and are counted at their full length before they are decoded. Only the
-columns of docs/formats.md and the metrics that the file names are read, and each has to have the type that it has
-there.
+columns of docs/formats/data-sets.md and the metrics that the file names are read, and each has to have the
+documented type.
 
 Limits: Arrow reserves the memory of one page of a file before its content is known: 2 GiB at most.
 """
@@ -40,7 +40,7 @@ MOST_ROWS = 1 << 22
 """The rows of one file. The sweep of a large machine has some hundred thousand."""
 
 MOST_COLUMNS = 4096
-"""The columns of one file. A sweep has some dozens, and those with the counters of LIKWID some hundreds."""
+"""The columns of one file. A sweep has some dozens, or some hundreds with the counters of LIKWID."""
 
 MOST_BYTES = 1 << 30
 """The bytes of the rows of one file, with all texts at their full length."""
@@ -67,12 +67,12 @@ KINDS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("simulated", "window_covers", "region_complete", "baseline"), FLAG),
 }  # fmt: skip
-"""What the columns of a data set have (docs/formats.md)."""
+"""What the columns of a data set have (docs/formats/data-sets.md)."""
 
 _REQUIRED = frozenset(
     ("machine", "program", "num_threads", "page_map", "prefetch", "time_s", "pinning", "command", "simulated")
 )
-"""The columns that have a value in each row, where a file has them."""
+"""A file may lack these columns. If it has one, each row has a value."""
 
 _PREFIXES = ("likwid:", OBSERVED)
 """The beginnings of the names of other columns, which have numbers."""
@@ -81,7 +81,7 @@ _PREFIXES = ("likwid:", OBSERVED)
 def read(file: Path) -> pyarrow.Table:
     """Read the table of a data set, without columns that nothing here knows.
 
-    The schema's metadata are those of the file.
+    The schema has the metadata of the file.
 
     Raises:
         ValueError: if the file is not Parquet, is larger than the limits, or has a column of another type; the message
@@ -124,8 +124,8 @@ def require(file: Path, table: pyarrow.Table, columns: Sequence[str], made_by: s
     """Check that a table has these columns.
 
     Raises:
-        ValueError: if it lacks one; the message names the file, the column, and `made_by`: what it is a data set of,
-            and the command that makes one.
+        ValueError: if it lacks one; the message names the file, the column, and `made_by`: the kind of data set, and
+            the command that makes one.
     """
     if missing := [name for name in columns if name not in table.column_names]:
         raise ValueError(f"{file} has no column `{missing[0]}`, so it is no data set of {made_by}")
@@ -144,7 +144,7 @@ def _require_values(file: Path, table: pyarrow.Table) -> None:
 
 
 def _json(text: bytes) -> Any:
-    """Return what a text of the metadata has; None where it is no JSON."""
+    """Parse a text of the metadata; None if it is invalid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

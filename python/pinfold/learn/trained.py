@@ -1,4 +1,4 @@
-"""The training data of a learned file, as each such file names it (docs/formats.md)."""
+"""The training data of a learned file, as each such file names it (docs/formats/models.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Trained:
     """The training data of rules."""
 
     simulated: bool | None
-    """Whether the data was simulated; None where this is not known."""
+    """Whether the data was simulated; None if this is unknown."""
     machines: Sequence[str]
     programs: Sequence[str]
     rows: int

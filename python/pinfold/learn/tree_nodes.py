@@ -1,4 +1,4 @@
-"""Trees of scikit-learn as model files have them: a list of nodes, the root first (docs/formats.md).
+"""Trees of scikit-learn as model files have them: a list of nodes, the root first (docs/formats/models.md).
 
 ``crates/policy/src/tree.rs`` reads and follows them in the same way.
 """

@@ -151,7 +151,7 @@ impl FromStr for Output {
 pub(super) struct Exports {
     /// Write the result with all times to this file, as JSON.
     ///
-    /// Programs that read hyperfine's JSON can read it. docs/formats.md has its form.
+    /// Programs that read hyperfine's JSON can read it. docs/formats/run.md has its form.
     #[arg(long = "export-json", help_heading = None::<&str>, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use super::arguments::{Arguments, Output};
 use super::variants::Planned;
-use crate::run::simulations;
+use crate::run::{policies, simulations};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 use pinfold_compare::{Choice, Run};
@@ -129,7 +129,7 @@ impl<'a> Executor<'a> {
             choice: document
                 .as_ref()
                 .filter(|_| variant.decides)
-                .map(|document| Choice::of(&document.record)),
+                .map(|document| Choice::of(&document.record, policies::kind(&document.record.policy).decides_on)),
         };
         Ok(Ended::Complete(run, document.map(Box::new)))
     }

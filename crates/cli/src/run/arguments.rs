@@ -75,7 +75,9 @@ Examples:
   pinfold run --near cuda:0 -- ./solver input.dat
       on the CPUs and in the memory near the first GPU
   pinfold run --machine e5-4650x4 -- ./solver input.dat
-      on a simulated machine of four packages: the program is recorded here first";
+      on a simulated machine of four packages: the program is recorded here first
+
+`pinfold run --help-experiments` shows options that vary one part of a policy, for studies.";
 
 /// A program that runs already.
 #[derive(Args)]
@@ -222,7 +224,7 @@ pub(super) struct Changes {
 pub(super) struct Reports {
     /// Write a record of the run to this file, for `pinfold explain`.
     ///
-    /// Its form is JSON (docs/formats.md). `pinfold report` draws it.
+    /// Its form is JSON (docs/formats/run.md). `pinfold report` draws it.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 

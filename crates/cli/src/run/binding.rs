@@ -1,5 +1,8 @@
 //! The user's environment variables that bind the program's threads. They take precedence, unless `--override`.
 
+use super::Arguments;
+use pinfold_linux::launch::RunningProcess;
+use std::env;
 use std::ffi::OsString;
 
 /// Whether a variable with this value binds threads.
@@ -26,7 +29,7 @@ const VARIABLES: [(&str, Binds); 4] = [
 
 /// The variables among these that bind the program's threads, as `NAME=VALUE`. `SLURM_CPU_BIND` is not among them:
 /// Slurm has bound pinfold itself by then, and the mask that it gave is respected like any other.
-pub(super) fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
+fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
     let unbound =
         variable("OMP_PROC_BIND").is_some_and(|value| value.to_string_lossy().trim().eq_ignore_ascii_case("false"));
     VARIABLES
@@ -38,6 +41,48 @@ pub(super) fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'st
             (binds(value.trim()) && !overruled).then_some((name, value))
         })
         .collect()
+}
+
+/// What follows from the variables that bind threads.
+#[derive(Default)]
+pub(super) struct Bound {
+    /// Whether the program binds its own threads, so that no policy does.
+    pub(super) stays: bool,
+    /// The variables that are taken away from the program.
+    pub(super) removed: Vec<OsString>,
+    /// A note for the user.
+    pub(super) note: Option<String>,
+}
+
+/// Looks for variables that bind threads, in pinfold's environment or in that of a process that runs already.
+pub(super) fn found(arguments: &Arguments, process: Option<&RunningProcess>) -> Bound {
+    let bound = in_force(|name| match process {
+        Some(process) => process.variable(name),
+        None => env::var_os(name),
+    });
+    if bound.is_empty() {
+        return Bound::default();
+    }
+    let shown: Vec<String> = bound.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let shown = shown.join(", ");
+    if arguments.changes.overrides {
+        return Bound {
+            stays: false,
+            removed: bound.iter().map(|(name, _)| OsString::from(name)).collect(),
+            note: Some(format!("{shown} is taken away from the program (--override).")),
+        };
+    }
+    let remedy = match process {
+        Some(_) => "start it without that, by `pinfold run -- CMD`, to have them placed",
+        None => "--override takes this away from the program",
+    };
+    Bound {
+        stays: true,
+        removed: vec![],
+        note: Some(format!(
+            "{shown}: the program binds its own threads, so they are measured and left where they are; {remedy}."
+        )),
+    }
 }
 
 #[cfg(test)]

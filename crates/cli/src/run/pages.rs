@@ -1,6 +1,7 @@
 //! The page options of a program: its memory policy at the start, and notes for the user.
 
-use crate::{page_mapping, run, sampling};
+use super::moving::{self, Moving, SpelledOut};
+use crate::{page_mapping, run};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pinfold_core::memory::nodes_of_pus;
@@ -16,11 +17,15 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) mapping: page_mapping::Arguments,
 
-    #[command(flatten)]
-    migration: page_mapping::Migration,
+    /// How pages are moved, and how accesses are sampled for locality and balance.
+    ///
+    /// A list of options of `pinfold pages`, without their dashes and with commas between: migrate-rate=500MB/s, migrate-shared,
+    /// migrate-files, sample-by=page-faults, sample-time=5s, profile=a.pft and others, which `pinfold pages --help` explains.
+    #[arg(long, value_name = "LIST", conflicts_with_all = moving::OPTIONS)]
+    page_options: Option<Moving>,
 
     #[command(flatten)]
-    sampling: sampling::Arguments,
+    spelled_out: SpelledOut,
 
     /// What to do where the kernel's automatic NUMA balancing is on.
     #[arg(long, value_enum, default_value_t = BalancingName::Keep, value_name = "WHAT")]
@@ -28,10 +33,15 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
+    fn moving(&self) -> &Moving {
+        self.page_options.as_ref().unwrap_or(&self.spelled_out.0)
+    }
+
     /// The first option that was given and that is about moving pages of a program that really runs.
     pub(super) fn about_real_programs(&self) -> Option<&'static str> {
         let balancing = (self.numa_balancing != BalancingName::Keep).then_some("--numa-balancing");
-        self.migration.given().or(self.sampling.given()).or(balancing)
+        let listed = self.page_options.as_ref().map(|_| "--page-options");
+        listed.or(self.moving().given()).or(balancing)
     }
 }
 
@@ -90,8 +100,9 @@ pub(super) fn of_running(
     mapping: Option<PageMapping>,
     initialisation: Duration,
 ) -> Result<PageOptions> {
-    let sampling = arguments.pages.sampling.sampling(mapping)?;
-    let profile = arguments.pages.sampling.profile()?;
+    let moving = arguments.pages.moving();
+    let sampling = moving.sampling.sampling(mapping)?;
+    let profile = moving.sampling.profile()?;
     if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses() && profile.is_none()) {
         SampledMachine::here()
             .check(sampling)
@@ -101,8 +112,8 @@ pub(super) fn of_running(
         system: System::default(),
         mapping: None,
         policy: None,
-        selection: arguments.pages.migration.selection(arguments.changes.overrides)?,
-        rate: arguments.pages.migration.rate(),
+        selection: moving.migration.selection(arguments.changes.overrides)?,
+        rate: moving.migration.rate(),
         sampling,
         profile,
         sampled_from: initialisation,

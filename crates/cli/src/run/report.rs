@@ -58,7 +58,7 @@ impl Report {
             lines,
             findings: Findings {
                 metrics: machine.metrics().to_vec(),
-                without_counters: plan.without_counters.clone(),
+                without_counters: plan.without_counters().map(str::to_owned),
                 events: None,
                 pins: false,
                 attached: false,

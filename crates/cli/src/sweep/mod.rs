@@ -162,7 +162,7 @@ fn space_help() -> String {
         .map(|(name, about)| format!("- {name}: {about}"))
         .collect();
     format!(
-        "The configurations: one of these, or a FILE.toml (docs/formats.md). Repeat for more.\n{}",
+        "The configurations: one of these, or a FILE.toml (docs/formats/data-sets.md). Repeat for more.\n{}",
         lines.join("\n")
     )
 }

@@ -50,46 +50,55 @@ impl Destinations {
     }
 
     fn distance(&self, from: &[Vec<usize>], to: &[Vec<usize>]) -> usize {
-        let mut different = 0;
-        let mut matched = vec![false; from.len()];
-        for first in 0..from.len() {
-            if matched[first] {
-                continue;
-            }
-            let kind = sorted(&self.likenesses[first]);
-            let alike: Vec<usize> = (first..from.len())
-                .filter(|&other| sorted(&self.likenesses[other]) == kind)
-                .collect();
-            for &package in &alike {
-                matched[package] = true;
-            }
-            let costs = alike.iter().map(|&a| {
-                let cost = |&b: &usize| self.difference(a, &from[a], b, &to[b]);
-                alike.iter().map(cost).collect::<Vec<i64>>()
-            });
-            let costs = Matrix::from_rows(costs).expect("as many columns as rows");
-            different += kuhn_munkres_min(&costs).0;
-        }
-        // Each thread that moves is missing in one domain and surplus in another.
-        usize::try_from(different / 2).unwrap_or(0)
-    }
-
-    /// The difference of the domains of two equal packages, in threads.
-    fn difference(&self, a: usize, from: &[usize], b: usize, to: &[usize]) -> i64 {
-        let in_order = |package: usize, loads: &[usize]| {
-            let mut domains: Vec<(&Likeness, usize)> =
-                self.likenesses[package].iter().zip(loads.iter().copied()).collect();
-            domains.sort();
-            domains
-        };
-        let pairs = in_order(a, from).into_iter().zip(in_order(b, to));
-        let sum: usize = pairs.map(|((_, from), (_, to))| from.abs_diff(to)).sum();
-        i64::try_from(sum).unwrap_or(i64::MAX)
+        moved_threads(&self.likenesses, from, to)
     }
 }
 
-fn sorted(likenesses: &[Likeness]) -> Vec<&Likeness> {
-    let mut sorted: Vec<&Likeness> = likenesses.iter().collect();
+/// The number of threads that must move to another last-level-cache domain so that one placement becomes another, or a
+/// placement that a symmetry of the machine maps to it.
+///
+/// - `likenesses`: by package, what each of its domains is like. Domains that are alike are interchangeable, and so are
+///   packages whose domains are alike.
+/// - `from`, `to`: the threads of each domain of the same packages, with as many threads in each.
+pub fn moved_threads<L: Ord>(likenesses: &[Vec<L>], from: &[Vec<usize>], to: &[Vec<usize>]) -> usize {
+    let mut different = 0;
+    let mut matched = vec![false; from.len()];
+    for first in 0..from.len() {
+        if matched[first] {
+            continue;
+        }
+        let kind = sorted(&likenesses[first]);
+        let alike: Vec<usize> = (first..from.len())
+            .filter(|&other| sorted(&likenesses[other]) == kind)
+            .collect();
+        for &package in &alike {
+            matched[package] = true;
+        }
+        let costs = alike.iter().map(|&a| {
+            let cost = |&b: &usize| difference((&likenesses[a], &from[a]), (&likenesses[b], &to[b]));
+            alike.iter().map(cost).collect::<Vec<i64>>()
+        });
+        let costs = Matrix::from_rows(costs).expect("as many columns as rows");
+        different += kuhn_munkres_min(&costs).0;
+    }
+    // Each thread that moves is missing in one domain and surplus in another.
+    usize::try_from(different / 2).unwrap_or(0)
+}
+
+/// The difference of the domains of two equal packages, in threads. A package is its likenesses and threads.
+fn difference<L: Ord>(one: (&[L], &[usize]), other: (&[L], &[usize])) -> i64 {
+    fn in_order<'a, L: Ord>((likenesses, loads): (&'a [L], &[usize])) -> Vec<(&'a L, usize)> {
+        let mut domains: Vec<(&L, usize)> = likenesses.iter().zip(loads.iter().copied()).collect();
+        domains.sort();
+        domains
+    }
+    let pairs = in_order(one).into_iter().zip(in_order(other));
+    let sum: usize = pairs.map(|((_, from), (_, to))| from.abs_diff(to)).sum();
+    i64::try_from(sum).unwrap_or(i64::MAX)
+}
+
+fn sorted<L: Ord>(likenesses: &[L]) -> Vec<&L> {
+    let mut sorted: Vec<&L> = likenesses.iter().collect();
     sorted.sort();
     sorted
 }

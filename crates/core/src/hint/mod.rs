@@ -28,7 +28,7 @@ mod best;
 mod inverse;
 mod shape;
 
-pub use inverse::Destinations;
+pub use inverse::{Destinations, moved_threads};
 
 use crate::placement::PlacementError;
 use crate::{Pinning, PuSet, Topology};

@@ -229,7 +229,7 @@ impl fmt::Display for PageMoves {
     }
 }
 
-/// The JSON form (docs/formats.md). Times are in seconds.
+/// The JSON form (docs/formats/run.md). Times are in seconds.
 #[derive(Serialize, Deserialize)]
 struct PageMovesRecord {
     goal: String,

@@ -168,7 +168,7 @@ impl fmt::Display for Sampled {
     }
 }
 
-/// The JSON form (docs/formats.md). Times are in seconds.
+/// The JSON form (docs/formats/run.md). Times are in seconds.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct SampledRecord {

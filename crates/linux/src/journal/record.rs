@@ -1,8 +1,8 @@
 //! The records of a journal: one line each. A line starts with a checksum of its remainder.
 //!
-//! `docs/formats.md` describes the lines. They are text, so that an administrator can read what a killed pinfold has
-//! done. A line that a kill has truncated has no end, and is ignored. Any other line with a wrong checksum or unknown
-//! content is damage.
+//! `docs/formats/internals/journals.md` describes the lines. They are text, so that an administrator can read what a
+//! killed pinfold has done. A line that a kill has truncated has no end, and is ignored. Any other line with a wrong
+//! checksum or unknown content is damage.
 
 use super::origin::{Namespaces, Origin, PidNamespace, Writer};
 use crate::affinity::CpuMask;

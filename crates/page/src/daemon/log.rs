@@ -1,4 +1,4 @@
-//! Reads the log of a daemon: one object of JSON for each event (docs/formats.md).
+//! Reads the log of a daemon: one object of JSON for each event (docs/formats/daemon.md).
 //!
 //! 1. A log may have the lines of several daemons, one after the other. The last one counts.
 //! 2. Times are in seconds since its first line.

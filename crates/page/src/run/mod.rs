@@ -12,11 +12,10 @@ use crate::numbers::{self, counted};
 use crate::shell::{self, Section, folded};
 use crate::{machine, occupancy, words};
 use maud::{Markup, html};
-use pinfold_runtime::{Record, RunDocument, Timeline};
+use pinfold_runtime::{PolicyKind, Record, RunDocument, Timeline};
 
-/// The page of a run. `does` says what its policy does: a clause whose subject is the name of the policy. `left_out`
-/// says what of the record the document lacks.
-pub fn page(document: &RunDocument, does: Option<&str>, left_out: Option<&str>) -> String {
+/// The page of a run. `left_out` says what of the record the document lacks.
+pub fn page(document: &RunDocument, policy: PolicyKind<'_>, left_out: Option<&str>) -> String {
     let record = &document.record;
     let drawn = record.timeline.as_ref().filter(|line| !line.at.is_empty());
     let drawn = drawn.map(|line| (Layout::of(&line.topology), Course::of(line, record.program.ran)));
@@ -56,7 +55,7 @@ pub fn page(document: &RunDocument, does: Option<&str>, left_out: Option<&str>) 
     sections.push(Section {
         id: "why",
         title: "Who proposed what, and why",
-        body: words::markup(&document.explanation(does)),
+        body: words::markup(&document.explanation(policy)),
     });
     sections.push(Section {
         id: "notes",

@@ -69,6 +69,10 @@ pub const OF_MACHINE: [&str; 5] = [
     "link_over_memory",
 ];
 
+/// The features that describe a strategy: 1 if neighbouring threads are on different nodes, and 1 if pages are
+/// interleaved. [`observe`] has no values for them.
+pub const OF_STRATEGY: [&str; 2] = ["scatter", "interleave"];
+
 /// Bytes that a miss brings.
 const LINE: f64 = 64.0;
 

@@ -1,7 +1,7 @@
-//! Reads placement models from JSON (docs/formats.md).
+//! Reads placement models from JSON (docs/formats/models.md).
 
 use super::Strategy;
-use super::features::FEATURES;
+use super::features::{FEATURES, OF_STRATEGY};
 use super::model::{Deviation, Ensemble, ModelFeature, PlacementModel};
 use crate::rules::Trained;
 use crate::tree::{Damage, Node, Tree};
@@ -11,15 +11,14 @@ use std::str::FromStr;
 /// The format version that is read.
 const VERSION: u64 = 2;
 
-/// The names of what describes a strategy.
-const SCATTER: &str = "scatter";
-const INTERLEAVE: &str = "interleave";
+const SCATTER: &str = OF_STRATEGY[0];
+const INTERLEAVE: &str = OF_STRATEGY[1];
 
 /// Why a text is not a placement model. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementModelError {
     /// It is not JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
-    #[error("{0}; the keys of a placement model are in docs/formats.md")]
+    #[error("{0}; the keys of a placement model are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
     #[error(
@@ -132,7 +131,7 @@ impl FromStr for PlacementModel {
         let number = file.features.len();
         let deviations = deviations(&file.deviations, file.strategies.len())?;
         let sensitivity = ensemble("sensitivity", file.sensitivity, number)?;
-        let of_strategy = |name: &str| [SCATTER, INTERLEAVE].contains(&name);
+        let of_strategy = |name: &str| OF_STRATEGY.contains(&name);
         let nodes = sensitivity.trees.iter().flat_map(Tree::nodes);
         let mut used = nodes.filter_map(|node| match node {
             Node::Split(feature, ..) => Some(&file.features[*feature].name),
@@ -184,7 +183,7 @@ fn feature(one: FileFeature) -> Result<ModelFeature, PlacementModelError> {
             name: one.name,
         }),
         name => {
-            let known = FEATURES.iter().map(|known| known.name).chain([SCATTER, INTERLEAVE]);
+            let known = FEATURES.iter().map(|known| known.name).chain(OF_STRATEGY);
             let likeness = |other: &&str| strsim::jaro_winkler(name, other);
             let nearest = known.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
             Err(PlacementModelError::UnknownFeature {

@@ -14,7 +14,7 @@ mod model;
 mod policy;
 mod words;
 
-pub use features::{FEATURES, Feature, MachinePeaks, OF_MACHINE, observe};
+pub use features::{FEATURES, Feature, MachinePeaks, OF_MACHINE, OF_STRATEGY, observe};
 pub use file::PlacementModelError;
 pub(crate) use forecast::{Answer, Figures, ask, figure, figures};
 pub use model::{PlacementModel, Prediction, Unknown};

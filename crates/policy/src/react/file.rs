@@ -1,4 +1,4 @@
-//! Reads the models of `react` from JSON (docs/formats.md).
+//! Reads the models of `react` from JSON (docs/formats/models.md).
 
 use super::counters;
 use super::model::{ModelConfiguration, ModelFeature, ReactModel, Score};
@@ -18,7 +18,7 @@ const MOST_PROFILES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum ReactModelError {
     /// It is not JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
-    #[error("{0}; the keys of a model of react are in docs/formats.md")]
+    #[error("{0}; the keys of a model of react are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
     #[error(

@@ -17,4 +17,5 @@ mod words;
 
 pub use file::ReactModelError;
 pub use model::{ModelConfiguration, ModelFeature, ReactModel, Score, UnsuitableMachine};
+pub use neighbours::{MOST_NEIGHBOURS, Size, all_neighbours};
 pub use policy::{React, ReactOptions};

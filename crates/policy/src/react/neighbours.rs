@@ -1,10 +1,16 @@
-//! The configurations that differ from one by a single choice. A race tries them beside its fastest profile.
+//! The neighbours of a configuration differ from it by a single choice. A race tries those of its fastest profile.
+//!
+//! `pinfold learn` judges races by the same function, through `crates/py`.
 
 use super::model::ModelConfiguration;
 use pinfold_core::{NodeId, ObjectKind, PageMapping, Prefetcher, ThreadMap, Topology};
 use std::collections::BTreeSet;
 
-/// The places of pages if threads are on several nodes.
+/// The most neighbours that a race tries. Judged nested, the share of the possible gain hardly grows with more of them
+/// (`docs/design/react.md`).
+pub const MOST_NEIGHBOURS: usize = 16;
+
+/// Where pages may be with threads on several nodes.
 const PAGES: [PageMapping; 4] = [
     PageMapping::Locality,
     PageMapping::Balance,
@@ -13,7 +19,7 @@ const PAGES: [PageMapping; 4] = [
 ];
 
 /// A number of threads, and on how many nodes they are.
-pub(super) type Size = (usize, usize);
+pub type Size = (usize, usize);
 
 /// The sizes that are tried on a machine, in ascending order: the `known` ones, and the space of react's paper (section 2).
 /// It has a quarter, a half and all of the cores on as few nodes as hold them, and a half on two nodes as well.
@@ -27,11 +33,18 @@ pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> V
     all.into_iter().filter(|&(threads, _)| threads > 0).collect()
 }
 
-/// The neighbours of a configuration, in the order of their trials: each prefetcher the other way; the other map of
-/// threads; other sizes; other places of pages. So what moves pages comes last.
-///
-/// Threads on one node have their pages there. Neighbours that have no place on this machine are left out.
+/// The neighbours of a configuration that have a place on this machine, in the order in which they are tried.
 pub(super) fn neighbours(of: &ModelConfiguration, sizes: &[Size], topology: &Topology) -> Vec<ModelConfiguration> {
+    let mut found = all_neighbours(of, sizes);
+    found.retain(|other| other.pinning(topology).is_some());
+    found
+}
+
+/// The neighbours of a configuration on any machine, in the order in which they are tried: each prefetcher switched, the
+/// other map of threads, other sizes, other places of pages. Neighbours that move pages come last.
+///
+/// Threads on one node have their pages there.
+pub fn all_neighbours(of: &ModelConfiguration, sizes: &[Size]) -> Vec<ModelConfiguration> {
     let prefetchers = Prefetcher::ALL.into_iter().map(|prefetcher| ModelConfiguration {
         prefetch: of.prefetch.toggled(prefetcher),
         ..of.clone()
@@ -50,7 +63,6 @@ pub(super) fn neighbours(of: &ModelConfiguration, sizes: &[Size], topology: &Top
         .chain(thread_maps.filter(on_several))
         .chain(sized)
         .chain(page_maps.filter(on_several))
-        .filter(|other| other.pinning(topology).is_some())
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! Reads rules from JSON (docs/formats.md).
+//! Reads rules from JSON (docs/formats/models.md).
 
 use super::{Condition, Operator, Outcome, Rule, RuleMetric, Rules, Trained};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ const VERSION: u64 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// It is not JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
-    #[error("{0}; the keys of a rule policy are in docs/formats.md")]
+    #[error("{0}; the keys of a rule policy are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
     #[error(

@@ -1,5 +1,5 @@
 //! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types
-//! (docs/formats.md).
+//! (docs/formats/daemon.md).
 
 use crate::TimedComparison;
 use crate::shown::to_be_shown;

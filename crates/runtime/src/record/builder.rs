@@ -2,13 +2,13 @@
 
 use super::timeline::TimelineBuilder;
 use super::{
-    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, Forecast, HintSample, MetricRecord, Proposal, RateLine,
-    Record, Regions, Search, TimedComparison, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, MetricRecord, Proposal, RateLine, Record, Search,
+    TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
 use pinfold_core::{
     Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, Pinning, Refusal,
-    Sample,
+    RegionConfiguration, Sample,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -193,59 +193,8 @@ impl RecordBuilder {
                 self.record.search.candidates_why = Some(why);
                 self.note_whether_pinned();
             }
-            Finding::Proposed {
-                pus,
-                within,
-                pages,
-                regions,
-                by,
-                gain,
-                why,
-            } => {
-                self.record.by_policy.proposals.push(Proposal {
-                    at,
-                    search: self.record.earlier_searches.len(),
-                    candidate: self.record.search.candidates.len(),
-                    by,
-                    pages,
-                    gain,
-                    why,
-                });
-                self.record.search.candidates.push(Candidate {
-                    within,
-                    pages,
-                    regions: regions
-                        .into_iter()
-                        .map(|(region, wanted)| CandidateRegion {
-                            region,
-                            pus: wanted.pinning,
-                        })
-                        .collect(),
-                    ..candidate(pus)
-                });
-            }
-            Finding::Compared {
-                candidate,
-                with,
-                gain,
-                error,
-                turns,
-                rate,
-                measured,
-                code,
-            } => {
-                self.record.by_policy.comparisons.push(Comparison {
-                    at,
-                    search: self.record.earlier_searches.len(),
-                    candidate,
-                    with,
-                    gain,
-                    error,
-                    turns,
-                    code,
-                });
-                self.probed(candidate, rate, None, measured, false);
-            }
+            proposed @ Finding::Proposed { .. } => self.proposed(at, proposed),
+            compared @ Finding::Compared { .. } => self.compared(at, compared),
             Finding::Probed {
                 candidate,
                 rate,
@@ -269,64 +218,75 @@ impl RecordBuilder {
             Finding::EndedEarly { best, rate, code, why } => {
                 self.record.program.ended_early = Some(EndedEarly { best, rate, code, why });
             }
-            Finding::Sampled {
-                hint,
-                pus,
-                threads,
-                lasts,
-                rate,
-                observed,
-                says,
-                code,
-                why,
-            } => self.record.by_policy.samples.push(HintSample {
-                at,
-                hint,
-                pus,
-                threads,
-                lasted: lasts.as_secs_f64(),
-                rate,
-                observed,
-                says,
-                code,
-                why,
-            }),
-            Finding::Forecast {
-                observed,
-                strategies,
-                code,
-                why,
-            } => {
-                self.record.by_policy.forecast = Some(Forecast {
-                    at,
-                    observed,
-                    strategies,
-                    code,
-                    why,
-                });
-            }
-            Finding::RegionsChosen {
-                pages,
-                gain,
-                program,
-                regions,
-            } => {
-                // Without any, the program has left the placements of its regions.
-                self.record.by_policy.regions = (!regions.is_empty()).then_some(Regions {
-                    at,
-                    pages,
-                    gain,
-                    program,
-                    choices: regions,
-                });
-            }
-            Finding::Moved(moved) => self.record.by_policy.moves.push(TimedMove { at, moved }),
-            Finding::MappingCompared(comparison) => {
-                let comparison = TimedComparison { at, comparison };
-                self.record.by_policy.mapping_comparisons.push(comparison);
-            }
+            own @ (Finding::Sampled { .. }
+            | Finding::Forecast { .. }
+            | Finding::RegionsChosen { .. }
+            | Finding::Moved(_)
+            | Finding::MappingCompared(_)
+            | Finding::Own(_)) => self.record.by_policy.add(at, own),
             Finding::Note { code, text } => self.record.notes.push(TimedNote { at, code, text }),
         }
+    }
+
+    fn proposed(&mut self, at: f64, finding: Finding) {
+        let Finding::Proposed {
+            pus,
+            within,
+            pages,
+            regions,
+            by,
+            gain,
+            why,
+        } = finding
+        else {
+            return;
+        };
+        self.record.by_policy.proposals.push(Proposal {
+            at,
+            search: self.record.earlier_searches.len(),
+            candidate: self.record.search.candidates.len(),
+            by,
+            pages,
+            gain,
+            why,
+        });
+        let region = |(region, wanted): (_, RegionConfiguration)| CandidateRegion {
+            region,
+            pus: wanted.pinning,
+        };
+        self.record.search.candidates.push(Candidate {
+            within,
+            pages,
+            regions: regions.into_iter().map(region).collect(),
+            ..candidate(pus)
+        });
+    }
+
+    fn compared(&mut self, at: f64, finding: Finding) {
+        let Finding::Compared {
+            candidate,
+            with,
+            gain,
+            error,
+            turns,
+            rate,
+            measured,
+            code,
+        } = finding
+        else {
+            return;
+        };
+        self.record.by_policy.comparisons.push(Comparison {
+            at,
+            search: self.record.earlier_searches.len(),
+            candidate,
+            with,
+            gain,
+            error,
+            turns,
+            code,
+        });
+        self.probed(candidate, rate, None, measured, false);
     }
 
     fn metric_chosen(&mut self, metric: Option<&str>, code: MetricCode, why: String) {

@@ -1,6 +1,6 @@
-//! The file that `pinfold run --json` writes (docs/formats.md).
+//! The file that `pinfold run --json` writes (docs/formats/run.md).
 
-use super::Record;
+use super::{PolicyKind, Record};
 use crate::shown::to_be_shown;
 use pinfold_core::{PageMapping, Prefetchers, PuId};
 use serde::{Deserialize, Serialize};
@@ -100,10 +100,9 @@ impl RunDocument {
         serde_json::from_value(to_be_shown(value)).map_err(ReadError::Malformed)
     }
 
-    /// The reason for each decision of the run, as lines for a person. `does` describes the policy: a clause whose
-    /// subject is the name of the policy.
-    pub fn explanation(&self, does: Option<&str>) -> String {
-        super::explanation::explained(self, does)
+    /// The reason for each decision of the run, as lines for a person.
+    pub fn explanation(&self, policy: PolicyKind<'_>) -> String {
+        super::explanation::explained(self, policy)
     }
 }
 

@@ -4,15 +4,19 @@
 //! the simulator add. `explanation` puts it into words.
 
 mod builder;
+mod by_policy;
 mod document;
 mod explanation;
 mod gain;
+mod policy_kind;
 mod shortened;
 mod timeline;
 
 pub use builder::RecordBuilder;
+pub use by_policy::PolicyRecord;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
 pub use gain::Gain;
+pub use policy_kind::{DecidesOn, PolicyKind};
 pub use shortened::LeftOut;
 pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline, of_every_second_point};
 
@@ -21,8 +25,8 @@ use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
     CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MappingComparison, MetricCode, NoteCode,
-    Observed, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal, RegionChoice, RegionId, SampleCode,
-    Scope, StrategyForecast, TaskMove,
+    Observed, OwnFinding, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal, RegionChoice, RegionId,
+    SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -83,33 +87,6 @@ pub struct MetricReason {
     pub metric_code: Option<MetricCode>,
     /// The same in words.
     pub metric_why: Option<String>,
-}
-
-/// What only some policies record.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PolicyRecord {
-    /// The samples for learned rules; absent without them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub samples: Vec<HintSample>,
-    /// The forecast of a placement model; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forecast: Option<Forecast>,
-    /// The configurations of parallel regions; absent before they were chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub regions: Option<Regions>,
-    /// Each move of a single task; absent where nothing moved.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub moves: Vec<TimedMove>,
-    /// The comparisons of these moves with the unpinned program; absent without any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub mapping_comparisons: Vec<TimedComparison>,
-    /// Who proposed which candidate; absent without proposals.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub proposals: Vec<Proposal>,
-    /// The candidates that were compared in turns; absent without any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub comparisons: Vec<Comparison>,
 }
 
 /// Who proposed a candidate.
@@ -384,6 +361,16 @@ pub struct TimedComparison {
     /// The comparison.
     #[serde(flatten)]
     pub comparison: MappingComparison,
+}
+
+/// A finding that only one policy has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimedFinding {
+    /// When.
+    pub at: f64,
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: OwnFinding,
 }
 
 /// An observation of the program in the placement of an affinity hint.

@@ -91,7 +91,7 @@ pub(super) fn relative_half_width(variances: &[Variance], total: f64) -> f64 {
 
 /// A share of the time by which estimates may differ from the whole simulation although all pieces are alike: a piece
 /// begins with idle memory and buffers, and with caches that are reconstructed. Assumed; the evaluation compares it
-/// (docs/evaluation.md). SMARTS reports at most 2 % after functional warming (section 4.3).
+/// (docs/evaluation/validation.md). SMARTS reports at most 2 % after functional warming (section 4.3).
 const BIAS: f64 = 0.01;
 
 /// The quantile of Student's t-distribution that leaves 2.5 % above it. The expansion of Abramowitz and Stegun,

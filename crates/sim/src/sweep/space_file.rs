@@ -1,4 +1,4 @@
-//! Spaces that a user writes: a TOML file (docs/formats.md).
+//! Spaces that a user writes: a TOML file (docs/formats/data-sets.md).
 //!
 //! Each `[[configurations]]` lists values for some of the keys, and the space has all combinations of them. Other keys
 //! have their defaults. So one entry is a whole space, and several entries with one value each are a list.

@@ -1,4 +1,4 @@
-//! The values of `--space`: a named space of the registry, or a file (docs/formats.md).
+//! The values of `--space`: a named space of the registry, or a file (docs/formats/data-sets.md).
 //!
 //! A space is a file in this folder with a `Space`, and a line in `SPACES`.
 

@@ -1,8 +1,8 @@
 """Places for single parallel regions under the default policy, on simulated machines: whole runs with all costs.
 
-``phases`` has regions that belong to different places; the other programs are there to see what it costs where nothing
-of that kind is to be gained. All are own workloads. This part of the policy was developed on ``phases`` alone, and no
-constant was changed after these runs.
+``phases`` has regions that belong to different places; the other programs show the cost when places for single regions
+gain nothing. All are own workloads. This part of the policy was developed on ``phases`` alone, and no constant was
+changed after these runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PROGRAMS = (
 )
 
 LEAST = 0.99
-"""The least speed of any program by region over that with one placement."""
+"""The least speed of any program by region over its speed with one placement."""
 
 TEXT = f"""\
 Runs of {JUDGED} s of virtual time, with all costs and {NOISE} % of noise in what is read in a tenth of a second. The
@@ -63,7 +63,7 @@ no single one suits all regions."""
 
 @dataclass(frozen=True)
 class Row:
-    """A program on a machine: speeds over that of the best single placement.
+    """A program on a machine: speeds over its speed in the best single placement.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Row:
 
     @property
     def gain(self) -> float:
-        """The speed by region over that with one placement."""
+        """The speed by region over the speed with one placement."""
         return self.by_region / self.whole
 
 
@@ -160,7 +160,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def promises(rows: Sequence[Row]) -> list[Promise]:
-    """Return what is asked for."""
+    """Return the promises."""
     apart = [row.by_region for row in rows if APART in row.program]
     mean = statistics.geometric_mean(apart)
     least = min(row.gain for row in rows)

@@ -53,7 +53,7 @@ PARTS = ("autopin", "classify", "sam")
 """The policies that ``auto`` joins, and that need nothing but the program. No rules for ``hints`` are shipped."""
 
 POLICY = {UNPINNED: "none"}
-"""Policies whose name in tables is not that of ``--policy``."""
+"""Policies whose name in tables differs from ``--policy``."""
 
 TIMES = (10, 60, 600, 3600)
 """The judged times in virtual seconds."""
@@ -64,7 +64,7 @@ PROBING = ("autopin", "classify")
 """The parts that have probes."""
 
 SOURCES = ("model", "counts", "topology", "neighbours", "pages")
-"""Who proposes placements: what ``--do-not-ask`` takes. There are no rules."""
+"""The sources of proposals, as ``--do-not-ask`` names them. Rules are not used here."""
 
 COUNTED = ("model", "counts")
 """Those that need hardware counters."""
@@ -206,7 +206,7 @@ class Runs:
         return max(1, round(judged * TRIED / self._tried))
 
     def of_policy(self, policy: str, judged: int) -> Run:
-        """Run a policy, with noise in what it reads."""
+        """Run a policy, with noise in its readings."""
         return self._run(self._noisy(policy, judged), self.repeat(judged))
 
     def without(self, sources: Sequence[str], judged: int) -> Run:

@@ -38,7 +38,7 @@ WITHIN: Mapping[int, tuple[float, float]] = {60: (1.06, 1.20), 600: (1.02, 1.08)
 """By judged time: the greatest time over the oracle, in the median and of the worst program."""
 
 DETAILED = 60
-"""The judged time in which a second run and the sources of proposals are judged, too."""
+"""The judged time of second runs and of the sources of proposals."""
 
 LONGEST_NAME = 40
 """A pinning with a longer list is not shown."""
@@ -53,7 +53,7 @@ SECOND = 1.005
 """The greatest time of a known program over the oracle, in the median."""
 
 LONG = 600
-"""The judged time in which ``auto`` also runs without hardware counters."""
+"""The judged time of ``auto`` without hardware counters."""
 
 WITHOUT_COUNTERS = 1.04
 """The greatest time over the oracle without hardware counters, in the median."""
@@ -81,11 +81,11 @@ class Judged:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def over(self, policy: str, other: str | None = None) -> float:
-        """Return the time of a policy over that of the oracle, or of another policy."""
+        """Return the time of a policy over the time of the oracle, or of another policy."""
         return self.seconds[policy] / (self.oracle if other is None else self.seconds[other])
 
     def over_parts(self) -> float:
-        """Return the time over that of the best of the parts."""
+        """Return the time over the time of the best part."""
         return self.seconds[AUTO] / min(self.seconds[part] for part in PARTS)
 
     def data(self) -> dict[str, Any]:
@@ -150,12 +150,12 @@ def without(source: str) -> str:
 
 
 def at(found: Sequence[Judged], time: int) -> list[Judged]:
-    """Return what was found in a judged time."""
+    """Return the figures of a judged time."""
     return [one for one in found if one.time == time]
 
 
 def promises_of(found: Sequence[Judged]) -> list[Promise]:
-    """Compare with what is asked for."""
+    """Compare with the promises."""
     promises = []
 
     def add(name: str, value: float, limit: float, *, above: bool = False) -> None:
@@ -187,7 +187,7 @@ def promises_of(found: Sequence[Judged]) -> list[Promise]:
 
 
 def summaries(found: Sequence[Judged]) -> list[Table]:
-    """Return the time over the oracle of each policy in each judged time, and that of real applications alone."""
+    """Return the time over the oracle of each policy in each judged time, and the same for real applications alone."""
     caption = "Time of the whole run over that of the oracle, median and worst (programs):"
     tables = [summary(found, caption)]
     if real := [one for one in found if one.subject.is_real]:

@@ -21,10 +21,10 @@ from pinfold.evaluation.section import PINFOLD, output, record
 
 BEYOND = 2
 LASTS = 900
-"""Virtual seconds that a program lasts, as the longer ones of the paper's tables 3 and 4 do."""
+"""Virtual seconds that a program lasts, as the longer programs of autopin's tables 3 and 4 do (Klug et al., 2008)."""
 
 INITIALISES = 15
-"""Virtual seconds for which the program initialises, by default."""
+"""Virtual seconds of a program's initialisation, by default."""
 
 TRIED = 100
 """The repetitions of the runs that find the fastest pinning."""
@@ -64,7 +64,7 @@ class Case:
     threads : int
         The number of threads.
     schedule : sequence of str
-        The paper's pinnings, as CPU lists.
+        The pinnings in autopin's paper, as CPU lists.
     """
 
     machine: str
@@ -152,5 +152,5 @@ def against_fixed(case: Case) -> dict[str, Any]:
 
 
 def ratio(lost: float, lost_racing: float, whole: float) -> float | None:
-    """Return the ratio of two losses; None where the first is too small for a ratio."""
+    """Return the ratio of two losses; None if the first is too small for a ratio."""
     return lost / lost_racing if lost_racing > 0 and lost / whole > LOST else None

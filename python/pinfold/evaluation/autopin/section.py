@@ -21,9 +21,9 @@ SCHEDULES: dict[str, dict[int, tuple[str, ...]]] = {
     "barcelona": {2: ("4,5", "2,6", "4,6"), 4: ("2,6,3,7", "4,6,5,7", "1,3,5,7")},
 }
 
-# The greatest distances of autopin from the best pinning in the paper's tables 3 and 4, and of the worst pinning from
-# autopin, in percent. The paper has no such table of Caneland; its section 4.2 says of the worst pinning of four
-# threads that two programs differ from the best "even over 100 %".
+# The greatest distances of autopin from the best pinning in tables 3 and 4 of its paper (Klug et al., 2008), and of the
+# worst pinning from autopin, in percent. The paper lacks such a table for Caneland. By its section 4.2, the worst
+# pinning of four threads differs from the best "even over 100 %" for two programs.
 PAPER: dict[str, tuple[float | None, float]] = {
     "clovertown": (2.71, 66.36),
     "caneland": (None, 100.0),
@@ -31,12 +31,13 @@ PAPER: dict[str, tuple[float | None, float]] = {
 }
 
 ABOUT = 1.5
-"""A greatest gain is like the paper's when it is at most this multiple of it, and at least the paper's divided by it.
-Of other programs on a model of the machine no more can be expected; as in the section on SAM."""
+"""A greatest gain agrees with autopin's paper if it is within this factor of the published gain. Other programs on a
+model of the machine cannot be expected to come closer. The section on SAM has the same factor.
+"""
 
 
 def autopin(quick: bool) -> Section:
-    """Search on the simulated machines of the autopin paper, with the paper's pinnings."""
+    """Search on the simulated machines of autopin's paper, with its pinnings."""
     cases = [
         Case(machine, workload, threads, schedule)
         for machine, schedules in SCHEDULES.items()
@@ -100,7 +101,7 @@ def summary(programs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def checks(data: Mapping[str, dict[str, Any]]) -> list[Check]:
-    """Compare the greatest distance and the greatest gain of each machine with the paper's."""
+    """Compare the greatest distance and the greatest gain of each machine with autopin's paper."""
     found = []
     for machine, (distance, gain) in PAPER.items():
         ours = data[machine]
@@ -169,7 +170,7 @@ def _share(programs: Sequence[dict[str, Any]], policy: str) -> str:
 
 
 def table(programs: Mapping[str, Sequence[dict[str, Any]]]) -> Table:
-    """Return the paper's tables 3 and 4, with our columns."""
+    """Return tables 3 and 4 of autopin's paper, with our columns."""
     columns = ["machine", "workload", "threads", "best [s]", "autopin [s]", "diff [%]", "racing [s]"]
     columns += ["measured [s]", "unpinned [s]", "worst [s]", "over autopin [%]"]
     rows = [
@@ -193,10 +194,10 @@ def table(programs: Mapping[str, Sequence[dict[str, Any]]]) -> Table:
 
 
 def shown(number: float | None) -> str:
-    """Format a ratio, or a dash where there is none."""
+    """Format a ratio; a missing ratio is a dash."""
     return "-" if number is None else f"{number:.1f}"
 
 
 def least(programs: Sequence[dict[str, Any]], key: str) -> float | None:
-    """Return the least of the present values."""
+    """Return the least value that is not None."""
     return min((program[key] for program in programs if program[key] is not None), default=None)

@@ -1,4 +1,4 @@
-"""The figures of the study of four placement strategies: those of Denoyelle et al., with the same numbers."""
+"""The figures of the study of Denoyelle et al. (ICPP 2019), with the same numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def matrix_figure(cells: Sequence[Result], aim: str, name: str) -> Path:
             axes = grid[row][column]
             of_cell = [one for one in shown if (one.known, one.judged) == (known, judged)]
             for place, metrics in enumerate(METRICS):
-                # Off the diagonal there is a cell for each machine on which the best models are found.
+                # Off the diagonal there is a cell for each machine that elects the best models.
                 results = [one for one in of_cell if one.metrics == metrics]
                 for offset, kind, colour in ((-0.2, "leaky", "lightgrey"), (0.2, "honest", "tab:blue")):
                     mean = sum(getattr(one, kind) for one in results) / len(results)

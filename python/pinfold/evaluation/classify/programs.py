@@ -1,10 +1,11 @@
-"""What is swept for ``classify``: own workloads and real applications, with as many threads as a machine has cores.
+"""The programs of the sweeps for ``classify``: own workloads and real applications with a thread for each core.
 
 Sizes of own workloads suit each machine: inside one last-level cache, and beyond all of them, where the first thread
-touches all pages or each thread its own. What placement does to a program depends on that more than on the program.
+touches all pages or each thread its own. The effect of placement depends on the size and on the first touch more than
+on the program.
 
-An application is recorded as its description says, with another number of threads: of its first run the last phase. One
-that is for judging only has a data set of its own.
+An application is recorded as its description says, with another number of threads, in the last phase of its first run.
+Applications for judging only have a separate data set.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ from pinfold.evaluation.workloads import WORKLOADS, Workload
 from pinfold.split import Part
 
 Kind = Literal["partitioned", "shared"]
-"""Whether each thread uses mostly a part of its own, or all threads use all of the data."""
+"""Whether each thread mostly uses its own part of the data, or all threads use all of it."""
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """A workload whose size is that of its data.
+    """A workload whose size is the size of its data.
 
     Attributes
     ----------
     program, region, mode : str, int, str
         Of the workload; the mode may be empty.
     kind : str
-        Which caches must be smaller than it, so that it is beyond them: all together, or each of them.
+        The caches that the data must exceed: all together, or each of them.
     largest : int
-        The largest size, in MiB: of larger ones a sweep takes many minutes.
+        The largest size, in MiB: the sweep of a larger one takes many minutes.
     iterations : int
-        The number with which the window covers the program: more than one where an iteration has a fixed number of
-        accesses.
+        The number of iterations that lets the window cover the program: more than one if an iteration has a fixed
+        number of accesses.
     """
 
     program: str
@@ -93,7 +94,7 @@ SCALED = (
     Scaled("transpose", 1, "", "partitioned", 256),
     Scaled("wavefront", 1, "", "partitioned", 128),
 )
-"""Programs whose size is that of their data."""
+"""Programs whose size is the size of their data."""
 
 SCALED_OF_THE_PAPER = (
     Scaled("anneal", 1, "", "shared", 64),
@@ -109,12 +110,11 @@ SCALED_OF_THE_PAPER = (
     Scaled("su3", 1, "", "partitioned", 128),
     Scaled("vol3d", 1, "", "partitioned", 128),
 )
-"""These and :data:`AMOUNTS` follow the programs of Denoyelle et al. (ICPP 2019, table 3) by kind, where none of the
-others did. They were chosen because that list has them. They were written, and their sizes set,
-before anybody had measured or simulated how sensitive they are to placement. The first largest sizes kept ``del_dot``,
-``fir``, ``frequent``, ``hydro``, ``particles``, ``pic`` and ``vol3d`` inside the caches of most machines, to save time.
-They were raised to what "beyond all caches" says, for all seven, when the gate had been seen closed with them: from
-0.33 to 0.34 of the programs were sensitive.
+"""These and :data:`AMOUNTS` add programs of the kinds in the list of Denoyelle et al. (ICPP 2019, table 3) that the
+others lacked. They were written, and their sizes set, before anybody had measured or simulated how sensitive they are
+to placement. The first largest sizes kept ``del_dot``, ``fir``, ``frequent``, ``hydro``, ``particles``, ``pic`` and
+``vol3d`` inside the caches of most machines, to save time. They were raised to "beyond all caches" for all seven after
+the gate was closed with them: from 0.33 to 0.34 of the programs were sensitive.
 """
 
 AMOUNTS = (
@@ -130,7 +130,7 @@ SHARED_WORK = frozenset({"compute", "false_sharing", "hubench", "imbalance", "lu
 """Programs whose size is the work of all threads together."""
 
 CORES = 24
-"""The cores of the machine for which the amounts of shared work were chosen: the paper's first."""
+"""The cores of the machine that the amounts of shared work were chosen for: the first machine of Denoyelle et al."""
 
 MANY_CORES = 100
 """With more cores than these, those amounts are too small."""
@@ -178,7 +178,7 @@ class Program(Protocol):
 
     @property
     def title(self) -> tuple[str, str] | None:
-        """The values of ``program`` and ``command`` in its rows; None for those of the recording."""
+        """The values of ``program`` and ``command`` in its rows; None keeps the recording's values."""
 
     def command(self, threads: int) -> str:
         """Return the value of ``command`` in its rows, with this number of threads."""

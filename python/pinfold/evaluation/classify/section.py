@@ -1,7 +1,7 @@
-"""The study of four placement strategies: its data, its paper's models, and pinfold's model.
+"""The section on four placement strategies: its data, the models of Denoyelle et al. (ICPP 2019), and pinfold's model.
 
-The data sets are committed: those of :mod:`pinfold.evaluation.classify.sweep`. The reduced section sweeps a few
-programs itself. Nothing is learned before the gate is open.
+The data sets of :mod:`pinfold.evaluation.classify.sweep` are committed. The reduced section sweeps a few programs
+itself. Nothing is learned before the gate is open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pinfold.evaluation.classify.sweep import PAPER_MACHINES
 from pinfold.evaluation.section import Promise, Section, Table
 from pinfold.learn.classify import report
 from pinfold.learn.classify.data import ordered
-from pinfold.learn.classify.file import placement_model
+from pinfold.learn.classify.file import classify_model
 from pinfold.learn.classify.gate import Gate, gate
 from pinfold.learn.classify.jobs import learned
 from pinfold.learn.classify.judging import (
@@ -183,7 +183,7 @@ def classify(quick: bool) -> Section:
         "both": [asdict(one) for one in both],
     }
     text.append(PAPERS)
-    tables += paper_tables(known, cells)
+    tables += study_tables(known, cells)
     plots += [
         matrix_figure(cells, "sensitivity", "classify-sensitivity"),
         violin_figure(both, "sensitivity", "classify-sensitivity-new"),
@@ -198,7 +198,7 @@ def classify(quick: bool) -> Section:
     ]
     began = time.monotonic()
     model, trained = learned(found, LEARNERS, 0)
-    ships = Ships(time.monotonic() - began, placement_model(model, trained))
+    ships = Ships(time.monotonic() - began, classify_model(model, trained))
     if judging := _covering(files.get("judged")):
         runs.append(Run(JUDGING, shuffled=False, judged=judged_by(model, found, judging)))
     text += [OURS, ships.text()]
@@ -284,7 +284,7 @@ class Ships:
         }
 
     def promises(self) -> list[Promise]:
-        """Return what is asked for."""
+        """Return the promises."""
         found = self.data()
         size, same = found["bytes"] / 1024, found["same"]
         return [
@@ -346,7 +346,7 @@ def _ask(asked: tuple[str, Metrics, Aim, tuple[list[Example], ...]]) -> Result:
     return question.new_machine(*machines) if kind == "cells" else question.both_new(*machines)
 
 
-def paper_tables(known: Mapping[str, list[Example]], cells: Sequence[Result]) -> list[Table]:
+def study_tables(known: Mapping[str, list[Example]], cells: Sequence[Result]) -> list[Table]:
     """Return tables 5 to 7 of the paper's machines, the paper's figure in parentheses."""
     head = ["", *known]
     classes, speedups = study.same_class(known), study.best_elsewhere(known)

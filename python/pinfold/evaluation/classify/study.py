@@ -1,7 +1,7 @@
 """The tables and figures of Denoyelle et al. (ICPP 2019, sections 4 and 5), from any data set of its four strategies.
 
-Programs are matched between machines by their inputs. Rows of machines are those on which something is known, columns
-those for which it is used, as in the paper.
+Programs are matched between machines by their inputs. As in the paper, rows are the known machines, and columns the
+machines that the knowledge is used for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pinfold.evaluation.classify.study_method import (
     Aim,
     Labels,
     Turn,
-    as_in_the_paper,
+    as_published,
     balanced_accuracy,
     both_new,
     elsewhere,
@@ -28,7 +28,7 @@ from pinfold.evaluation.classify.study_method import (
     new_machines,
     new_programs,
 )
-from pinfold.evaluation.classify.study_models import PaperModel, drawn
+from pinfold.evaluation.classify.study_models import StudyModel, drawn
 from pinfold.learn.classify.folds import split
 from pinfold.learn.classify.strategies import COUNTERS, SENSITIVE, Example
 from pinfold.learn.tables import INSTRUMENTATION
@@ -40,7 +40,7 @@ METRICS: dict[Metrics, tuple[str, ...]] = {
     "instrumentation": INSTRUMENTATION,
     "all": (*COUNTERS, *INSTRUMENTATION),
 }
-"""What models see: tables 1 and 2 of the paper, and both."""
+"""The inputs of models: tables 1 and 2 of the paper, and both."""
 
 Matrix = dict[str, dict[str, float | None]]
 """Figures by row and column: both are machines."""
@@ -102,23 +102,24 @@ class Result:
     Attributes
     ----------
     known, judged : str
-        The machine from which models learned, and the one on which they predict.
+        The training machine of the models, and the machine of their predictions.
     metrics : str
-        What they see.
+        The inputs of the models.
     aim : str
         ``sensitivity`` or ``strategy``.
     leaky : float
-        The figure by the paper's method: that of the best of many models on the programs on which it is reported.
+        The figure by the paper's method: the best of many models on the same programs that elected it.
     honest : float
-        The same of a model that was chosen without the judged programs, and for another machine without that machine.
+        The figure of a model that was chosen without the judged programs, and for another machine without that machine.
     balanced : float or None
         The balanced accuracy of the honest model; None for a strategy.
     distance : float or None
-        The mean distance of its wrong answers from the boundary of sensitivity; None where there is none.
+        The mean distance of its wrong answers from the boundary of sensitivity; None without wrong answers.
     baseline : float
-        Of ``always sensitive``, the same answer on both machines, or the default strategy: the paper's baselines.
+        The figure of the paper's baselines: ``always sensitive``, the same answer on both machines, or the default
+        strategy.
     best : float
-        The best that can be reached.
+        The best possible figure.
     tests : tuple of float
         The scores of all models on the test programs, ascending: the distributions of figures 4 and 6.
     model : str
@@ -164,7 +165,7 @@ class Question:
     seed: int = 0
 
     @cached_property
-    def models(self) -> list[PaperModel]:
+    def models(self) -> list[StudyModel]:
         """All models."""
         return drawn(METRICS[self.metrics], self.sets, self.seed)
 
@@ -226,7 +227,7 @@ class Question:
         predicted: Labels,
         baseline: Labels,
     ) -> Result:
-        elected = as_in_the_paper(self.models, turns, self.aim, self.seed)
+        elected = as_published(self.models, turns, self.aim, self.seed)
         of_sensitivity = self.aim.target == "sensitivity"
         return Result(
             known=here[0].machine,

@@ -1,15 +1,15 @@
-"""The method of Denoyelle et al. (ICPP 2019, section 3.3) to choose and judge a model, and one without its leak.
+"""The method of Denoyelle et al. (ICPP 2019, section 3.3) to choose and judge a model, and the same without its leak.
 
 The paper removes two programs, trains on the others, and predicts the first (test) and the second (validation), for all
-pairs. Of all models it keeps the 1 % that are best on the test programs, and elects the one that is best on the
-validation programs. The figure that it reports is that of the elected model on the validation programs.
+pairs. It keeps the 1 % of the models that are best on the test programs, and elects the best of these on the validation
+programs. It reports the figure of the elected model on the validation programs.
 
-That figure is the best of many models on the very programs on which it is reported. The validation cannot even disagree
-with the test: over all ordered pairs each program is as often the first as the second, with the same predictions, so
-that both scores of a model are equal.
+This figure is the best of many models on the same programs that elected it. The validation cannot even disagree with
+the test: over all ordered pairs each program is as often the first as the second, with the same predictions, so that
+both scores of a model are equal.
 
-Without the leak, the program on which a model is judged has no part in its choice: for each fold of programs, all
-models are scored on the other folds, each predicted by models trained without it, and the best one predicts the fold.
+Without the leak, the judged program has no part in the choice of its model: for each fold of programs, all models are
+scored on the other folds, each predicted by models trained without it, and the best one predicts the fold.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from pinfold.evaluation.classify.study_models import PaperModel
+from pinfold.evaluation.classify.study_models import StudyModel
 from pinfold.learn.classify.folds import split
 from pinfold.learn.classify.strategies import Example
 
@@ -41,7 +41,7 @@ FOLDS = 3
 
 
 def labels(found: Sequence[Example], target: Target) -> Labels:
-    """Return what is to be predicted: 0 or 1, or the position of the best strategy."""
+    """Return the labels to predict: 0 or 1, or the position of the best strategy."""
     return np.array([one.is_sensitive if target == "sensitivity" else one.best for one in found], dtype=np.int64)
 
 
@@ -65,7 +65,7 @@ def balanced_accuracy(found: Sequence[Example], predicted: Labels) -> float:
 
 
 def speedup(found: Sequence[Example], predicted: Labels) -> float:
-    """Return the geometric mean of the speeds in the predicted strategies over those in the default (section 5.2)."""
+    """Return the geometric mean of the speed-ups in the predicted strategies over the default (section 5.2)."""
     gains = [np.log(one.speeds[strategy]) for one, strategy in zip(found, predicted, strict=True)]
     return float(np.exp(_by_program(found, np.array(gains))))
 
@@ -100,16 +100,16 @@ STRATEGY = Aim("strategy", speedup)
 
 @dataclass(frozen=True)
 class Turn:
-    """One training, and what is predicted after it.
+    """One training, and the predictions after it.
 
     Attributes
     ----------
     training : sequence of Example
-        What a model learns from.
+        The training programs.
     test : sequence of Example
-        What it predicts, to find the best models.
+        The predicted programs that find the best models.
     validation : sequence of Example
-        What it predicts, to elect one of these.
+        The predicted programs that elect one of these.
     """
 
     training: Sequence[Example]
@@ -137,7 +137,7 @@ def pairs(found: Sequence[Example], seed: int, groups: int) -> list[tuple[set[st
 
 
 def new_programs(found: Sequence[Example], seed: int, groups: int) -> list[Turn]:
-    """Return the turns in which two groups of programs of a machine are predicted after training with the others.
+    """Return the turns that predict two groups of programs of a machine after training with the others.
 
     Args:
         found: programs on one machine. With ``Example.program`` as the name of a program with its input, inputs count
@@ -149,14 +149,14 @@ def new_programs(found: Sequence[Example], seed: int, groups: int) -> list[Turn]
 
 
 def new_machines(training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example]) -> list[Turn]:
-    """Return the turn in which all programs are known from one machine and predicted on two others."""
+    """Return the turn that learns all programs on one machine and predicts them on two others."""
     return [Turn(training, test, validation)]
 
 
 def both_new(
     training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example], seed: int, groups: int
 ) -> list[Turn]:
-    """Return the turns in which two groups are predicted, each on a machine, after training with others elsewhere."""
+    """Return the turns that predict two groups, each on a machine, after training with others elsewhere."""
     return [
         Turn(
             [one for one in training if one.program not in first | second],
@@ -173,27 +173,27 @@ class Elected:
 
     Attributes
     ----------
-    model : PaperModel
+    model : StudyModel
         The elected one.
     test, validation : float
-        Its scores. The second is what the paper reports.
+        Its scores. The paper reports the second.
     all_tests : tuple of float
         The scores of all models on the test programs, ascending.
     """
 
-    model: PaperModel
+    model: StudyModel
     test: float
     validation: float
     all_tests: tuple[float, ...]
 
 
-def as_in_the_paper(models: Sequence[PaperModel], turns: Sequence[Turn], aim: Aim, seed: int) -> Elected:
+def as_published(models: Sequence[StudyModel], turns: Sequence[Turn], aim: Aim, seed: int) -> Elected:
     """Elect a model as the paper does.
 
     Args:
         models: all models.
-        turns: the trainings, and what is predicted after each.
-        aim: what is predicted, and the score.
+        turns: the trainings with their predictions.
+        aim: the target and the score.
         seed: of the classifiers.
     """
     scores = []
@@ -217,7 +217,7 @@ def _score(score: Score, predicted: Sequence[tuple[Example, Any]]) -> float:
 
 
 def elsewhere(
-    models: Sequence[PaperModel],
+    models: Sequence[StudyModel],
     training: Sequence[Example],
     judged: Sequence[Example],
     aim: Aim,
@@ -235,11 +235,11 @@ def elsewhere(
     return _fit(_best_model(models, training, aim, seed, FOLDS), training, aim.target, seed)(judged)
 
 
-def _best_model(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, folds: int) -> PaperModel:
+def _best_model(models: Sequence[StudyModel], found: Sequence[Example], aim: Aim, seed: int, folds: int) -> StudyModel:
     return max(models, key=lambda model: aim.score(found, _held_out(model, found, aim.target, seed, folds)))
 
 
-def nested(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, folds: int = FOLDS) -> Labels:
+def nested(models: Sequence[StudyModel], found: Sequence[Example], aim: Aim, seed: int, folds: int = FOLDS) -> Labels:
     """Predict each program by a model in whose choice and training it had no part.
 
     Args:
@@ -260,7 +260,7 @@ def nested(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, see
     return predicted
 
 
-def _held_out(model: PaperModel, found: Sequence[Example], target: Target, seed: int, folds: int) -> Labels:
+def _held_out(model: StudyModel, found: Sequence[Example], target: Target, seed: int, folds: int) -> Labels:
     predicted = np.zeros(len(found), dtype=np.int64)
     for inside, outside in split(found, folds, seed):
         fitted = _fit(model, [found[place] for place in inside], target, seed)
@@ -269,7 +269,7 @@ def _held_out(model: PaperModel, found: Sequence[Example], target: Target, seed:
 
 
 def _fit(
-    model: PaperModel, found: Sequence[Example], target: Target, seed: int
+    model: StudyModel, found: Sequence[Example], target: Target, seed: int
 ) -> Callable[[Sequence[Example]], Labels]:
     truth = labels(found, target)
     if len(set(truth.tolist())) == 1:

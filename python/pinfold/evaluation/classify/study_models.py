@@ -36,14 +36,14 @@ NEURONS = 4
 STEPS = 100
 
 MOST_DEVIATIONS = 1e6
-"""The largest normalised input: forests see single precision, in which squares of larger ones would be infinite."""
+"""The largest normalised input: forests see single precision, and squares of larger inputs would be infinite there."""
 
 MOST_PARAMETERS = 6
 """The most parameters of a model. The paper caps their number and does not give it; table 1 has six."""
 
 
 @dataclass(frozen=True)
-class PaperModel:
+class StudyModel:
     """One of the paper's models, not fitted.
 
     Attributes
@@ -99,11 +99,11 @@ def _classifier(kind: Kind, seed: int) -> Any:
             return MLPClassifier((NEURONS,), solver="lbfgs", alpha=0, max_iter=STEPS, random_state=seed)
 
 
-def drawn(names: Sequence[str], number: int, seed: int) -> list[PaperModel]:
+def drawn(names: Sequence[str], number: int, seed: int) -> list[StudyModel]:
     """Return all combinations of classifier and preprocessing, each with random sets of parameters.
 
     Args:
-        names: the metrics from which sets are drawn.
+        names: the metrics to draw sets from.
         number: the number of sets.
         seed: of the draws. The same arguments give the same models.
     """
@@ -118,7 +118,7 @@ def drawn(names: Sequence[str], number: int, seed: int) -> list[PaperModel]:
         chosen = random.choice(len(names), size, replace=False)
         sets.setdefault(tuple(names[place] for place in sorted(chosen)))
     return [
-        PaperModel(kind, decomposed, degree, parameters)
+        StudyModel(kind, decomposed, degree, parameters)
         for parameters in sets
         for kind, decomposed, degree in itertools.product(KINDS, (False, True), DEGREES)
     ]

@@ -1,13 +1,12 @@
 """The sweep for ``classify``: programs with a thread for each core, in the four strategies of Denoyelle et al.
 
-The machines are those of the paper (ICPP 2019, table 4) and two of its outlook. Each has its own number of cores, so
+The machines come from table 4 of that paper (ICPP 2019), and two from its outlook. Each has its own number of cores, so
 each program (:mod:`pinfold.evaluation.classify.programs`) is recorded once for each machine. On the last one, with the
-largest caches, each program has one input: with all of them it would take many hours.
-Applications are recorded for the first machine only: with a thread for each core a recording takes a minute. Results
-are in ``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At
-the end two data sets have all of them: ``development`` and ``judged``. Their rows have the metrics of the paper's table
-2, too, which come from the recording, and what the policy ``classify`` observes of the program under the default
-strategy.
+largest caches, each program has one input: with all of them it would take many hours. Applications are recorded for the
+first machine only: with a thread for each core a recording takes a minute. Results are in
+``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At the end
+two data sets have all of them: ``development`` and ``judged``. Their rows also have the metrics of the paper's table 2,
+which come from the recording, and the observations of the policy ``classify`` under the default strategy.
 
 ``python -m pinfold.evaluation.classify.sweep [--quick] [--times-of FILE.parquet] [MACHINE...]``; with ``--times-of``,
 programs of that data set are recorded and observed again, and keep their times and all else. That takes a third of the
@@ -101,7 +100,7 @@ class Swept:
 
 
 def sweep(quick: bool, machines: Sequence[str] = MACHINES, times_of: Path | None = None) -> Swept:
-    """Sweep what is missing, one machine after the other. The reduced set has no applications.
+    """Sweep all missing programs, one machine after the other. The reduced set has no applications.
 
     Args:
         quick: whether it is the reduced set.
@@ -186,7 +185,7 @@ def _sweep(job: Job, data: Path) -> None:
 
 
 def _observe_again(job: Job, rows: pyarrow.Table, data: Path) -> None:
-    """Write the rows of a job with what is observed of a new recording."""
+    """Write the rows of a job with the observations of a new recording."""
     if not job.program.title:
         recording = data.with_suffix(f"{data.suffix}-pft")
         try:

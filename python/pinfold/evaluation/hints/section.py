@@ -1,4 +1,4 @@
-"""AutoFinity on the simulated machine of its paper: learned affinity hints, judged as the paper judges them.
+"""AutoFinity on the simulated machine of its paper: learned affinity hints, judged as Moore and Childers judge them.
 
 Workloads are recorded and swept (:mod:`pinfold.evaluation.hints.sweep`). ``pinfold learn evaluate hints`` makes the
 figures from this data set, as it does from any other.
@@ -147,7 +147,7 @@ def _two_sided(evaluation: Evaluation) -> list[Check]:
 
 
 def _unexpected(spreads: Sequence[Spread]) -> str:
-    """Name the programs for which placement decides more than was expected; empty for none."""
+    """Name the programs whose placement matters more than expected; empty for none."""
     most = UNEXPECTED * PAPER["streamcluster"]["worst_over_best"]
     named = [f"`{one.label}` {one.worst_over_best:.1f}" for one in spreads if one.worst_over_best > most]
     if not named:

@@ -1,10 +1,10 @@
 """The sweep for the evaluation of AutoFinity: recorded workloads with several thread counts on the simulated Opterons.
 
 For each number of threads, each workload is recorded once, only the parallel region with its work, and swept: with 4
-and 8 threads in all placements, with more in those of the affinity hints, including packed and distributed, and in some
-others. Each result is a file in ``target/evaluation/autofinity`` beside its recording, in a folder for each build of
-pinfold, and existing results are not computed again. The recordings stay: policies are run on them
-(:mod:`pinfold.evaluation.judged.judging`). At the end one data set has all of them:
+and 8 threads in all placements, with more threads in the placements of the affinity hints, including packed and
+distributed, and in some others. Each result is a file in ``target/evaluation/autofinity`` beside its recording, in a
+folder for each build of pinfold, and existing results are not computed again. The recordings stay: policies are run on
+them (:mod:`pinfold.evaluation.judged.judging`). At the end one data set has all of them:
 ``target/evaluation/autofinity.parquet``.
 """
 
@@ -26,14 +26,14 @@ from pinfold.joined import joined
 MACHINE = "opteron-6164x4"
 TRAINING_THREADS = 8
 THREADS = (4, 8, 16, 24)
-"""The paper's thread counts (Moore and Childers, 2012, section 3.6)."""
+"""AutoFinity's thread counts (Moore and Childers, 2012, section 3.6)."""
 
 RESULTS = Path("target/evaluation/autofinity")
 MOST = 24
-"""The number of placements that are swept where there are many, beside those of the hints."""
+"""The number of swept placements beside the placements of hints, if a program has many."""
 
 ATTEMPTS = 5
-"""How often a recording is repeated in which not all threads lived at the same time."""
+"""How often a recording is repeated if not all threads lived at the same time."""
 
 
 def commands() -> list[str]:
@@ -69,7 +69,7 @@ class Sweep:
 
 
 def sweeps(quick: bool) -> list[Sweep]:
-    """Record and sweep what is missing, and return all of it."""
+    """Record and sweep the missing workloads, and return all sweeps."""
     folder = RESULTS / build()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [workload for workload in WORKLOADS if workload.quick or not quick]
@@ -95,8 +95,8 @@ def data_set(of: Sequence[Sweep], quick: bool) -> Path:
 def space(threads: int) -> tuple[str, ...]:
     """Return the arguments of a sweep that name its placements, in all of their orders of ranks.
 
-    These are all placements where there are few: 11 of 4 threads and 80 of 8. Of 912 and 1979 of 16 and 24 threads,
-    they are those of the hints and the most different ones.
+    Few threads have few placements, and all are swept: 11 of 4 threads and 80 of 8. Of the 912 and 1979 placements of
+    16 and 24 threads, the hints' and the most different ones are swept.
     """
     if threads <= TRAINING_THREADS:
         return ("--space", "threads")

@@ -3,13 +3,13 @@
 A *subject* is a recording on a machine. Every policy runs it for the same number of repetitions, which the fastest
 pinning of a sweep needs about the judged time for. So a policy's share of the oracle is the oracle's virtual time over
 its own, whole runs with initialisation, samples, moves of threads and pages, cold caches and the check of the choice.
-What is read of a metric has noise of ``NOISE`` percent; the run itself has none.
+Readings of a metric have noise of ``NOISE`` percent; the run itself has none.
 
 The oracle is the fastest fixed pinning: of all placements and orders of ranks of the sweep, and of the static policies.
 It needs no sample and knows the program, so a policy reaches it only by chance. The probe is a twentieth of the judged
 time: 30 s, the default, for ten minutes.
 
-Policies that learn are learned from own workloads only, without the program on which they are judged.
+Policies learn from own workloads only, without the judged program.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from pinfold.learn.bootstrap import mean_interval
 from pinfold.learn.hints.hint import Hint
 
 NOISE = "6"
-"""Of what is read in a tenth of a second, in percent. Measured: the median of the coefficients of variation of readings
-that are 100 ms apart, of workloads on a virtual machine of two processors (``spread`` in evaluation/live.json). The
-eight of them with at least 10 counts in a reading, where whole counts add little, have 0.4 to 34 %, in the median
-5.9 %."""
+"""The noise of readings over a tenth of a second, in percent. Measured: the median of the coefficients of variation of
+readings that are 100 ms apart, of workloads on a virtual machine of two processors (``spread`` in
+evaluation/live.json). The eight of them with at least 10 counts in a reading, where whole counts add little, have 0.4
+to 34 %, in the median 5.9 %.
+"""
 
 UNPINNED, PACKED, DISTRIBUTED = "unpinned", "packed", "distributed"
 BASELINE = "packed and distributed measured, the faster kept"
@@ -146,7 +147,7 @@ def arguments(policy: str, subject: Subject, rules: Mapping[str, Rules]) -> list
 
     Args:
         policy: one of ``POLICIES``, SAM, or the oracle.
-        subject: what is run.
+        subject: the recording on its machine.
         rules: the learned policies by name.
     """
     threads = ("--threads", str(subject.threads))
@@ -175,7 +176,7 @@ def judge(
     """Run policies on all subjects.
 
     Args:
-        subjects: what is run.
+        subjects: the recordings on their machines.
         rules: the learned policies by name, for a subject: not learned from its program.
         times: the judged times.
         progress: receives progress messages.

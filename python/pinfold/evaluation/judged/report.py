@@ -39,11 +39,11 @@ def shown(found: Share | None) -> str:
 
 
 LEAST_SUBJECTS = 5
-"""Where fewer subjects have some number of threads, those of all numbers are shown together."""
+"""If fewer subjects have some number of threads, all numbers are shown together."""
 
 
 def threads_of(outcomes: Sequence[Outcome]) -> list[int | None]:
-    """Return the numbers of threads by which the subjects are shown; only None where they are shown together."""
+    """Return the numbers of threads that group the subjects; only None if they are shown together."""
     subjects = Counter(subject.threads for subject in {one.subject for one in outcomes})
     if subjects and min(subjects.values()) < LEAST_SUBJECTS:
         return [None]

@@ -1,9 +1,9 @@
-"""SAM, judged by running it: programs alone and two side by side, on a machine whose events show what threads share.
+"""Judges SAM by running it, alone and with two programs, on a machine whose events show sharing between threads.
 
-AMD's family 10h has no such events, so this is not the machine on which the other policies are judged.
+AMD's family 10h has no such events, so the machine differs from the machine of the other policies.
 
 1. Alone, one recording of each program runs under SAM and under policies that need no learning. The oracle is the
-   fastest pinning of a sweep in the few placements in which applications are swept.
+   fastest pinning of a sweep in the few placements of applications.
 2. In pairs, two applications of one part of the split run side by side, unpinned and under SAM. The names alone decide
    which applications are a pair: neighbours in their order, then the next but one, and so on.
 
@@ -50,7 +50,7 @@ PAIRS = 4
 """The number of pairs of each part of the split."""
 
 SPACE = ("--space", "threads", "--limit", str(data_sets.LIMIT))
-"""The arguments of a sweep in the placements in which applications are swept."""
+"""The arguments of a sweep in the placements of applications."""
 
 NO_LOSS, NO_HARM = 1.0, 0.95
 """The gain over unpinned threads that is asked for: of the geometric mean, and of the program that gains least. Below
@@ -120,11 +120,11 @@ def of_own(sweeps: Sequence[Sweep]) -> list[Subject]:
 
 
 def judge_sam(alone: Mapping[str, Sequence[Subject]], paired: Sequence[str], progress: Callable[[str], None]) -> Judged:
-    """Run all subjects alone, and those of some groups in pairs.
+    """Run all subjects alone, and the subjects of some groups in pairs.
 
     Args:
         alone: the subjects by group.
-        paired: the groups of which pairs are run.
+        paired: the groups that are also run in pairs.
         progress: receives progress messages.
     """
     outcomes = {group: judge(of_group, lambda _: {}, [TIME], progress, POLICIES) for group, of_group in alone.items()}

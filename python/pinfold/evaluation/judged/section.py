@@ -23,7 +23,7 @@ from pinfold.evaluation.section import PINFOLD, Promise, Section
 from pinfold.learn.hints.data_set import read
 
 QUICK_PROGRAMS, QUICK_THREADS = ("barrier", "fft", "pairs", "pipeline", "spmv", "stream"), (8, 16)
-"""The reduced set, in which each policy has one run of a minute."""
+"""The reduced set: each policy has one run of a minute."""
 
 ABOUT = f"""\
 Every policy runs each recording end to end on the simulated machine, for the time that the fastest fixed pinning needs

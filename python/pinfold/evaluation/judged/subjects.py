@@ -1,10 +1,10 @@
-"""What policies are judged on: recordings with the sweep that has their oracle, and the policies learned from others.
+"""The subjects of judging: recordings with the sweep that has their oracle, and the policies learned from others.
 
-- Own workloads: those of :mod:`pinfold.evaluation.hints.sweep`, one recording of each program with 4, 8, 16 and 24
-  threads. Each program is judged by policies that were learned from the other programs, with all their sizes.
-- Applications: what ``make applications`` has recorded and swept here, by policies that were learned from all own
-  workloads. Nothing is learned from them. The folder of a recording has the application's name: its rows here have
-  that of the file that was run, which may be an interpreter.
+- Own workloads (:mod:`pinfold.evaluation.hints.sweep`): one recording of each program with 4, 8, 16 and 24 threads.
+  Each program is judged by policies that were learned from the other programs, with all their sizes.
+- Applications: the recordings and sweeps of ``make applications`` here, by policies that were learned from all own
+  workloads. Nothing is learned from them. The folder of a recording has the application's name. Its rows here have the
+  name of the executed file, which may be an interpreter.
 
 The learned policy of two samples is learned for each number of threads, from programs with this number or the nearest.
 """

@@ -1,4 +1,4 @@
-"""The rows of table 3 of Sánchez Barrera et al. (ICS 2020): each learner by the paper's score, and nested."""
+"""The rows of table 3 of Sánchez Barrera et al. (ICS 2020): each learner by the score of the paper, and nested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pinfold.evaluation.react.sweep import MACHINES
 from pinfold.evaluation.section import Table
 from pinfold.learn.react.data import Regions
 from pinfold.learn.react.method import MODEL, Choice, Judged, Study
-from pinfold.learn.react.models import NEURONS, REGRET, SLOW, ReactionModel
+from pinfold.learn.react.models import NEURONS, REGRET, SLOW, RegionLearner
 
 SANDY_BRIDGE, SKYLAKE = MACHINES
 
@@ -42,7 +42,7 @@ PARAMETERS = {
     ),
     "SVM": ("gamma=scale, decision_function_shape=ovo", "the same, standardised features"),
 }
-"""Table 2 of the paper, and what is here."""
+"""Table 2 of the paper, and the choices here."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class OfModel:
     Attributes
     ----------
     machine : str
-        The machine on which configurations are chosen.
+        The machine whose configurations are chosen.
     counted_on : str
         The machine whose counters are seen.
     model : str
@@ -85,13 +85,13 @@ class OfModel:
         """Return the row of a model.
 
         Args:
-            study: what is judged.
+            study: the regions to judge.
             seen: the regions whose counters are seen.
-            machine: the machine on which configurations are chosen.
+            machine: the machine whose configurations are chosen.
             model: the model.
             pairs: the number of pairs.
-            paper: what the paper's method chooses.
-            run: what is reached nested.
+            paper: the choice of the paper's method.
+            run: the nested figures.
         """
         share, low, high = run.share(MODEL)
         places = [study.places[feature] for feature in paper.features]
@@ -110,7 +110,7 @@ class OfModel:
 
 
 def slow(study: Study, seen: Regions, machine: str, fewer: int) -> list[OfModel]:
-    """Judge the slow learners, each in a process of its own.
+    """Judge the slow learners, each in a separate process.
 
     Args:
         study: what is judged.
@@ -126,7 +126,7 @@ def slow(study: Study, seen: Regions, machine: str, fewer: int) -> list[OfModel]
     ]
 
 
-def budget(model: ReactionModel, fewer: int) -> int:
+def budget(model: RegionLearner, fewer: int) -> int:
     """Return the number of random pairs that a slow learner tries."""
     return max(model.budget // fewer, 2)
 
@@ -135,13 +135,13 @@ def _judge(study: Study, fewer: int, place: int) -> tuple[Choice, Judged]:
     way = random_pairs(SLOW[place], budget(SLOW[place], fewer))
     # The arrays are small: threads would only wait for each other, above all on a busy machine.
     with threadpool_limits(1):
-        return study.as_in_the_paper(way), study.nested(way, 0)
+        return study.as_published(way), study.nested(way, 0)
 
 
 def regrets(study: Study, fewer: int) -> dict[str, float]:
     """Judge trees of regrets, which the paper does not have."""
     way = random_pairs(REGRET, budget(REGRET, fewer))
-    return shares(study, study.as_in_the_paper(way), study.nested(way, 0))
+    return shares(study, study.as_published(way), study.nested(way, 0))
 
 
 def shares(study: Study, paper: Choice, run: Judged) -> dict[str, float]:

@@ -1,16 +1,16 @@
-"""What ``react`` reaches while a program runs, beside the best configuration that is known before.
+"""Compares ``react`` while a program runs with the best configuration that is known before.
 
 The cases of section 6 of Sánchez Barrera et al. (ICS 2020), as programs of our own (``workloads/phases``): regions that
 want different numbers of threads, and regions that want their pages at different places. On a simulated machine:
 
 1. The program is recorded with a quarter, a half and all of the cores, and swept in the space ``ics20``. Offline, the
-   best configuration is the one in which the whole program takes the least time. Regions that each had their own best,
-   with pages that moved at no cost, would take less: the conflict.
+   best configuration is the one with the least time of the whole program. Regions that each had their own best, with
+   pages that moved at no cost, would take less: the conflict.
 2. The recording with all cores runs under ``react`` for as many repetitions as take as long, in the baseline, as the
    paper's BT in its table 4. The time has all costs: unpinned at first, profiles, moved pages, cross-evaluation.
 
-Time per repetition is that with warm caches; ``react`` also changes threads between regions, which no configuration of
-the whole program does, so that it can be faster than offline.
+The time per repetition is with warm caches. ``react`` also changes threads between regions, which no configuration of
+the whole program does, so it can be faster than offline.
 
 ``python -m pinfold.evaluation.react.online MODEL.json [MACHINE]``
 """
@@ -57,11 +57,12 @@ RECORDINGS = 4
 def workload(mode: str, quick: bool) -> Workload:
     """Return the program. Its records are smaller than the last-level caches together.
 
-    So all but the longest region take less than 100 us, and ``react`` gives all regions one configuration. Records of
-    96 MiB, with which each region would get its own, take more than ten minutes of processor time for each sweep.
+    So all but the longest region take less than 100 us, and ``react`` gives all regions one configuration. With records
+    of 96 MiB each region would get its own configuration, but each sweep would take more than ten minutes of processor
+    time.
 
     Args:
-        mode: what its regions want different: ``threads`` or ``pages``.
+        mode: the choice that its regions disagree about: ``threads`` or ``pages``.
         quick: whether it is for the reduced set.
     """
     size = f"--size {'4M' if quick else '8M'} --iterations 2"
@@ -248,7 +249,7 @@ def online_table(found: Sequence[Online]) -> Table:
 
 
 def threads_table(found: Sequence[Online]) -> Table:
-    """Return what regions gain by threads alone, beside the paper's figure 11; of each program's first recording."""
+    """Return the gains of regions by threads alone, by program's first recording, beside the paper's figure 11."""
     first: dict[str, Online] = {}
     for one in found:
         first.setdefault(one.program, one)
@@ -269,7 +270,7 @@ def threads_table(found: Sequence[Online]) -> Table:
 
 
 def promises(found: Sequence[Online]) -> list[Promise]:
-    """Return what is asked for: online over offline, the mean over the recordings of the program where that is least.
+    """Return the promises: online over offline, the mean over the recordings of the program with the least mean.
 
     Without a program it was not measured.
     """

@@ -1,4 +1,4 @@
-"""The figures of the study of configurations per region: those of Sánchez Barrera et al., with the same numbers."""
+"""The figures of the study of Sánchez Barrera et al. (ICS 2020), with the same numbers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def folds_figure(counted_on: str, machine: str, folds: Sequence[tuple[float, flo
 def methods_figure(
     models: Sequence[Mapping[str, Any]], baselines: Mapping[tuple[str, str], Mapping[str, float]]
 ) -> Path:
-    """Draw figure 7: the speed-up of each method by the paper's score, and what the same method reaches nested.
+    """Draw figure 7: the speed-up of each method by the paper's score, and nested.
 
     Args:
         models: the rows of table 3.
@@ -91,7 +91,7 @@ def methods_figure(
         shown = [one for one in models if (one["counted_on"], one["machine"]) == (counted_on, machine)]
         places = np.arange(len(shown))
         axes.bar(places - 0.2, [one["paper"] for one in shown], 0.4, color="lightgrey", label="the paper's score")
-        # The possible gain, of which the shares are.
+        # The possible gain, which is a share of 1.
         possible = [np.log(one["paper"]) / one["paper_share"] for one in shown]
         nested = [float(np.exp(one["nested"] * gain)) for one, gain in zip(shown, possible, strict=True)]
         axes.bar(places + 0.2, nested, 0.4, color="tab:blue", label="nested")
@@ -105,7 +105,7 @@ def methods_figure(
 
 
 def profiles_figure(machine: str, found: Mapping[str, Any]) -> Path:
-    """Draw figure 8: the best pair within each single configuration, sorted, beside that of two configurations."""
+    """Draw figure 8: the best pair of counters in each single configuration, sorted, and in two configurations."""
     drawn = plot.figure()
     axes = drawn.subplots()
     speeds = sorted(found["single"].values(), reverse=True)

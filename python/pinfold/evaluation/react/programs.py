@@ -1,13 +1,13 @@
-"""What is swept for ``react``: parallel regions of own workloads, with three numbers of threads on each machine.
+"""The programs of the sweeps for ``react``: parallel regions of own workloads with three numbers of threads.
 
 The paper (Sánchez Barrera et al., ICS 2020) has 57 regions of NAS, Rodinia, LULESH and CLOMP. Here they are the regions
-with the work of the programs of ``workloads/``, in two sizes where the program's data can be scaled. Several sizes and
+with the work of the programs of ``workloads/``, in two sizes if the program's data can be scaled. Several sizes and
 modes of a program are several regions, and one program: whoever splits them for a test keeps them together.
 
-Windows are whole executions of a region, so that they cover what the program uses. The larger size is limited by the
-time of the simulation: an access to a new line takes 0.3 to 0.6 us, in each of 600 executions. Programs that access
-little besides new lines are larger than a last-level cache (20 MiB on ``e5-4650x4``, 33 MiB on ``platinum-8168x2``);
-those with much work on their data are not.
+Windows are whole executions of a region, so they cover the data of the program. The larger size is limited by the time
+of the simulation: an access to a new line takes 0.3 to 0.6 us, in each of 600 executions. Programs that access little
+besides new lines are larger than a last-level cache (20 MiB on ``e5-4650x4``, 33 MiB on ``platinum-8168x2``); programs
+with much work on their data are smaller.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Scaled:
     mode : str
         The workload's mode; may be empty.
     iterations : int
-        The number with which the window covers the data of the larger size; the smaller has one.
+        The number of iterations that covers the data of the larger size; the smaller has one.
     """
 
     program: str
@@ -100,7 +100,7 @@ NOT_SAMPLED = ("hash_join", "lu")
 
 
 def workloads(quick: bool) -> list[Workload]:
-    """Return all regions, or those of the reduced set: the small ones of some programs."""
+    """Return all regions, or the reduced set: the small regions of some programs."""
     scaled = [workload for one in SCALED for workload in one.workloads()]
     if quick:
         return [one.workloads()[0] for one in SCALED if one.program in REDUCED]

@@ -1,4 +1,4 @@
-"""What the section ``react`` says: its text, and the tables of what was judged."""
+"""The text and the tables of the section ``react``, which repeats the study of Sánchez Barrera et al. (ICS 2020)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pinfold._native import MOST_NEIGHBOURS
 from pinfold.evaluation.react.learners import SANDY_BRIDGE, SKYLAKE, beside, budget
 from pinfold.evaluation.section import Table
 from pinfold.learn.react.data import Regions
@@ -28,7 +29,6 @@ from pinfold.learn.react.method import (
     Study,
 )
 from pinfold.learn.react.models import SLOW
-from pinfold.learn.react.neighbours import MOST
 
 PAPER_SEARCHES = {
     "only NUMA": {SANDY_BRIDGE: 1.73, SKYLAKE: 1.59},
@@ -46,8 +46,8 @@ ABOUT = """\
 After Sánchez Barrera et al. (ICS 2020): for each parallel region, the number of threads and nodes, the map of threads,
 the mapping of pages and the setting of prefetchers are chosen from its counters in two configurations. Speed-ups are
 over all cores with scattered threads, pages after locality and all prefetchers on. Shares are those of the possible
-gain, as logarithms. All machines here are simulated; the paper measured real ones. [react.md](design/react.md) has the
-method and its limits."""
+gain, as logarithms. All machines here are simulated; the paper measured real ones. [react.md](../design/react.md) has
+the method and its limits."""
 
 METHOD = f"""\
 **The paper's score** is the maximum over all pairs of features on the folds on which it is reported; its {OUTPUTS}
@@ -61,14 +61,14 @@ and judged on the other. No program is judged by a model that has seen it, on an
 A **race** has no model and sees no counters: a region is run in a few configurations, and the fastest is kept. They are
 chosen by other programs, and are as many as reach 98 % of the possible gain of these, at most {MOST_PROFILES}. Then its
 **neighbours** are tried, which differ from the fastest by one choice: a prefetcher, the map of threads, their number,
-or the places of pages. A faster one takes its place, until none is left or {MOST} were tried. The race and its
-neighbours cost that many executions instead of two. The baseline is among them, so no region is slower than that. The
-policy `react` does both with the models that ship."""
+or the places of pages. A faster one takes its place, until none is left or {MOST_NEIGHBOURS} were tried. The race and
+its neighbours cost that many executions instead of two. The baseline is among them, so no region is slower than that.
+The policy `react` does both with the models that ship."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is searched.
+    """The extent of the searches.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Effort:
 
 
 class Pair(NamedTuple):
-    """The machine whose counters are seen, and the one on which configurations are chosen."""
+    """The machine whose counters are seen, and the machine whose configurations are chosen."""
 
     counted_on: str
     machine: str
@@ -108,12 +108,12 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Nested:
-    """What a model reaches nested.
+    """The nested figures of a model.
 
     Attributes
     ----------
     run, control : Judged
-        By models that learned from what was observed, and from gains that were exchanged among regions.
+        By models that learned from the observed gains, and from gains that were exchanged among regions.
     """
 
     run: Judged
@@ -121,7 +121,7 @@ class Nested:
 
 
 def results_text(nested: Mapping[Pair, Nested], across: Mapping[tuple[str, str], Judged]) -> str:
-    """Say what the models reach, without the paper's score."""
+    """Describe the results of the models, without the paper's score."""
 
     def reached(name: str, run: Judged) -> str:
         share, low, high = run.share(MODEL)
@@ -154,7 +154,7 @@ def number_of_pairs(study: Study, part: int) -> int:
 
 
 def nested_table(pair: Pair, nested: Nested, paper: Choice, study: Study) -> Table:
-    """Return what was judged nested, beside the paper's score and what needs no model."""
+    """Return the nested figures, beside the paper's score and choices without a model."""
     table = judged_table(nested.run, nested.control, paper.score, study.possible())
     return Table(table.columns, table.rows, f"{pair.text()}. {table.caption}")
 
@@ -176,7 +176,7 @@ def _ratio(logs: tuple[float, float, float]) -> list[str]:
 
 
 def transfer_table(across: Mapping[tuple[str, str], Judged]) -> Table:
-    """Return what is reached by all that was learned on another machine."""
+    """Return the figures of models, profiles and counters from another machine."""
     rows = []
     for (one, other), run in across.items():
         for way in (MODEL, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS):
@@ -211,7 +211,7 @@ def shipped_table(files: Sequence[Path]) -> Table:
 
 
 def data_text(found: Mapping[str, Regions], made_by: Mapping[Path, str]) -> str:
-    """Say what the data sets have, and which commits' builds made them."""
+    """Describe the data sets, and the commits whose builds made them."""
     regions = "; ".join(
         f"`{name}` has {len(one.programs)} regions of {len(set(one.programs))} programs in {len(one.configurations)} "
         "configurations"
@@ -226,7 +226,7 @@ def data_text(found: Mapping[str, Regions], made_by: Mapping[Path, str]) -> str:
 
 
 def method_text(studies: Mapping[Pair, Study], effort: Effort) -> str:
-    """Say how models are judged, and what is reduced."""
+    """Describe how models are judged, and which searches are reduced."""
     study = next(iter(studies.values()))
     parts = (1, effort.paper_part, effort.nested_part, effort.control_part)
     every, paper, nested, control = (f"{number_of_pairs(study, part):,}" for part in parts)
@@ -257,7 +257,7 @@ def searches_table(space: dict[str, dict[str, float]]) -> Table:
 
 
 def _remark(ours: float, paper: float) -> str:
-    """Say on which side of the paper's figure ours is."""
+    """Say whether our figure is above or below the paper's."""
     ratio = ours / paper
     if abs(ratio - 1) <= NEAR:
         return f"{ours:.2f}, about the paper's {paper:.2f}"
@@ -265,7 +265,7 @@ def _remark(ours: float, paper: float) -> str:
 
 
 def space_text(space: dict[str, dict[str, float]]) -> str:
-    """Say what the space has, before anything is learned from it."""
+    """Describe the space before anything is learned from it."""
     parts = []
     for machine, found in space.items():
         greedy = max(found["NUMA then prefetchers"], found["prefetchers then NUMA"])

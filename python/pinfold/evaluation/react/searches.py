@@ -1,9 +1,9 @@
-"""Searches for reaction-based counters that are kept, so that an interrupted section goes on.
+"""Keeps finished searches for reaction-based counters, so that an interrupted section can continue.
 
 A search over all pairs takes minutes, and a nested figure needs one for each outer fold. Each finished search is a
 small file under ``target/evaluation/react/searches``. Its name is a digest of the binary, the kind of search and the
-whole problem. A search over all pairs also finds the third feature with which the best pair does best: trees of three
-features need no search of their own.
+whole problem. A search over all pairs also finds the third feature that improves the best pair most: trees of three
+features need no separate search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.provenance import digest
 from pinfold.learn.react.data import Floats
 from pinfold.learn.react.method import ALL_PAIRS, THREE, Choice, RandomPairs, Search, Values, Way
-from pinfold.learn.react.models import Labels, ReactionModel
+from pinfold.learn.react.models import Labels, RegionLearner
 from pinfold.learn.react.pair_search import PairTreeClassifier
 
 FOLDER = Path("target/evaluation/react/searches")
@@ -52,11 +52,11 @@ def searched(values: Values, gains: Floats, folds: Labels) -> dict[str, Any]:
 
     Args:
         values: the features, of shape (regions, features).
-        gains: those of the output configurations.
+        gains: the gains of the output configurations.
         folds: the fold of each region.
 
     Returns:
-        The best ``pair`` with its ``score``; and ``three`` features, or the pair where no third one does better, with
+        The best ``pair`` with its ``score``; and ``three`` features, or the pair if no third feature improves it, with
         their ``three_score``.
     """
 
@@ -107,7 +107,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class KeptRandomPairs:
-    """Chooses among random pairs, and keeps what was found.
+    """Chooses among random pairs, and keeps the result.
 
     Attributes
     ----------
@@ -140,6 +140,6 @@ def drawn(way: Way, part: int) -> Way:
     return way._replace(search=Drawn(way.search, part) if part > 1 else way.search)
 
 
-def random_pairs(model: ReactionModel, budget: int) -> Way:
+def random_pairs(model: RegionLearner, budget: int) -> Way:
     """Return the way of a slow learner, which tries random pairs."""
     return Way(model.name, KeptRandomPairs(RandomPairs(model, budget)), model)

@@ -1,8 +1,8 @@
-"""The study of configurations per parallel region: its space, its paper's models, and the same models judged nested.
+"""The section on configurations per parallel region: the space, the published models, and the same models nested.
 
-After Sánchez Barrera et al. (ICS 2020). The data sets are committed: a sweep of the space ``ics20`` on each machine,
-which takes hours. Everything that is learned from them is learned here again. Only what is reached online comes from
-runs of the present binary, with the model that ships.
+The models are from Sánchez Barrera et al. (ICS 2020), the paper in this file. The data sets are committed: a sweep of
+the space ``ics20`` on each machine, which takes hours. All models are learned from them again here. Only the online
+figures come from runs of the current binary, with the model that ships.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def studied(found: dict[str, Regions], effort: Effort, measured: Sequence[Online
     profiles: dict[str, Any] = {}
     for pair, study in studies.items():
         _progress(f"{pair.text()}: the paper's score")
-        paper[pair] = study.as_in_the_paper(drawn(TWO_FEATURES, effort.paper_part))
+        paper[pair] = study.as_published(drawn(TWO_FEATURES, effort.paper_part))
         _progress(f"{pair.text()}: nested")
         run = study.seeds(drawn(TWO_FEATURES, effort.nested_part), effort.seeds)
         control = study.seeds(drawn(TWO_FEATURES, effort.control_part), effort.seeds, shuffled=True)
@@ -230,7 +230,7 @@ def _of_pair(pair: Pair, run: Judged) -> dict[str, Any]:
 
 
 def _transferred(found: dict[str, Regions], effort: Effort) -> dict[tuple[str, str], Judged]:
-    """Learn on each of the paper's machines and judge on the other; the searches are those of nested judging."""
+    """Learn on each of the paper's machines and judge on the other, with the searches of nested judging."""
     way = drawn(TWO_FEATURES, effort.nested_part)
     return {
         (one, other): transferred(found[one], found[other], way, effort.seeds[0])
@@ -257,8 +257,8 @@ def _progress(text: str) -> None:
 
 
 def _beyond(study: Study, effort: Effort) -> dict[str, Any]:
-    """Judge what the paper does not have: three features, and trees of regrets."""
-    paper = study.as_in_the_paper(drawn(THREE_FEATURES, effort.paper_part))
+    """Judge additions to the paper: three features, and trees of regrets."""
+    paper = study.as_published(drawn(THREE_FEATURES, effort.paper_part))
     run = study.seeds(drawn(THREE_FEATURES, effort.nested_part), effort.seeds)
     return {THREE_FEATURES.name: shares(study, paper, run), REGRETS.name: regrets(study, effort.fewer)}
 
@@ -299,11 +299,11 @@ def _profiles(study: Study, found: Regions, paper: Choice, step: int) -> dict[st
 def promises(
     nested: Mapping[Pair, Nested], across: Mapping[tuple[str, str], Judged], measured: Sequence[Online]
 ) -> list[Promise]:
-    """Return the figures that are asked for; those of machines that were not judged were not measured.
+    """Return the promises. Promises about machines that were not judged have no value.
 
     Args:
-        nested: what was judged nested.
-        across: what was learned on one machine and judged on another.
+        nested: the nested figures.
+        across: figures of models that were learned on one machine and judged on another.
         measured: the runs of the model that ships.
     """
     found = []

@@ -33,7 +33,7 @@ from pinfold.evaluation.workloads import Workload
 from pinfold.joined import joined
 
 MACHINES = ("e5-4650x4", "platinum-8168x2")
-"""Models of the paper's machines (section 3.1)."""
+"""Models of the machines of Sánchez Barrera et al. (ICS 2020, section 3.1)."""
 
 RESULTS = Path("target/evaluation/react")
 
@@ -90,7 +90,7 @@ class Swept:
 
 
 def sweep(quick: bool, machines: Sequence[str] = MACHINES) -> Swept:
-    """Sweep what is missing, one region after the other: a sweep has work for all processors."""
+    """Sweep the missing regions, one after the other: a sweep has work for all processors."""
     jobs = [Job(machine, workload) for machine in machines for workload in workloads(quick)]
     failed = {}
     for number, job in enumerate(jobs, 1):
@@ -134,7 +134,7 @@ def record_and_sweep(job: Job, folder: Path) -> Path:
     """Record a program with each number of threads, and sweep the recordings; tried several times.
 
     Args:
-        job: what is recorded, and the machine.
+        job: the program and the machine.
         folder: gets the recordings, ``THREADS.pft``, and the data set, which is returned.
 
     Raises:

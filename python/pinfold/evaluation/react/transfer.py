@@ -1,8 +1,8 @@
 """Models of regions that were learned on one machine and are judged on another, on programs that they have not seen.
 
-Sánchez Barrera et al. (ICS 2020) see one machine's counters and learn from the other machine's times. Here all is
-learned on the first machine: which configurations to choose, which counters to see in which profiles, and the tree. The
-second machine has other numbers of threads and nodes, so each configuration of the first stands for one of the second.
+Sánchez Barrera et al. (ICS 2020) see one machine's counters and learn from the other machine's times. Here everything
+is learned on the first machine: the configurations to choose, the counters of profiles, and the tree. The second
+machine has other numbers of threads and nodes, so each configuration of the first stands for one of the second.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def corresponding(one: Regions, other: Regions) -> list[int]:
     """Return the position, among the configurations of the other machine, for each configuration of one.
 
     It has the same maps of threads and pages, the same prefetchers, and one node or several as the first has. It has
-    the same place among the machine's numbers of threads: a quarter, a half or all of the cores. Where there is none,
-    such as half of the cores of four nodes on one node, it has the greatest lower number of threads, or else the least.
+    the same place among the machine's numbers of threads: a quarter, a half or all of the cores. If the machine lacks
+    this number, such as half of the cores of four nodes on one node, the configuration has the greatest lower number of
+    threads, or else the least.
 
     Raises:
         ValueError: if no configuration of the other machine has the same maps and prefetchers.
@@ -62,13 +63,13 @@ def corresponding(one: Regions, other: Regions) -> list[int]:
 
 
 def transferred(one: Regions, other: Regions, way: Way, seed: int, folds: int = FOLDS) -> Judged:
-    """Judge the regions of a machine by models of another machine in which their programs had no part.
+    """Judge the regions of a machine by models of another machine that did not see their programs.
 
     A region that lacks a counter on the judged machine gets the best single configuration.
 
     Args:
-        one: the regions from which is learned.
-        other: those that are judged.
+        one: the regions to learn from.
+        other: the regions to judge.
         way: the way to learn.
         seed: of all folds.
         folds: the number of outer folds.

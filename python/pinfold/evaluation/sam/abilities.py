@@ -1,6 +1,6 @@
 """The effect of SAM's additions to its paper: each addition switched off, and all of them.
 
-The applications are cases only where they were recorded (``make applications``).
+Applications are cases only if they were recorded (``make applications``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ UNBALANCED = "8 HuBench, 4 omnetpp"
 RECORDINGS = Path("target/applications/recordings")
 
 APPLICATION = RECORDINGS / "fftw/grid96-8-all.pft"
-"""An application for development in which tasks gain by taking their pages along."""
+"""An application for development whose tasks gain by taking their pages along."""
 
 RESTLESS, FOUR_PACKAGES = RECORDINGS / "fftw/grid64-8-all.pft", "e5-4650x4"
-"""An application for development whose rates change with its phases, and a machine on which it is moved often when what
-is read has noise."""
+"""An application for development whose rates change with its phases, and a machine where noise in the readings makes
+SAM move it often.
+"""
 
 SEED = 0
 
@@ -75,7 +76,7 @@ def abilities(quick: bool, thresholds: Path) -> Part:
 
 
 def _case(recordings: Sequence[Path], thresholds: Path) -> Callable[..., Run]:
-    """Return what runs recordings on the machine of this section, with further options."""
+    """Return a function that runs recordings on the machine of this section, with further options."""
     return partial(sam, recordings, SEED, "--thresholds", str(thresholds))
 
 

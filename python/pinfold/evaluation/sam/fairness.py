@@ -1,8 +1,8 @@
-"""The daemon's mapper on mixes of programs: what it means to each process, beside the mapper alone and Linux.
+"""The effect of the daemon's mapper on each process of mixes of programs, beside the mapper alone and Linux.
 
-The mixes are those of SAM's table 2, and pairs of real applications for judging, where `make applications` has recorded
-them. Every run has one order of task creation, and is compared with Linux's run of the same order. Thresholds are
-measured, as in the section on SAM. A daemon that knows the programs has a database of runs of each program alone.
+The mixes come from SAM's table 2, with pairs of real applications for judging if `make applications` has recorded them.
+Every run has one order of task creation, and is compared with Linux's run of the same order. Thresholds are measured,
+as in the section on SAM. A daemon that knows the programs has a database of runs of each program alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
     DAEMON: ("--policy", "sam", "--compared"),
     KNOWING: ("--policy", "sam", "--compared", "--known"),
 }
-"""Who places the tasks. The mapper alone moves no pages, as in the paper."""
+"""The policies that place the tasks. The mapper alone moves no pages, as in SAM's paper."""
 
 JUDGED = (ALONE, DAEMON, KNOWING)
 SHORT = ("mapper", "daemon", "knows")
@@ -60,7 +60,7 @@ class Mix:
     Attributes
     ----------
     name : str
-        Its number in table 2 of the paper, or `real N`.
+        Its number in SAM's table 2, or `real N`.
     applications : str
         What it is made of.
     recordings : tuple of Path
@@ -185,7 +185,7 @@ def by_application(processes: Sequence[int], speeds: Sequence[float]) -> list[fl
 
 
 def over_linux(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Return the speeds of one run over those of Linux's."""
+    """Return the speeds of one run over the speeds of Linux's run."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
@@ -216,7 +216,7 @@ def means(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def of_each_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the rows of the paper's mixes, and of real applications if there are any."""
+    """Return the rows of the mixes of SAM's paper, and of real applications if there are any."""
     kinds = {"": [row for row in rows if not row.real], "real applications, ": [row for row in rows if row.real]}
     return {kind: of_kind for kind, of_kind in kinds.items() if of_kind}
 
@@ -288,7 +288,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def promises(rows: Sequence[Row]) -> list[Promise]:
-    """Return what is asked for."""
+    """Return the promises."""
     found = []
     for kind, of_kind in of_each_kind(rows).items():
         mean = means(of_kind)

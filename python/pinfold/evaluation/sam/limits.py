@@ -37,7 +37,7 @@ MACHINES = (
     "epyc-9654x2",
 )
 FULL = {"epyc-9654x2": 384}
-"""The number of tasks where it is not one per core."""
+"""The number of tasks if it is not one per core."""
 EIGHT = "[[0, 1], [1, 3], [3, 2], [2, 0], [4, 5], [5, 7], [7, 6], [6, 4], [0, 4], [1, 5], [2, 6], [3, 7]]"
 """Links of eight packages at the corners of a cube."""
 
@@ -82,7 +82,7 @@ def sensitivity(quick: bool, thresholds: Path) -> Part:
 
 
 def over_calibrated(rows: Sequence[dict[str, Any]]) -> list[list[float]]:
-    """Return each case's speed relative to that with the measured thresholds, row by row."""
+    """Return each case's speed relative to its speed with the measured thresholds, row by row."""
     base = {row["thresholds"]: row["speeds"] for row in rows if row["factor"] == 1}
     return [[speed / base[row["thresholds"]][name] for name, speed in row["speeds"].items()] for row in rows]
 
@@ -116,7 +116,7 @@ def sensitivity_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def model(machine: str) -> str:
-    """Return the value of ``--machine``; the model of eight packages is derived from that of four."""
+    """Return the value of ``--machine``; the model of eight packages is derived from the model of four."""
     if machine != "e5-4650x8":
         return machine
     text = Path("machines/e5-4650x4.toml").read_text()

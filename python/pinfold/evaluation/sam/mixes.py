@@ -17,16 +17,16 @@ from pinfold.evaluation.section import Check, Part, Table
 from pinfold.evaluation.side_by_side import at_once
 
 SEEDS = range(3)
-"""Each is another order of task creation. For Linux the best counts, as in the paper; for SAM the median."""
+"""Each is another order of task creation. For Linux the best counts, as in SAM's paper; for SAM the median."""
 
 UNEXPECTED = 1.5
-"""A gain of more than this multiple of the paper's largest is unexpected and needs an explanation."""
+"""A gain of more than this multiple of the largest in SAM's paper is unexpected and needs an explanation."""
 
 MICROBENCHMARK_MIXES, MICROBENCHMARK_GAIN = (1, 2, 3), 0.25
-"""The mixes of the paper's own microbenchmarks, which are the same programs here, and their gain (section 4.3)."""
+"""The mixes of the microbenchmarks of SAM's paper, which are the same programs here, and their gain (section 4.3)."""
 
 ABOUT = 2
-"""A gain of the same programs is about the paper's when it differs by at most this factor."""
+"""A gain of the same programs agrees with SAM's paper if it differs by at most this factor."""
 
 PAPER: dict[str, Any] = {"least_gain": 0.02, "most_gain": 0.36, "linux": (0.69, 0.87), "sam": (0.83, 0.96)}
 """Gains over Linux of all mixes; geometric means over all mixes of the worst and of the best application."""
@@ -140,8 +140,8 @@ def text(rows: Sequence[dict[str, Any]], means: Mapping[str, Sequence[float]]) -
 def mixes_checks(data: Mapping[str, Any]) -> list[Check]:
     """Compare SAM's results with the targets.
 
-    The largest gain is bounded on both sides: a gain far above the paper's says that a program is purer than real
-    ones, or that the scheduler in the model is worse.
+    The largest gain is bounded on both sides: a gain far above the published one says that a program is purer than real
+    programs, or that the model's scheduler is worse.
     """
     gains = [row["geomean_gain"] for row in data["mixes"]]
     means = data["fairness"]

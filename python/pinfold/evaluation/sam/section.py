@@ -35,7 +35,7 @@ PAPER = {
     "lubench_rate": 2.6e-4,
     "bandwidth_threshold": 0.034,  # LLC misses per cycle and package: 20 % below the highest with low locality.
     "high_beyond_low": 3,  # This number of tasks with high locality can use more bandwidth than ten with low.
-    "low_over_high": 0.9,  # Bandwidth with low over that with high row-buffer locality, ten tasks.
+    "low_over_high": 0.9,  # Bandwidth with low over bandwidth with high row-buffer locality, ten tasks.
 }
 GAIN = 0.05  # A substantial gain.
 NOISE = 0.005  # A gain may fall by this much although accesses to shared data become more frequent.
@@ -93,7 +93,7 @@ def colocation(quick: bool) -> list[dict[str, Any]]:
 
 
 def crossing(points: Sequence[dict[str, Any]]) -> float | None:
-    """Return the rate of events at which the gain exceeds 5 %, by interpolation along the logarithm of the rate."""
+    """Return the rate of events that gives a gain of 5 %, by interpolation along the logarithm of the rate."""
     for one, other in pairwise(points):
         if one["gain"] < GAIN <= other["gain"]:
             share = (GAIN - one["gain"]) / (other["gain"] - one["gain"])

@@ -76,7 +76,7 @@ def standalone(quick: bool, thresholds: Path) -> Part:
 
 
 def losses(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """List the programs for which SAM misses its target for the best static mapping, and those below Linux."""
+    """List the programs that miss SAM's target for the best static mapping, and the programs below Linux."""
     static = [
         f"{row['workload']} with {row['threads']} threads: {row['sam'] / row['best_static']:.1%} of "
         f"`{row['best_static_mapping']}`"

@@ -1,6 +1,6 @@
 """The workloads in place of the programs of SAM's evaluation, and the 26 mixes of its table 2.
 
-A workload represents a program of the paper by its sharing, its demand for memory and its number of tasks. The graph
+A workload represents a program of SAM's paper by its sharing, its demand for memory and its number of tasks. The graph
 programs share much; PARSEC's and the filters that the paper calls CPU bound share little; SPEC's have one task each.
 """
 
@@ -37,7 +37,7 @@ PARALLEL = {
     "Bodytrack": Workload("fft", 1, "--size 1M --iterations 1"),
 }
 
-# Not in the paper: other workloads for which placements differ.
+# Not in the paper: other workloads whose placements differ.
 OURS = {
     "barrier": Workload("barrier", 0, "--size 400 --iterations 2"),
     "false_sharing": Workload("false_sharing", 0, "--size 128k --iterations 2"),

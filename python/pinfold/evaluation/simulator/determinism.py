@@ -1,7 +1,7 @@
 """Tests that a simulated run depends only on the recording, the model and the seed.
 
 Everything is run twice with one seed and once with another, and the digests of the output are compared. Another seed
-changes a run that has random choices: those of the scheduler, and the latency of transfers between caches.
+changes a run with random choices: the scheduler's choices, and the latency of transfers between caches.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, here, output, recor
 
 KIBI = 1024
 
-# Sizes: inside the private caches, inside the last cache, beyond it. Where a size is an amount of work and not a
-# working set, or work grows faster than the working set, three sizes that take about as long as those of the others.
+# Sizes: inside the private caches, inside the last cache, beyond it. If a size is an amount of work and not a working
+# set, or work grows faster than the working set, the three sizes take about as long as the other programs' sizes.
 BYTES = ("private", "shared", "beyond")
 SIZES: dict[str, tuple[str, str, str]] = {
     "stream": BYTES,
@@ -258,7 +258,7 @@ def simulate(row: Row, machine: Path, folder: Path) -> None:
     for threads in (1, 2):
         ours = [setting for setting in settings() if setting.threads == threads]
         if row.workload in WITHOUT_REGIONS:
-            # The difference of two runs. More repetitions are simulated where an iteration is short.
+            # The difference of two runs. More repetitions are simulated if an iteration is short.
             shortest = RECORDED << (len(SIZES[row.workload]) - 1 - SIZES[row.workload].index(row.size))
             files = {number: folder / f"{number}.pft" for number in (shortest, 2 * shortest)}
             for number, file in files.items():
@@ -329,7 +329,7 @@ def far_off(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def far_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Return what is far off as a table."""
+    """Return the programs that are far off as a table."""
     cells = [
         [
             *(one["workload"], one["size"], one["setting"]),

@@ -1,8 +1,8 @@
-"""Miss counts of the simulator's caches compared with those of valgrind's cachegrind.
+"""Compares miss counts of the simulator's caches with valgrind's cachegrind.
 
 Each workload is recorded with one thread, and the recording goes through caches of a given geometry (``pinfold trace
 misses``). The same program runs under cachegrind with the same geometry, in the same environment. Both count loads and
-stores that miss in the first level, and those of them that miss in the last.
+stores that miss in the first level, and how many of these also miss in the last.
 
 Differences between the two, and how they are handled:
 

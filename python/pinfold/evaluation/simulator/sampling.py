@@ -21,7 +21,7 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, output, record
 
 MACHINE = "e5-4650x4"
 
-#: Threads on one node and on all, with pages where they are touched and spread.
+#: Threads on one node and on all nodes, with pages on the node of the first touch and spread.
 SPACE = """
 [[configurations]]
 nodes = [1, 4]

@@ -1,6 +1,6 @@
 """The simulator compared with other simulators, with published figures, with a real kernel, and with this machine.
 
-The comparison with this machine is a section of its own: it measures, and must run on an idle machine.
+The comparison with this machine is a separate section: it measures, and must run on an idle machine.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def validation(quick: bool) -> Section:
 def kept(make: Callable[[bool], Part], quick: bool) -> Part:
     """Make a part unless it is there, of this build.
 
-    The parts take minutes each, and nothing else keeps what they find.
+    The parts take minutes each, and nothing else keeps their results.
     """
     file = FOLDER / f"{make.__name__}-{'quick' if quick else 'whole'}-{build(Path())}.json"
     if not file.exists():
@@ -86,7 +86,7 @@ def host(quick: bool) -> Section:
 
 
 def promises(data: Mapping[str, Any], asked: Asked) -> list[Promise]:
-    """Compare the figures of all parts with what is asked for. A figure that a part could not measure is missing."""
+    """Compare the figures of all parts with the promises. A figure that a part could not measure is missing."""
     found = []
     for key, name, unit, sign, limit in asked:
         value = data.get(key)

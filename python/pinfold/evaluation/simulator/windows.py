@@ -1,8 +1,8 @@
-"""What the recorded windows cover, and for how long threads wait in them for what is not recorded.
+"""Counts how many recorded windows cover their program, and how long their threads wait for unrecorded work.
 
-Nothing is learned or judged with a window that does not cover its program. This section counts all of them: those of
-own workloads, which the evaluation records, and those of applications in the data sets that ``make applications`` has
-made (``applications/data``). These have all phases, also where only some are recorded here.
+Nothing is learned or judged with a window that does not cover its program. This section counts all windows: of own
+workloads, which the evaluation records, and of applications in the data sets of ``make applications``
+(``applications/data``). These data sets have all phases, even if only some are recorded here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ APPLICATIONS = {
 }
 
 MUCH_WAIT = 0.1
-"""The share of waiting for what is not recorded above which ``pinfold sweep`` warns."""
+"""``pinfold sweep`` warns if the share of waiting for unrecorded work is above this."""
 
 TEXT = f"""\
 A window covers its program if it accesses half of the memory that the program uses, or twice the last-level caches, or
@@ -55,13 +55,13 @@ class Window:
     machine : str
         The simulated machine.
     command : str
-        The command that was recorded; of an application also the phase.
+        The recorded command; for an application also the phase.
     covers : bool or None
         Whether it stands for its program; None if not known.
     share : float or None
         Its lines over the footprint; None if the footprint is not known.
     waits : float or None
-        The share of the threads' time for which they wait for what is not recorded; None if not known.
+        The share of the threads' time that they wait for unrecorded work; None if not known.
     """
 
     group: str

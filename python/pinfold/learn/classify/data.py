@@ -1,8 +1,8 @@
-"""The data sets from which placement models are learned: programs in all strategies, and what the policy observes.
+"""Makes and reads the data sets of ``classify``: programs in all strategies, with the observations of the policy.
 
-``pinfold sweep --space placement`` has the times. What a model sees is what ``pinfold run --policy classify`` observes
-under the default strategy, so the recording is run under the policy, without a model, and its record is read. The
-metrics of the paper's table 2 come from the recording (Denoyelle et al., ICPP 2019).
+``pinfold sweep --space placement`` has the times. A model sees the observations of ``pinfold run --policy classify``
+under the default strategy. So the recording runs under the policy, without a model, and its record is read. The metrics
+of Denoyelle et al. (ICPP 2019, table 2) come from the recording.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ DEFAULT = (None, *STRATEGIES[0])
 """Region, map of threads and mapping of pages of the rows of whole programs in the default strategy."""
 
 OBSERVED_SECONDS = 8
-"""The virtual time of a run in which a program is observed. It initialises, is measured unpinned, warms up and is
-observed in the default strategy, each for a second; unpinned it may be twice as fast."""
+"""The virtual time of a run that observes a program. The program initialises, is measured unpinned, warms up and is
+observed in the default strategy, each for a second; unpinned it may be twice as fast.
+"""
 
 LEAST_PROGRAMS = 3
 """With fewer, nothing can be held out to judge a model."""
@@ -43,7 +44,7 @@ def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
         machine: the name of a machine, or the file of its model.
 
     Returns:
-        The rows of the sweep, with the metrics of table 2 and what was observed as columns of all rows.
+        The rows of the sweep. The metrics of table 2 and the observations are columns of all rows.
 
     Raises:
         ValueError: if pinfold fails; the text is its error output. Or if there is nothing to observe.
@@ -115,10 +116,10 @@ def with_columns(table: pyarrow.Table, values: Mapping[str, float | None]) -> py
 
 
 def read_programs(files: Sequence[Path]) -> list[Example]:
-    """Read the programs of data sets, in an order of their own: the distribution of rows over files has no effect.
+    """Read the programs of data sets, sorted: the distribution of rows over files has no effect.
 
     Raises:
-        ValueError: if a file is no data set of placements; the message names it.
+        ValueError: if a file lacks the columns of such a data set; the message names it.
     """
     found = [tables.read(file) for file in files]
     needed = ["region", "program", "command", "machine", "num_threads", "thread_map", "page_map", "time_s"]
@@ -134,10 +135,10 @@ def ordered(found: Sequence[Example]) -> list[Example]:
 
 
 def read(files: Sequence[Path]) -> list[Example]:
-    """Read what can be learned from: programs whose recorded window stands for them.
+    """Read the programs to learn from: their recorded windows stand for them.
 
     Raises:
-        ValueError: if there is too little; the message says what is missing.
+        ValueError: if the programs are too few; the message names what to add.
     """
     every = read_programs(files)
     found = [one for one in every if one.covers]

@@ -1,8 +1,8 @@
-"""What a model of placements sees: a program under the default strategy, its machine, and a strategy.
+"""The features of a model of ``classify``: a program under the default strategy, its machine, and a strategy.
 
 ``pinfold run --policy classify`` observes programs and machines (``crates/policy/src/classify/features.rs`` has the
-formulas). A data set has what it observed as columns of these names, so that a model learns from the very figures that
-it gets in the loop. All are ratios: a model can be used on a machine from which it was not learned.
+formulas). A data set has the observations as columns of these names, so a model learns from the same figures that it
+gets in the loop. All are ratios: a model can also be used on a machine that it did not learn from.
 """
 
 from __future__ import annotations
@@ -12,34 +12,17 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from pinfold._native import classify_features
 from pinfold.learn.classify.strategies import STRATEGIES, Example, Strategy
 from pinfold.learn.tables import OBSERVED
 
 Floats = npt.NDArray[np.float64]
 
-PROGRAM = (
-    "ipc",
-    "llc_misses_per_instruction",
-    "remote_share",
-    "intra_package_coherence",
-    "inter_package_coherence",
-    "memory_load",
-    "memory_imbalance",
-    "busiest_memory_load",
-    "miss_imbalance",
-    "reads_per_instruction",
-    "remote_reads_share",
-    "read_load",
-    "read_imbalance",
-    "busiest_read_load",
-)
-"""Of a program."""
+PROGRAM, MACHINE, OF_STRATEGY = map(tuple, classify_features())
+"""The names of the features of a program, of its machine and of a strategy, as the policy has them.
 
-MACHINE = ("nodes", "cores_per_node", "latency_ratio", "memory_bytes_per_cycle", "link_over_memory")
-"""Of a machine."""
-
-OF_STRATEGY = ("scatter", "interleave")
-"""1 if neighbouring threads are on different nodes, and 1 if pages are interleaved."""
+``scatter`` is 1 if neighbouring threads are on different nodes, and ``interleave`` if pages are interleaved.
+"""
 
 FEATURES = (*PROGRAM, *MACHINE, *OF_STRATEGY)
 """All features, in their order."""

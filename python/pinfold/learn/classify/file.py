@@ -1,4 +1,4 @@
-"""Writes placement models as JSON for ``pinfold run --policy classify`` (docs/formats.md).
+"""Writes placement models as JSON for ``pinfold run --policy classify`` (docs/formats/models.md).
 
 ``crates/policy/src/classify`` reads and evaluates them.
 """
@@ -17,7 +17,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pinfold.learn.classify.features import FEATURES, MACHINE
-from pinfold.learn.classify.model import CLOSE, LEAST_ERROR, PlacementModel
+from pinfold.learn.classify.model import CLOSE, LEAST_ERROR, ClassifyModel
 from pinfold.learn.classify.strategies import STRATEGIES
 from pinfold.learn.trained import Trained
 from pinfold.learn.tree_nodes import leaf_of, nodes_of
@@ -28,15 +28,15 @@ LARGEST = 200 * 1024
 """Of a file, in bytes."""
 
 
-def placement_model(model: PlacementModel, trained: Trained) -> str:
+def classify_model(model: ClassifyModel, trained: Trained) -> str:
     """Return a model as JSON.
 
-    Listed are the features that a tree uses and those of the machine: a model says nothing on a machine that is unlike
-    all that it was learned from, whether a tree asks for the difference or not. The others need not be observed.
+    The list of features has the features that a tree uses and all features of the machine. A model abstains on a
+    machine unlike its training machines, even if no tree asks for the difference. Other features need not be observed.
 
     Args:
         model: the model.
-        trained: what it was trained on.
+        trained: its training data.
 
     Raises:
         ValueError: if the file would be larger than ``LARGEST``.

@@ -25,17 +25,17 @@ LEAF = 1
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a model says of a program.
+    """The forecast of a model for a program.
 
     Attributes
     ----------
     logs : tuple of float or None
-        The predicted logarithms of times over that in the default, in the order of ``STRATEGIES``; None if the model
-        says nothing.
+        The predicted logarithms of times over the time in the default, in the order of ``STRATEGIES``; None if the
+        model abstains on all.
     choice : int or None
         The strategy to use; None if the model says nothing or is not sure.
     abstains : str or None
-        Why there is no choice.
+        The reason for not choosing.
     second : int or None
         The strategy to measure beside the default, if one more is measured; None if the model says nothing.
     sensitive : bool or None
@@ -60,7 +60,7 @@ class ModelFile:
         """Read and check a file.
 
         Raises:
-            ValueError: if it is no placement model of this version, or damaged; the message names the file.
+            ValueError: if it has another format or version, or is damaged; the message names the file.
         """
         try:
             document = json.loads(file.read_text(encoding="utf-8"))

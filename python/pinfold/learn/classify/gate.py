@@ -1,7 +1,7 @@
-"""What a data set must have before anything is learned from it about placement.
+"""The conditions that a data set must meet before a model of ``classify`` learns from it.
 
-A learner that is judged on few programs, on programs that are nearly all sensitive or nearly all not, or on programs
-for which one strategy is always the best, shows nothing. So nothing is headlined from such a data set.
+Judging a learner shows nothing on few programs, on programs that are nearly all sensitive or nearly all insensitive, or
+if one strategy is always the best. So the evaluation takes no headline from such a data set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pinfold.learn.classify.strategies import STRATEGIES, Example, by_machine
 
 PROGRAMS = 40
 LEAST, MOST = 0.35, 0.65
-"""The share of sensitive programs on each machine. The paper has 0.59, 0.41 and 0.48 (table 5)."""
+"""The share of sensitive programs on each machine. Denoyelle et al. have 0.59, 0.41 and 0.48 (table 5)."""
 
 CLEARLY = 0.02
 """A strategy is the best of a program if it is faster than all others by more than this share."""
@@ -22,18 +22,18 @@ CLEARLY = 0.02
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition, what was found, and whether it holds.
+    """One condition, with the value in the data set.
 
     Attributes
     ----------
     name : str
         The condition.
     value : float or None
-        What was found; None where there is no row.
+        The value; None without rows.
     wanted : str
-        What is asked for.
+        The asked value.
     holds : bool
-        Whether it is so.
+        Whether the condition holds.
     """
 
     name: str

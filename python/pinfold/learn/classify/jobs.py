@@ -17,11 +17,11 @@ from pinfold.binary import find_binary
 from pinfold.joined import joined
 from pinfold.learn.classify import data, report
 from pinfold.learn.classify.features import features
-from pinfold.learn.classify.file import placement_model
+from pinfold.learn.classify.file import classify_model
 from pinfold.learn.classify.forecast import Forecast, ModelFile
 from pinfold.learn.classify.gate import Gate, gate
 from pinfold.learn.classify.judging import Study, chosen
-from pinfold.learn.classify.model import LEARNERS, Learner, PlacementModel, learn, strategy_name
+from pinfold.learn.classify.model import LEARNERS, ClassifyModel, Learner, learn, strategy_name
 from pinfold.learn.classify.strategies import STRATEGIES, Example
 from pinfold.learn.progress import printer
 from pinfold.learn.trained import Trained
@@ -56,20 +56,20 @@ def train(asked: argparse.Namespace) -> None:
     refuse_judged(one.program for one in found)
     _warn_of(gate(found), asked)
     model, trained = learned(found, [one for one in LEARNERS if asked.learner in ("any", one.kind)], asked.seed)
-    asked.output.write_text(placement_model(model, trained), encoding="utf-8")
+    asked.output.write_text(classify_model(model, trained), encoding="utf-8")
     printer(asked)(f"{trained.learner}, from {len(found)} inputs of {len(trained.programs)} programs")
 
 
-def learned(found: Sequence[Example], learners: Sequence[Learner], seed: int) -> tuple[PlacementModel, Trained]:
+def learned(found: Sequence[Example], learners: Sequence[Learner], seed: int) -> tuple[ClassifyModel, Trained]:
     """Choose a learner and fit a model.
 
     Args:
         found: the programs.
-        learners: those from which one is chosen.
+        learners: the candidates.
         seed: of folds and learner.
 
     Returns:
-        The model, and what it was learned from.
+        The model, and its training data.
     """
     learner = chosen(found, learners, seed)
     trained = Trained(
@@ -102,7 +102,7 @@ def evaluate(asked: argparse.Namespace) -> None:
 
 
 def predict(asked: argparse.Namespace) -> None:
-    """Forecast the programs of a data set with a model file, and print what it says."""
+    """Forecast the programs of a data set with a model file, and print the forecasts."""
     model = ModelFile.read(asked.model)
     found = data.read_programs(asked.data)
     forecasts = [model.forecast(features(one)) for one in found]

@@ -25,8 +25,8 @@ from pinfold.learn.classify.folds import split
 from pinfold.learn.classify.model import (
     CLOSE,
     LEARNERS,
+    ClassifyModel,
     Learner,
-    PlacementModel,
     Prediction,
     Rows,
     held_out_predictions,
@@ -45,14 +45,14 @@ NEAR = 0.03
 
 @dataclass(frozen=True)
 class Known:
-    """What the baselines know from the training programs.
+    """The knowledge of the baselines from the training programs.
 
     Attributes
     ----------
     static : int
         The strategy with the least geometric mean of times.
     pair : tuple of int
-        The two strategies of which the faster one has the least geometric mean of times.
+        The two strategies with the least geometric mean of the faster one's times.
     """
 
     static: int
@@ -70,18 +70,18 @@ class Known:
 
 @dataclass(frozen=True)
 class Judged:
-    """A program, what was predicted for it, and by what.
+    """A program with its prediction.
 
     Attributes
     ----------
     example : Example
         The program on its machine.
     prediction : Prediction
-        Of a model without it.
+        The prediction of a model that did not learn from it.
     learner : Learner
         The chosen one.
     known : Known
-        What the baselines know.
+        The knowledge of the baselines.
     """
 
     example: Example
@@ -92,16 +92,16 @@ class Judged:
 
 @dataclass(frozen=True)
 class Study:
-    """What is judged.
+    """Programs and learners to judge.
 
     Attributes
     ----------
     found : sequence of Example
         Programs, on one machine or several.
     learners : sequence of Learner
-        Those from which one is chosen.
+        The candidates.
     machines : collection of str, optional
-        Those on which programs are judged; None for all. Models learn from the others, too.
+        The machines of judged programs; None for all. Models also learn from the others.
     """
 
     found: Sequence[Example]
@@ -109,7 +109,7 @@ class Study:
     machines: Collection[str] | None = None
 
     def judge(self, seed: int, *, unseen_machine: bool, shuffled: bool = False) -> list[Judged]:
-        """Predict each program by models in which it had no part.
+        """Predict each program by models that it had no part in.
 
         Args:
             seed: of folds, learners and the control's exchange.
@@ -142,12 +142,12 @@ class Study:
         return judged_by(model, training, [self.found[place] for place in outside])
 
 
-def judged_by(model: PlacementModel, training: Sequence[Example], judged: Sequence[Example]) -> list[Judged]:
+def judged_by(model: ClassifyModel, training: Sequence[Example], judged: Sequence[Example]) -> list[Judged]:
     """Predict programs by a model that was learned from others.
 
     Args:
         model: the model.
-        training: what it was learned from.
+        training: its training programs.
         judged: the programs.
     """
     known = Known.of(training, Rows.of(training).weights)
@@ -206,7 +206,7 @@ CHOICES: dict[str, Choice] = {
     "two runs": lambda one: _two(one, (0, one.prediction.second)),
     "best possible": lambda one: 0.0,
 }
-"""The ways to choose that are compared: those of the model are ``one run`` and ``two runs``."""
+"""The compared ways to choose. The model's ways are ``one run`` and ``two runs``."""
 
 
 @dataclass(frozen=True)

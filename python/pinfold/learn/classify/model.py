@@ -11,11 +11,11 @@
 4. The strategy that is predicted to be the fastest is an answer if another one can hardly be faster. The limit is the
    largest for which at most one answer of twenty costs more than 2 %, with the correction of conformal risk control for
    a finite number of programs (Angelopoulos et al., ICLR 2024, section 2.1). Any other program is *unsure*.
-5. If one more strategy is to be measured beside the default, it is the one with which the faster of both is expected to
-   lose least. The expectation is over the deviations of held-out programs: where predictions are poor, this is the
-   best companion of the default for all programs, and else that of this program.
-6. Whether placement matters at all is a question of its own, with a classification tree: predictions of times are drawn
-   to their mean, so that few are as far from the default as the times are.
+5. If one more strategy is measured beside the default, it is the strategy for which the faster of both is expected to
+   lose least. The expectation is over the deviations of held-out programs. If predictions are poor, it is the best
+   companion of the default for all programs; otherwise for this program.
+6. A separate classification tree says whether placement matters at all: predictions of times are drawn to their mean,
+   so few are as far from the default as the times are.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Rows:
     values : array of float, shape (examples, strategies but the default, features)
         What the model sees.
     logs : array of float, shape (examples, strategies but the default)
-        The logarithms of times over those in the default.
+        The logarithms of times over the times in the default.
     weights : array of float, shape (examples,)
         The weight of each example.
     """
@@ -160,10 +160,10 @@ def fit(learner: Learner, values: Floats, targets: Floats, weights: Floats, seed
 
 
 def predicted(regressor: Any, values: Floats) -> Floats:
-    """Return what a fitted learner predicts, shape (examples, strategies but the default).
+    """Return the predictions of a fitted learner, shape (examples, strategies but the default).
 
-    A feature that is missing has no effect where it was missing in training; elsewhere the program is not predicted
-    (``PlacementModel.missing``).
+    A missing feature has no effect if it was missing in training. Otherwise the program is not predicted
+    (``ClassifyModel.missing``).
     """
     flat = np.nan_to_num(values.reshape(-1, values.shape[-1]))
     found: Floats = regressor.predict(flat).reshape(values.shape[:2])
@@ -172,22 +172,22 @@ def predicted(regressor: Any, values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one program.
+    """The prediction of a model for one program.
 
     Attributes
     ----------
     logs : array of float, shape (strategies,)
-        The predicted logarithms of times over that in the default; 0 for the default.
+        The predicted logarithms of times over the time in the default; 0 for the default.
     widths : array of float, shape (strategies,)
         The half widths of their intervals.
     doubt : float
-        How much less another strategy may take than the one that is predicted to be the fastest, as a logarithm.
+        How much less time another strategy may take than the predicted fastest, as a logarithm.
     is_sure : bool
-        Whether that is little enough for an answer.
+        Whether the doubt is small enough for an answer.
     second : int
         The strategy to measure beside the default, if one more is measured.
     sensitivity : float
-        The share of programs like it to which placement matters, if as many programs are sensitive as are not.
+        The share of sensitive programs among similar programs, if half of all programs are sensitive.
     """
 
     logs: Floats
@@ -215,7 +215,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Deviations:
-    """How the times of held-out programs differed from what was predicted for them.
+    """How the times of held-out programs differed from their predictions.
 
     Attributes
     ----------
@@ -234,12 +234,12 @@ class Deviations:
         return cls(logs.round(DIGITS), (weights / weights.sum()).round(DIGITS))
 
     def second(self, predicted_logs: Floats) -> int:
-        """Return the strategy with which the faster one of it and the default is expected to take the least time.
+        """Return the strategy for which the faster of it and the default is expected to take the least time.
 
-        Of equal ones it is the first.
+        Among equals it is the first.
 
         Args:
-            predicted_logs: the logarithms of times over that in the default, shape (strategies,).
+            predicted_logs: the logarithms of times over the time in the default, shape (strategies,).
         """
         # The default's logarithm is 0, whatever happens.
         expected = self.weights @ np.minimum(predicted_logs[1:] + self.logs, 0)
@@ -247,7 +247,7 @@ class Deviations:
 
 
 @dataclass(frozen=True)
-class PlacementModel:
+class ClassifyModel:
     """A fitted model.
 
     Attributes
@@ -257,14 +257,13 @@ class PlacementModel:
     times, errors : scikit-learn regressor
         The models of the logarithms of times, and of their absolute errors.
     used : array of bool, shape (features,)
-        The features that may be used: those that no training row lacked.
+        The usable features: all training rows have them.
     ranges : array of float, shape (features, 2)
         The least and the largest value of each feature in the training data.
     width : float
-        What an expected error is multiplied by to get the half width of an interval; infinite if there are too few
-        programs.
+        The factor from an expected error to the half width of an interval; infinite if there are too few programs.
     limit : float
-        The largest doubt with which a prediction is an answer.
+        The largest doubt of a prediction that is an answer.
     sensitive : scikit-learn classifier
         The model of whether placement matters.
     deviations : Deviations
@@ -310,12 +309,12 @@ class PlacementModel:
         return [[FEATURES[place] for place in np.flatnonzero(row)] for row in lacking]
 
 
-def learn(found: Sequence[Example], learner: Learner, seed: int, folds: int = FOLDS) -> PlacementModel:
+def learn(found: Sequence[Example], learner: Learner, seed: int, folds: int = FOLDS) -> ClassifyModel:
     """Fit a model, and find from held-out programs how far to believe it.
 
     Args:
         found: programs of at least two names.
-        learner: what is fitted.
+        learner: the learner to fit.
         seed: of the folds and of the learner.
         folds: the number of parts into which programs are split.
     """
@@ -330,7 +329,7 @@ def learn(found: Sequence[Example], learner: Learner, seed: int, folds: int = FO
         part = fit(small, rows.values[inside], off[inside], rows.weights[inside], seed)
         expected[outside] = _expected_errors(part, rows.values[outside])
     flat = rows.values.reshape(-1, rows.values.shape[-1])
-    return PlacementModel(
+    return ClassifyModel(
         learner=learner,
         times=rows.fit(learner, seed),
         errors=errors,
@@ -371,7 +370,7 @@ def sensitivities(classifier: Any, values: Floats) -> Floats:
 
 
 def _of_program(values: Floats) -> Floats:
-    """Return the features of programs. Those of a strategy are 0, and so is what is missing."""
+    """Return the features of programs. Features of a strategy and missing features are 0."""
     first = values[:, 0].copy()
     first[:, -len(OF_STRATEGY) :] = 0
     known: Floats = np.nan_to_num(first)
@@ -408,7 +407,7 @@ def _width(found: Sequence[Example], scores: Floats) -> float:
 
 
 def _limit(found: Sequence[Example], logs: Floats, held_out: Floats, expected: Floats) -> float:
-    """Return the largest doubt up to which answers are right often enough; negative infinity if there is none."""
+    """Return the largest limit of doubt that keeps answers right often enough; negative infinity if no limit does."""
     zeros = np.zeros((len(logs), 1))
     truth, guess, errors = (np.concatenate([zeros, each], axis=1) for each in (logs, held_out, expected))
     doubts = _doubts(guess, errors)
@@ -427,7 +426,7 @@ def _limit(found: Sequence[Example], logs: Floats, held_out: Floats, expected: F
 
 
 def regret(example: Example, strategy: int) -> float:
-    """Return the logarithm of a strategy's time over that of the best."""
+    """Return the logarithm of a strategy's time over the best strategy's time."""
     return math.log(max(example.speeds) / example.speeds[strategy])
 
 

@@ -91,7 +91,7 @@ def of(runs: Sequence[Run], scenario: Scenario, *, shuffled: bool = False) -> li
 
 
 def sensitive(judged: Sequence[Judged]) -> list[Judged]:
-    """Return the programs to which placement matters."""
+    """Return the programs that are sensitive to placement."""
     return [one for one in judged if one.example.is_sensitive]
 
 
@@ -109,7 +109,7 @@ def gate_table(opened: Gate, caption: str = "The gate:") -> Table:
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Return the shares of the best possible speed, and what the model knows of itself."""
+    """Return the shares of the best possible speed, and how sure the model is."""
     found = []
     for scenario in _scenarios(runs):
         judged, control = of(runs, scenario), of(runs, scenario, shuffled=True)

@@ -23,7 +23,7 @@ class Strategy(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The paper's abbreviation, such as ``CF`` for compact with first touch (figure 2)."""
+        """The abbreviation of Denoyelle et al., such as ``CF`` for compact with first touch (figure 2)."""
         return self.threads[0].upper() + self.pages[0].upper()
 
 
@@ -33,7 +33,7 @@ STRATEGIES = tuple(
 """All of them; the first is the default."""
 
 SENSITIVE = 0.10
-"""A program is sensitive if its speed in a strategy differs from that in the default by more than this share."""
+"""A program is sensitive if its speed in a strategy differs from its speed in the default by more than this share."""
 
 COUNTERS = ("LD_INSTANT", "SR_INSTANT", "L1_MISS_REL", "L2_MISS_REL", "L3_MISS_REL", "NODE_MISS_REL")
 """The metrics of table 1."""
@@ -58,7 +58,7 @@ class Example:
     metrics : mapping of str to float
         What was observed under the default: the columns of the data set. A metric that is missing has no entry.
     covers : bool
-        Whether the recorded window stands for the program (docs/formats.md, ``window_covers``).
+        Whether the recorded window stands for the program (docs/formats/data-sets.md, ``window_covers``).
     """
 
     program: str
@@ -82,7 +82,7 @@ class Example:
 
     @property
     def speeds(self) -> tuple[float, ...]:
-        """The speed in each strategy over that in the default."""
+        """The speed in each strategy over the speed in the default."""
         return tuple(self.seconds[0] / seconds for seconds in self.seconds)
 
     @property

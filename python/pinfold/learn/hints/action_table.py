@@ -35,13 +35,13 @@ from pinfold.learn.hints.observations import Observation, Program
 from pinfold.learn.hints.ripper import ABOVE, Condition, Rule
 
 LEEWAY = 2
-"""The leeway that the paper chooses (section 3.4)."""
+"""AutoFinity's leeway (section 3.4)."""
 
 BINS = 5
-"""The number of bins that the paper chooses (section 3.2)."""
+"""AutoFinity's number of bins (section 3.2)."""
 
 Behaviour = tuple[int, ...]
-"""The bin of each metric; ``discretize.MISSING`` where it has no value."""
+"""The bin of each metric; ``discretize.MISSING`` for a metric without a value."""
 
 BestMatches = Callable[[str, int], Mapping[Hint, Loads]]
 """GETAFFINITY of all hints, for a machine and a number of threads. Among equally good hints the first is taken."""
@@ -55,18 +55,18 @@ CONDENSE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "sum": sum,
 }
-"""The condense functions of figure 9b, for positive performances; the paper chooses ``median`` (section 3.3)."""
+"""The condense functions of AutoFinity's figure 9b, for positive performances. Its own is ``median`` (section 3.3)."""
 
 DISCRETIZE: Mapping[str, Callable[[Floats, int], Floats]] = {
     "equal_width": equal_width_thresholds,
     "fixed_width": partial(equal_width_thresholds, adjust=False),
     "equal_frequency": equal_frequency_thresholds,
 }
-"""The methods of figure 9a; ``equal_width`` with the adjustment that the paper uses."""
+"""The methods of AutoFinity's figure 9a; ``equal_width`` with AutoFinity's adjustment."""
 
 
 class Source(NamedTuple):
-    """A placement in which a behaviour was observed."""
+    """A placement with an observed behaviour."""
 
     machine: str
     threads: int
@@ -81,7 +81,7 @@ class Action:
     source: Source
     hint: Hint
     consequences: Mapping[Hint, float]
-    """The condensed performance of every hint for which there was an observation."""
+    """The condensed performance of every observed hint."""
 
 
 def thresholds(
@@ -93,12 +93,12 @@ def thresholds(
 
     Args:
         observations: at least one.
-        method: bins of equal width whose number adapts to the column, the paper's choice; bins of equal width, always
-        ``count`` of them; or bins with equally many observations. See :mod:`pinfold.learn.hints.discretize`.
+        method: bins of equal width whose number adapts to the column, as AutoFinity has them; bins of equal width,
+            always ``count`` of them; or bins with equally many observations. See :mod:`pinfold.learn.hints.discretize`.
         count: the highest number of bins.
 
     Raises:
-        ValueError: if the method is unknown, there are no observations, or no bins.
+        ValueError: if the method is unknown, or observations or bins are missing.
     """
     if method not in DISCRETIZE:
         raise ValueError(f"method is {method!r}: it must be one of {', '.join(DISCRETIZE)}")
@@ -123,7 +123,7 @@ def build_action_table(
         cuts: the thresholds of each metric.
         best_matches: the placement of each hint.
         condense: one of ``CONDENSE``.
-        leeway: the highest number of threads by which a placement may differ from a hint's best match.
+        leeway: a placement may differ from a hint's best match by at most this number of threads.
 
     Raises:
         ValueError: if a parameter is not valid; the message names it.
@@ -215,7 +215,7 @@ def training_rows(table: Sequence[Action]) -> tuple[Floats, NDArray[np.str_]]:
 
 
 def rules_on_values(rules: Iterable[Rule], cuts: Sequence[Floats]) -> tuple[Rule, ...]:
-    """Return rules on values for rules on bins: bounds are thresholds, (lower, upper] as in the paper's figure 7."""
+    """Return rules on values for rules on bins: bounds are thresholds, (lower, upper] as in AutoFinity's figure 7."""
     return tuple(
         replace(rule, conditions=tuple(_on_values(condition, cuts[condition.feature]) for condition in rule.conditions))
         for rule in rules

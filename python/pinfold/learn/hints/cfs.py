@@ -8,8 +8,8 @@ Selection for Machine Learning", thesis, University of Waikato 1999, chapter 4).
 3. Starting without features, the feature that increases the merit most is added, until none increases it.
 4. Features are added that correlate more with the class than with any selected feature ("locally predictive").
 
-With the defaults the result is that of WEKA's ``CfsSubsetEval -P 1 -E 1`` with ``GreedyStepwise`` (forward, no
-threshold). AutoFinity selects its counters with it (Moore and Childers, 2012, section 3.1).
+The defaults give the same result as WEKA's ``CfsSubsetEval -P 1 -E 1`` with ``GreedyStepwise`` (forward, no threshold).
+AutoFinity selects its counters with it (Moore and Childers, 2012, section 3.1).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         order.
         target: ``class``: ``y`` contains classes. ``numeric``: it contains numbers, such as instructions per cycle.
         Then columns are compared by the absolute value of Pearson's correlation (Hall, ICML 2000), a missing value is
-        the mean of its column, and no feature may be nominal. The units of features have no effect; in WEKA they have,
-        and its result is the same where all features have the same standard deviation.
+        the mean of its column, and no feature may be nominal. The units of features have no effect. In WEKA they have
+        one, so its result is the same only for features with equal standard deviations.
 
     Attributes:
         scores_: shape (features,), the correlation of each single feature with the target, from 0 to 1.
@@ -165,7 +165,7 @@ def _codes(column: Floats) -> Codes:
 
 
 def _spread_missing(counts: Floats) -> Floats:
-    """Distribute the rows with missing values, last of each axis, over the present values in proportion."""
+    """Distribute the rows with missing values, last of each axis, over the other rows in proportion."""
     present = counts[:, :-1, :-1]
     only_first, only_second, both = counts[:, -1, :-1], counts[:, :-1, -1], counts[:, -1, -1]
     first = _shares(counts[:, :-1, :].sum(axis=2))

@@ -2,8 +2,8 @@
 
 Each feature's values are numbered in ascending order, its *codes*; a missing value has the code after the last. Every
 (feature, code) is one *bin*, and bins are numbered through all features. A search counts the rows and the positive rows
-in each bin. Cumulative sums over the bins give the coverage of `<=` and `>=` at every value of every feature. There is
-no loop over values or over features.
+in each bin. Cumulative sums over the bins give the coverage of `<=` and `>=` at every value of every feature. It needs
+no loop over values or features.
 
 Rows are counted in the cheaper of two methods: into all bins (features with few values, or many rows), or by sorting
 the bins of the rows (few of many rows are left).
@@ -164,7 +164,7 @@ class Search:
     def best(self, columns: Columns, rows: Rows, positive: Mask, spent: Mask) -> Growth | None:
         """Return the condition with the highest gain on these rows, the first of equals; None if none gains.
 
-        The gain is FOIL's, p (log2(p/t) - log2(P/T)), where a condition covers t of T rows and p of P positive rows
+        The gain is FOIL's, p (log2(p/t) - log2(P/T)), for a condition that covers t of T rows and p of P positive rows
         (Quinlan, "Learning Logical Definitions from Relations", 1990). In the logarithms each count is one more, so
         that a few rows that are pure by chance have less effect.
 

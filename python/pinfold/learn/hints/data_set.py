@@ -1,4 +1,4 @@
-"""The data sets from which hints are learned: one file of ``pinfold sweep`` or several."""
+"""Reads the data sets for learning hints: one or more files of ``pinfold sweep``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from pinfold.learn.hints.observations import Observation, behaviour_metrics, cov
 from pinfold.learn.hints.rule_file import RuleMetric
 
 VERSION = 2
-"""Of the data sets that are read (docs/formats.md)."""
+"""Of the data sets that are read (docs/formats/data-sets.md)."""
 
 EVENT = "event:"
 INSTRUCTIONS = "event:instructions"
 
 View = Literal["events", "events per instruction", "all metrics"]
-"""The metrics that a policy sees: events per thread and second, as in the paper (section 3.1); events per instruction;
-or also ratios and rates."""
+"""The metrics that a policy sees: events per thread and second, as in AutoFinity (section 3.1); events per instruction;
+or also ratios and rates.
+"""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     """Read data sets of ``pinfold sweep``.
 
     Args:
-        files: Parquet files (docs/formats.md). The distribution of rows over files has no effect.
+        files: Parquet files (docs/formats/data-sets.md). The distribution of rows over files has no effect.
         binary: pinfold, which knows the machines.
         models: of machines that are not built into pinfold.
         incomplete: programs may have been observed in only some placements.

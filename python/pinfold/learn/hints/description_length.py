@@ -40,8 +40,8 @@ def rule_bits(conditions: int, possible: int) -> float:
 def exception_bits(covered: int, uncovered: int, false_positives: int, false_negatives: int, share: float) -> float:
     """Return the bits that encode which rows a rule set classifies wrongly (Quinlan 1995).
 
-    Errors are expected to be positives and negatives in the proportion ``share``, that of the positive rows. Of the
-    covered and the uncovered rows, the errors of the more numerous ones are encoded with the resulting probability.
+    Errors are expected to be positive with probability ``share``, the share of positive rows. Of the covered and the
+    uncovered rows, the errors of the more numerous ones are encoded with the resulting probability.
     """
     errors = false_positives + false_negatives
     total = log2(covered + uncovered + 1)

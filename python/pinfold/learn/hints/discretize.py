@@ -75,7 +75,7 @@ def _best_cut(ordered: Floats, below: Floats, start: int, end: int) -> int | Non
 
 
 def entropy(counts: Floats) -> Floats:
-    """Return the entropy in bits of counts along the last axis; 0 where all are 0."""
+    """Return the entropy in bits of counts along the last axis; 0 if all counts are 0."""
     total = counts.sum(axis=-1, keepdims=True)
     share = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     logarithm = np.log2(share, out=np.zeros_like(share), where=share > 0)
@@ -89,7 +89,7 @@ def equal_width_thresholds(values: Floats, count: int, *, adjust: bool = True) -
         values: shape (rows,), of any unit; NaN is missing.
         count: the number of bins, at most if ``adjust``.
         adjust: whether to take the number of bins whose histogram is likeliest when each value is left out in turn, as
-        WEKA does for the paper. Of n values in a bin of width w each then has a density in proportion to (n - 1) / w. A
+        WEKA does in AutoFinity. Of n values in a bin of width w each then has a density in proportion to (n - 1) / w. A
         number of bins with a single value in one bin is excluded.
     """
     present = _present(values, count)

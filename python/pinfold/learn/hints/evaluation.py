@@ -1,8 +1,9 @@
 """Evaluates policies of hints as AutoFinity's paper does, from the data set of a sweep.
 
-Every figure is of programs from which the policy was not learned (:mod:`pinfold.learn.hints.judging`). The figures of
-the paper (Moore and Childers, 2012) are 1 (times in all swept placements), 9 (discretisation and condense functions),
-10 (behaviours), 11 (the number of threads of the training) and 12 (interesting cases, all numbers of threads).
+Every figure is of programs that the policy did not learn from (:mod:`pinfold.learn.hints.judging`). They follow
+AutoFinity's figures (Moore and Childers, 2012) 1 (times in all swept placements), 9 (discretisation and condense
+functions), 10 (behaviours), 11 (the number of threads of the training) and 12 (interesting cases, all numbers of
+threads).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Evaluation:
     spreads: Sequence[Spread]
     behaviours: Sequence[Behaviours]
     policies: dict[str, list[str]]
-    """The rules of the paper's policy and of pinfold's, learned from all programs."""
+    """The rules of AutoFinity's policy and of pinfold's, learned from all programs."""
 
     def of(self, name: str) -> Judged:
         """Return one of the two policies, or a static one."""
@@ -91,7 +92,7 @@ def evaluate(data: DataSet, threads: int, progress: Callable[[str], None]) -> Ev
         progress: receives progress messages.
 
     Raises:
-        ValueError: if the data set is too small for learning; the message says what is missing.
+        ValueError: if the data set is too small for learning; the message names the missing rows.
     """
     training = data.training(threads)
     machines = data.machines
@@ -117,7 +118,7 @@ def _spreads(cases: Sequence[Case]) -> list[Spread]:
 
 
 def _behaviours(cases: Sequence[Case]) -> list[Behaviours]:
-    """Count bins as the paper's policy sees them, for sensitive and insensitive programs."""
+    """Count bins as AutoFinity's policy sees them, for sensitive and insensitive programs."""
     observations = training_observations(cases, PAPER)
     selected = list(select_counters(cases, observations, PAPER))
     cuts = thresholds([one for case in cases for one in case.observed.values()], PAPER.discretize, PAPER.bins)
@@ -134,7 +135,7 @@ def _behaviours(cases: Sequence[Case]) -> list[Behaviours]:
 
 
 def document(evaluation: Evaluation) -> dict[str, Any]:
-    """Return all results as the JSON document has them (docs/formats.md)."""
+    """Return all results as the JSON document has them (docs/formats/learning.md)."""
     ours = evaluation.of(OURS)
     return {
         "simulated": evaluation.data.simulated,

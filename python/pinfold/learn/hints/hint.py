@@ -3,7 +3,8 @@
 A hint says whether threads should be spread across packages and across last-level caches, and which of the two has
 priority (Moore and Childers, 2012, section 2.1 and figure 4). For a number of threads on a machine each hint has one
 best match, which GETAFFINITY finds (figure 5). This module has the reverse function, AFFINITYHINTFROMCONF (section
-2.2): a placement corresponds to each hint whose best match is at most a few moved threads away.
+2.2): a placement corresponds to each hint whose best match is at most a few moved threads away. The policy ``hints``
+and this module count moved threads by the same function (``crates/core/src/hint/inverse.rs``).
 
 For hints, a placement is the number of threads in each last-level-cache domain of each package, its *loads*.
 """
@@ -14,9 +15,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.optimize import linear_sum_assignment
-
+from pinfold._native import moved_threads
 from pinfold.learn.hints.llc_domains import Loads
 
 
@@ -29,7 +28,7 @@ class Hint:
     socket_option_gets_priority: bool
 
     def __str__(self) -> str:
-        """Write it as the paper does, with a small letter for the paper's capital with a line over it.
+        """Write it as AutoFinity does, with a small letter for a capital with a line over it.
 
         >>> str(Hint(True, False, True))
         'SlP'
@@ -55,40 +54,11 @@ HINTS = tuple(Hint(*values) for values in itertools.product((True, False), repea
 """All eight, SLP first: AutoFinity starts an unknown program with it (section 3)."""
 
 
-def edit_distance(one: Loads, other: Loads) -> int:
-    """Return how many threads have to move to other LLC domains to make the two isomorphic (section 2.2).
-
-    Packages are paired so that the fewest threads move; in a pair of packages the fullest domains are paired.
-
-    Raises:
-        ValueError: if the two have different numbers of threads, of packages, or of domains in packages.
-    """
-    shapes = [sorted(len(package) for package in loads) for loads in (one, other)]
-    threads = [sum(map(sum, loads)) for loads in (one, other)]
-    if shapes[0] != shapes[1] or threads[0] != threads[1]:
-        raise ValueError(f"{one} and {other} are not placements of the same threads on the same machine")
-    impossible = 4 * threads[0] + 1
-    costs = np.array(
-        [
-            [
-                sum(abs(a - b) for a, b in zip(sorted(mine), sorted(yours), strict=True))
-                if len(mine) == len(yours)
-                else impossible
-                for yours in other
-            ]
-            for mine in one
-        ]
-    )
-    pairs = linear_sum_assignment(costs)
-    # A moved thread is an excess in one domain and a deficit in another.
-    return int(costs[pairs].sum()) // 2
-
-
 def affinity_hints(loads: Loads, best_matches: Mapping[Hint, Loads], leeway: int) -> tuple[Hint, ...]:
-    """Return the hints to which a placement corresponds, in the order of ``best_matches``: AFFINITYHINTFROMCONF.
+    """Return the hints that a placement corresponds to, in the order of ``best_matches``: AFFINITYHINTFROMCONF.
 
     Args:
-        loads: those of the placement.
+        loads: the placement.
         best_matches: the result of GETAFFINITY for each hint, with the same number of threads on the same machine.
         leeway: the highest number of moved threads; 0 gives the best matches themselves.
 
@@ -97,4 +67,4 @@ def affinity_hints(loads: Loads, best_matches: Mapping[Hint, Loads], leeway: int
     """
     if leeway < 0:
         raise ValueError(f"leeway is {leeway}: it must not be negative")
-    return tuple(hint for hint, match in best_matches.items() if edit_distance(loads, match) <= leeway)
+    return tuple(hint for hint, match in best_matches.items() if moved_threads(loads, match) <= leeway)

@@ -1,12 +1,12 @@
 """Judges how a policy chooses affinity hints: each program by a policy that was not learned from it.
 
-The comparison is that of AutoFinity (Moore and Childers, 2012, section 3.6), in these steps:
+The comparison follows AutoFinity (Moore and Childers, 2012, section 3.6), in these steps:
 
 1. A *case* is a program with a number of threads: its time in every placement of the data set, and its counters there.
 2. For each program the policy is learned from the others, from cases of one number of threads (leave-one-program-out).
    A program with other arguments is the same program.
-3. The policy sees a sample of the distributed placement, in which an unknown program begins (section 3), and chooses a
-   hint. The time of the case is that of the hint's placement.
+3. The policy sees a sample of the distributed placement, where an unknown program begins (section 3), and chooses a
+   hint. The time of the case is its time in the hint's placement.
 4. It is compared with the packed and the distributed placement, and with the *oracle*: the best of all placements and
    orders of ranks of the data set.
 """
@@ -30,12 +30,12 @@ INTERESTING = 1.2
 """A case is interesting if packed and distributed differ by at least this factor (section 3.6)."""
 
 GOOD = 1.01
-"""A choice is good if its time is at most this multiple of that of the better one of packed and distributed."""
+"""A choice is good if its time is at most this multiple of the shorter time of packed and distributed."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program with a number of threads, in the placements in which it was observed."""
+    """A program with a number of threads, in all placements that were observed."""
 
     program: Program
     label: str
@@ -44,7 +44,7 @@ class Case:
     matches: Mapping[Hint, Loads]
     """The placement of each hint."""
     observed: Mapping[Loads, Observation]
-    """By placement the observation with the ranks in the order of the PUs, which is the order in which hints pin."""
+    """By placement the observation with the ranks in the order of the PUs. Hints pin in this order."""
     fastest: float
     """The least time of all pinnings, which are the placements in all orders of ranks that were observed."""
 
@@ -53,7 +53,7 @@ class Case:
         return self.observed[self.matches[hint]].seconds
 
     def regrets(self) -> dict[Hint, float]:
-        """Return for each hint the logarithm of its time over that of the best hint."""
+        """Return for each hint the logarithm of its time over the time of the best hint."""
         least = self.seconds(self.best_hint)
         return {hint: float(np.log(self.seconds(hint) / least)) for hint in self.matches}
 
@@ -81,7 +81,7 @@ Learn = Callable[[Sequence[Case]], Choose]
 
 @dataclass(frozen=True)
 class Judgement:
-    """The choice of a policy for a case of a program from which it was not learned."""
+    """The choice of a policy for a case of a program that it did not learn from."""
 
     case: Case
     hint: Hint

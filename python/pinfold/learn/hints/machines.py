@@ -16,7 +16,7 @@ from pinfold.learn.hints.hint import HINTS, Hint
 from pinfold.learn.hints.llc_domains import LlcDomains, Loads
 
 STATIC_FIRST = tuple(sorted(HINTS, key=lambda hint: str(hint) not in ("SLP", "slp")))
-"""All hints. Among hints of the same placement, those of the paper's static policies are taken."""
+"""All hints. Among hints of the same placement, AutoFinity's static policies go first."""
 
 
 class Machines:

@@ -68,17 +68,17 @@ KEY = ("machine", "command", "num_threads", "page_map", "prefetch", "pinning", "
 def read_table(files: Sequence[Path]) -> pyarrow.Table:
     """Read data sets of ``pinfold sweep`` as one table.
 
-    The table depends on the rows only, not on which file has which rows or on the order of the files. A column that a
-    file lacks is missing in its rows.
+    The table depends on the rows only, not on the order of the files or on the file of a row. A column that a file
+    lacks is missing in its rows.
 
     Args:
-        files: Parquet files as docs/formats.md describes them.
+        files: Parquet files as docs/formats/data-sets.md describes them.
 
     Returns:
         The rows in the order of ``KEY``. The schema's metadata has the metrics of all files.
 
     Raises:
-        ValueError: if a file is no data set, or a metric has another unit in another file.
+        ValueError: if a file cannot be read as a data set, or a metric has another unit in another file.
     """
     found = [tables.read(file) for file in files]
     units: dict[str, str] = {}
@@ -99,7 +99,7 @@ def covered(table: pyarrow.Table) -> pyarrow.Table:
     """Leave out the rows whose recorded window does not represent its program.
 
     Such a window accesses a small part of the program's memory: repeated, it fits the caches, although the program does
-    not (docs/formats.md: ``window_covers``). Rows of which that is not known stay.
+    not (docs/formats/data-sets.md: ``window_covers``). Rows without this information stay.
 
     Raises:
         ValueError: if no row is left; it names the programs.
@@ -132,7 +132,7 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
         table: the result of ``read_table``.
         metrics: the columns of the behaviour. Rates of the whole program are divided by its threads.
         machines: the domains of the PUs of each machine in the table.
-        performance: a column of which more is better, or ``speed`` for repetitions per second.
+        performance: a column with more for a faster program, or ``speed`` for repetitions per second.
         periods: the sample periods: the whole program, or each of its parallel regions.
         page_map: rows with another page mapping are left out, because the hint concerns threads.
         prefetch: rows with another setting of the prefetchers are left out.
@@ -215,7 +215,7 @@ def _require(column: str, columns: Sequence[str]) -> None:
 
 
 def _of_all_threads(name: str) -> bool:
-    """Return whether a column is a rate of all threads together (docs/formats.md)."""
+    """Return whether a column is a rate of all threads together (docs/formats/data-sets.md)."""
     return name.endswith("_bytes_per_s")
 
 
@@ -240,7 +240,7 @@ def _rule_metric(name: str, metadata: Mapping[bytes, bytes]) -> RuleMetric:
 
 
 def sensitive(observations: Iterable[Observation], least: float = INSENSITIVE) -> list[Observation]:
-    """Leave out programs for which the placement makes no difference (section 3.4).
+    """Leave out programs that run equally fast in all placements (section 3.4).
 
     The standard deviation of their times in all swept placements is less than ``least`` of the mean.
     """

@@ -148,7 +148,7 @@ class OneClass:
         return rule[:best_length]
 
     def _optimize(self, rules: _RuleSet, position: int) -> None:
-        """Replace a rule by its replacement or its revision where that gives a shorter description."""
+        """Replace a rule by its replacement or its revision if the description gets shorter."""
         rows = np.flatnonzero(~rules.covered_before(position))
         growing, pruning = self._split(rows)
         pruning = pruning[~rules.covered_after(position)[pruning]]

@@ -1,8 +1,8 @@
 """Learns the policy that chooses an affinity hint from a sample: AutoFinity's steps, each with parameters.
 
 The steps are counters (:mod:`pinfold.learn.hints.cfs`), bins and actions (:mod:`pinfold.learn.hints.action_table`),
-rules (:mod:`pinfold.learn.hints.ripper`). The defaults of :class:`Recipe` are the paper's choices (Moore and Childers,
-2012, sections 3.1 to 3.4).
+rules (:mod:`pinfold.learn.hints.ripper`). The defaults of :class:`Recipe` are AutoFinity's (Moore and Childers, 2012,
+sections 3.1 to 3.4).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pinfold.learn.hints.regret_tree import learn_tree, rows_of
 from pinfold.learn.hints.ripper import RipperClassifier, Rule, first_that_holds
 
 COUNTERS = 4
-"""The number of counters that the paper's machine counts at the same time (section 3.1)."""
+"""The number of counters that AutoFinity's machine counts at the same time (section 3.1)."""
 
 LEAST: Mapping[View, float] = {"events": 1.0, "events per instruction": 1e-9, "all metrics": 1.0}
 """The count that differs from 0 on a logarithmic scale: one per second, or one in 10^9 instructions."""
@@ -41,7 +41,7 @@ LEAST: Mapping[View, float] = {"events": 1.0, "events per instruction": 1e-9, "a
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parameters of learning a policy; the defaults are the paper's."""
+    """The parameters of learning a policy. The defaults are AutoFinity's."""
 
     learner: Literal["ripper", "regret_tree"] = "ripper"
     """What makes the rules: RIPPER from the action table, or :mod:`pinfold.learn.hints.regret_tree` from times."""
@@ -54,7 +54,7 @@ class Recipe:
     counters: int = COUNTERS
     """The number of metrics that a policy may use."""
     relevant_to: Literal["performance", "hint"] = "performance"
-    """The target of the selection of metrics: the performance, as in the paper, or the best hint."""
+    """The target of the selection of metrics: the performance, as in AutoFinity, or the best hint."""
     discretize: str = "equal_width"
     bins: int = BINS
     condense: str = "median"
@@ -62,7 +62,7 @@ class Recipe:
     normalise: bool = True
     """Whether performances are relative to the program's slowest."""
     insensitive: bool = False
-    """Whether to learn also from programs for which the placement makes no difference."""
+    """Whether to learn also from programs that run equally fast in all placements."""
     depth: int = 2
     """The highest number of conditions in a rule of the tree."""
     leaf: float = 0.05
@@ -100,7 +100,7 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
     Args:
         cases: at least one; all of their placements are used.
         best_matches: the placement of each hint.
-        recipe: the parameters; the defaults are the paper's.
+        recipe: the parameters; the defaults are AutoFinity's.
 
     Raises:
         ValueError: if a parameter is not valid, or no data is left for learning.
@@ -128,7 +128,7 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
 
 
 def _without_counters(cases: Sequence[Case]) -> HintPolicy:
-    """Return the most frequent best hint, for cases in which no counter is relevant."""
+    """Return the most frequent best hint, for cases without a relevant counter."""
     best = Counter(str(case.best_hint) for case in cases)
     ((hint, right),) = best.most_common(1)
     return HintPolicy((Rule((), hint, len(cases), len(cases) - right),), (), len(cases))

@@ -55,9 +55,9 @@ def rows_of(cases: Sequence[Case], *, verified: bool = False) -> Rows:
 
     Args:
         cases: at least one.
-        verified: whether a second sample will show if the hint is faster than the distributed placement, to which the
-            program returns if it is not. Then a wrong hint costs no more than the distributed placement, and the best
-            hint to try is the one that gains most where it gains.
+        verified: whether a second sample will compare the hint with the distributed placement, and the faster one is
+            kept. Then a wrong hint costs no more than the distributed placement. The best hint to try has the largest
+            gain in the cases that it makes faster.
     """
     sizes = Counter(case.program.name for case in cases)
     hints = tuple(cases[0].matches)

@@ -2,8 +2,8 @@
 
 Cohen, "Fast Effective Rule Induction" (ICML 1995). AutoFinity learns its policies with it (Moore and Childers, 2012,
 section 2.3). Classes are learned in ascending order of their frequency, each against the later ones; the most frequent
-class is the default. :mod:`pinfold.learn.hints.one_class` learns one class, and
-:mod:`pinfold.learn.hints.columns` has the inner search. The defaults are those of WEKA's ``JRip -F 3 -N 2.0 -O 2``.
+class is the default. :mod:`pinfold.learn.hints.one_class` learns one class, and :mod:`pinfold.learn.hints.columns` has
+the inner search. The defaults equal WEKA's ``JRip -F 3 -N 2.0 -O 2``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Rule:
 
 
 def first_that_holds(rules: Sequence[Rule], values: Floats) -> NDArray[np.intp]:
-    """Return the rule that gives each row its class, shape (rows,); the last one where no earlier rule covers the row.
+    """Return the rule that gives each row its class, shape (rows,); the last rule if no earlier rule covers the row.
 
     Args:
         rules: in their order, the last one without conditions.
@@ -210,7 +210,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return first_that_holds(self.rules_, values)
 
     def text(self, names: Sequence[str] | None = None) -> str:
-        """Write the rules, one per line, with the features' names: ``names``, those of ``fit``'s table, or x0, x1."""
+        """Write the rules, one per line. Features have ``names``, else the names in ``fit``'s table, else x0, x1."""
         check_is_fitted(self)
         if names is None:
             names = getattr(self, "feature_names_in_", [f"x{feature}" for feature in range(self.n_features_in_)])

@@ -1,4 +1,4 @@
-"""Writes rules as a policy for ``pinfold``: JSON that a user can read and change (docs/formats.md).
+"""Writes rules as a policy for ``pinfold``: JSON that a user can read and change (docs/formats/models.md).
 
 The rules are evaluated by ``crates/policy/src/rules``.
 """

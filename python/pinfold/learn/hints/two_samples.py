@@ -1,12 +1,13 @@
-"""Learns where to take two samples: in which placement a program begins, and which placement to compare with it.
+"""Learns the placements of two samples: the one that a program begins with, and the one to compare with it.
 
 The baseline without learning samples the distributed and the packed placement, and keeps the faster. Any other pair may
 be better on a machine, and the first sample may show that a second is not worth its time. Both are learned here:
 
 1. A candidate is a hint for the first sample and a depth of the tree (:mod:`pinfold.learn.hints.regret_tree`) that
    names the hint of the second sample from the counters of the first. Depth 0 always names the same one.
-2. The cost of a pair is what the run loses: the regrets of both placements for the share ``TRIAL`` of the run each, and
-   that of the faster one afterwards. If the tree names the placement of the first sample, there is no second.
+2. The cost of a pair is the loss of the run: the regrets of both placements for the share ``TRIAL`` of the run each,
+   and the regret of the faster one afterwards. If the tree names the placement of the first sample, the second is left
+   out.
 3. For each candidate, each training program is judged by a tree of the others. The candidate with the least mean cost
    is taken, with all sizes of a program as one program; a deeper tree must be better by ``WORTH``.
 4. The tree of this candidate is learned from all training programs.
@@ -36,7 +37,7 @@ TRIAL = 0.075
 minutes, the longest run that is judged, this is the share."""
 
 WORTH = 1e-3
-"""The mean regret by which a deeper tree must be better than a shallow one. Assumed."""
+"""A deeper tree must lower the mean regret by at least this. Assumed."""
 
 LEAF = 0.05
 """The least share of the rows in a leaf, as of the regret tree."""
@@ -58,7 +59,7 @@ class TwoSamples:
         return f"two_samples(observe={self.first}, depth={self.depth})"
 
     def second(self, case: Case) -> Hint:
-        """Return the hint of the second sample; that of the first for none."""
+        """Return the hint of the second sample. The hint of the first sample means no second sample."""
         return _second(self.rules, case, self.first)
 
     def chosen(self, case: Case) -> Hint:

@@ -1,15 +1,14 @@
-"""The compared methods of choosing a hint: the paper's, its parameters, and methods that the paper leaves open.
+"""The compared methods of choosing a hint: AutoFinity's, its parameters, and methods that AutoFinity leaves open.
 
-A variant is judged like all others (:mod:`pinfold.learn.hints.judging`): by programs from which it was not learned. The
-paper leaves several samples to future work (Moore and Childers, 2012, section 2). The other variants are not in the
-paper: the reaction of counters to another placement, other learners, speed instead of instructions per cycle, and
-counts per instruction.
+All variants are judged alike (:mod:`pinfold.learn.hints.judging`): by programs that they did not learn from. AutoFinity
+leaves several samples to future work (Moore and Childers, 2012, section 2). The other variants are new: the reaction of
+counters to another placement, other learners, speed instead of instructions per cycle, and counts per instruction.
 
-Pinfold's policy has the paper's steps with two changes. Bins have a logarithmic scale, because counts of different
+Pinfold's policy has AutoFinity's steps with two changes. Bins have a logarithmic scale, because counts of different
 programs differ by orders of magnitude and a single bin of equal width holds most of them. Events are counted per
 instruction, not per second: such counts describe the program and not its speed in the sampled placement. After the
-change a second sample shows whether it helped (pinfold's loop: observe, decide, apply, verify); if it did not, threads
-go back.
+change a second sample shows whether it helped (pinfold's loop: observe, decide, apply, verify); if it did not, it is
+rolled back.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ DISCRETISATIONS = {
 }
 
 PAPER = Recipe()
-"""AutoFinity as the paper evaluates it."""
+"""AutoFinity as Moore and Childers evaluate it."""
 
 DEFAULT = Recipe(view="events per instruction", scale="logarithmic")
-"""The default of pinfold's training: the paper's steps, on other counts."""
+"""The default of pinfold's training: AutoFinity's steps, on other counts."""
 
 TREE = Recipe(learner="regret_tree")
 

@@ -1,9 +1,8 @@
 """Parallel regions in all configurations of threads, pages and prefetchers, from data sets of ``pinfold sweep``.
 
-After Sánchez Barrera et al. (ICS 2020): a *configuration* is a number of threads on a number of nodes, a map of
-threads, a mapping of pages and a setting of prefetchers (section 2). A *reaction-based counter* is a counter in a
-configuration: the feature from which models learn (section 4.2.1). This is the one place that knows the columns of the
-data set.
+The terms are from Sánchez Barrera et al. (ICS 2020). A *configuration* is a number of threads on a number of nodes, a
+map of threads, a mapping of pages and a setting of prefetchers (section 2). A *reaction-based counter* is a counter in
+a configuration: a feature of the models (section 4.2.1). This is the one place that knows the columns of the data set.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LEAST_PROGRAMS = 3
 class Configuration(NamedTuple):
     """The number of threads, their nodes and their map, the mapping of pages, and the setting of prefetchers.
 
-    The texts are those of the data set's columns. ``thread_map`` is None for a pinning that is neither.
+    The texts are the values of the data set's columns. ``thread_map`` is None for a pinning that is neither.
     """
 
     threads: int
@@ -64,11 +63,11 @@ class Regions:
     programs : tuple of str
         The program of each region: with other arguments it is the same program.
     names : tuple of tuple of str
-        What identifies each region on every machine: the program with its arguments, and the region.
+        The identity of each region on every machine: the program with its arguments, and the region.
     configurations : tuple of Configuration
         All configurations.
     baseline : int
-        The position of the one with which the others are compared: all cores, scatter, locality, all prefetchers on.
+        The position of the baseline for comparisons: all cores, scatter, locality, all prefetchers on.
     seconds : array of shape (regions, configurations)
         The times.
     counters : tuple of str
@@ -169,7 +168,7 @@ def _optional(table: pyarrow.Table) -> list[str]:
 
 
 def _counters(table: pyarrow.Table) -> list[str]:
-    """Return the columns of counters: LIKWID's, or all metrics where a data set has none of these."""
+    """Return the columns of counters: LIKWID's, or all metrics if a data set lacks these."""
     likwid = [name for name in table.column_names if name.startswith(COUNTER)]
     if likwid:
         return likwid

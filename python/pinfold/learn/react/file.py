@@ -1,4 +1,4 @@
-"""Writes and reads models of reactions as JSON (docs/formats.md): a few profiles in, one configuration out."""
+"""Writes and reads models of ``react`` as JSON (docs/formats/models.md): a few profiles in, one configuration out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinfold.learn.tree_nodes import Node, leaf_of
 VERSION = 2
 LEAST_FEATURES, MOST_FEATURES = 2, 3
 MOST_PROFILES = 8
-"""The largest number of configurations in which a region is profiled; a race has no more."""
+"""The largest number of profiled configurations; a race has no more."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,16 @@ class Score:
     Attributes
     ----------
     nested, low, high : float
-        That of models which were chosen and trained in the same way without the judged programs, and its 95 % interval.
+        The share of models that were chosen and trained in the same way without the judged programs, and its 95 %
+        interval.
     control : float
-        The same of models that have learned from exchanged gains, or with as many profiles that are drawn at random:
-        about what no knowledge reaches.
+        The same for models that learned from exchanged gains, or for as many profiles drawn at random: the share
+        without knowledge.
     inside : float
-        That of the chosen features on the folds by which they were chosen, or of the chosen profiles for the programs
-        by which they were chosen: too high.
+        The share of the chosen features on the folds that chose them, or of the chosen profiles for the programs that
+        chose them. It is too high.
     seeds : int
-        The number of seeds over which the first four are means.
+        The number of seeds. The first four values are means over them.
     """
 
     nested: float
@@ -74,21 +75,21 @@ class ReactModel:
     Attributes
     ----------
     machine : str
-        The machine on which configurations are chosen.
+        The machine whose configurations are chosen.
     counted_on : str
         The machine whose counters it sees.
     trained : Trained
-        What it was trained on; a row is a region in a configuration.
+        Its training data; a row is a region in a configuration.
     score : Score
         How good it is.
     baseline : Configuration
-        The one over which gains were computed.
+        The baseline of the gains.
     profiles : tuple of Configuration
-        Those in which a region is profiled.
+        The profiled configurations.
     features : tuple of Feature
-        What the tree sees.
+        The inputs of the tree.
     outputs : tuple of Configuration
-        Those among which it chooses.
+        The configurations that it chooses from.
     tree : tuple of list
         The nodes, the root first; children come after their parent. Without a tree the fastest profile is chosen, and
         ``features`` and ``outputs`` are empty.
@@ -154,14 +155,14 @@ class ReactModel:
         """Read a file.
 
         Raises:
-            ValueError: if it is no such file, of another version, or damaged; the message says what is wrong.
+            ValueError: if it has another format or version, or is damaged; the message says why.
         """
         try:
             document = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{file} is no model of reactions: it is no JSON ({error}); {_REMEDY}") from error
+            raise ValueError(f"{file} is not a model of react: it is not JSON ({error}); {_REMEDY}") from error
         if not isinstance(document, dict) or "react_model" not in document:
-            raise ValueError(f"{file} is no model of reactions: it has no key `react_model`; {_REMEDY}")
+            raise ValueError(f"{file} is not a model of react: it lacks the key `react_model`; {_REMEDY}")
         if document["react_model"] != VERSION:
             raise ValueError(
                 f"{file} is a model of version {document['react_model']}, and this pinfold reads version {VERSION}: "

@@ -113,7 +113,7 @@ def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int) -> React
 
     Args:
         seen: regions with the counters that the model sees.
-        judged: the same regions with the times from which it learns, on the same machine or another.
+        judged: the same regions with the times to learn from, on the same machine or another.
         way: the way to learn.
         seeds: the number of seeds of nested judging.
 
@@ -170,7 +170,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     seen, judged = _machines(asked)
     study, way = Study.of(seen, judged), WAYS[asked.features or LEAST_FEATURES]
     show("the paper's method")
-    paper = study.as_in_the_paper(way)
+    paper = study.as_published(way)
     show("nested")
     run = study.seeds(way, range(asked.seeds))
     show("the control")
@@ -212,7 +212,7 @@ def judged_table(run: Judged, control: Judged, paper: float, possible: float) ->
     Args:
         run: judged nested.
         control: the same, taught exchanged gains.
-        paper: the mean gain by the paper's score.
+        paper: the mean gain by the score of Sánchez Barrera et al.
         possible: the mean possible gain.
     """
 

@@ -1,23 +1,23 @@
-"""The method of Sánchez Barrera et al. (ICS 2020, sections 4 and 5) to choose a model, and one without its leak.
+"""The method of Sánchez Barrera et al. (ICS 2020, sections 4 and 5) to choose a model, and the same without its leak.
 
-The paper chooses the 13 output configurations by all regions, tries pairs of features, judges each pair by 10-fold
-cross-validation over regions, and reports the score of the best pair. That is the maximum of millions of scores on the
-folds on which it is reported: of features of pure noise, some pair does well by chance. And its folds are of regions,
-so that a region is predicted after its near twins of the same program were learned.
+The authors choose the 13 output configurations by all regions, try pairs of features, judge each pair by 10-fold
+cross-validation over regions, and report the score of the best pair. This score is the maximum of millions of scores on
+the same folds: even among features of pure noise, some pair does well by chance. Their folds split regions, so a model
+has seen near twins of a region, from the same program, before it predicts the region.
 
-Without the leak, a region is judged by a model in which its program had no part:
+Without the leak, a region is judged by a model that did not see its program:
 
 1. Programs are split into outer folds, each with all its regions.
-2. Of the other programs, the output configurations are chosen: those that together gain most.
+2. The other programs choose the output configurations: the set that together gains most.
 3. A pair is chosen by cross-validation inside of these programs, with folds of programs.
 4. A model of this pair, from these programs, predicts the regions of the outer fold.
 
-A *race* has no model: each region is run in a few configurations, which together gain most for other programs, and the
-fastest is kept. It costs more than two profiles, and needs no counters. The policy then also tries what differs from
-the fastest by one choice (:mod:`pinfold.learn.react.neighbours`).
+A *race* has no model: each region runs in a few configurations, which together gain most for other programs, and keeps
+the fastest. It costs more than two profiles, and needs no counters. The policy then also tries the neighbours of the
+fastest (:mod:`pinfold.learn.react.neighbours`).
 
-All gains are logarithms of speed-ups over the baseline. The *share* is that of the possible gain, which is that of the
-best of all configurations.
+All gains are logarithms of speed-ups over the baseline. The *share* is the gain over the possible gain, which the best
+of all configurations gives.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pinfold._native import MOST_NEIGHBOURS
 from pinfold.learn.bootstrap import mean_interval, ratio_interval
 from pinfold.learn.react.data import Floats, Regions
 from pinfold.learn.react.file import MOST_PROFILES
-from pinfold.learn.react.models import REGRET, TREE, Labels, Predict, ReactionModel
-from pinfold.learn.react.neighbours import MOST, Space
+from pinfold.learn.react.models import REGRET, TREE, Labels, Predict, RegionLearner
+from pinfold.learn.react.neighbours import Space
 from pinfold.learn.react.pair_search import PairTreeClassifier
 
 OUTPUTS = 13
@@ -68,7 +69,7 @@ def covering(gains: Floats, number: int = OUTPUTS) -> list[int]:
 
 
 def best_two(gains: Floats) -> tuple[int, int]:
-    """Return the two configurations of which the better one gains most, if each region is run in both."""
+    """Return the two configurations whose better one gains most, if each region is run in both."""
     best, pair = -math.inf, (0, 0)
     for one in range(gains.shape[1]):
         sums = np.maximum(gains[:, [one]], gains[:, one:]).sum(axis=0)
@@ -81,8 +82,8 @@ def best_two(gains: Floats) -> tuple[int, int]:
 def racers(gains: Floats) -> list[int]:
     """Return the configurations of a race: the best two, and each next one adds most to those before it.
 
-    The baseline is measured before a race, so it is in each. There are as many as reach :data:`ENOUGH` of what is
-    possible, but at most :data:`~pinfold.learn.react.file.MOST_PROFILES`.
+    The baseline is measured before a race, so each race has it. The race has as many configurations as reach
+    :data:`ENOUGH` of the possible gain, but at most :data:`~pinfold.learn.react.file.MOST_PROFILES`.
 
     Args:
         gains: of shape (regions, configurations).
@@ -117,7 +118,7 @@ def folds_of(programs: Sequence[str], folds: int, seed: int) -> Labels:
 
 
 def folds_of_regions(regions: int, folds: int, seed: int) -> Labels:
-    """Return the fold of each region, whatever its program: as in the paper (section 5.1.1)."""
+    """Return the fold of each region, whatever its program, as Sánchez Barrera et al. do (section 5.1.1)."""
     found: Labels = np.random.default_rng(seed).permutation(regions) % min(folds, regions)
     return found
 
@@ -140,7 +141,7 @@ def every_pair(values: Values, gains: Floats, folds: Labels) -> Choice:
 
 
 def greedy_third(values: Values, gains: Floats, folds: Labels) -> Choice:
-    """Choose the best pair of all, and the third feature with which it does best."""
+    """Choose the best pair of all, and the third feature that improves it most."""
     found = PairTreeClassifier(third=True).fit(values, gains, folds)
     return Choice(found.best_features_, found.best_score_)
 
@@ -151,7 +152,7 @@ class RandomPairs:
 
     Attributes
     ----------
-    model : ReactionModel
+    model : RegionLearner
         The model.
     budget : int
         The number of pairs.
@@ -159,7 +160,7 @@ class RandomPairs:
         Of the draw.
     """
 
-    model: ReactionModel
+    model: RegionLearner
     budget: int
     seed: int = 0
 
@@ -212,7 +213,7 @@ class Way(NamedTuple):
 
     name: str
     search: Search
-    model: ReactionModel
+    model: RegionLearner
 
 
 ALL_PAIRS = Way("tree, two features", every_pair, TREE)
@@ -226,9 +227,10 @@ class Fitted(NamedTuple):
     Attributes
     ----------
     outputs : list of int
-        The configurations among which it chooses.
+        The configurations that it chooses from.
     choice : Choice
-        The features, and their score inside of the training data; None where all regions are best in one configuration.
+        The features, and their score inside of the training data; None if one configuration is the best for all
+        regions.
     predict : callable
         Gives the position among ``outputs`` for each row of the chosen features.
     """
@@ -239,7 +241,7 @@ class Fitted(NamedTuple):
 
 
 def learn(way: Way, values: Values, gains: Floats, programs: Sequence[str], seed: int) -> Fitted:
-    """Choose and fit a model; only from what is given.
+    """Choose and fit a model from these arguments only.
 
     Args:
         way: the way to learn.
@@ -260,7 +262,7 @@ def learn(way: Way, values: Values, gains: Floats, programs: Sequence[str], seed
 
 @dataclass(frozen=True)
 class Judged:
-    """Regions, and what each way to choose a configuration gains for them.
+    """Regions, and their gains by each way to choose a configuration.
 
     Attributes
     ----------
@@ -269,9 +271,9 @@ class Judged:
     possible : array of shape (regions,)
         The gain in the best configuration.
     gains : mapping of str to array of shape (regions,)
-        The gain by each way to choose, for regions that had no part in it.
+        The gain by each way to choose, which did not see the region.
     features : tuple of tuple of int
-        Those that were chosen, one entry for each outer fold in which any were.
+        The chosen features, one entry for each outer fold with a choice.
     """
 
     programs: tuple[str, ...]
@@ -311,7 +313,7 @@ BASELINE, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS, POSSIBLE = (
     "best single configuration",
     "run the best two, keep the better",
     f"race of up to {MOST_PROFILES} and the baseline",
-    f"race, then up to {MOST} neighbours of the fastest",
+    f"race, then up to {MOST_NEIGHBOURS} neighbours of the fastest",
     f"best of {OUTPUTS}",
     "best possible",
 )
@@ -320,16 +322,16 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Study:
-    """What is judged.
+    """Regions to judge.
 
     Attributes
     ----------
     values : array of shape (regions, features)
-        What a model sees.
+        The inputs of a model.
     places : list of tuple of int
         The configuration and the counter of each feature.
     gains : array of shape (regions, configurations)
-        What is gained; of another machine than that of the features, where these were not observed on the same one.
+        The gains. Their machine may differ from the machine of the features.
     programs : tuple of str
         The program of each region.
     space : Space
@@ -352,13 +354,13 @@ class Study:
         """Return the mean possible gain."""
         return float(self.gains.max(axis=1).mean())
 
-    def as_in_the_paper(self, way: Way, seed: int = 0) -> Choice:
-        """Return the score of the best pair on the folds by which it was chosen: the paper's, which is leaky."""
+    def as_published(self, way: Way, seed: int = 0) -> Choice:
+        """Return the score of the best pair on the folds that chose it: the authors' score, which is leaky."""
         gains = self.gains[:, covering(self.gains)]
         return way.search(self.values, gains, folds_of_regions(len(gains), FOLDS, seed))
 
     def nested(self, way: Way, seed: int, *, shuffled: bool = False, folds: int = FOLDS) -> Judged:
-        """Judge each region by models in which its program had no part.
+        """Judge each region by models that did not see its program.
 
         Args:
             way: the way to learn.
@@ -410,7 +412,7 @@ class Study:
                 judged, truth = outer == fold, self.gains[outer == fold]
                 race = racers(self.gains[outer != fold])
                 if random:
-                    drawn = draw.permutation(self.gains.shape[1])[: len(race) + MOST].tolist()
+                    drawn = draw.permutation(self.gains.shape[1])[: len(race) + MOST_NEIGHBOURS].tolist()
                     gained = {RACE: raced(truth, drawn[: len(race)]), SEARCH: raced(truth, drawn)}
                 else:
                     gained = race_gains(self.space, truth, race)

@@ -1,15 +1,15 @@
 """The models of Sánchez Barrera et al. (ICS 2020, table 2), and a tree of regrets.
 
-A model sees a few features of a region and chooses one of the output configurations. It learns from the gains of these,
-the logarithms of speed-ups over the baseline. With a *single label* a region's class is the best configuration; with
-*many labels* all within 95 % of the best speed are right (section 4.1). Parameters that table 2 does not name are
-scikit-learn's defaults. Where the paper leaves something open, it is chosen here:
+A model sees a few features of a region and chooses one of the output configurations. It learns from their gains, the
+logarithms of speed-ups over the baseline. With a *single label* a region's class is the best configuration; with *many
+labels* all within 95 % of the best speed are right (section 4.1). Parameters that table 2 does not name are
+scikit-learn's defaults. Choices that the paper of Sánchez Barrera et al. leaves open:
 
 - Networks, support vector machines, logistic regressions and clusters see standardised features, trees see them as they
   are.
-- Of many labels, the most probable one is taken; of several the one that gains most in training.
-- Clusters are as many as there are output configurations. A cluster's configuration is the best one of the region that
-  is nearest to its centre, and a new region gets that of the nearest centre.
+- Among many labels the most probable one is taken; among equally probable labels the one that gains most in training.
+- Clusters are as many as there are output configurations. A cluster's configuration is the best configuration of the
+  region nearest to its centre. A new region gets the configuration of the nearest centre.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def many_labels(gains: Floats) -> Labels:
 
 
 @dataclass(frozen=True)
-class ReactionModel:
+class RegionLearner:
     """One way to learn.
 
     Attributes
@@ -65,7 +65,7 @@ class ReactionModel:
     learn : callable
         Fits it to features, of shape (regions, features), and gains, of shape (regions, outputs).
     budget : int
-        The number of random pairs that are tried where not all are. The paper had a budget of two days.
+        The number of random pairs, if not all pairs are tried. Sánchez Barrera et al. had a budget of two days.
     """
 
     name: str
@@ -77,14 +77,14 @@ class ReactionModel:
 
         Args:
             values: the features, of shape (regions, features).
-            gains: those of the output configurations, of shape (regions, outputs).
+            gains: the gains of the output configurations, of shape (regions, outputs).
         """
         labels = single_labels(gains)
         if (labels == labels[0]).all():
             # No classifier can be fitted to one class.
             return lambda others: np.full(len(others), labels[0])
         with warnings.catch_warnings():
-            # The paper's models have default settings, whether these suffice or not.
+            # The published models have default settings, whether these suffice or not.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return self.learn(values, gains)
 
@@ -174,18 +174,18 @@ def _vectors() -> Any:
     return make_pipeline(StandardScaler(), SVC(gamma="scale", decision_function_shape="ovo"))
 
 
-TREE = ReactionModel("Tree_s", _single(_tree))
+TREE = RegionLearner("Tree_s", _single(_tree))
 """The model whose pairs are searched exhaustively."""
 
-REGRET = ReactionModel("Tree of regrets", _regrets)
-"""Beyond the paper: a wrong configuration that is nearly as fast costs next to nothing."""
+REGRET = RegionLearner("Tree of regrets", _regrets)
+"""Not in the paper of Sánchez Barrera et al.: a wrong configuration that is nearly as fast costs next to nothing."""
 
 SLOW = (
-    ReactionModel("LR_s", _single(_regression)),
-    ReactionModel("Clustering", _clusters),
-    ReactionModel("ANN_m", _many(_network, _of_network), budget=40),
-    ReactionModel("ANN_s", _single(_network), budget=40),
-    ReactionModel("SVM_s", _single(_vectors)),
-    ReactionModel("Tree_m", _many(_tree, _of_tree)),
+    RegionLearner("LR_s", _single(_regression)),
+    RegionLearner("Clustering", _clusters),
+    RegionLearner("ANN_m", _many(_network, _of_network), budget=40),
+    RegionLearner("ANN_s", _single(_network), budget=40),
+    RegionLearner("SVM_s", _single(_vectors)),
+    RegionLearner("Tree_m", _many(_tree, _of_tree)),
 )
-"""The others of the paper, in the order of table 3: of these, a random subset of all pairs is tried."""
+"""The other models of table 3, in its order. They try a random subset of all pairs."""

@@ -1,8 +1,9 @@
-"""What a race tries beside its fastest configuration: those that differ from it by one choice.
+"""How far a race gets that also tries the neighbours of its fastest configuration.
 
-The policy ``react`` does the same while a program runs (``crates/policy/src/react/neighbours.rs``): after the race, the
-neighbours of the fastest configuration are tried one after the other. A faster one takes its place. That ends when no
-neighbour is left that was not tried, or when :data:`MOST` were.
+A neighbour differs from a configuration by one choice. After the race the policy ``react`` tries the neighbours of the
+fastest configuration one after the other. A faster neighbour becomes the fastest configuration. The search ends when
+all neighbours were tried, or :data:`~pinfold._native.MOST_NEIGHBOURS` of them. The neighbours and their order come from
+the policy itself (``crates/policy/src/react/neighbours.rs``).
 """
 
 from __future__ import annotations
@@ -13,16 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
+from pinfold._native import MOST_NEIGHBOURS, neighbours
 from pinfold.learn.react.data import Configuration, Floats
 
-MOST = 16
-"""How many neighbours are tried at most."""
-
-PAGES = ("locality", "balance", "interleave", "single")
-"""Where pages may be with threads on several nodes."""
-
-OTHER = {"0": "1", "1": "0"}
-"""Of a prefetcher that is on, and of one that is off."""
+Size = tuple[int, int]
+"""A number of threads and their number of nodes."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +38,21 @@ class Space:
         return {one: place for place, one in enumerate(self.configurations)}
 
     @cached_property
-    def _sizes(self) -> list[tuple[int, int]]:
+    def _sizes(self) -> list[Size]:
         return sorted({(one.threads, one.nodes) for one in self.configurations})
 
     def neighbours(self, place: int) -> list[int]:
-        """Return what differs from a configuration by one choice, in the order in which it is tried.
+        """Return the positions of the neighbours of a configuration, in the order of trial.
 
-        What moves pages comes last.
+        A configuration whose map of threads has no name has no neighbours, because no policy can request it.
         """
-        of = self.configurations[place]
-        found = [of._replace(prefetch=_other(of.prefetch, number)) for number in range(len(of.prefetch))]
-        if of.nodes > 1:
-            found += [of._replace(thread_map=other) for other in ("compact", "scatter")]
-        found += [_of_size(of, size) for size in self._sizes if size != (of.threads, of.nodes)]
-        if of.nodes > 1:
-            found += [of._replace(page_map=other) for other in PAGES]
-        return [self._places[one] for one in found if one in self._places and one != of]
+        threads, nodes, thread_map, page_map, prefetch = self.configurations[place]
+        if thread_map is None:
+            return []
+        near = neighbours((threads, nodes, thread_map, page_map, prefetch), self._sizes)
+        return [self._places[one] for one in map(Configuration._make, near) if one in self._places]
 
-    def searched(self, gains: Floats, racers: Sequence[int], most: int = MOST) -> Floats:
+    def searched(self, gains: Floats, racers: Sequence[int], most: int = MOST_NEIGHBOURS) -> Floats:
         """Return what each region gains after a race and its neighbours; at least 0, which the baseline gains.
 
         Args:
@@ -83,16 +76,3 @@ class Space:
                     fastest = new
             reached[region] = max(float(gained[fastest]), 0.0)
         return reached
-
-
-def _other(prefetch: str, number: int) -> str:
-    return prefetch[:number] + OTHER[prefetch[number]] + prefetch[number + 1 :]
-
-
-def _of_size(of: Configuration, size: tuple[int, int]) -> Configuration:
-    """Return the configuration with another number of threads. Its pages are as alike as they can be."""
-    threads, nodes = size
-    if nodes == 1:
-        return Configuration(threads, nodes, "compact", "local", of.prefetch)
-    pages = "locality" if of.nodes == 1 else of.page_map
-    return Configuration(threads, nodes, of.thread_map, pages, of.prefetch)

@@ -1,6 +1,6 @@
 """The search for the two features whose decision tree chooses configurations best, as an estimator of scikit-learn.
 
-``pinfold pairs`` does the work (docs/formats.md): it judges all pairs by cross-validation with the trees of
+``pinfold pairs`` does the work (docs/formats/internals/pairs.md): it judges all pairs by cross-validation with trees of
 ``DecisionTreeClassifier(random_state=0)``, after Sánchez Barrera et al. (ICS 2020, section 4.2.2).
 """
 
@@ -28,7 +28,7 @@ Labels = npt.NDArray[np.int64]
 
 
 class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A decision tree of the two features with which it does best on samples that it has not seen.
+    """A decision tree of two features, chosen for the best score on samples that the tree has not seen.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     all_scores : bool
         Whether the scores of all pairs are kept.
     third : bool
-        Whether the tree gets a third feature: the one with which the best pair does best.
+        Whether the tree gets a third feature, which improves the best pair most.
     binary : Path or None
         The path of pinfold; None to look for it.
 
@@ -46,13 +46,13 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     best_pair_ : tuple of int
         The features, the lower number first.
     best_features_ : tuple of int
-        Those of the tree: the pair, and the third one where it was asked for.
+        The features of the tree: the pair, and with ``third`` the third one.
     best_score_ : float
         The mean gain of all samples, each predicted by a tree of the best features without its fold.
     pair_score_ : float
         The same, by a tree of the best pair.
     scores_ : array of shape (pairs,)
-        With ``all_scores``, those of all pairs in single precision: (0, 1), (0, 2) … (1, 2) …
+        With ``all_scores``, the scores of all pairs in single precision: (0, 1), (0, 2) … (1, 2) …
     predicted_ : array of shape (samples,)
         The class that the best pair predicts for each sample, by a tree without its fold.
     tree_ : DecisionTreeClassifier
@@ -75,13 +75,13 @@ class PairTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: the features, of shape (samples, features).
-            gains: what each class gains for each sample, of shape (samples, classes): the logarithm of the speed-up. A
-                sample is of the class that gains most; of several the first.
+            gains: the gain of each class for each sample, the logarithm of the speed-up, of shape (samples, classes).
+                The class of a sample is the first with the largest gain.
             folds: the number of each sample's fold, from 0. A tree predicts a fold's samples from the others.
 
         Raises:
-            ValueError: if the arrays do not fit each other, a value is no finite number, there are fewer than two or
-                more than 255 samples, or there is one class or one fold.
+            ValueError: if the shapes of the arrays differ, a value is not finite, there are fewer than two or more than
+                255 samples, or there is one class or one fold.
         """
         values, of_classes, places = _checked(X, gains, folds)
         labels: Labels = of_classes.argmax(axis=1)

@@ -26,12 +26,12 @@ pub(super) struct Auto;
 #[command(next_help_heading = "Options of --policy auto")]
 struct Flags {
     /// Do not ask these for placements, to see what each is worth.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "LIST")]
     do_not_ask: Vec<Source>,
 
     /// On a simulated machine, also give each parallel region the placement in which it was fastest. On this machine that is
     /// always tried, where a program reports its regions.
-    #[arg(long)]
+    #[arg(long, hide = true)]
     by_region: bool,
 }
 
@@ -88,15 +88,7 @@ impl PolicyEntry for Auto {
     }
 
     fn flags(&self, command: Command) -> Command {
-        Flags::augment_args(command)
-    }
-
-    fn compares_near(&self) -> bool {
-        true
-    }
-
-    fn also_takes(&self) -> &'static [&'static str] {
-        &["placement_model", "calibrated"]
+        classify::Flags::augment_args(Flags::augment_args(command))
     }
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {

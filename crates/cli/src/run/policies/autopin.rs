@@ -47,10 +47,6 @@ impl PolicyEntry for Autopin {
         "tries pinnings while the program runs and keeps the one with the highest rate"
     }
 
-    fn tries_schedules(&self) -> bool {
-        true
-    }
-
     fn flags(&self, command: Command) -> Command {
         Flags::augment_args(command)
     }

@@ -83,6 +83,7 @@ impl PolicyEntry for Classify {
         let (events, peaks) = (counted.events, counted.peaks);
         Ok(Prepared {
             requests: counted.requests,
+            names_events: false,
             build: Box::new(move |setting| {
                 let common = setting.common.clone();
                 let policy = pinfold_policy::classify::Classify::new(ClassifyOptions {

@@ -21,7 +21,7 @@ impl PolicyEntry for Fixed {
         "keeps one pinning and only measures"
     }
 
-    fn decides(&self) -> bool {
+    fn is_compared(&self) -> bool {
         false
     }
 

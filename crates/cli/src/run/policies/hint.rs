@@ -27,7 +27,7 @@ impl PolicyEntry for Hint {
         "keeps the placement of an affinity hint and only measures"
     }
 
-    fn decides(&self) -> bool {
+    fn is_compared(&self) -> bool {
         false
     }
 

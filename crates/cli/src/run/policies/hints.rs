@@ -32,7 +32,7 @@ struct Flags {
     observe: Option<ObserveName>,
 
     /// Keep the hint of the rules without a second sample that shows whether it helps.
-    #[arg(long)]
+    #[arg(long, hide = true)]
     unverified: bool,
 
     /// Rebuild the rules when the database has grown by this many percent; 0 for never.

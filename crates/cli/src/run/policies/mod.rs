@@ -12,6 +12,7 @@
 
 mod auto;
 mod autopin;
+mod built;
 mod classify;
 mod fixed;
 mod hint;
@@ -23,25 +24,18 @@ mod sam;
 #[cfg(test)]
 mod toy;
 
+use super::experiments;
 use super::place::Where;
-use super::{executable, words};
-use crate::behaviour;
 use anyhow::{Result, bail};
+use built::Initial;
+pub(super) use built::{Build, Built, Common, Listener, Prepared, Program, Regions, Setting};
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
-use pinfold_core::{Finding, Metric, PageMapping, Pinning, PuSet, Topology};
-use pinfold_linux::counters::Request;
-use pinfold_policy::auto::Near;
-use pinfold_policy::{MetricRequest, Policy, Skip, Times};
-use pinfold_runtime::Record;
-use pinfold_store::{Machine, ProgramKey};
+use pinfold_runtime::{DecidesOn, PolicyKind};
 use std::env;
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::ffi::OsStr;
 
 /// The policies, in the order of the help text. The first is the default.
 const POLICIES: &[&dyn PolicyEntry] = &[
@@ -67,6 +61,9 @@ const POLICIES: &[&dyn PolicyEntry] = &[
 /// The policy of a program that binds its own threads.
 const UNPLACED: &dyn PolicyEntry = &none::None;
 
+/// The policy that `--schedule` and its own flags imply if the user names none.
+const OF_SCHEDULES: &dyn PolicyEntry = &autopin::Autopin;
+
 /// A policy as `pinfold run` uses it.
 pub(super) trait PolicyEntry: Sync {
     /// The name that `--policy` takes, without the parameter.
@@ -83,48 +80,24 @@ pub(super) trait PolicyEntry: Sync {
     /// What the policy does, for `pinfold explain`: a clause whose subject is its name.
     fn explained(&self) -> &'static str;
 
-    /// Adds the policy's own flags, under a heading with its name.
+    /// Adds the policy's flags, under a heading with its name. A policy may also add the flags of a policy further down in
+    /// `POLICIES`, whose heading they keep.
     fn flags(&self, command: Command) -> Command {
         command
     }
 
-    /// The flags of other policies that it takes, too.
-    fn also_takes(&self) -> &'static [&'static str] {
-        &[]
+    /// What the policy decides on: the placement of the whole program, moves of single tasks, or parallel regions.
+    fn decides_on(&self) -> DecidesOn {
+        DecidesOn::Program
     }
 
-    /// Whether the policy tries the pinnings of `--schedule`. They imply it where the user names no policy.
-    fn tries_schedules(&self) -> bool {
-        false
-    }
-
-    /// Whether the policy places threads. If not, a program may bind its own.
-    fn places_threads(&self) -> bool {
+    /// Whether `pinfold compare` takes the policy if the user names none. A policy that measures nothing answers no.
+    fn is_compared(&self) -> bool {
         true
     }
 
-    /// Whether it needs the agent inside the program, which only a program has that pinfold starts.
-    fn needs_agent(&self) -> bool {
-        false
-    }
-
-    /// Whether this value of `--metric` names events for the policy, and not what pinnings are compared by.
-    fn names_events(&self, _metric: &str) -> bool {
-        false
-    }
-
-    /// Whether the policy compares the CPUs that are near a device (`--near`) with others. To any other policy they are a
-    /// limit.
-    fn compares_near(&self) -> bool {
-        false
-    }
-
-    /// Whether the policy decides something, so that `pinfold compare` takes it where the user names no policy.
-    fn decides(&self) -> bool {
-        true
-    }
-
-    /// Whether it can decide something with these flags on this machine. An error says what is missing.
+    /// Whether it can decide something with these flags on this machine. An error says what is missing. A policy that runs with
+    /// less, such as without learned rules, has more to check than `prepare`.
     fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
         self.prepare(request).map(drop)
     }
@@ -150,181 +123,6 @@ pub(super) struct PolicyRequest<'a> {
     place: &'a Where<'a>,
 }
 
-/// A policy whose flags are valid.
-pub(super) struct Prepared {
-    /// The events that must be counted.
-    pub(super) requests: Vec<Request>,
-    /// Makes the policy.
-    pub(super) build: Box<Build>,
-}
-
-/// Makes a policy for one program.
-pub(super) type Build = dyn Fn(&Setting<'_>) -> Result<Built>;
-
-impl Prepared {
-    /// A policy that needs no events of its own.
-    fn new(build: impl Fn(&Setting<'_>) -> Result<Built> + 'static) -> Self {
-        Self {
-            requests: vec![],
-            build: Box::new(build),
-        }
-    }
-}
-
-/// The settings that all policies have in common, and the program.
-pub(super) struct Setting<'a> {
-    pub(super) topology: &'a Topology,
-    /// The name of the machine, where it is simulated.
-    pub(super) simulated: Option<&'a str>,
-    pub(super) common: &'a Common,
-    /// Where the user wants the program, as far as the policy compares that with other places.
-    pub(super) near: Option<&'a Near>,
-    /// The user's page mapping.
-    pub(super) pages: Option<PageMapping>,
-    pub(super) program: &'a Program<'a>,
-    pub(super) arguments: &'a super::Arguments,
-}
-
-/// The options that all policies have in common, checked.
-#[derive(Clone)]
-pub(super) struct Common {
-    pub(super) times: Times,
-    /// The metric whose rate is reported.
-    pub(super) metric: MetricRequest,
-    /// The tasks that are left alone.
-    pub(super) skip: Skip,
-    /// The number of threads to place; `None` for those that work.
-    pub(super) threads: Option<usize>,
-    /// The pinnings that the user names; often none.
-    pub(super) schedules: Vec<Pinning>,
-}
-
-/// The program of a run.
-pub(super) enum Program<'a> {
-    /// The binary of a command.
-    Command(&'a [OsString]),
-    /// A file that stands for the program, such as a recording, and the command.
-    File(&'a Path, &'a [String]),
-    /// The files that stand for programs side by side, with their commands.
-    Several(&'a [(PathBuf, Vec<String>)]),
-}
-
-impl Program<'_> {
-    /// How many there are.
-    fn number(&self) -> usize {
-        match self {
-            Self::Command(_) | Self::File(..) => 1,
-            Self::Several(programs) => programs.len(),
-        }
-    }
-
-    /// The identity of the program on this machine; `None` for several.
-    fn key(&self, machine: Machine) -> Result<Option<ProgramKey>> {
-        match self {
-            Self::File(file, command) => behaviour::program_key(file, command, machine).map(Some),
-            Self::Command(command) => {
-                behaviour::program_key(&executable(&command[0])?, &words(command), machine).map(Some)
-            }
-            Self::Several(_) => Ok(None),
-        }
-    }
-}
-
-/// A policy before the run, with its listener and notes.
-pub(super) struct Built {
-    pub(super) policy: Box<dyn Policy>,
-    /// Where ranks run from the first instruction on; `None` leaves them to the operating system.
-    pub(super) initial: Option<Initial>,
-    /// The CPUs on which unpinned threads run from the first instruction on; `None` for all.
-    pub(super) within: Option<PuSet>,
-    /// Where pages are from the first instruction on, unless the user says so; `None` leaves them to the operating system.
-    pub(super) first_pages: Option<PageMapping>,
-    /// Events that the policy can do without. They are counted where that is possible here.
-    pub(super) optional_requests: Vec<Request>,
-    /// Notes for the user, before the program starts.
-    pub(super) notes: Vec<String>,
-    pub(super) listener: Box<dyn Listener>,
-    /// Whether it configures single parallel regions.
-    pub(super) regions: Regions,
-}
-
-/// Whether a policy configures single parallel regions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Regions {
-    /// It does not.
-    No,
-    /// Where that is possible.
-    Optional,
-    /// It does nothing else.
-    Needed,
-}
-
-impl Built {
-    fn new(policy: impl Policy + 'static) -> Self {
-        Self {
-            policy: Box::new(policy),
-            initial: None,
-            within: None,
-            first_pages: None,
-            optional_requests: vec![],
-            notes: vec![],
-            listener: Box::new(Silent),
-            regions: Regions::No,
-        }
-    }
-
-    /// Where ranks run from the first instruction on.
-    pub(super) fn first_pinning(&self) -> Option<&Pinning> {
-        self.initial.as_ref().map(|initial| &initial.pinning)
-    }
-}
-
-/// Where ranks run from the first instruction on, and why there.
-pub(super) struct Initial {
-    pinning: Pinning,
-    why: String,
-}
-
-impl fmt::Display for Initial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pus: PuSet = self.pinning.pus().iter().copied().collect();
-        let why = &self.why;
-        write!(
-            f,
-            "threads are pinned from the start, each to one of the CPUs {pus}: {why}"
-        )
-    }
-}
-
-/// Follows a run for its policy: reports the findings that only this policy has, and keeps results. A method returns a message
-/// for the user.
-pub(super) trait Listener {
-    /// The machine counts these metrics.
-    fn begin(&mut self, _metrics: &[Metric]) -> Option<String> {
-        None
-    }
-
-    /// The policy found something, which `record` has already.
-    fn finding(&mut self, _at: Duration, _finding: &Finding, _record: &Record) -> Option<String> {
-        None
-    }
-
-    /// The program has ended.
-    fn program_ended(&mut self, _record: &Record) -> Option<String> {
-        None
-    }
-
-    /// The run is over, whether it failed or not.
-    fn end(&mut self) -> Option<String> {
-        None
-    }
-}
-
-/// Reports nothing.
-struct Silent;
-
-impl Listener for Silent {}
-
 /// `--policy`, and the flags of all policies.
 pub(super) struct Arguments {
     selection: Selection,
@@ -337,18 +135,28 @@ struct Selection {
     parameter: Option<String>,
 }
 
-/// The flags of all policies, each with the name of its policy.
+/// The flags of all policies, each with the name of its policy. A flag that several policies take is that of the last one.
 pub(crate) fn flags() -> impl Iterator<Item = (&'static str, Arg)> {
-    POLICIES.iter().flat_map(|entry| {
-        let command = entry.flags(Command::new(entry.name()));
-        let flags: Vec<Arg> = command.get_arguments().cloned().collect();
-        flags.into_iter().map(|flag| (entry.name(), flag))
+    POLICIES.iter().enumerate().flat_map(|(position, entry)| {
+        let later: Vec<Arg> = POLICIES[position + 1..]
+            .iter()
+            .flat_map(|later| flags_of(*later))
+            .collect();
+        let is_own = move |flag: &Arg| later.iter().all(|later| later.get_id() != flag.get_id());
+        let own = flags_of(*entry).into_iter().filter(is_own);
+        own.map(|flag| (entry.name(), flag))
     })
 }
 
-/// The names of the policies that decide something, in the order of the help text.
+/// The flags that a policy takes.
+fn flags_of(entry: &dyn PolicyEntry) -> Vec<Arg> {
+    let command = entry.flags(Command::new(entry.name()));
+    command.get_arguments().cloned().collect()
+}
+
+/// The names of the policies that `pinfold compare` takes if the user names none, in the order of the help text.
 pub(crate) fn deciding() -> impl Iterator<Item = &'static str> {
-    let named = |entry: &&&dyn PolicyEntry| entry.decides() && entry.parameter().is_none();
+    let named = |entry: &&&dyn PolicyEntry| entry.is_compared() && entry.parameter().is_none();
     POLICIES.iter().filter(named).map(|entry| entry.name())
 }
 
@@ -356,30 +164,32 @@ impl Arguments {
     /// The chosen policy. The flags of other policies are refused.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
         let entry = self.implied().unwrap_or(self.selection.entry);
-        let is_own =
-            |policy: &str, flag: &Arg| policy == entry.name() || entry.also_takes().contains(&flag.get_id().as_str());
-        let mut others = flags().filter(|(policy, flag)| !is_own(policy, flag));
+        let taken = flags_of(entry);
+        let is_taken = |flag: &Arg| taken.iter().any(|taken| taken.get_id() == flag.get_id());
+        let mut others = flags().filter(|(_, flag)| !is_taken(flag));
         if let Some((policy, flag)) = others.find(|(_, flag)| self.is_given(flag.get_id().as_str())) {
             let flag = flag.get_long().unwrap_or_default();
             bail!("--{flag} is for --policy {policy}; add that, or leave --{flag} out");
         }
-        Ok(Chosen { entry, arguments: self })
+        Ok(Chosen {
+            entry,
+            arguments: self,
+            leaves_threads: false,
+        })
     }
 
     fn is_given(&self, flag: &str) -> bool {
         self.matches.value_source(flag) == Some(ValueSource::CommandLine)
     }
 
-    /// The policy that tries `--schedule`, where the user names none and gives that or one of its flags.
+    /// The policy of `--schedule`, if the user names no policy, and gives that or one of its flags.
     fn implied(&self) -> Option<&'static dyn PolicyEntry> {
         if self.is_given("policy") {
             return None;
         }
-        let entry = POLICIES.iter().copied().find(|entry| entry.tries_schedules())?;
         let schedules = self.is_given("schedule") || env::var_os("SCHEDULE").is_some_and(|value| !value.is_empty());
-        let mut own = flags().filter(|(policy, _)| *policy == entry.name());
-        let means = schedules || own.any(|(_, flag)| self.is_given(flag.get_id().as_str()));
-        means.then_some(entry)
+        let means = |flag: &Arg| self.is_given(flag.get_id().as_str());
+        (schedules || flags_of(OF_SCHEDULES).iter().any(means)).then_some(OF_SCHEDULES)
     }
 }
 
@@ -388,6 +198,8 @@ impl Arguments {
 pub(super) struct Chosen<'a> {
     entry: &'static dyn PolicyEntry,
     arguments: &'a Arguments,
+    /// Whether the program binds its own threads.
+    leaves_threads: bool,
 }
 
 impl Chosen<'_> {
@@ -395,29 +207,28 @@ impl Chosen<'_> {
         self.entry.name()
     }
 
-    pub(super) fn compares_near(&self) -> bool {
-        self.entry.compares_near()
+    /// Whether it is the default policy.
+    pub(super) fn is_default(&self) -> bool {
+        self.name() == POLICIES[0].name()
     }
 
-    pub(super) fn needs_agent(&self) -> bool {
-        self.entry.needs_agent()
-    }
-
-    pub(super) fn places_threads(&self) -> bool {
-        self.entry.places_threads()
-    }
-
-    pub(super) fn names_events(&self, metric: &str) -> bool {
-        self.entry.names_events(metric)
+    pub(super) fn decides_on(&self) -> DecidesOn {
+        self.entry.decides_on()
     }
 
     /// Leaves the threads to the operating system instead.
     pub(super) fn leave_threads(&mut self) {
         self.entry = UNPLACED;
+        self.leaves_threads = true;
     }
 
     pub(super) fn prepare(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<Prepared> {
-        self.entry.prepare(&self.request(arguments, place))
+        let prepared = self.entry.prepare(&self.request(arguments, place))?;
+        Ok(Prepared {
+            // The user may have named events for the policy that does not run.
+            names_events: prepared.names_events || self.leaves_threads,
+            ..prepared
+        })
     }
 
     /// Whether it can decide something. An error says what is missing.
@@ -435,10 +246,13 @@ impl Chosen<'_> {
     }
 }
 
-/// What the policy of a record does: a clause whose subject is the policy. `None` where the policy is unknown.
-pub(crate) fn explained(name: &str) -> Option<&'static str> {
-    let entry = POLICIES.iter().find(|entry| entry.name() == name)?;
-    Some(entry.explained())
+/// The policy of a record, for its readers.
+pub(crate) fn kind(name: &str) -> PolicyKind<'static> {
+    let entry = POLICIES.iter().find(|entry| entry.name() == name);
+    entry.map_or_else(PolicyKind::default, |entry| PolicyKind {
+        does: Some(entry.explained()),
+        decides_on: entry.decides_on(),
+    })
 }
 
 impl clap::Args for Arguments {
@@ -450,10 +264,10 @@ impl clap::Args for Arguments {
             .value_parser(PolicyParser)
             .help(format!("Who decides where threads run; `{LIST}` lists them"))
             .long_help(help());
-        let command = POLICIES
-            .iter()
-            .fold(command.arg(policy), |command, entry| entry.flags(command));
-        command.next_help_heading(None::<&'static str>)
+        let command = command.arg(policy).args(flags().map(|(_, flag)| flag));
+        command
+            .arg(experiments::option())
+            .next_help_heading(None::<&'static str>)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -3,6 +3,7 @@
 use super::{Built, PolicyEntry, PolicyRequest, Prepared};
 use anyhow::Result;
 use pinfold_policy::Kept;
+use pinfold_runtime::DecidesOn;
 
 pub(super) struct None;
 
@@ -19,11 +20,11 @@ impl PolicyEntry for None {
         "leaves threads where the operating system puts them and only measures"
     }
 
-    fn places_threads(&self) -> bool {
-        false
+    fn decides_on(&self) -> DecidesOn {
+        DecidesOn::Nothing
     }
 
-    fn decides(&self) -> bool {
+    fn is_compared(&self) -> bool {
         false
     }
 

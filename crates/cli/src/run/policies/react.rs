@@ -7,7 +7,7 @@ use clap::{Args, Command, FromArgMatches};
 use pinfold_core::{Finding, RegionChoice};
 use pinfold_linux::input;
 use pinfold_policy::react::{ReactModel, ReactOptions};
-use pinfold_runtime::Record;
+use pinfold_runtime::{DecidesOn, Record};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,8 +52,8 @@ impl PolicyEntry for React {
         Flags::augment_args(command)
     }
 
-    fn needs_agent(&self) -> bool {
-        true
+    fn decides_on(&self) -> DecidesOn {
+        DecidesOn::Regions
     }
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {

@@ -1,6 +1,7 @@
 //! `--policy sam`: the events, the thresholds, the extensions that are turned off, and the report of moves.
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
+use crate::run::names_events;
 use crate::run::place::Where;
 use crate::{activities, behaviour};
 use anyhow::{Result, bail};
@@ -11,7 +12,7 @@ use pinfold_core::{Finding, MoveReason, TaskMove};
 use pinfold_linux::counters::Request;
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{MapperEvents, MapperOptions, SamOptions, Thresholds};
-use pinfold_runtime::Record;
+use pinfold_runtime::{DecidesOn, Record};
 use pinfold_store::{Machine, ProgramKey};
 use pinfold_view::findings;
 use std::collections::BTreeMap;
@@ -31,17 +32,17 @@ struct Flags {
     thresholds: Option<PathBuf>,
 
     /// Turn off extensions beyond the paper.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "LIST")]
     without: Vec<Ability>,
 
     /// Compare the moves with unpinned threads in turns. Keep them only if a process makes more progress with them, and none
     /// makes less. The daemon always does this.
-    #[arg(long)]
+    #[arg(long, hide = true)]
     compared: bool,
 
     /// A program that the behaviour database knows goes where an earlier run was fastest, if no other program works on these
     /// cores, and that is compared with unpinned threads. The daemon always does this.
-    #[arg(long, requires = "compared")]
+    #[arg(long, hide = true, requires = "compared")]
     known: bool,
 }
 
@@ -81,8 +82,8 @@ impl PolicyEntry for Sam {
         Flags::augment_args(command)
     }
 
-    fn names_events(&self, metric: &str) -> bool {
-        metric.contains('=')
+    fn decides_on(&self) -> DecidesOn {
+        DecidesOn::Tasks
     }
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
@@ -101,6 +102,7 @@ impl PolicyEntry for Sam {
         };
         Ok(Prepared {
             requests,
+            names_events: true,
             build: Box::new(move |setting| {
                 let common = setting.common.clone();
                 let (known, notes) = if flags.known {
@@ -138,7 +140,7 @@ struct Counted {
 impl Flags {
     /// For a program on this machine; with the requests that must be counted.
     fn here(&self, metric: &str) -> Result<(Counted, Vec<Request>)> {
-        let named = Sam.names_events(metric);
+        let named = names_events(metric);
         let (events, requests) = if named {
             activities::named(metric)?
         } else {

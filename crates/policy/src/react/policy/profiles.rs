@@ -5,7 +5,7 @@
 
 use super::percent;
 use crate::react::model::{ModelConfiguration, Profile};
-use crate::react::neighbours::neighbours;
+use crate::react::neighbours::{MOST_NEIGHBOURS, neighbours};
 use crate::react::timing::{Measured, Timing};
 use pinfold_core::{RegionId, Topology};
 use std::collections::BTreeMap;
@@ -23,10 +23,6 @@ const READINGS: usize = 6;
 /// A neighbour ends early if after `FEW_READINGS` of each region it takes `BEATEN` times as long as the fastest so far.
 const FEW_READINGS: usize = READINGS / 2;
 const BEATEN: f64 = 1.2;
-
-/// The most neighbours of the fastest profiles that a race tries. In nested cross-validation the share of the possible
-/// gain hardly grows beyond (`docs/design/react.md`).
-const MOST_NEIGHBOURS: usize = 16;
 
 /// A region whose executions are shorter does not change its configuration: a change costs up to 10 us (`make bench`), and
 /// in ten times that it can gain little more.

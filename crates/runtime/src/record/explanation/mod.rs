@@ -8,19 +8,19 @@ mod proposals;
 mod regions;
 
 use super::{
-    Candidate, Chosen, Forecast, HintSample, MetricRecord, Record, RunDocument, Search, TimedMoves, TimedProfile,
-    TimedSamples,
+    Candidate, Chosen, DecidesOn, Forecast, HintSample, MetricRecord, PolicyKind, Record, RunDocument, Search,
+    TimedMoves, TimedProfile, TimedSamples,
 };
 use pinfold_core::memory::Sampled;
 use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Pinning, PuId, Scope};
 use std::fmt::Write as _;
 
 /// The explanation of a whole run.
-pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
+pub(super) fn explained(document: &RunDocument, policy: PolicyKind<'_>) -> String {
     let record = &document.record;
     let metric = record.metric.as_ref();
     let mut text = String::new();
-    document.subject(does, &mut text);
+    document.subject(policy.does, &mut text);
     record.comparison(&mut text);
     for sample in &record.by_policy.samples {
         sample.explain(&mut text);
@@ -41,20 +41,20 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
     if !record.earlier_searches.is_empty() {
         let _ = writeln!(text, "\nThe last search:");
     }
-    if record.policy == "sam" {
-        moved::explain(
-            &record.by_policy.moves,
-            &record.by_policy.mapping_comparisons,
-            &mut text,
-        );
-    } else if record.policy == "react" {
-        regions::explain(record.by_policy.regions.as_ref(), &mut text);
-    } else {
-        record.search.explain(metric, &mut text);
-        proposals::explain(record, record.earlier_searches.len(), &mut text);
-        if record.by_policy.regions.is_some() {
-            regions::explain(record.by_policy.regions.as_ref(), &mut text);
+    let own = &record.by_policy;
+    match policy.decides_on {
+        DecidesOn::Tasks => moved::explain(&own.moves, &own.mapping_comparisons, &mut text),
+        DecidesOn::Regions => regions::explain(own.regions.as_ref(), &mut text),
+        DecidesOn::Program | DecidesOn::Nothing => {
+            record.search.explain(metric, &mut text);
+            proposals::explain(record, record.earlier_searches.len(), &mut text);
+            if own.regions.is_some() {
+                regions::explain(own.regions.as_ref(), &mut text);
+            }
         }
+    }
+    for one in &own.findings {
+        let _ = writeln!(text, "At {} s: {}", number(one.at), one.finding.text);
     }
     record.afterwards(&mut text);
     document.ending(&mut text);

@@ -1,0 +1,156 @@
+//! What starting a program, or attaching to one, needs.
+
+use super::super::policies::{Built, Regions};
+use super::super::{Arguments, pages};
+use super::Plan;
+use crate::embedded;
+use anyhow::{Context, Result};
+use pinfold_core::Pinning;
+use pinfold_linux::channel::Channel;
+use pinfold_linux::claims::Claims;
+use pinfold_linux::journal::Directory;
+use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, Preload, RunningProcess, WaitingChild};
+use pinfold_linux::regions::RegionTable;
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+impl Plan {
+    /// What attaching to a process needs.
+    pub(in super::super) fn attach(
+        &mut self,
+        arguments: &Arguments,
+        built: &Built,
+        process: RunningProcess,
+        journal: Directory,
+        claims: Option<Claims>,
+    ) -> Result<Attach> {
+        let initialise = self.common.times.initialise;
+        Ok(Attach {
+            process,
+            topology: self.topology.clone(),
+            initial: built.first_pinning().cloned(),
+            grace: initialise,
+            skipped: self.common.skip.serials().clone(),
+            claims,
+            journal,
+            plan: self.counting.plan(arguments)?,
+            pages: pages::of_running(arguments, self.pages, initialise)?,
+            lasts: arguments.running.lasts,
+        })
+    }
+
+    /// The launch of the program with everything that it needs. `initial` is where its ranks run from the first
+    /// instruction on.
+    pub(in super::super) fn launch(
+        &mut self,
+        arguments: &Arguments,
+        built: &Built,
+        waiting: Option<&WaitingChild>,
+        claims: Option<Claims>,
+    ) -> Result<Launch> {
+        let initial = built.first_pinning();
+        let plan = self.counting.plan(arguments)?;
+        let channel = Channel::create().context("the program cannot report its progress")?;
+        let agent = embedded::agent().and_then(|agent| {
+            let preload = Preload::new(&agent).with_context(|| agent.display().to_string())?;
+            Ok((agent, preload))
+        });
+        let (agent, preload) = match agent {
+            Ok((agent, preload)) => (Some(agent), Some(preload)),
+            Err(error) => {
+                self.notes.push(format!("Parallel regions are not counted: {error:#}."));
+                (None, None)
+            }
+        };
+        let pages = self.page_options(arguments, initial)?;
+        let inherited = |name: &str| env::var_os(name);
+        let mut environment = match waiting {
+            // It executes the program before pinfold follows it.
+            Some(_) => channel.environment(inherited, agent.as_deref()),
+            None => channel.variables(inherited, agent.as_deref()),
+        };
+        let regions = match built.regions {
+            Regions::No => None,
+            // The program is placed as a whole then.
+            Regions::Optional => RegionTable::create(true).ok(),
+            Regions::Needed => {
+                Some(RegionTable::create(false).context("the program cannot report its parallel regions")?)
+            }
+        };
+        environment.extend(regions.as_ref().map(RegionTable::environment));
+        Ok(Launch {
+            command: arguments.command.clone(),
+            waiting: waiting.cloned(),
+            claims,
+            environment,
+            preload,
+            removed_environment: self.removed_environment.clone(),
+            topology: self.topology.clone(),
+            chosen: self.chosen.clone(),
+            initial: initial.cloned(),
+            within: built.within.clone(),
+            grace: self.common.times.initialise,
+            skipped: self.common.skip.serials().clone(),
+            outlive: arguments.changes.outlive,
+            keep_pinned: arguments.changes.keep_pinned,
+            // What ends with the program needs no journal.
+            journal: if arguments.changes.outlive || arguments.changes.keep_pinned || self.prefetchers.is_some() {
+                Some(Directory::new(&arguments.journals.path())?)
+            } else if built.regions == Regions::Needed {
+                // Without a journal the prefetchers stay as they are, and the rest is optimised.
+                Directory::new(&arguments.journals.path()).ok()
+            } else {
+                None
+            },
+            journals: Some(arguments.journals.path()),
+            plan,
+            channel: Some(channel),
+            regions,
+            pages,
+        })
+    }
+
+    /// The options for the program's pages. `initial` is where its ranks run from the first instruction on.
+    pub(in super::super) fn page_options(
+        &mut self,
+        arguments: &Arguments,
+        initial: Option<&Pinning>,
+    ) -> Result<PageOptions> {
+        pages::options(
+            arguments,
+            self.first_pages,
+            &self.topology,
+            initial,
+            self.common.times.initialise,
+            &mut self.notes,
+        )
+    }
+}
+
+/// The file that `command` names, found as execvp(3) would find it.
+pub(in super::super) fn executable(command: &OsStr) -> Result<PathBuf, LaunchError> {
+    let not_found = || LaunchError::NotFound {
+        command: command.to_owned(),
+    };
+    let given = Path::new(command);
+    if given.components().count() > 1 {
+        return match given.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found()),
+            Ok(metadata) if metadata.is_dir() => Err(LaunchError::NotExecutable {
+                command: command.to_owned(),
+                why: "it is a directory".to_owned(),
+            }),
+            _ => Ok(given.to_path_buf()),
+        };
+    }
+    env::split_paths(&env::var_os("PATH").unwrap_or_default())
+        .map(|directory| directory.join(given))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        })
+        .ok_or_else(not_found)
+}

@@ -1,0 +1,78 @@
+//! What learning shares with the policies: each of these exists once, in the crates of the policies.
+
+use pinfold_core::{NodeId, PageMapping, Prefetchers, ThreadMap, hint};
+use pinfold_policy::classify::{FEATURES, OF_MACHINE, OF_STRATEGY};
+use pinfold_policy::react::{ModelConfiguration, Size, all_neighbours};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// The page mapping `single` as columns and models name it: the node is the machine's choice.
+const SINGLE: &str = "single";
+
+/// Threads, nodes, the map of threads, the mapping of pages and the prefetchers, in the words of data sets.
+type Words = (usize, usize, String, String, String);
+
+/// The configurations that the policy `react` tries beside one, in its order, on any machine.
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes a list by value")]
+#[pyfunction]
+pub(crate) fn neighbours(configuration: Words, sizes: Vec<Size>) -> PyResult<Vec<Words>> {
+    let (threads, nodes, thread_map, page_map, prefetch) = configuration;
+    let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    let known = ThreadMap::ALL.into_iter().find(|map| map.name() == thread_map);
+    let of = ModelConfiguration {
+        threads,
+        nodes,
+        thread_map: known.ok_or_else(|| wrong(&format!("`{thread_map}` is no map of threads: compact or scatter")))?,
+        page_map: if page_map == SINGLE {
+            PageMapping::Single(NodeId(0))
+        } else {
+            page_map.parse().map_err(|error| wrong(&error))?
+        },
+        prefetch: prefetch.parse::<Prefetchers>().map_err(|error| wrong(&error))?,
+    };
+    Ok(all_neighbours(&of, &sizes).iter().map(words).collect())
+}
+
+fn words(configuration: &ModelConfiguration) -> Words {
+    let page_map = match configuration.page_map {
+        PageMapping::Single(_) => SINGLE.to_owned(),
+        other => other.to_string(),
+    };
+    let ModelConfiguration {
+        threads,
+        nodes,
+        thread_map,
+        prefetch,
+        ..
+    } = configuration;
+    (*threads, *nodes, thread_map.to_string(), page_map, prefetch.to_string())
+}
+
+/// The number of threads that must move so that one placement becomes another.
+///
+/// # Errors
+///
+/// The placements are not of the same threads on the same machine.
+#[pyfunction]
+pub(crate) fn moved_threads(mut one: Vec<Vec<usize>>, mut other: Vec<Vec<usize>>) -> PyResult<usize> {
+    let threads = |loads: &[Vec<usize>]| loads.iter().flatten().sum::<usize>();
+    let shape = |loads: &[Vec<usize>]| loads.iter().map(Vec::len).collect::<Vec<_>>();
+    // Packages are in any order: those with equally many domains are interchangeable.
+    one.sort_by_key(Vec::len);
+    other.sort_by_key(Vec::len);
+    if shape(&one) != shape(&other) || threads(&one) != threads(&other) {
+        return Err(PyValueError::new_err(format!(
+            "{one:?} and {other:?} are not placements of the same threads on the same machine"
+        )));
+    }
+    let alike: Vec<Vec<()>> = one.iter().map(|package| vec![(); package.len()]).collect();
+    Ok(hint::moved_threads(&alike, &one, &other))
+}
+
+/// The names of the features of a program, of a machine and of a strategy that a model of `classify` sees.
+#[pyfunction]
+pub(crate) fn classify_features() -> [Vec<&'static str>; 3] {
+    let names = FEATURES.iter().map(|feature| feature.name);
+    let of_program = names.filter(|name| !OF_MACHINE.contains(name)).collect();
+    [of_program, OF_MACHINE.to_vec(), OF_STRATEGY.to_vec()]
+}
