@@ -5,9 +5,9 @@ use pinfold_core::{PageMapping, Pinning};
 /// The best placement of an earlier run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownPlacement {
-    /// The PUs of the ranks; `None` where nothing was faster than the unpinned program.
+    /// The PUs of the ranks; `None` if nothing was faster than the unpinned program.
     pub pinning: Option<Pinning>,
-    /// Where its pages were moved to; `None` where they were left.
+    /// The mapping of its pages; `None` if they were not moved.
     pub pages: Option<PageMapping>,
     /// The metric that was compared.
     pub metric: String,

@@ -1,6 +1,5 @@
-//! Policies: from a topology and an observed program to a decision. One file per policy, behind the
-//! trait `Policy`; what several of them need (working tasks, the choice of the metric, rates, statistics) has files of
-//! its own. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
+//! Policies: from a topology and an observed program to a decision. Each policy has a folder, and implements the trait
+//! `Policy`. `program` is their common view of a program, and `comparison` has the tests that compare rates. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod auto;
 pub mod classify;
@@ -18,7 +17,7 @@ mod rules;
 mod tree;
 
 pub use autopin::{Autopin, Candidates, Options, OptionsError, Search};
-pub use comparison::watch::Watch;
+pub use comparison::change::Watch;
 pub use fixed::{Fixed, Kept, WithUserSettings};
 pub use hints::{HintOptions, Hints, Known, NoHintError};
 pub use known::KnownPlacement;
@@ -34,7 +33,7 @@ use pinfold_core::{Applied, Decision, Finding, Metric, Sample, Topology};
 mod synthetic;
 
 /// Turns observations into decisions. A policy keeps its own state; the only time that it knows is the
-/// time at which a sample was taken.
+/// time of a sample.
 pub trait Policy {
     /// The name that `--policy` takes.
     fn name(&self) -> &'static str;
@@ -42,8 +41,8 @@ pub trait Policy {
     /// The decision before the program's first instruction. `metrics` describe the counts of the samples, in their order.
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision;
 
-    /// The decision after `sample`. `applied` is what the machine did of the last decision; it is empty where that
-    /// changed nothing.
+    /// The decision after `sample`. `applied` says how the machine applied the last decision; it is empty if
+    /// nothing changed.
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision;
 
     /// The findings at the end of the program, if the policy has not reported them yet.

@@ -99,7 +99,7 @@ impl<L: Copy> Tree<L> {
         }
     }
 
-    /// The leaf to which the values of features lead. The first value that is an error ends the way.
+    /// The leaf that the values of features lead to. The first value that is an error ends the way.
     pub(crate) fn leaf<E>(&self, mut value: impl FnMut(usize) -> Result<f32, E>) -> Result<L, E> {
         let mut place = 0;
         loop {

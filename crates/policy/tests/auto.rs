@@ -12,7 +12,7 @@ use pinfold_core::{
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::Policy;
-use pinfold_policy::auto::{Auto, AutoOptions};
+use pinfold_policy::auto::{Auto, AutoOptions, CountOptions};
 use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -103,8 +103,11 @@ fn options(known: bool) -> AutoOptions {
             .filter(|_| known)
             .map(|threads| (threads, placement.clone()))
             .collect(),
-        events: Some(events()),
-        thresholds: Some(Thresholds::paper()),
+        counts: CountOptions {
+            events: Some(events()),
+            thresholds: Some(Thresholds::paper()),
+            ..CountOptions::default()
+        },
         ..AutoOptions::default()
     }
 }

@@ -1,129 +1,231 @@
-//! Who is asked about the program, and what is observed for them.
+//! The sources of proposals: each is asked about the program as it was observed in the last window.
+//!
+//! 1. Another build of the program, learned rules for hints, uneven memory, SAM's mapper and the topology are asked after
+//!    the baseline.
+//! 2. The placement model knows programs in its default strategy. If it knows the machine, that strategy is a proposal. The
+//!    model is asked about the program when it has run there.
+//! 3. SAM's mapper is asked again about each placement that has become the best one.
 
-use super::options::Source;
-use super::policy::{Auto, UNPINNED};
+use super::candidates::{Candidates, UNPINNED};
+use super::known;
+use super::mapper;
+use super::options::{AutoOptions, Source};
+use super::phases::Signature;
+use super::placement::Placement;
 use super::proposals::{self, Proposal};
-use super::trial::{Place, State};
+use super::search::Search;
 use crate::classify::{Answer, Figures, Pages, Strategy, ask, figure, figures};
+use crate::program::observed_program::{Observation, ObservedProgram};
 use crate::rules::observed::observed;
+use crate::sam::Observer;
+use pinfold_core::memory::main_memory;
 use pinfold_core::{
-    Finding, ForecastCode, Observed, PageMapping, ProposerCode, Sample, SampleCode, TaskId, Topology, map_over_nodes,
+    Finding, ForecastCode, Metric, Observed, PageMapping, ProposerCode, Sample, SampleCode, Topology, map_over_nodes,
 };
+use std::sync::Arc;
 
-impl Auto {
-    /// The sample that everybody is asked about: the baseline.
-    pub(super) fn sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        let observed = self.observed(&self.first, sample);
-        let seen = self.figures(topology, sample);
-        let value = |name: &str| figure(&seen, name);
-        let mut proposed: Vec<Proposal> = vec![];
-        let known = self.options.known.get(&self.threads).filter(|known| known.other_build);
-        if let Some(known) = known
-            && self.may_follow(known, topology)
-            && known.place() != Place::default()
-        {
-            proposed.push(Proposal {
-                place: known.place(),
-                by: ProposerCode::OtherBuild,
-                gain: Some(known.gain),
-                why: "another build of this program was fastest so".to_owned(),
-            });
+/// The program about which the sources are asked.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) options: &'a AutoOptions,
+    pub(super) program: &'a ObservedProgram,
+    /// The number of threads to place.
+    pub(super) threads: usize,
+}
+
+impl Subject<'_> {
+    /// The rates of all metrics from the first to the second sample.
+    fn observed(self, first: &Sample, last: &Sample) -> Vec<Observed> {
+        let works = |id| self.program.works(id);
+        observed(self.program.metrics(), first, last, works, self.threads)
+    }
+
+    /// The same as a signature of the phase.
+    pub(super) fn signature(self, first: &Sample, last: &Sample) -> Signature {
+        let observed = self.observed(first, last);
+        let log = |one: &Observed| Some(one.value.filter(|value| *value > 0.0)?.ln());
+        observed.iter().map(log).collect()
+    }
+
+    /// The pinning of a strategy of the placement model; `None` if the machine has no such pinning.
+    fn placement(self, topology: &Topology, strategy: Strategy) -> Option<Placement> {
+        map_over_nodes(topology, self.threads, strategy.threads).map(Placement::pinned)
+    }
+}
+
+/// What the sources have said in one search.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// `None` if the events of SAM's mapper and the model are not counted.
+    observer: Option<Observer>,
+    /// The candidate about which SAM's mapper was asked last.
+    mapped: Option<usize>,
+    /// Whether the placement model was asked.
+    is_model_asked: bool,
+    /// The model's reason why placement does not matter.
+    insensitive: Option<String>,
+    /// What the busiest node's memory carried in the baseline, as a share of its bandwidth; `None` if it is not known.
+    load: Option<f64>,
+}
+
+impl Asking {
+    /// The program starts. `metrics` are the machine's.
+    pub(super) fn start(&mut self, options: &AutoOptions, metrics: &[Metric]) {
+        // Without an event its figures are missing, and the model says so.
+        let events = options.counts.events.as_ref();
+        self.observer = events.and_then(|events| Observer::new(events, metrics).ok());
+    }
+
+    /// Forgets all answers, because a list of candidates begins.
+    pub(super) fn restart(&mut self) {
+        *self = Self {
+            observer: self.observer.take(),
+            ..Self::default()
+        };
+    }
+
+    /// The choice is given: the model is not asked.
+    pub(super) fn settle(&mut self) {
+        self.is_model_asked = true;
+    }
+
+    /// The model's reason why placement does not matter; `None` if it did not say so.
+    pub(super) fn insensitive(&self) -> Option<&str> {
+        self.insensitive.as_deref()
+    }
+
+    /// What the busiest node's memory carried in the baseline, as a share of its bandwidth; `None` if it is not known.
+    pub(super) fn load(&self) -> Option<f64> {
+        self.load
+    }
+
+    /// Whether interleaving pages may help on this machine.
+    pub(super) fn may_interleave(&self, options: &AutoOptions, topology: &Topology) -> bool {
+        self.insensitive.is_none() && options.moves_pages && main_memory(topology).len() > 1
+    }
+
+    /// Asks all sources about the baseline.
+    pub(super) fn ask_all(&mut self, subject: Subject<'_>, search: &mut Search, seen: &mut Observation<'_>) {
+        let Subject {
+            options,
+            program,
+            threads,
+        } = subject;
+        let topology = seen.topology();
+        let observed = subject.observed(program.first(), seen.sample());
+        let figures = self.figures(subject, seen);
+        let value = |name: &str| figure(&figures, name);
+        let mut proposed: Vec<Proposal> = known::other_build(options, topology, threads).into_iter().collect();
+        let rules = options.rules.as_ref();
+        let by_rules = rules.and_then(|rules| proposals::from_rules(rules, &observed, topology, threads));
+        let (says, code, why) = match &by_rules {
+            Some((hint, proposal)) => (Some(*hint), SampleCode::Rule, proposal.why.clone()),
+            None => (None, SampleCode::NoRules, "there are no rules to evaluate".to_owned()),
+        };
+        proposed.extend(by_rules.map(|(_, proposal)| proposal));
+        self.load = value("busiest_read_load");
+        if options.asks(Source::Counts) && self.may_interleave(options, topology) {
+            proposed.extend(proposals::from_imbalance(value));
         }
-        let mut says = None;
-        if let Some(rules) = &self.options.rules
-            && let Some((hint, proposal)) = proposals::of_rules(rules, &observed, topology, self.threads)
-        {
-            says = Some((hint, proposal.why.clone()));
-            proposed.push(proposal);
-        }
-        self.search.load = value("busiest_read_load");
-        if self.options.asks(Source::Counts) && self.may_interleave(topology) {
-            proposed.extend(proposals::of_imbalance(value));
-        }
-        proposed.extend(self.of_mapper(topology, sample));
-        if self.options.model.is_some()
-            && self.observer.is_some()
-            && self.is_machine_known_to_model(&seen, findings)
-            && let Some(pinning) = map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads)
-        {
-            proposed.push(Proposal {
-                place: Place::pinned(pinning),
-                by: ProposerCode::Classify,
-                gain: None,
-                why: format!("a placement model has to see the program in {} once", Strategy::DEFAULT),
-            });
-        }
-        proposed.extend(self.of_topology(topology));
-        if self.present == UNPINNED {
-            let (says, code, why) = match says {
-                Some((hint, why)) => (Some(hint), SampleCode::Rule, why),
-                None => (None, SampleCode::NoRules, "there are no rules to evaluate".to_owned()),
-            };
-            findings.push(Finding::Sampled {
+        proposed.extend(self.ask_mapper(subject, search.candidates(), seen));
+        proposed.extend(self.default_strategy(subject, &figures, seen));
+        proposed.extend(topology_proposals(options, topology, threads));
+        if search.candidates().running() == UNPINNED {
+            let sampled = Finding::Sampled {
                 hint: None,
-                pus: self.working_tasks.last_seen(sample, self.threads),
-                threads: self.threads,
-                lasts: sample.at.saturating_sub(self.first.at),
-                rate: self.measurement().rate,
+                pus: program.last_seen(seen, threads),
+                threads,
+                lasts: seen.at().saturating_sub(program.first().at),
+                rate: program.measurement().rate,
                 observed,
                 says,
                 code,
                 why,
-            });
+            };
+            seen.report(sampled);
         }
         for one in proposed {
-            self.propose(one.place, one.by, one.gain, one.why, findings);
+            search.propose(one, seen.findings());
         }
-        if self.present != self.search.best {
-            // What runs now comes first.
-            self.screen(self.search.best, self.present);
-        }
+        search.try_running();
     }
 
-    /// The placements with a name, and those of the topology that differ most.
-    pub(super) fn of_topology(&self, topology: &Topology) -> Vec<Proposal> {
-        if !self.options.asks(Source::Topology) {
-            return vec![];
+    /// Asks SAM's mapper about the last window, once for each placement that is the best one.
+    pub(super) fn ask_mapper(
+        &mut self,
+        subject: Subject<'_>,
+        candidates: &Candidates,
+        seen: &Observation<'_>,
+    ) -> Option<Proposal> {
+        let running = candidates.running();
+        if !candidates.is_best_running() || self.mapped.replace(running) == Some(running) {
+            return None;
         }
-        let near = self.options.near.as_ref();
-        let near = near.and_then(|near| Some((near, topology.clone().restricted_to(&near.pus).ok()?)));
-        let near = near.into_iter().flat_map(|(near, machine)| {
-            let proposals = proposals::of_topology(&machine, self.threads).into_iter();
-            proposals.map(|mut one| {
-                one.place.pages = near.pages;
-                one
-            })
-        });
-        near.chain(proposals::of_topology(topology, self.threads)).collect()
+        let options = subject.options;
+        let thresholds = options
+            .counts
+            .thresholds
+            .as_ref()
+            .filter(|_| options.asks(Source::Counts))?;
+        let topology = seen.topology();
+        let allowed = Arc::new(topology.allowed_pus().clone());
+        let observer = self.observer.as_ref()?;
+        let mut rates = observer.rates(subject.program.first(), seen.sample(), |_| Arc::clone(&allowed));
+        rates.retain(|task| subject.program.works(task.id));
+        let ranks: Vec<_> = subject
+            .program
+            .ranks(seen, subject.threads)
+            .map(|task| task.id)
+            .collect();
+        let proposal = mapper::proposal(topology, thresholds, &rates, &ranks)?;
+        let pages = candidates.running_placement().pages;
+        Some(Proposal {
+            placement: proposal.placement.with_pages(pages),
+            ..proposal
+        })
     }
 
-    /// Whether a placement model can say anything at all on this machine: its figures are the same in any placement.
-    fn is_machine_known_to_model(&mut self, seen: &Figures, findings: &mut Vec<Finding>) -> bool {
-        let answer = ask(self.options.model.as_ref(), seen);
-        let is_known = answer.said.is_some();
-        if !is_known {
-            self.search.forecast = true;
-            findings.push(answer.finding(seen));
+    /// The default strategy of the placement model, if the model knows the machine. These figures are the same in any
+    /// placement.
+    fn default_strategy(
+        &mut self,
+        subject: Subject<'_>,
+        figures: &Figures,
+        seen: &mut Observation<'_>,
+    ) -> Option<Proposal> {
+        subject.options.model.as_ref()?;
+        self.observer.as_ref()?;
+        let answer = ask(subject.options.model.as_ref(), figures);
+        if answer.said.is_none() {
+            self.is_model_asked = true;
+            seen.report(answer.finding(figures));
+            return None;
         }
-        is_known
+        Some(Proposal {
+            placement: subject.placement(seen.topology(), Strategy::DEFAULT)?,
+            by: ProposerCode::Classify,
+            gain: None,
+            why: format!("a placement model has to see the program in {} once", Strategy::DEFAULT),
+        })
     }
 
-    /// Whether the program runs where a placement model has to see it, and the model was not asked.
-    pub(super) fn is_to_be_forecast(&self, topology: &Topology) -> bool {
-        !self.search.forecast
-            && self.options.model.is_some()
-            && self.place().pages.is_none()
-            && self.place().regions.is_empty()
-            && self.place().pinning.is_some()
-            && map_over_nodes(topology, self.threads, Strategy::DEFAULT.threads) == self.place().pinning
+    /// Whether the program runs in the model's default strategy and the model was not asked.
+    pub(super) fn is_model_due(&self, subject: Subject<'_>, placement: &Placement, topology: &Topology) -> bool {
+        !self.is_model_asked
+            && subject.options.model.is_some()
+            && placement.pages.is_none()
+            && placement.regions.is_empty()
+            && placement.pinning.is_some()
+            && map_over_nodes(topology, subject.threads, Strategy::DEFAULT.threads) == placement.pinning
     }
 
-    /// The program was observed in the default strategy: a placement model is asked.
-    pub(super) fn forecast(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.search.forecast = true;
-        let seen = self.figures(topology, sample);
-        let answer = ask(self.options.model.as_ref(), &seen);
-        findings.push(answer.finding(&seen));
+    /// Asks the placement model about the program in its default strategy.
+    pub(super) fn ask_model(&mut self, subject: Subject<'_>, search: &mut Search, seen: &mut Observation<'_>) {
+        self.is_model_asked = true;
+        let topology = seen.topology();
+        let figures = self.figures(subject, seen);
+        let answer = ask(subject.options.model.as_ref(), &figures);
+        seen.report(answer.finding(&figures));
         let Answer {
             said,
             code,
@@ -131,46 +233,91 @@ impl Auto {
             wanted,
         } = answer;
         if code == ForecastCode::Insensitive {
-            for candidate in &mut self.search.candidates {
-                if matches!(candidate.state, State::Waiting) {
-                    candidate.state = State::Out;
-                }
-            }
-            self.search.insensitive = Some(why);
+            search.drop_waiting();
+            self.insensitive = Some(why);
             return;
         }
         let Some(said) = said else { return };
         for strategy in wanted {
-            let gain = said.strategies.iter().position(|one| *one == strategy);
-            let gain = gain.map(|place| (-said.logs[place]).exp() - 1.0);
-            let Some(pinning) = map_over_nodes(topology, self.threads, strategy.threads) else {
+            let position = said.strategies.iter().position(|one| *one == strategy);
+            let gain = position.map(|position| (-said.logs[position]).exp() - 1.0);
+            let Some(placement) = subject.placement(topology, strategy) else {
                 continue;
             };
             let pages = match strategy.pages {
                 Pages::FirstTouch => None,
-                Pages::Interleave if self.may_interleave(topology) => Some(PageMapping::Interleave),
+                Pages::Interleave if self.may_interleave(subject.options, topology) => Some(PageMapping::Interleave),
                 Pages::Interleave => continue,
             };
-            let place = Place {
-                pinning: Some(pinning),
-                pages,
-                ..Place::default()
+            let proposal = Proposal {
+                placement: placement.with_pages(pages),
+                by: ProposerCode::Classify,
+                gain,
+                why: format!("a placement model forecasts {strategy}: {why}"),
             };
-            let why = format!("a placement model forecasts {strategy}: {why}");
-            self.propose(place, ProposerCode::Classify, gain, why, findings);
+            search.propose(proposal, seen.findings());
         }
     }
 
-    /// The rates of all metrics from the first to the second of these samples.
-    pub(super) fn observed(&self, first: &Sample, last: &Sample) -> Vec<Observed> {
-        let counts = |id: TaskId| !self.working_tasks.is_left_alone(id);
-        observed(&self.metrics, first, last, counts, self.threads)
+    /// The figures of the placement model in the last window.
+    fn figures(&self, subject: Subject<'_>, seen: &Observation<'_>) -> Figures {
+        figures(
+            self.observer.as_ref(),
+            (subject.program.first(), seen.sample()),
+            |id| subject.program.works(id),
+            seen.topology(),
+            &subject.options.counts.peaks,
+        )
     }
+}
 
-    /// What a placement model sees of the present window.
-    fn figures(&self, topology: &Topology, sample: &Sample) -> Figures {
-        let between = (&self.first, sample);
-        let peaks = &self.options.peaks;
-        figures(self.observer.as_ref(), between, &self.working_tasks, topology, peaks)
+/// The placements with a name and those that differ most. Near a device they come first on its CPUs, with its pages.
+pub(super) fn topology_proposals(options: &AutoOptions, topology: &Topology, threads: usize) -> Vec<Proposal> {
+    if !options.asks(Source::Topology) {
+        return vec![];
+    }
+    let near = options.near.as_ref();
+    let near = near.and_then(|near| Some((near, topology.clone().restricted_to(&near.pus).ok()?)));
+    let near = near.into_iter().flat_map(|(near, machine)| {
+        let proposals = proposals::from_topology(&machine, threads).into_iter();
+        proposals.map(|one| Proposal {
+            placement: one.placement.with_pages(near.pages),
+            ..one
+        })
+    });
+    near.chain(proposals::from_topology(topology, threads)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{NodeId, NumaNode, PuId, TopologyBuilder};
+
+    #[test]
+    fn pages_are_not_interleaved_onto_the_memory_of_a_gpu() {
+        let machine = |subtype: Option<&str>| {
+            let mut builder = TopologyBuilder::new("one node and another");
+            let root = builder.root();
+            for pu in 0..2 {
+                builder.pu(root, PuId(pu));
+            }
+            for (id, pus, subtype) in [(0, "0", None), (1, "1", subtype)] {
+                builder.node(NumaNode {
+                    id: NodeId(id),
+                    attached_to: root,
+                    pus: pus.parse().unwrap(),
+                    memory: Some(1 << 30),
+                    subtype: subtype.map(str::to_owned),
+                });
+            }
+            builder.build_all().unwrap()
+        };
+        let options = AutoOptions {
+            moves_pages: true,
+            ..AutoOptions::default()
+        };
+        let asking = Asking::default();
+        assert!(asking.may_interleave(&options, &machine(None)));
+        assert!(!asking.may_interleave(&options, &machine(Some("GPUMemory"))));
     }
 }

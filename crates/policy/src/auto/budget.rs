@@ -1,27 +1,28 @@
-//! How much of the program's time trials may cost.
+//! The share of the program's run time that trials may cost.
 //!
-//! A trial in a placement that is slower than the best one loses time: its length times one minus the ratio of the two
-//! rates. The sum of these losses stays within a share of the time that the program has run. So a program that ends
-//! soon loses little, and one that runs for hours can be searched for longer. Whether it will run on is not known; this
-//! rule assumes no more of the future than of the past.
+//! A trial in a slower placement than the best one loses time: its length times one minus the ratio of the two rates. The
+//! sum of these losses stays within a share of the time that the program has run. So a program that ends soon loses
+//! little, and one that runs for hours can be searched for longer. How long it will run is not known. The rule assumes
+//! that it runs for as long again.
 //!
-//! The limits follow from what a program may lose at most: 3 % of 10 s, and 1 % of a minute and more.
+//! The limits follow from the most that a program may lose: 3 % of 10 s, and 1 % of a minute and more.
 
+use pinfold_core::ProposerCode;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The share of the time that may be lost in the beginning.
+/// The share of the run time that may be lost at first.
 const EARLY: f64 = 0.025;
-/// Later: this many seconds, and this share of the time.
+/// Later: seconds, and a share of the run time.
 const FIXED: f64 = 0.2;
 const LATE: f64 = 0.006;
 
-/// Of the time that the program has saved because it is faster than unpinned, this share may be lost, too, and at most so
-/// many seconds: where one placement was better, another one may be better still.
+/// A program that is faster than unpinned has saved time. This share of it may be lost in addition, up to a number of
+/// seconds: another placement may be faster still.
 const OF_SAVED: f64 = 0.1;
 const MOST_OF_SAVED: f64 = 2.0;
 
-/// The rate of a placement that was not measured yet, over the best one, as it is assumed before anything is known of
-/// others.
+/// The assumed rate of a placement over the best one, before others of its proposer were measured.
 const UNKNOWN: f64 = 0.85;
 
 /// The losses of a program's trials.
@@ -38,38 +39,53 @@ impl Budget {
         (EARLY * at).min(FIXED + LATE * at)
     }
 
-    /// Whether a trial of this length may begin at `at`. `moving` is lost in any case, because pages move there and back;
-    /// `ratio` is the expected rate of the rest over the best one.
+    /// Whether a trial of this length may begin at `at`. `moving` is lost in any case, because pages move there and back.
+    /// `ratio` is the expected rate over the best one.
     pub(super) fn affords(self, at: Duration, moving: Duration, length: Duration, ratio: f64) -> bool {
         moving.as_secs_f64() + loss(length, ratio) <= self.left(at).as_secs_f64()
     }
 
-    /// What may be lost at `at`, besides what was lost.
+    /// The time that may be lost at `at` in addition to the losses so far.
     pub(super) fn left(self, at: Duration) -> Duration {
         let may = Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED);
         Duration::from_secs_f64((may - self.lost).max(0.0))
     }
 
-    /// The program has run for so long at this rate over that of the unpinned program.
+    /// The program has run for this long. `ratio` is its rate over the unpinned program's.
     pub(super) fn save(&mut self, length: Duration, ratio: f64) {
         self.saved += loss(length, ratio.recip());
     }
 
-    /// A trial of this length had this rate over the best one.
+    /// A trial of this length is over. `ratio` is its rate over the best one.
     pub(super) fn spend(&mut self, length: Duration, ratio: f64) {
         self.lost += loss(length, ratio);
     }
 
-    /// Seconds that were lost.
+    /// The seconds that were lost.
     pub(super) fn lost(self) -> f64 {
         self.lost
     }
 }
 
-/// What the placements that somebody proposed were worth: their rates over that of the best one, at most 1. The next one
-/// is expected to be like them.
+/// By proposer: the results of its candidates in one search. The next candidate is expected to be like them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records(BTreeMap<ProposerCode, Record>);
+
+impl Records {
+    /// A candidate of this proposer had this rate over the best one.
+    pub(super) fn add(&mut self, by: ProposerCode, ratio: f64) {
+        self.0.entry(by).or_default().add(ratio);
+    }
+
+    /// The expected rate of this proposer's next candidate over the best one.
+    pub(super) fn expected(&self, by: ProposerCode) -> f64 {
+        self.0.get(&by).copied().unwrap_or_default().expected()
+    }
+}
+
+/// The rates of a proposer's candidates over the best one, each at most 1, and `UNKNOWN` once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
+struct Record {
     sum: f64,
     number: f64,
 }
@@ -84,14 +100,12 @@ impl Default for Record {
 }
 
 impl Record {
-    /// A placement had this rate over the best one.
-    pub(super) fn add(&mut self, ratio: f64) {
+    fn add(&mut self, ratio: f64) {
         self.sum += ratio.min(1.0);
         self.number += 1.0;
     }
 
-    /// The rate that the next one is expected to have over the best one.
-    pub(super) fn expected(self) -> f64 {
+    fn expected(self) -> f64 {
         self.sum / self.number
     }
 }
@@ -110,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_lost_is_within_three_percent_of_ten_seconds_and_one_of_a_minute() {
+    fn the_limit_is_within_three_percent_of_ten_seconds_and_one_of_a_minute() {
         for (at, share) in [(3.0, 0.03), (10.0, 0.03), (60.0, 0.01), (600.0, 0.01), (3600.0, 0.01)] {
             assert!(Budget::limit(seconds(at)) <= share * at, "{at}");
         }
@@ -134,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_where_more_was_lost_than_may_be() {
+    fn nothing_is_left_after_losses_above_the_limit() {
         let mut budget = Budget::default();
         budget.spend(seconds(10.0), 0.5);
         assert_eq!(budget.left(seconds(4.0)), Duration::ZERO);
@@ -148,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_proposed_slow_placements_is_expected_to_propose_another() {
+    fn a_proposer_of_slow_placements_is_expected_to_propose_another() {
         let mut record = Record::default();
         assert!((record.expected() - UNKNOWN).abs() < 1e-12);
         record.add(0.25);
@@ -161,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_what_was_saved_may_be_lost() {
+    fn a_share_of_the_saved_time_may_be_lost() {
         let mut budget = Budget::default();
         budget.spend(seconds(1.0), 0.0);
         assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));

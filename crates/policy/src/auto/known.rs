@@ -1,68 +1,68 @@
-//! A program that the behaviour database knows.
+//! A program that the behaviour database knows: it starts in the placement of an earlier run, and its rate there is
+//! compared with the rate of that run.
 
-use super::policy::{Auto, Purpose, UNPINNED};
-use super::trial::Place;
-use crate::comparison::turns::{Gain, Window};
-use crate::findings::chosen;
+use super::options::AutoOptions;
+use super::placement::Placement;
+use super::proposals::Proposal;
+use super::search::Search;
+use crate::comparison::turns::Window;
 use crate::known::KnownPlacement;
-use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, Pinning, ProposerCode, Sample, Topology};
+use pinfold_core::{Finding, NoteCode, Pinning, ProposerCode, Topology};
+use std::time::Duration;
 
-/// A known program is as fast as it was if it is slower by less than this.
+/// A known program counts as equally fast as in the earlier run if it is slower by less than this.
 const AS_FAST: f64 = 0.03;
 
-impl Auto {
-    /// Whether threads and pages may go to a known placement here.
-    pub(super) fn may_follow(&self, known: &KnownPlacement, topology: &Topology) -> bool {
-        let allowed = topology.allowed_pus();
-        let mut pus = known.pinning.iter().flat_map(Pinning::pus);
-        pus.all(|&pu| allowed.contains(pu)) && (known.pages.is_none() || self.options.moves_pages)
+/// The result of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// The program is as fast as in the earlier run. Its placement is the choice.
+    AsFast,
+    /// It is slower, or another metric counts. The search begins.
+    Slower,
+}
+
+/// The earlier run whose rate is compared.
+#[derive(Debug, Default)]
+pub(super) struct Known(Option<KnownPlacement>);
+
+impl Known {
+    /// The placement of the earlier run with this number of threads; `None` without such a run, or if its placement is not
+    /// possible here.
+    pub(super) fn start(&mut self, options: &AutoOptions, topology: &Topology, threads: usize) -> Option<Proposal> {
+        let known = options.known.get(&threads).filter(|known| !known.other_build);
+        let known = known.filter(|known| is_possible(known, options, topology))?;
+        self.0 = Some(known.clone());
+        Some(Proposal {
+            placement: known.placement(),
+            by: ProposerCode::Known,
+            gain: Some(known.gain),
+            why: "an earlier run of this program with this number of threads ended with this placement".to_owned(),
+        })
     }
 
-    /// A known program goes where it was fastest, and its rate is checked.
-    pub(super) fn follow(&mut self, sample: &Sample, known: KnownPlacement, findings: &mut Vec<Finding>) {
-        let why = "an earlier run of this program with this number of threads ended with this placement".to_owned();
-        self.list(CandidatesCode::KnownProgram, &why, findings);
-        if known.place() != Place::default() {
-            self.present = self.propose(known.place(), ProposerCode::Known, Some(known.gain), why, findings);
-        }
-        self.known = Some(known);
-        self.settle(Purpose::Baseline, sample.at);
-    }
-
-    /// Whether a known program is as fast as it was.
-    pub(super) fn check_known(
+    /// Compares the rate in these windows, by `metric`, with the rate of the earlier run; `None` without an earlier run.
+    pub(super) fn check(
         &mut self,
-        topology: &Topology,
-        sample: &Sample,
-        known: &KnownPlacement,
+        search: &mut Search,
+        metric: Option<&str>,
         windows: &[Window],
+        at: Duration,
         findings: &mut Vec<Finding>,
-    ) {
-        let metric = self.meter.as_ref().map(|(meter, _)| &self.metrics[meter.metric()].name);
+    ) -> Option<Checked> {
+        let known = self.0.take()?;
         let log = windows.iter().map(|window| window.log).sum::<f64>() / windows.len() as f64;
         let over = log - known.rate.ln();
-        let noise = self.search.noise.deviation().unwrap_or(0.0);
-        if metric == Some(&known.metric) && over >= -(AS_FAST + noise) {
-            self.search.best = self.present;
-            self.search.candidates[self.present].gain = Some(Gain {
-                log: known.gain.ln_1p(),
-                error: noise,
-            });
+        let is_same_metric = metric == Some(known.metric.as_str());
+        if is_same_metric && over >= -(AS_FAST + search.noise()) {
             let why = format!(
                 "an earlier run was fastest so, and the rate is {:.3} times that of then",
                 over.exp()
             );
-            let gain = (self.present != UNPINNED).then_some(known.gain);
-            findings.push(chosen(self.present, gain, ChoiceCode::KnownProgram, &why));
-            self.search.reported = Some(self.present);
-            self.search.candidates[self.present].confirmed = true;
-            self.search.chosen = true;
-            self.confirm_later();
-            self.phases.begin(self.place().clone(), None);
-            self.begin_watching(sample);
-            return;
+            search.accept_known(known.gain, &why, at, findings);
+            return Some(Checked::AsFast);
         }
-        let text = if metric == Some(&known.metric) {
+        let text = if is_same_metric {
             format!(
                 "The program is known, but its rate is {:.2} times that of the earlier run: the search is opened again.",
                 over.exp()
@@ -77,8 +77,25 @@ impl Auto {
             code: NoteCode::SearchAgain,
             text,
         });
-        self.phases.begin(Place::default(), None);
-        self.sample(topology, sample, findings);
-        self.next(topology, sample, findings);
+        Some(Checked::Slower)
     }
+}
+
+/// Whether threads and pages may go to this placement here.
+fn is_possible(known: &KnownPlacement, options: &AutoOptions, topology: &Topology) -> bool {
+    let allowed = topology.allowed_pus();
+    let mut pus = known.pinning.iter().flat_map(Pinning::pus);
+    pus.all(|&pu| allowed.contains(pu)) && (known.pages.is_none() || options.moves_pages)
+}
+
+/// What another build of the program found with this number of threads; `None` if that is the unpinned program.
+pub(super) fn other_build(options: &AutoOptions, topology: &Topology, threads: usize) -> Option<Proposal> {
+    let known = options.known.get(&threads).filter(|known| known.other_build)?;
+    let is_useful = is_possible(known, options, topology) && known.placement() != Placement::default();
+    is_useful.then(|| Proposal {
+        placement: known.placement(),
+        by: ProposerCode::OtherBuild,
+        gain: Some(known.gain),
+        why: "another build of this program was fastest so".to_owned(),
+    })
 }

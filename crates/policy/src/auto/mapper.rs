@@ -1,53 +1,32 @@
-//! SAM's mapper as one who proposes: which single threads it would move from where they run now.
+//! SAM's mapper as a proposer: it would move single threads to other PUs.
 //!
-//! It is asked about the unpinned program, and again about each placement that has become the best one. It moves by the
-//! rates of one window and remembers nothing: turns decide whether a move has helped, and not the mapper's validation.
-//! Where it moves nothing, it is asked again with the threshold of coherence lowered to what counts as faint sharing.
+//! It is asked about the unpinned program, and about each placement that has become the best one. It moves threads by the
+//! rates of one window and remembers nothing, because the trials decide whether a move has helped, and not its own
+//! validation. If it moves nothing, it is asked again with the threshold of coherence for faint sharing.
 
-use super::options::Source;
-use super::policy::Auto;
+use super::placement::Placement;
 use super::proposals::Proposal;
-use super::trial::Place;
 use crate::sam::{Mapper, MapperOptions, Reason, TaskRates, Thresholds};
-use pinfold_core::{Pinning, ProposerCode, PuId, Sample, TaskId, TaskMove, Topology};
+use pinfold_core::{Pinning, ProposerCode, PuId, TaskId, TaskMove, Topology};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// One decision, without what needs earlier ones.
+/// One decision, without the parts of the mapper that need earlier ones.
 const ONCE: MapperOptions = MapperOptions {
     learn_groups: true,
     ..MapperOptions::PAPER
 };
 
-impl Auto {
-    /// What the mapper says of the present window, once for a placement that is the best one.
-    pub(super) fn of_mapper(&mut self, topology: &Topology, sample: &Sample) -> Option<Proposal> {
-        let is_asked = self.search.mapped == Some(self.present);
-        if self.present != self.search.best || is_asked {
-            return None;
-        }
-        self.search.mapped = Some(self.present);
-        let thresholds = self
-            .options
-            .thresholds
-            .as_ref()
-            .filter(|_| self.options.asks(Source::Counts))?;
-        let allowed = Arc::new(topology.allowed_pus().clone());
-        let mut rates = self
-            .observer
-            .as_ref()?
-            .rates(&self.first, sample, |_| Arc::clone(&allowed));
-        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
-        let ranks = self.working_tasks.ranks(sample, self.threads);
-        let ranks: Vec<TaskId> = ranks.map(|task| task.id).collect();
-        let mut proposal = moved(topology, thresholds, &rates, &ranks)
-            .or_else(|| moved(topology, &thresholds.faint(), &rates, &ranks))?;
-        proposal.place.pages = self.place().pages;
-        Some(proposal)
-    }
+/// The placement that the mapper proposes; `None` if it moves nothing. `ranks` are the threads in their order.
+pub(super) fn proposal(
+    topology: &Topology,
+    thresholds: &Thresholds,
+    rates: &[TaskRates],
+    ranks: &[TaskId],
+) -> Option<Proposal> {
+    moved(topology, thresholds, rates, ranks).or_else(|| moved(topology, &thresholds.faint(), rates, ranks))
 }
 
-/// The placement after the mapper's moves; `None` where it makes none. `ranks` are the threads in their order.
+/// The placement after the moves of a mapper with these thresholds; `None` without a move.
 fn moved(topology: &Topology, thresholds: &Thresholds, rates: &[TaskRates], ranks: &[TaskId]) -> Option<Proposal> {
     let mut mapper = Mapper::new(topology, thresholds.clone(), ONCE);
     let moves = mapper.decide(rates);
@@ -56,7 +35,7 @@ fn moved(topology: &Topology, thresholds: &Thresholds, rates: &[TaskRates], rank
     pus.extend(moves.iter().map(|made| (made.task, made.to)));
     let pinning = ranks.iter().map(|rank| pus.get(rank).copied()).collect::<Option<_>>();
     Some(Proposal {
-        place: Place::pinned(Pinning::new(pinning?)?),
+        placement: Placement::pinned(Pinning::new(pinning?)?),
         by: match cause.reason {
             Reason::Coherence => ProposerCode::Sharing,
             _ => ProposerCode::Contention,
@@ -80,6 +59,7 @@ mod tests {
     use super::*;
     use crate::synthetic::synthetic;
     use pinfold_core::PuSet;
+    use std::sync::Arc;
 
     /// Two packages with four cores each.
     fn machine() -> Topology {
@@ -94,8 +74,8 @@ mod tests {
         }
     }
 
-    /// Threads on these PUs. A cycle of each has `inter` transfers between packages and `memory` misses of the last-level
-    /// cache.
+    /// Threads on these PUs. Each has `inter` transfers between packages and `memory` misses of the last-level cache in a
+    /// cycle.
     fn rates(pus: &[u32], inter: f64, memory: f64) -> Vec<TaskRates> {
         let allowed: Arc<PuSet> = Arc::new((0..8).map(PuId).collect());
         let of = |(thread, &pu)| TaskRates {
@@ -120,7 +100,7 @@ mod tests {
 
     /// By rank: the package.
     fn packages(proposal: &Proposal) -> Vec<u32> {
-        let pinning = proposal.place.pinning.as_ref().unwrap();
+        let pinning = proposal.placement.pinning.as_ref().unwrap();
         pinning.pus().iter().map(|pu| pu.0 / 4).collect()
     }
 

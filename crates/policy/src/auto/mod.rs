@@ -1,42 +1,65 @@
-//! `auto`: the policies as one. It measures the program as the operating system places it, asks everybody who has
-//! something to say, tries what is proposed in turns with the unpinned program, and keeps only what is faster.
+//! `auto`, the default policy: it joins the other policies. It measures the program unpinned, asks each source for
+//! placements, compares these in turns with the unpinned program, and keeps only what is faster.
 //!
-//! 1. **Known.** If the behaviour database knows the program with this number of threads, it starts in the placement that
-//!    was best, and is compared with the rate of then. If it is slower than that, the search is opened again.
-//! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of that are known.
-//! 3. **Proposals** (`proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model, SAM's mapper
-//!    and the topology propose placements, with the gain that they expect where they forecast one.
-//! 4. **Turns** (`turns`). A proposal and the best one so far run in turns, as long as the noise demands. So a program
-//!    whose speed drifts does not mislead.
-//! 5. **Budget** (`budget`). What trials may lose is a share of the time that the program has run. A trial that may lose
-//!    more waits. The neighbourhood of the best one is searched while the expected gain is above the cost.
-//! 6. **Regions** (`regions`). The windows of all trials time parallel regions, too. Where some were faster elsewhere, each
-//!    where it was fastest is a proposal.
-//! 7. **Pages** (`pages`). A placement may move pages, too. The machine refuses what takes longer than the policy allows.
-//! 8. **Confirmed.** What is faster than the unpinned program, or than something that is, is kept. It is compared with the
-//!    unpinned program again each time when the program has run twice as long.
-//! 9. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
-//!    gets its placement at once; a new one is searched, and its first placement is the best one until another is faster.
+//! ```text
+//!                       policy: the order of events
+//!      +----------+---------+---------+-------+----------+--------+
+//!      v          v         v         v       v          v        v
+//!     ask       pages    regions    known  watching    step    placing
+//!      |          |         |         |       |
+//!   mapper        v         v         v    phases, thread_sets
+//!      +------> search <----+---------+
+//!                 |
+//!      candidates, trial, budget, neighbours, choice
+//! ```
 //!
-//! A program that the user wants near a device begins there. Unpinned on the whole machine is the first that is compared
-//! with that. It leaves only for what is faster.
+//! Each part owns its state and changes no other state but the search, which it gets as an argument to propose candidates.
+//! It returns what follows. No part knows the policy above it.
+//!
+//! 1. **Known** (`known`). A program that the behaviour database knows with this number of threads starts in its best
+//!    placement. Its rate is compared with the rate of the earlier run. If it is slower, it is searched.
+//! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of the rate are known.
+//! 3. **Proposals** (`ask`, `proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model, SAM's
+//!    mapper and the topology propose placements, some with an expected gain.
+//! 4. **Trials** (`search`, `trial`). A candidate and the best one run in turns, for as many windows as the noise demands. So
+//!    a drift of the program's speed does not mislead.
+//! 5. **Budget** (`budget`). Trials may lose a share of the time that the program has run. A more expensive trial waits. The
+//!    neighbours of the best candidate are tried while the expected gain is above the cost (`neighbours`).
+//! 6. **Regions** (`regions`, `region_times`). The windows of all trials also time parallel regions. If some were faster
+//!    elsewhere, the best placement with these regions elsewhere is a candidate.
+//! 7. **Pages** (`pages`). A candidate may also move pages. The machine refuses moves that take longer than allowed.
+//! 8. **Choice** (`choice`). The best candidate is kept if it beats the unpinned program, or if it beats a candidate that
+//!    does. It is compared with the unpinned program again each time the program has run for twice as long.
+//! 9. **Watch** (`watching`, `phases`, `thread_sets`). If the rate changes, the program is in another phase. A known phase
+//!    gets its placement at once. A new one is searched, and the running placement stays until another is faster.
+//!
+//! A program that the user wants near a device starts there. The unpinned program on the whole machine is the first
+//! candidate.
 //!
 //! If no metric counts, nothing is tried.
 
 mod ask;
 mod budget;
+mod candidates;
+mod choice;
 mod known;
 mod mapper;
+mod neighbours;
 mod options;
 mod pages;
 mod phases;
+mod placement;
+mod placing;
 mod policy;
 mod proposals;
+mod rate_line;
+mod region_times;
 mod regions;
 mod search;
+mod step;
 mod thread_sets;
 mod trial;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, Near, Source};
+pub use options::{AutoOptions, AutoTimes, CountOptions, Near, Source};
 pub use policy::Auto;

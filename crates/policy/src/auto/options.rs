@@ -1,6 +1,7 @@
-//! What `auto` is given.
+//! The options of `auto`.
 
-use super::trial::Place;
+use super::placement::Placement;
+use super::proposals::Proposal;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::known::KnownPlacement;
 use crate::program::metric_choice::MetricRequest;
@@ -8,49 +9,49 @@ use crate::program::times::Times;
 use crate::program::working_tasks::Skip;
 use crate::rules::Rules;
 use crate::sam::{MapperEvents, Thresholds};
-use pinfold_core::{PageMapping, PuSet};
+use pinfold_core::{PageMapping, ProposerCode, PuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl KnownPlacement {
-    /// Where threads and pages are.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    /// The placement of threads and pages.
+    pub(super) fn placement(&self) -> Placement {
+        Placement {
             pinning: self.pinning.clone(),
             pages: self.pages,
-            ..Place::default()
+            ..Placement::default()
         }
     }
 }
 
-/// Where the user wants the program to be. It begins there, and leaves only for what is faster.
+/// A device that the user wants the program near. The program starts there, and leaves only for a faster placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Near {
     /// The PUs that are near.
     pub pus: PuSet,
-    /// Where pages belong then; `None` where they are left to the operating system.
+    /// The mapping of its pages; `None` leaves them to the operating system.
     pub pages: Option<PageMapping>,
-    /// What they are near, for the user.
+    /// The device, as the user named it.
     pub what: String,
 }
 
 impl Near {
-    /// Where threads and pages are.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    /// The placement of threads and pages.
+    pub(super) fn placement(&self) -> Placement {
+        Placement {
             within: Some(self.pus.clone()),
             pages: self.pages,
-            ..Place::default()
+            ..Placement::default()
         }
     }
 }
 
-/// How long windows are. They follow from the metric: these are limits.
+/// The limits of windows, whose lengths follow from the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutoTimes {
-    /// The program's initialisation, in whose later half the metric is chosen.
+    /// The program's initialisation. The metric is chosen in its later half.
     pub initialise: Duration,
-    /// How long threads and caches settle after a change, at least.
+    /// Threads and caches settle at least this long after a change.
     pub settle: Duration,
     /// The shortest window.
     pub shortest: Duration,
@@ -76,7 +77,7 @@ impl Default for AutoTimes {
 }
 
 impl AutoTimes {
-    /// The times of the opening. A metric is of use if it counts enough in the longest window.
+    /// The times of the initialisation. A metric is useful if it counts enough in the longest window.
     pub(super) fn opening(&self) -> Times {
         Times {
             initialise: self.initialise,
@@ -87,16 +88,16 @@ impl AutoTimes {
     }
 }
 
-/// Who proposes placements, besides the behaviour database, rules and the model.
+/// The sources of proposals, besides the behaviour database, rules and the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// What is counted: SAM's mapper moves single threads, and pages may be on too few nodes.
+    /// Counts: SAM's mapper moves single threads, and pages may be on too few nodes.
     Counts,
-    /// The placements with a name, and those of the topology that differ most.
+    /// The named placements, and the placements of the topology that differ most.
     Topology,
-    /// The neighbourhood of the best one.
+    /// The placements near the best one.
     Neighbours,
-    /// The times of parallel regions: each where it was fastest.
+    /// The times of parallel regions: some may run elsewhere than the rest.
     Regions,
 }
 
@@ -105,30 +106,37 @@ pub enum Source {
 pub struct AutoOptions {
     /// The limits of windows.
     pub times: AutoTimes,
-    /// The metric by which placements are compared.
+    /// The metric that compares placements.
     pub metric: MetricRequest,
-    /// The tasks that are left alone.
+    /// The tasks that are not placed.
     pub skip: Skip,
-    /// The number of threads, where it was given.
+    /// The number of threads, if the user gave it.
     pub threads: Option<usize>,
-    /// Whether it may move pages. If not, the user has placed them.
+    /// Whether pages may move. If not, the user has placed them.
     pub moves_pages: bool,
-    /// Who is not asked.
+    /// The sources that are not asked.
     pub left_out: BTreeSet<Source>,
-    /// Where the user wants the program; `None` where that was not said.
+    /// The device that the user wants the program near; `None` without such a wish.
     pub near: Option<Near>,
-    /// What is known of the program, by number of threads.
+    /// Earlier runs of the program, by number of threads.
     pub known: BTreeMap<usize, KnownPlacement>,
     /// Learned rules for affinity hints.
     pub rules: Option<Rules>,
-    /// A model of placement.
+    /// The placement model.
     pub model: Option<PlacementModel>,
-    /// What the machine can carry, for the model.
-    pub peaks: MachinePeaks,
-    /// The events of the activities that SAM and the model see; `None` where they cannot be counted.
+    /// The counts of SAM's mapper and of the model.
+    pub counts: CountOptions,
+}
+
+/// The counts of SAM's mapper and of the placement model.
+#[derive(Clone, Debug, Default)]
+pub struct CountOptions {
+    /// The events; `None` if they cannot be counted.
     pub events: Option<MapperEvents>,
-    /// The thresholds of SAM's mapper; `None` where it is not asked.
+    /// The thresholds of SAM's mapper; `None` if it is not asked.
     pub thresholds: Option<Thresholds>,
+    /// The highest rates of the machine, for the model.
+    pub peaks: MachinePeaks,
 }
 
 impl AutoOptions {
@@ -137,7 +145,29 @@ impl AutoOptions {
         !self.left_out.contains(&source)
     }
 
-    /// What is known for the number of threads that is expected: the given number, or the only one that is known.
+    /// The placement at the start of the program: from the expected earlier run, else the one that the user wants.
+    pub(super) fn first_placement(&self) -> Placement {
+        let known = self.expected().map(KnownPlacement::placement);
+        known.unwrap_or_else(|| self.requested_placement())
+    }
+
+    /// The placement that the user wants; without such a wish the unpinned program.
+    pub(super) fn requested_placement(&self) -> Placement {
+        self.near.as_ref().map(Near::placement).unwrap_or_default()
+    }
+
+    /// The same as a proposal; `None` without such a wish.
+    pub(super) fn requested(&self) -> Option<Proposal> {
+        let near = self.near.as_ref()?;
+        Some(Proposal {
+            placement: near.placement(),
+            by: ProposerCode::User,
+            gain: None,
+            why: format!("the user wants the program near {}", near.what),
+        })
+    }
+
+    /// The earlier run with the expected number of threads: the given number, or the only one that is known.
     pub fn expected(&self) -> Option<&KnownPlacement> {
         let mut known = self.known.iter();
         let expected = match (self.threads, known.next(), known.next()) {

@@ -1,330 +1,346 @@
 //! Pages: who proposes to move them, and what that may cost.
 //!
-//! How long pages take to move is not known before: the machine knows, or estimates it, and refuses what takes longer
-//! than the policy allows (`Configuration::mapping_within`). What is allowed grows with the time that the program has
-//! run. Where a gain is forecast, it is a share of what that gain would have saved so far, and at most what a program may
-//! lose in its beginning, because a program can end right after its pages have moved. Otherwise it is so little that
-//! moving there and back is lost without harm. What was refused is tried again when the program has run for so long that
-//! it may take what the machine said, or for twice as long where it said nothing.
+//! How long pages take to move is not known before. The machine knows or estimates it, and refuses moves that take longer
+//! than the policy allows (`Configuration::mapping_within`). The allowed time grows with the program's run time.
+//!
+//! - With an expected gain it is a share of the time that this gain would have saved so far. It stays below what a program
+//!   may lose at its start, because the program can end right after its pages have moved.
+//! - Without one it is so short that the move there and back does no harm.
+//! - A refused move is requested again when the program has run for long enough, or for twice as long if the machine does
+//!   not say how long the move takes.
 
-use super::policy::{Auto, UNPINNED};
-use super::trial::{Place, State, Trial};
-use pinfold_core::memory::main_memory;
-use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Sample, Topology};
+use super::candidates::{Candidates, State, UNPINNED};
+use super::placement::Placement;
+use super::proposals::Proposal;
+use super::search::Search;
+use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Topology};
 use std::time::Duration;
 
-/// The share of the program's time that moving pages may take where nobody forecasts a gain.
+/// The share of the program's run time that moving pages may take without an expected gain.
 const BLIND: f64 = 0.004;
 
-/// The share that moving pages may take of the time that a forecast gain would have saved so far.
+/// The share that moving pages may take of the time that the expected gain would have saved so far.
 const OF_GAIN: f64 = 0.25;
 
-/// The share that it may take at most, whatever is forecast: with the losses of trials it stays within 3 % of 10 s.
+/// The largest share of the run time, whatever is expected: with the losses of trials it stays within 3 % of 10 s.
 const MOST: f64 = 0.025;
 
 /// Refused pages are requested again when the program has run for 1.05 times as long, at the earliest.
 const LATER: f64 = 1.05;
 
-/// Interleaving is not proposed where the busiest node's memory is known to carry less than this share of what it can, with
-/// what prefetchers read: of a program that goes through its memory misses show a tenth of that.
+/// Interleaving is not proposed if the busiest node's memory is known to carry less than this share of its bandwidth, with
+/// the reads of prefetchers. The misses of a program that goes through its memory show a tenth of that.
 const IDLE: f64 = 0.05;
 
-/// What is still proposed for pages.
+/// The proposals for pages that are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum OfPages {
-    /// Placements with the pages of the best one, and to interleave its pages.
+enum Left {
+    /// Placements of the topology with the pages of the best candidate, and its pages interleaved.
     #[default]
     All,
-    /// To interleave its pages.
+    /// The pages of the best candidate interleaved.
     Interleaving,
-    /// The search is settled.
+    /// None: the search is settled.
     Nothing,
 }
 
-impl Auto {
-    /// The longest time that pages may take to move to where a candidate wants them; `None` for no limit.
-    pub(super) fn moving_within(&self, candidate: usize, at: Duration) -> Option<Duration> {
-        (candidate != self.search.best).then(|| at.mul_f64(self.moving_share(candidate)))
+/// The proposals for pages, and how long pages took to move.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    left: Left,
+    /// How long the last move to a mapping took; `None` if there was none, so that no pages have to move back.
+    mapped_in: Option<Duration>,
+    /// How long pages took the last time to follow threads.
+    followed_in: Duration,
+}
+
+impl Pages {
+    /// A list of candidates begins, or another candidate is the best one: all proposals are left.
+    pub(super) fn restart(&mut self) {
+        self.left = Left::All;
     }
 
-    /// The share of the program's time that moving pages to where a candidate wants them may take.
-    fn moving_share(&self, candidate: usize) -> f64 {
-        match self.search.candidates[candidate].over_unpinned() {
-            Some(gain) if gain > 0.0 => (OF_GAIN * (1.0 - (-gain).exp())).clamp(BLIND, MOST),
-            _ => BLIND,
-        }
+    /// The choice is given: nothing is proposed.
+    pub(super) fn settle(&mut self) {
+        self.left = Left::Nothing;
     }
 
-    /// How long pages take to move to where a candidate wants them: as long as the last time, or at most as long as they
-    /// may.
-    pub(super) fn moving_takes(&self, candidate: usize, at: Duration) -> Duration {
-        let may = || self.moving_within(candidate, at).unwrap_or_default();
-        self.moved_in.unwrap_or_else(may)
+    /// Whether pages were moved to a mapping, so that other placements move them back.
+    pub(super) fn are_mapped(&self) -> bool {
+        self.mapped_in.is_some()
     }
 
-    /// The longest time that pages may take to follow threads: as long as these settle, and on the way to a trial at most
-    /// half of what may be lost, because the pages have to go back.
-    pub(super) fn following_within(&self, at: Duration) -> Duration {
-        let settles = self.settles(at);
-        if self.present == self.search.best {
-            settles
+    /// How long pages take to move to the mapping of a candidate: as long as the last time, or else the allowed time.
+    fn mapping_takes(&self, candidates: &Candidates, candidate: usize, at: Duration) -> Duration {
+        let allowed = || mapping_within(candidates, candidate, at).unwrap_or_default();
+        self.mapped_in.unwrap_or_else(allowed)
+    }
+
+    /// How long pages take to move if the program goes to a candidate.
+    pub(super) fn moving_takes(&self, candidates: &Candidates, candidate: usize, at: Duration) -> Duration {
+        if candidates[candidate].placement.pages == candidates.running_placement().pages {
+            Duration::ZERO
         } else {
-            settles.min(self.budget.left(at) / 2)
+            self.mapping_takes(candidates, candidate, at)
         }
     }
 
-    /// When refused pages of the present candidate are requested again: once they may take what the machine said, or when
-    /// the program has run for twice as long, if it said nothing.
-    fn retried(&self, at: Duration, takes: Option<Duration>) -> Duration {
-        let Some(takes) = takes else { return at * 2 };
-        let after = takes.as_secs_f64() / self.moving_share(self.present);
-        let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
-        after.max(at.mul_f64(LATER))
-    }
-
-    /// Whether a window of a candidate that is not the best one, after it has settled, may be lost.
-    pub(super) fn affords(&self, candidate: usize, at: Duration, length: Duration, expected: f64) -> bool {
-        let are_mapped = self.search.candidates[candidate].place.pages != self.place().pages;
-        if are_mapped {
-            let takes = self.moving_takes(candidate, at);
-            // To the unpinned program and back: the time is known, and is lost. That of a proposal is limited by what it
-            // may gain.
-            let moving = if candidate == UNPINNED {
+    /// What a window of a candidate costs that lasts for `length` with the time to settle: the time that is lost because
+    /// pages move there and back, and the rest.
+    pub(super) fn cost(
+        &self,
+        candidates: &Candidates,
+        candidate: usize,
+        at: Duration,
+        length: Duration,
+    ) -> (Duration, Duration) {
+        if candidates[candidate].placement.pages != candidates.running_placement().pages {
+            let takes = self.mapping_takes(candidates, candidate, at);
+            // The way to the unpinned program and back is lost. The way to a proposal is limited by its expected gain.
+            let lost = if candidate == UNPINNED {
                 takes * 2
             } else {
                 Duration::ZERO
             };
-            return self.budget.affords(at, moving, length.saturating_sub(takes), expected);
-        }
-        // Going back before the trial is over would cost more than to finish it.
-        let is_in_block = candidate == self.present && self.search.trial.as_ref().is_some_and(Trial::is_in_block);
-        // Pages that follow threads to the candidate go back with them.
-        let moving = if candidate == self.present {
-            Duration::ZERO
+            (lost, length.saturating_sub(takes))
+        } else if candidate == candidates.running() {
+            (Duration::ZERO, length)
         } else {
-            self.followed_in * 2
-        };
-        is_in_block || self.is_sure_of_regions(candidate) || self.budget.affords(at, moving, length, expected)
+            // Pages that follow threads to the candidate go back with them.
+            (self.followed_in * 2, length)
+        }
     }
 
-    /// The machine has moved pages, or refused to.
-    pub(super) fn pages_moved(
-        &mut self,
-        topology: &Topology,
-        sample: &Sample,
-        applied: &Applied,
-        findings: &mut Vec<Finding>,
-    ) {
-        let has_pages = self.place().pages.is_some();
+    /// Notes how the machine moved pages. Returns whether it refused the pages of the candidate that runs, whose trial is
+    /// then dropped.
+    pub(super) fn note(&mut self, applied: &Applied, at: Duration, search: &mut Search) -> bool {
+        let has_mapping = search.candidates().running_placement().pages.is_some();
         if let Some(moves) = &applied.pages {
             // Otherwise they followed their threads.
-            let are_mapped = has_pages || self.has_moved_pages;
+            let are_mapped = has_mapping || self.are_mapped();
             if are_mapped {
-                self.has_moved_pages = true;
-                self.moved_in = Some(moves.lasted);
+                self.mapped_in = Some(moves.lasted);
             } else {
                 self.followed_in = moves.lasted;
             }
-            match &mut self.search.trial {
-                Some(trial) if are_mapped => trial.moving += moves.lasted,
-                _ => self.budget.spend(moves.lasted, 0.0),
-            }
+            search.spend_moving(moves.lasted, are_mapped);
         }
-        if !has_pages || self.present == self.search.best {
-            return;
+        if !has_mapping || search.candidates().is_best_running() {
+            return false;
         }
         let refused = |code| applied.refused.iter().find(|refusal| refusal.code == code);
         let state = if let Some(refusal) = refused(RefusalCode::PagesTooLong) {
-            State::Later(self.retried(sample.at, refusal.takes))
+            State::Later(requested_again(search.candidates(), at, refusal.takes))
         } else if refused(RefusalCode::Pages).is_some() {
             State::Out
         } else {
-            return;
+            return false;
         };
-        self.search.candidates[self.present].state = state;
-        self.search.trial = None;
-        self.next(topology, sample, findings);
+        search.refuse(state);
+        true
     }
 
-    /// Proposes the placements of the topology with the pages of the best one, where these were moved.
-    pub(super) fn propose_with_pages(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
-        let Some(pages) = self.search.candidates[self.search.best].place.pages else {
-            return;
-        };
-        if self.search.of_pages != OfPages::All {
+    /// Proposes `placements` with the pages of the best candidate, if these were moved.
+    pub(super) fn propose_with_pages(
+        &mut self,
+        search: &mut Search,
+        placements: impl FnOnce() -> Vec<Proposal>,
+        findings: &mut Vec<Finding>,
+    ) {
+        let pages = search.candidates().best_placement().pages;
+        if pages.is_none() || self.left != Left::All {
             return;
         }
-        self.search.of_pages = OfPages::Interleaving;
-        for one in self.of_topology(topology) {
-            let place = Place {
-                pages: Some(pages),
-                ..one.place
+        self.left = Left::Interleaving;
+        for one in placements() {
+            let proposal = Proposal {
+                placement: one.placement.with_pages(pages),
+                gain: None,
+                ..one
             };
-            self.propose(place, one.by, None, one.why, findings);
+            search.propose(proposal, findings);
         }
     }
 
-    /// The gain that a candidate promises over the unpinned program, as a logarithm. That of one whose pages stay, where
-    /// those of the best one were moved, is forecast from the same threads with the pages of the best one: without these
-    /// it loses what the best one would. If all of its threads are on one node, where its pages may be, nothing is
-    /// forecast.
-    pub(super) fn promise(&self, topology: &Topology, candidate: usize) -> Option<f64> {
-        let one = &self.search.candidates[candidate];
-        if one.expected.is_some() {
-            return one.expected;
-        }
-        let best = &self.search.candidates[self.search.best];
-        if one.place.pages.is_some() || best.place.pages.is_none() {
-            return None;
-        }
-        let pinning = one.place.pinning.as_ref()?;
-        let is_on_one_node = |pus: &PuSet| pinning.pus().iter().all(|&pu| pus.contains(pu));
-        if topology.nodes().iter().any(|node| is_on_one_node(&node.pus)) {
-            return None;
-        }
-        let gain_of = |pages, place: &Place| {
-            let place = Place { pages, ..place.clone() };
-            Some(self.search.gain_of(self.search.position(&place)?)?.log)
-        };
-        let of_pages = gain_of(best.place.pages, &best.place)? - gain_of(None, &best.place)?;
-        Some(gain_of(best.place.pages, &one.place)? - of_pages)
-    }
-
-    /// Proposes to interleave the pages of the best one. Returns whether that is new.
-    pub(super) fn propose_interleaving(&mut self, topology: &Topology, findings: &mut Vec<Finding>) -> bool {
-        let best = self.search.candidates[self.search.best].place.clone();
-        let is_idle = self.search.load.is_some_and(|load| load < IDLE);
-        if self.search.of_pages == OfPages::Nothing || best.pages.is_some() || is_idle || !self.may_interleave(topology)
-        {
+    /// Proposes to interleave the pages of the best candidate. `load` is the busiest node's share of its bandwidth, if it is
+    /// known. Returns whether the proposal is new.
+    pub(super) fn propose_interleaving(
+        &self,
+        search: &mut Search,
+        load: Option<f64>,
+        findings: &mut Vec<Finding>,
+    ) -> bool {
+        let best = search.candidates().best_placement().clone();
+        let is_idle = load.is_some_and(|load| load < IDLE);
+        if self.left == Left::Nothing || best.pages.is_some() || is_idle {
             return false;
         }
-        let before = self.search.candidates.len();
-        let place = Place {
-            pages: Some(PageMapping::Interleave),
-            ..best
+        let before = search.candidates().number();
+        let proposal = Proposal {
+            placement: best.with_pages(Some(PageMapping::Interleave)),
+            by: ProposerCode::Topology,
+            gain: None,
+            why: "its pages may be on too few nodes".to_owned(),
         };
-        let why = "its pages may be on too few nodes".to_owned();
-        self.propose(place, ProposerCode::Topology, None, why, findings) == before
+        search.propose(proposal, findings) == before
     }
+}
 
-    /// Whether pages can be spread over nodes at all.
-    pub(super) fn may_interleave(&self, topology: &Topology) -> bool {
-        let is_sensitive = self.search.insensitive.is_none();
-        is_sensitive && self.options.moves_pages && main_memory(topology).len() > 1
+/// The longest time that pages may take to move to the mapping of a candidate; `None` for no limit.
+pub(super) fn mapping_within(candidates: &Candidates, candidate: usize, at: Duration) -> Option<Duration> {
+    (candidate != candidates.best()).then(|| at.mul_f64(allowed_share(candidates, candidate)))
+}
+
+/// The share of the program's run time that moving pages to the mapping of a candidate may take.
+fn allowed_share(candidates: &Candidates, candidate: usize) -> f64 {
+    match candidates[candidate].over_unpinned() {
+        Some(gain) if gain > 0.0 => (OF_GAIN * (1.0 - (-gain).exp())).clamp(BLIND, MOST),
+        _ => BLIND,
     }
+}
+
+/// The longest time that pages may take to follow threads, which settle for `settles`. On the way to a trial it is at most
+/// half of what may be lost, because the pages have to go back.
+pub(super) fn following_within(search: &Search, settles: Duration, at: Duration) -> Duration {
+    if search.candidates().is_best_running() {
+        settles
+    } else {
+        settles.min(search.budget_left(at) / 2)
+    }
+}
+
+/// When refused pages of the candidate that runs are requested again: once they may take `takes`, or when the program has
+/// run for twice as long if the machine does not say how long the move takes.
+fn requested_again(candidates: &Candidates, at: Duration, takes: Option<Duration>) -> Duration {
+    let Some(takes) = takes else { return at * 2 };
+    let after = takes.as_secs_f64() / allowed_share(candidates, candidates.running());
+    let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
+    after.max(at.mul_f64(LATER))
+}
+
+/// The expected gain of a candidate over the unpinned program, as a logarithm.
+///
+/// A candidate whose pages stay, while the pages of the best one were moved, loses as much as the best one would without its
+/// pages. This is known if its threads were tried with these pages. Nothing is expected if all of its threads are on one
+/// node, where its pages may be.
+pub(super) fn expected_gain(topology: &Topology, candidates: &Candidates, candidate: usize) -> Option<f64> {
+    let one = &candidates[candidate];
+    if one.expected.is_some() {
+        return one.expected;
+    }
+    let best = candidates.best_placement();
+    if one.placement.pages.is_some() || best.pages.is_none() {
+        return None;
+    }
+    let pinning = one.placement.pinning.as_ref()?;
+    let is_on_one_node = |pus: &PuSet| pinning.pus().iter().all(|&pu| pus.contains(pu));
+    if topology.nodes().iter().any(|node| is_on_one_node(&node.pus)) {
+        return None;
+    }
+    let gain = |pages, placement: &Placement| {
+        let placement = placement.clone().with_pages(pages);
+        Some(candidates.gain(candidates.position(&placement)?)?.log)
+    };
+    let by_pages = gain(best.pages, best)? - gain(None, best)?;
+    Some(gain(best.pages, &one.placement)? - by_pages)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::AutoOptions;
-    use super::super::trial::Candidate;
     use super::*;
     use crate::comparison::turns::Gain;
     use crate::synthetic::synthetic;
-    use pinfold_core::{NodeId, NumaNode, Pinning, PuId, TopologyBuilder};
+    use pinfold_core::{Pinning, PuId};
 
     fn seconds(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
     }
 
-    fn candidate(pus: &[u32], pages: Option<PageMapping>, gain: Option<f64>) -> Candidate {
-        let place = Place {
-            pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
-            pages,
-            ..Place::default()
-        };
-        Candidate {
-            gain: gain.map(|log| Gain { log, error: 0.01 }),
-            ..Candidate::new(place)
-        }
-    }
+    /// Threads on these PUs, with the gain that is known and the one that is expected.
+    type Row<'a> = (&'a [u32], Option<PageMapping>, Option<f64>, Option<f64>);
 
-    /// A policy with these candidates besides the unpinned program. The last one is the present one.
-    fn policy(candidates: Vec<Candidate>) -> Auto {
-        let mut policy = Auto::new(AutoOptions::default());
-        policy.search.candidates.extend(candidates);
-        policy.present = policy.search.candidates.len() - 1;
-        policy
+    /// The unpinned program and these candidates. The last one runs.
+    fn candidates(rows: &[Row<'_>]) -> Candidates {
+        let mut candidates = Candidates::new(Placement::default());
+        for &(pus, pages, gain, expected) in rows {
+            let placement = Placement {
+                pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
+                pages,
+                ..Placement::default()
+            };
+            let proposal = Proposal {
+                placement,
+                by: ProposerCode::Topology,
+                gain: expected.map(f64::exp_m1),
+                why: String::new(),
+            };
+            let position = candidates.propose(proposal, &mut vec![]);
+            candidates.set_gain(position, gain.map(|log| Gain { log, error: 0.01 }));
+            candidates.run(position);
+        }
+        candidates
     }
 
     const INTERLEAVED: Option<PageMapping> = Some(PageMapping::Interleave);
 
     #[test]
-    fn refused_pages_are_asked_for_again_once_they_may_take_so_long() {
-        let mut policy = policy(vec![candidate(&[], INTERLEAVED, None)]);
-        // Nobody forecasts a gain: 0.4 % of the time.
-        assert_eq!(policy.moving_within(1, seconds(5.0)), Some(seconds(0.02)));
-        let again = policy.retried(seconds(5.0), Some(seconds(0.04)));
-        assert_eq!(policy.moving_within(1, again), Some(seconds(0.04)));
-        policy.search.candidates[1].expected = Some(1.0);
-        let again = policy.retried(seconds(4.0), Some(seconds(0.11)));
+    fn refused_pages_are_requested_again_once_they_may_take_so_long() {
+        // Without an expected gain: 0.4 % of the time.
+        let blind = candidates(&[(&[], INTERLEAVED, None, None)]);
+        assert_eq!(mapping_within(&blind, 1, seconds(5.0)), Some(seconds(0.02)));
+        let again = requested_again(&blind, seconds(5.0), Some(seconds(0.04)));
+        assert_eq!(mapping_within(&blind, 1, again), Some(seconds(0.04)));
+        let expected = candidates(&[(&[], INTERLEAVED, None, Some(1.0))]);
+        let again = requested_again(&expected, seconds(4.0), Some(seconds(0.11)));
         assert!(
             (again.as_secs_f64() - 4.4).abs() < 1e-9,
             "2.5 % of it are 0.11 s: {again:?}"
         );
-        // Never at once, and twice as late where the machine does not say how long it would take.
-        assert!(policy.retried(seconds(4.0), Some(Duration::ZERO)) > seconds(4.1));
-        assert_eq!(policy.retried(seconds(4.0), None), seconds(8.0));
-        policy.retried(seconds(4.0), Some(Duration::MAX));
+        // Never at once, and twice as late if the machine does not say how long it takes.
+        assert!(requested_again(&expected, seconds(4.0), Some(Duration::ZERO)) > seconds(4.1));
+        assert_eq!(requested_again(&expected, seconds(4.0), None), seconds(8.0));
+        requested_again(&expected, seconds(4.0), Some(Duration::MAX));
     }
 
     #[test]
-    fn pages_are_not_interleaved_onto_the_memory_of_a_gpu() {
-        let machine = |subtype: Option<&str>| {
-            let mut builder = TopologyBuilder::new("one node and another");
-            let root = builder.root();
-            for pu in 0..2 {
-                builder.pu(root, PuId(pu));
-            }
-            for (id, pus, subtype) in [(0, "0", None), (1, "1", subtype)] {
-                builder.node(NumaNode {
-                    id: NodeId(id),
-                    attached_to: root,
-                    pus: pus.parse().unwrap(),
-                    memory: Some(1 << 30),
-                    subtype: subtype.map(str::to_owned),
-                });
-            }
-            builder.build_all().unwrap()
-        };
-        let policy = Auto::new(AutoOptions {
-            moves_pages: true,
-            ..AutoOptions::default()
-        });
-        assert!(policy.may_interleave(&machine(None)));
-        assert!(!policy.may_interleave(&machine(Some("GPUMemory"))));
-    }
-
-    #[test]
-    fn threads_without_the_pages_of_the_best_one_are_forecast_to_lose_what_these_gained() {
+    fn threads_without_the_pages_of_the_best_one_are_expected_to_lose_what_these_gained() {
         let topology = synthetic("package:2 numa:1 core:4 pu:1");
-        let mut policy = policy(vec![
-            candidate(&[], INTERLEAVED, Some(0.5)),
-            candidate(&[0, 4], INTERLEAVED, Some(0.6)),
-            candidate(&[0, 4], None, None),
-            candidate(&[1, 5], None, None),
-            candidate(&[0, 1], INTERLEAVED, Some(0.1)),
-            candidate(&[0, 1], None, None),
-        ]);
+        let rows: [Row<'_>; 6] = [
+            (&[], INTERLEAVED, Some(0.5), None),
+            (&[0, 4], INTERLEAVED, Some(0.6), None),
+            (&[0, 4], None, None, None),
+            (&[1, 5], None, None, None),
+            (&[0, 1], INTERLEAVED, Some(0.1), None),
+            (&[0, 1], None, None, None),
+        ];
+        let mut some = candidates(&rows);
         assert_eq!(
-            policy.promise(&topology, 3),
+            expected_gain(&topology, &some, 3),
             None,
-            "the best one has the pages that it began with"
+            "the best one has the pages of the start"
         );
-        policy.search.best = 1;
-        assert!((policy.promise(&topology, 3).unwrap() - 0.1).abs() < 1e-12);
+        some.set_best(1);
+        assert!((expected_gain(&topology, &some, 3).unwrap() - 0.1).abs() < 1e-12);
         assert_eq!(
-            policy.promise(&topology, 4),
+            expected_gain(&topology, &some, 4),
             None,
             "these threads were not tried with them"
         );
         assert_eq!(
-            policy.promise(&topology, 6),
+            expected_gain(&topology, &some, 6),
             None,
             "all of its pages can be beside its threads"
         );
-        assert_eq!(policy.promise(&topology, 2), None, "it has the pages of the best one");
-        policy.search.candidates[3].expected = Some(0.3);
-        assert_eq!(policy.promise(&topology, 3), Some(0.3));
+        assert_eq!(
+            expected_gain(&topology, &some, 2),
+            None,
+            "it has the pages of the best one"
+        );
+        let mut rows = rows;
+        rows[2].3 = Some(0.3);
+        let mut others = candidates(&rows);
+        others.set_best(1);
+        assert!(others[3].expected.is_some());
+        assert_eq!(expected_gain(&topology, &others, 3), others[3].expected);
     }
 }

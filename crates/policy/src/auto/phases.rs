@@ -1,25 +1,25 @@
-//! Phases of the program: what its rates were in a placement, and which placement was best.
+//! Phases of the program: the rates of all metrics in each placement, and the best placement.
 
-use super::trial::Place;
+use super::placement::Placement;
 
-/// The logarithms of the rates of all metrics; `None` for those that did not count.
+/// The logarithms of the rates of all metrics; `None` for a metric that counted nothing.
 pub(super) type Signature = Vec<Option<f64>>;
 
-/// A rate that differs by more than this is another one: 8 %.
+/// Rates that differ by less than this are alike: 8 %.
 const ALIKE: f64 = 0.08;
 
-/// More phases are not remembered; the oldest is forgotten.
+/// The most phases that are kept; the oldest one is dropped.
 const MOST: usize = 16;
 
 /// A phase that was searched.
 #[derive(Clone, Debug)]
 struct Phase {
-    best: Place,
-    /// What was seen of it, by placement.
-    seen: Vec<(Place, Signature)>,
+    best: Placement,
+    /// The signatures in the placements that ran in it.
+    seen: Vec<(Placement, Signature)>,
 }
 
-/// All phases, the present one last.
+/// All phases. The program is in the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phases(Vec<Phase>);
 
@@ -37,8 +37,8 @@ fn are_alike(one: &Signature, other: &Signature) -> bool {
 }
 
 impl Phases {
-    /// A new phase begins, in this placement. `seen` is what was seen of it there.
-    pub(super) fn begin(&mut self, best: Place, seen: Option<Signature>) {
+    /// A new phase begins in this placement, with this signature if it is known.
+    pub(super) fn begin(&mut self, best: Placement, seen: Option<Signature>) {
         if self.0.len() == MOST {
             self.0.remove(0);
         }
@@ -48,24 +48,24 @@ impl Phases {
         });
     }
 
-    /// This placement is the best one of the present phase.
-    pub(super) fn choose(&mut self, best: Place) {
+    /// Sets the best placement of the phase.
+    pub(super) fn choose(&mut self, best: Placement) {
         if let Some(present) = self.0.last_mut() {
             present.best = best;
         }
     }
 
-    /// What is seen of the present phase in a placement.
-    pub(super) fn see(&mut self, place: Place, signature: Signature) {
+    /// Notes the signature of the phase in a placement.
+    pub(super) fn see(&mut self, place: Placement, signature: Signature) {
         if let Some(present) = self.0.last_mut() {
             present.seen.retain(|(other, _)| *other != place);
             present.seen.push((place, signature));
         }
     }
 
-    /// Looks for a phase that had these rates in this placement. If there is one, it is the present one now, and its
-    /// best placement is returned.
-    pub(super) fn recognise(&mut self, place: &Place, signature: &Signature) -> Option<Place> {
+    /// Looks for a phase with this signature in this placement. If there is one, the program is in it now, and its best
+    /// placement is returned.
+    pub(super) fn recognise(&mut self, place: &Placement, signature: &Signature) -> Option<Placement> {
         let was = |phase: &Phase| {
             let mut seen = phase.seen.iter();
             seen.any(|(other, rates)| other == place && are_alike(rates, signature))
@@ -83,10 +83,10 @@ mod tests {
     use super::*;
     use pinfold_core::{Pinning, PuId};
 
-    fn pinned(pu: u32) -> Place {
-        Place {
+    fn pinned(pu: u32) -> Placement {
+        Placement {
             pinning: Pinning::new(vec![PuId(pu)]),
-            ..Place::default()
+            ..Placement::default()
         }
     }
 

@@ -1,220 +1,66 @@
-//! The policy `auto` in the loop: windows one after the other, and what follows from each.
+//! The default policy: the order of events. Each part below it owns its state and returns what follows.
 
-use super::budget::{Budget, Record};
-use super::options::{AutoOptions, Near};
-use super::pages::OfPages;
-use super::phases::Phases;
+use super::ask::{Asking, Subject, topology_proposals};
+use super::known::{Checked, Known};
+use super::options::{AutoOptions, Source};
+use super::pages::{self, Pages};
+use super::placement::Placement;
+use super::placing::Placing;
 use super::proposals::Proposal;
-use super::regions::RegionTimes;
-use super::thread_sets::ThreadSets;
-use super::trial::{Candidate, Place, Trial};
+use super::rate_line::RateLine;
+use super::regions::{self, Regions};
+use super::search::{Ended, Search};
+use super::step::{Next, Purpose, Step, Windows};
+use super::thread_sets::{Given, ranks_changed};
+use super::watching::{Identified, Watching};
 use crate::Policy;
-use crate::comparison::change::ChangePoint;
-use crate::comparison::turns::{Noise, Window};
+use crate::comparison::turns::Window;
 use crate::findings::probed;
-use crate::known::KnownPlacement;
-use crate::program::meter::{Measurement, Meter};
-use crate::program::opening::{Opened, Opening};
-use crate::program::requested::RequestedConfiguration;
-use crate::program::times;
-use crate::program::working_tasks::{Judgement, WorkingTasks};
-use crate::sam::Observer;
-use pinfold_core::statistics::Reading;
-use pinfold_core::{
-    Applied, Configuration, Decision, EndedCode, Finding, Metric, PageMapping, Pinning, ProposerCode, Sample, Topology,
-};
-use std::collections::BTreeMap;
+use crate::program::meter::Measurement;
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
+use crate::program::working_tasks::Judgement;
+use pinfold_core::{Applied, CandidatesCode, Configuration, Decision, Finding, Metric, Sample, Topology};
 use std::time::Duration;
 
-/// The unpinned program's position among the candidates.
-pub(super) const UNPINNED: usize = 0;
-
-/// The windows of the baseline.
-const BASELINE: usize = 6;
-
-/// The counts that a window should have: its rate is then known to one percent.
-pub(super) const COUNTS: f64 = 40.0;
-
-/// Windows that are repeated because threads began or ended in them.
-const REPEATS: u32 = 5;
-
-/// The share of the time that the settling of a trial may take, beyond the shortest time: so more pages may follow their
-/// threads in a program that has run for longer.
-const SETTLE: f64 = 0.002;
-
-/// How many times as long the unpinned program settles: the operating system leaves threads for a while where they were
-/// pinned.
-const UNPINNED_SETTLES: u32 = 3;
-
-/// The time after which a configuration is requested again, for tasks that the machine left alone when they began.
-const AFFIRM: Duration = Duration::from_secs(2);
-
-/// What the present window is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// The rate and its noise before a search.
-    Baseline,
-    /// A candidate in turns with another one.
-    Trial,
-    /// The best one runs until the next trial can be afforded.
-    Waiting,
-    /// Nothing is left to try at present.
-    Watching,
-    /// The rate has changed; what are the rates now?
-    Signature,
-}
-
-/// The present step, and when it began.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    Opening,
-    Settling {
-        purpose: Purpose,
-        began: Duration,
-        lasts: Duration,
-    },
-    Measuring {
-        purpose: Purpose,
-        began: Duration,
-        lasts: Duration,
-    },
-}
-
-/// What was settled in the present search.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    pub(super) candidates: Vec<Candidate>,
-    /// The best one so far.
-    pub(super) best: usize,
-    pub(super) trial: Option<Trial>,
-    pub(super) noise: Noise,
-    /// The windows of the baseline.
-    pub(super) baseline: Vec<Window>,
-    /// What the trials of neighbours have gained, and their number.
-    pub(super) gained: f64,
-    pub(super) tried: u32,
-    /// The neighbours of the best one that were not proposed yet, the nearest last; `None` where they were not looked up.
-    pub(super) neighbours: Option<Vec<Pinning>>,
-    /// By who proposes: what was tried of them.
-    pub(super) records: BTreeMap<ProposerCode, Record>,
-    /// The candidate about which SAM's mapper was asked last.
-    pub(super) mapped: Option<usize>,
-    /// By position: how long regions took in the windows of a candidate.
-    pub(super) regions: BTreeMap<usize, RegionTimes>,
-    /// The best one, and how many had such times, when it was last asked where regions were faster.
-    pub(super) regions_of: Option<(usize, usize)>,
-    /// What is still proposed for pages.
-    pub(super) of_pages: OfPages,
-    /// What the busiest node's memory carried of what it can, unpinned; `None` where that is not known.
-    pub(super) load: Option<f64>,
-    /// Whether all proposals were tried, so that a choice was made.
-    pub(super) chosen: bool,
-    /// The choice that was reported last.
-    pub(super) reported: Option<usize>,
-    /// A model said that placement does not matter.
-    pub(super) insensitive: Option<String>,
-    /// The model was asked.
-    pub(super) forecast: bool,
-}
+/// The reason for a search after a change of the number of threads.
+const THREADS_CHANGED: &str = "the number of working threads changed";
 
 /// The policy.
 #[derive(Debug)]
 pub struct Auto {
-    pub(super) options: AutoOptions,
-    pub(super) metrics: Vec<Metric>,
-    pub(super) opening: Opening,
-    pub(super) working_tasks: WorkingTasks,
-    pub(super) observer: Option<Observer>,
-    pub(super) meter: Option<(Meter, Duration)>,
-    /// The length of a window.
-    pub(super) window: Duration,
-    /// The sample at which the present window began.
-    pub(super) first: Sample,
-    pub(super) threads: usize,
-    /// The sets of threads that worked, and what was best for each.
-    pub(super) thread_sets: ThreadSets,
-    pub(super) search: Search,
-    /// The candidate that runs.
-    pub(super) present: usize,
-    pub(super) step: Step,
-    pub(super) repeats: u32,
-    pub(super) budget: Budget,
-    pub(super) change: ChangePoint,
-    /// How much more evidence is needed for another search after searches in vain.
-    pub(super) patience: f64,
-    pub(super) phases: Phases,
-    /// The first sample of the present choice.
-    pub(super) chosen_from: Option<Sample>,
-    /// Whether the rates of the present phase in the present choice were noted.
-    pub(super) is_seen: bool,
-    /// The known program whose rate is checked.
-    pub(super) known: Option<KnownPlacement>,
-    /// When the choice is compared with the unpinned program again.
-    pub(super) confirm_at: Duration,
-    /// The readings since the last rate line, and when it was.
-    pub(super) line: Vec<Reading>,
-    pub(super) line_began: Duration,
-    pub(super) requested: RequestedConfiguration,
-    /// By rank: the PUs on which the unpinned program last ran in a baseline.
-    pub(super) home: Option<Pinning>,
-    /// Whether threads are pinned.
-    pub(super) is_pinned: bool,
-    /// How many regions had a placement of their own in what was reported last.
-    pub(super) reported_regions: usize,
-    /// When the configuration was last requested again.
-    pub(super) affirmed: Duration,
-    /// Whether pages were moved, so that leaving them means moving them back.
-    pub(super) has_moved_pages: bool,
-    /// How long they took the last time.
-    pub(super) moved_in: Option<Duration>,
-    /// How long pages took to follow threads the last time.
-    pub(super) followed_in: Duration,
-    pub(super) now: Duration,
+    options: AutoOptions,
+    program: ObservedProgram,
+    /// The number of threads of each candidate.
+    threads: usize,
+    windows: Windows,
+    search: Search,
+    asking: Asking,
+    pages: Pages,
+    regions: Regions,
+    known: Known,
+    watching: Watching,
+    placing: Placing,
+    line: RateLine,
 }
 
 impl Auto {
     /// The policy with these options.
     pub fn new(options: AutoOptions) -> Self {
-        let known = options.expected().map(KnownPlacement::place);
-        let place = known.or_else(|| options.near.as_ref().map(Near::place));
-        let place = place.unwrap_or_default();
+        let times = options.times;
+        let known = options.known.values().next().map(|known| known.metric.clone());
+        let program = ObservedProgram::new(times.opening(), options.metric.clone(), options.skip.clone());
         Self {
-            opening: Opening::new(options.times.opening(), options.metric.clone())
-                .of_known(options.known.values().next().map(|known| known.metric.clone())),
-            working_tasks: WorkingTasks::new(options.skip.clone()),
-            metrics: vec![],
-            observer: None,
-            meter: None,
-            window: options.times.shortest,
-            first: Sample::default(),
+            program: program.measured_by(known),
             threads: 0,
-            thread_sets: ThreadSets::default(),
-            search: Search {
-                candidates: vec![Candidate::new(place)],
-                ..Search::default()
-            },
-            present: UNPINNED,
-            step: Step::Opening,
-            repeats: 0,
-            budget: Budget::default(),
-            change: ChangePoint::new(1.0),
-            patience: 1.0,
-            phases: Phases::default(),
-            chosen_from: None,
-            is_seen: false,
-            known: None,
-            confirm_at: Duration::ZERO,
-            line: vec![],
-            line_began: Duration::ZERO,
-            requested: RequestedConfiguration::default(),
-            home: None,
-            is_pinned: false,
-            reported_regions: 0,
-            affirmed: Duration::ZERO,
-            has_moved_pages: false,
-            moved_in: None,
-            followed_in: Duration::ZERO,
-            now: Duration::ZERO,
+            windows: Windows::new(times),
+            search: Search::new(options.first_placement()),
+            asking: Asking::default(),
+            pages: Pages::default(),
+            regions: Regions::default(),
+            known: Known::default(),
+            watching: Watching::default(),
+            placing: Placing::default(),
+            line: RateLine::default(),
             options,
         }
     }
@@ -226,328 +72,483 @@ impl Policy for Auto {
     }
 
     fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {
-        let mut findings = vec![];
-        self.metrics = metrics.to_vec();
-        // An event that is not counted here leaves its figures missing, and the model says what it lacks.
-        let events = self.options.events.as_ref();
-        self.observer = events.and_then(|events| Observer::new(events, metrics).ok());
-        self.opening.start(metrics, &mut findings);
-        self.decision(Duration::ZERO, findings)
+        self.asking.start(&self.options, metrics);
+        let wanted = self.wanted();
+        let decision = self.program.start(metrics, Some(wanted));
+        self.limited(decision, Duration::ZERO)
     }
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.now = sample.at;
-        let disturbed = self.working_tasks.update(sample);
-        if let Some((meter, _)) = &mut self.meter {
-            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
+        let mut seen = self.program.observe(topology, sample, applied);
+        if self.pages.note(applied, seen.at(), &mut self.search) {
+            self.follow(Next::Try, &mut seen);
         }
-        self.pages_moved(topology, sample, applied, &mut findings);
-        match self.step {
-            Step::Opening => self.open(topology, sample, &mut findings),
-            Step::Settling { purpose, began, lasts } if sample.at >= began + lasts => {
-                self.measure(purpose, sample);
+        match self.program.stage(&mut seen) {
+            Stage::Initialising | Stage::WithoutMetric => {}
+            Stage::Opened => {
+                let next = self.open(&mut seen);
+                self.follow(next, &mut seen);
             }
-            Step::Measuring { purpose, .. } if disturbed && self.repeats < REPEATS => {
-                self.repeats += 1;
-                self.measure(purpose, sample);
-            }
-            Step::Measuring { purpose, began, lasts } if sample.at >= began + lasts || self.is_hopeless(purpose) => {
-                self.repeats = 0;
-                self.measured(topology, sample, purpose, &mut findings);
-            }
-            _ => {}
+            Stage::Open => self.step(&mut seen),
         }
-        self.decision(sample.at, findings)
+        let wanted = self.wanted();
+        let decision = self.program.decide(seen, Some(wanted));
+        self.limited(decision, sample.at)
     }
 
     fn end(&mut self) -> Vec<Finding> {
-        if matches!(self.step, Step::Opening) {
-            return self.opening.end(&self.working_tasks, self.place().pinning.as_ref());
-        }
-        if self.search.chosen {
-            return vec![];
-        }
-        let lost = self.budget.lost();
-        let why = if lost < 0.0005 {
-            "The program ended before the search did; no trial had slowed it down.".to_owned()
-        } else {
-            format!("The program ended before the search did; trials had cost it about {lost:.2} s.")
-        };
-        let best = self.search.best;
-        let candidate = &self.search.candidates[best];
-        vec![Finding::EndedEarly {
-            best: Some(best),
-            rate: candidate.rate,
-            code: EndedCode::DuringSearch,
-            why: format!("{why} {}", self.best_so_far()),
-        }]
+        let pinning = self.search.candidates().running_placement().pinning.as_ref();
+        let early = self.program.ended_early(pinning);
+        early.unwrap_or_else(|| self.search.ended_early().into_iter().collect())
     }
 }
 
+/// The steps.
 impl Auto {
-    /// The initialisation, until a metric is chosen.
-    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        match self.opening.look(sample, &mut self.working_tasks, findings) {
-            Opened::NotYet => {}
-            Opened::WithoutMetric => self.requested.affirm(),
-            Opened::With { mut meter, reading } => {
-                meter.restart();
-                self.meter = Some((meter, reading));
-                self.window = self
-                    .options
-                    .times
-                    .shortest
-                    .max(reading * 2)
-                    .min(self.options.times.longest);
-                self.line_began = sample.at;
-                self.threads = self.working_threads();
-                let known = self.options.known.get(&self.threads).cloned();
-                let known = known.filter(|known| !known.other_build && self.may_follow(known, topology));
-                if let Some(known) = known {
-                    self.follow(sample, known, findings);
-                } else {
-                    // A program that was expected to be a known one, with other threads, is unpinned now.
-                    let first = self.options.near.as_ref().map(Near::place).unwrap_or_default();
-                    let why = if first == Place::default() {
-                        "the operating system's placement is measured first"
-                    } else {
-                        "where the user wants the program is measured first, and then the operating system's placement"
-                    };
-                    self.phases.begin(first, None);
-                    let requested = self.requested_place();
-                    self.begin_search(sample, requested, why, findings);
+    /// The initialisation is over. A known program goes to the placement of the earlier run. Any other is measured first.
+    fn open(&mut self, seen: &mut Observation<'_>) -> Next {
+        self.windows.fit(self.program.reading());
+        self.line.restart(seen.at());
+        self.threads = self.program.threads(self.options.threads);
+        if let Some(known) = self.known.start(&self.options, seen.topology(), self.threads) {
+            self.list(CandidatesCode::KnownProgram, &known.why, seen);
+            self.search.run_in(known, seen.findings());
+            return Next::Settle(Purpose::Baseline);
+        }
+        let why = if self.options.near.is_none() {
+            "the operating system's placement is measured first"
+        } else {
+            "where the user wants the program is measured first, and then the operating system's placement"
+        };
+        self.search_anew(why, seen)
+    }
+
+    /// Continues the step, or ends it and begins the next one.
+    fn step(&mut self, seen: &mut Observation<'_>) {
+        match self.windows.step() {
+            Step::Settling(purpose) => {
+                if self.program.is_over(seen) {
+                    self.measure(purpose, seen);
+                }
+            }
+            Step::Measuring(purpose) => {
+                if seen.tasks_changed() && self.windows.repeats() {
+                    self.measure(purpose, seen);
+                } else if self.program.is_over(seen) || self.is_hopeless(purpose) {
+                    self.windows.end();
+                    let next = self.measured(purpose, seen);
+                    self.follow(next, seen);
+                    self.report_rate(seen);
                 }
             }
         }
     }
 
-    pub(super) fn working_threads(&self) -> usize {
-        self.options.threads.unwrap_or(self.working_tasks.number()).max(1)
+    fn follow(&mut self, next: Next, seen: &mut Observation<'_>) {
+        match next {
+            Next::Measure(purpose) => self.measure(purpose, seen),
+            Next::Settle(purpose) => self.settle(purpose, seen),
+            Next::Try => {
+                let next = self.try_next(seen);
+                self.follow(next, seen);
+            }
+            Next::Watch => {
+                let kept = self.search.kept();
+                let is_for_threads = self.program.threads(self.options.threads) == self.threads;
+                self.watching
+                    .begin(self.program.working_tasks(), kept.filter(|_| is_for_threads));
+                self.settle(Purpose::Watching, seen);
+            }
+        }
     }
 
-    /// Whether the present window may end early, because the candidate of a trial is much slower than the other one.
+    fn measure(&mut self, purpose: Purpose, seen: &Observation<'_>) {
+        let lasts = self.windows.measure(purpose);
+        self.program.begin_window(seen, lasts);
+        if self.placing.is_time_to_affirm(seen.at()) {
+            self.program.request_again();
+        }
+    }
+
+    fn settle(&mut self, purpose: Purpose, seen: &Observation<'_>) {
+        let placement = self.search.candidates().running_placement();
+        let lasts = self.windows.settle(purpose, placement, seen.at());
+        self.program.settle(seen, lasts);
+    }
+
+    /// How long threads, caches and pages settle if the program goes to a candidate.
+    fn settling(&self, candidate: usize, at: Duration) -> Duration {
+        let candidates = self.search.candidates();
+        let settles = self.windows.placement_settles(&candidates[candidate].placement, at);
+        settles + self.pages.moving_takes(candidates, candidate, at)
+    }
+
+    /// Whether the window may end early.
     fn is_hopeless(&self, purpose: Purpose) -> bool {
-        let (Purpose::Trial, Some(trial), Some((meter, _))) = (purpose, &self.search.trial, &self.meter) else {
-            return false;
-        };
-        let so_far = Window::new(meter.measurement().rate, meter.grown());
-        so_far.is_some_and(|window| trial.is_hopeless(window))
+        let window = || Window::new(self.program.measurement().rate, self.program.counts());
+        purpose == Purpose::Trial && self.search.is_hopeless(window())
     }
+}
 
-    /// A window has ended.
-    fn measured(&mut self, topology: &Topology, sample: &Sample, purpose: Purpose, findings: &mut Vec<Finding>) {
-        let measurement = self.measurement();
-        let counts = self.meter.as_ref().map_or(0.0, |(meter, _)| meter.grown());
+/// What follows from a window.
+impl Auto {
+    fn measured(&mut self, purpose: Purpose, seen: &mut Observation<'_>) -> Next {
+        let measurement = self.program.measurement();
+        let counts = self.program.counts();
         let window = Window::new(measurement.rate, counts);
-        self.adapt(measurement.rate, counts);
+        self.windows.adapt(measurement.rate, counts);
         if let Some(rate) = measurement.rate {
-            self.line.push(Reading {
-                at: sample.at.as_secs_f64(),
-                rate,
-            });
+            self.line.add(seen.at(), rate);
         }
-        self.time_regions(sample);
-        let judgement = self.judge_tasks(sample, findings);
-        let is_search_or_watch = !matches!(purpose, Purpose::Baseline | Purpose::Signature);
-        let may_change = is_search_or_watch && judgement != Judgement::Idle && self.options.threads.is_none();
-        if may_change && self.heed_threads(sample, findings) {
-            self.report_line(sample, findings);
-            return;
+        if self.options.asks(Source::Regions) {
+            let running = self.search.candidates().running();
+            self.regions.time(running, self.program.first(), seen.sample());
         }
-        let best = self.search.best;
-        if best == self.present
-            && let Some(gain) = self.search.candidates[best].gain
+        let judgement = self.judge_tasks(seen);
+        let may_change = judgement != Judgement::Idle && self.options.threads.is_none();
+        if purpose.is_search_or_watch()
+            && may_change
+            && let Some(next) = self.threads_changed(seen)
         {
-            self.budget.save(measurement.over, gain.log.exp());
+            return next;
         }
-        if !matches!(purpose, Purpose::Baseline | Purpose::Signature)
-            && let Some(Proposal { place, by, gain, why }) = self.of_mapper(topology, sample)
-        {
-            self.propose(place, by, gain, why, findings);
+        self.search.save(measurement.over);
+        if purpose.is_search_or_watch() {
+            let subject = subject(&self.options, &self.program, self.threads);
+            let proposal = self.asking.ask_mapper(subject, self.search.candidates(), seen);
+            if let Some(proposal) = proposal {
+                self.search.propose(proposal, seen.findings());
+            }
         }
         match purpose {
-            Purpose::Baseline => self.baseline(topology, sample, window, &measurement, findings),
-            Purpose::Trial => self.trial(topology, sample, window, findings),
-            Purpose::Waiting => self.waited(topology, sample, window, findings),
-            Purpose::Watching => self.watch(topology, sample, window, findings),
-            Purpose::Signature => self.phase(sample, findings),
-        }
-        self.report_line(sample, findings);
-    }
-
-    /// A window of the best one, before the next trial can be afforded.
-    fn waited(&mut self, topology: &Topology, sample: &Sample, window: Option<Window>, findings: &mut Vec<Finding>) {
-        if let Some(window) = window {
-            if self.change.has_changed(window.log) {
-                self.search.trial = None;
-                self.measure(Purpose::Signature, sample);
-                return;
-            }
-            if let Some(trial) = &mut self.search.trial {
-                trial.offer(self.present, window);
-            }
-        }
-        self.next(topology, sample, findings);
-    }
-
-    /// Windows follow from the rate: rare counts need longer ones.
-    fn adapt(&mut self, rate: Option<f64>, counts: f64) {
-        let times = self.options.times;
-        if counts < COUNTS / 2.0 && rate.is_some() {
-            self.window = (self.window * 2).min(times.longest);
+            Purpose::Baseline => self.baseline(window, &measurement, seen),
+            Purpose::Trial => self.trial(window, seen),
+            Purpose::Waiting => self.waited(window),
+            Purpose::Watching => self.watch(window, seen),
+            Purpose::Signature => self.identify(seen),
         }
     }
 
     /// A window of the baseline, or of a known program in its placement.
-    fn baseline(
-        &mut self,
-        topology: &Topology,
-        sample: &Sample,
-        window: Option<Window>,
-        measurement: &Measurement,
-        findings: &mut Vec<Finding>,
-    ) {
-        self.search.baseline.extend(window);
-        if self.search.baseline.len() < BASELINE {
-            self.measure(Purpose::Baseline, sample);
-            return;
-        }
-        let baseline = std::mem::take(&mut self.search.baseline);
-        self.search.noise.learn_alike(&baseline);
-        if self.place().pinning.is_none() {
-            self.home = self.working_tasks.last_seen(sample, self.threads);
-        }
-        findings.push(probed(self.present, measurement, false));
-        self.search.candidates[self.present].rate = measurement.rate;
-        if let Some(known) = self.known.take() {
-            self.check_known(topology, sample, &known, &baseline, findings);
-            return;
-        }
-        self.sample(topology, sample, findings);
-        self.next(topology, sample, findings);
-    }
-
-    /// A line with the rate, now and then after the choice.
-    fn report_line(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        if !self.search.chosen {
-            self.line.clear();
-            self.line_began = sample.at;
-            return;
-        }
-        if sample.at < self.line_began + self.options.times.line {
-            return;
-        }
-        let readings = std::mem::take(&mut self.line);
-        let number = readings.len() as f64;
-        let rate = (!readings.is_empty()).then(|| readings.iter().map(|one| one.rate).sum::<f64>() / number);
-        let line = Measurement::of_readings(readings, rate);
-        findings.push(Finding::Rate {
-            rate: line.rate,
-            spread: line.spread,
-        });
-        self.line_began = sample.at;
-    }
-
-    pub(super) fn place(&self) -> &Place {
-        &self.search.candidates[self.present].place
-    }
-
-    /// How long threads, pages and caches settle after a change to this candidate.
-    pub(super) fn settling(&self, candidate: usize, at: Duration) -> Duration {
-        let settles = self.settles(at);
-        let place = &self.search.candidates[candidate].place;
-        let settles = match place.pinning {
-            Some(_) => settles,
-            None => settles * UNPINNED_SETTLES,
+    fn baseline(&mut self, window: Option<Window>, measurement: &Measurement, seen: &mut Observation<'_>) -> Next {
+        let Some(windows) = self.search.add_to_baseline(window) else {
+            return Next::Measure(Purpose::Baseline);
         };
-        let moving = if place.pages == self.place().pages {
+        let candidates = self.search.candidates();
+        if candidates.running_placement().pinning.is_none() {
+            self.placing.ran_on(self.program.last_seen(seen, self.threads));
+        }
+        seen.report(probed(candidates.running(), measurement, false));
+        self.search.set_baseline_rate(measurement.rate);
+        let metric = self.program.metric().map(|metric| metric.name.as_str());
+        let at = seen.at();
+        match self
+            .known
+            .check(&mut self.search, metric, &windows, at, seen.findings())
+        {
+            Some(Checked::AsFast) => {
+                let placement = self.search.candidates().running_placement();
+                self.watching.begin_phase(placement.clone());
+                return Next::Watch;
+            }
+            Some(Checked::Slower) => self.watching.begin_phase(Placement::default()),
+            None => {}
+        }
+        let subject = subject(&self.options, &self.program, self.threads);
+        self.asking.ask_all(subject, &mut self.search, seen);
+        Next::Try
+    }
+
+    /// A window of a trial.
+    fn trial(&mut self, window: Option<Window>, seen: &mut Observation<'_>) -> Next {
+        let at = seen.at();
+        let measured = at.saturating_sub(self.program.first().at);
+        let placement = self.search.candidates().running_placement();
+        let spent = measured + self.windows.placement_settles(placement, at);
+        let subject = subject(&self.options, &self.program, self.threads);
+        if self.asking.is_model_due(subject, placement, seen.topology()) {
+            self.asking.ask_model(subject, &mut self.search, seen);
+        }
+        let ended = self.search.add_window(window, (measured, spent), at, seen.findings());
+        let candidates = self.search.candidates();
+        match ended {
+            Some(Ended::Faster { is_new }) => {
+                self.pages.restart();
+                self.watching.choose(candidates.best_placement(), is_new);
+                if candidates[candidates.best()].confirmed {
+                    self.report_choice(seen);
+                }
+            }
+            Some(Ended::Withdrawn) => self.watching.choose(candidates.best_placement(), false),
+            Some(Ended::Unchanged) | None => {}
+        }
+        Next::Try
+    }
+
+    /// A window of the best candidate while the next trial waits for the budget.
+    fn waited(&mut self, window: Option<Window>) -> Next {
+        let Some(window) = window else { return Next::Try };
+        if self.watching.has_changed(window) {
+            self.search.drop_trial();
+            return Next::Measure(Purpose::Signature);
+        }
+        self.search.offer(window);
+        Next::Try
+    }
+
+    /// A window after the choice.
+    fn watch(&mut self, window: Option<Window>, seen: &mut Observation<'_>) -> Next {
+        if self.watching.is_search_due(seen.at()) {
+            return self.search_anew(THREADS_CHANGED, seen);
+        }
+        if let Some(window) = window {
+            if self.watching.has_changed(window) {
+                return Next::Measure(Purpose::Signature);
+            }
+            self.watching.add_window(self.program.first());
+        }
+        if let Some(first) = self.watching.unsigned_from() {
+            let subject = subject(&self.options, &self.program, self.threads);
+            let signature = subject.signature(first, seen.sample());
+            let placement = self.search.candidates().running_placement();
+            self.watching.sign(placement, signature);
+        }
+        if self.search.is_trying() || self.begin_trial(seen) {
+            Next::Try
+        } else {
+            Next::Measure(Purpose::Watching)
+        }
+    }
+
+    /// The rate has changed, and this window identifies the phase.
+    fn identify(&mut self, seen: &mut Observation<'_>) -> Next {
+        let subject = subject(&self.options, &self.program, self.threads);
+        let signature = subject.signature(self.program.first(), seen.sample());
+        let placement = self.search.candidates().running_placement();
+        let at = seen.at();
+        match self.watching.identify(placement, signature, at, seen.findings()) {
+            Identified::Unchanged => Next::Watch,
+            Identified::Known(best) => {
+                self.search.take_phase(best, seen.findings());
+                self.regions.report(self.search.candidates(), seen.findings());
+                Next::Watch
+            }
+            Identified::New => self.search_in_new_phase(seen),
+        }
+    }
+
+    /// Judges which tasks work. After the choice a change has a line, because threads are pinned again.
+    fn judge_tasks(&mut self, seen: &mut Observation<'_>) -> Judgement {
+        let is_unpinned = *self.search.candidates().running_placement() == Placement::default();
+        let before = self.program.left_alone();
+        let judgement = self.program.judge(seen, is_unpinned);
+        if judgement == Judgement::Changed && self.search.is_chosen() {
+            let after = self.program.left_alone();
+            seen.report(ranks_changed(&before, &after, self.program.working()));
+        }
+        judgement
+    }
+
+    /// Whether another number of threads works for long enough, and what follows.
+    fn threads_changed(&mut self, seen: &mut Observation<'_>) -> Option<Next> {
+        let threads = self.program.threads(self.options.threads);
+        if !self.watching.threads_changed(threads != self.threads, seen.at()) {
+            return None;
+        }
+        self.threads = threads;
+        let requested = self.options.requested_placement();
+        let working = self.program.working_tasks();
+        let recalled = self.watching.recall(working, requested, seen.at(), seen.findings());
+        Some(match recalled {
+            Some(given) => self.take(given, seen),
+            None => self.search_anew(THREADS_CHANGED, seen),
+        })
+    }
+
+    /// Reports the mean rate now and then after the choice.
+    fn report_rate(&mut self, seen: &mut Observation<'_>) {
+        if !self.search.is_chosen() {
+            self.line.restart(seen.at());
+        } else if let Some(line) = self.line.take(seen.at(), self.windows.line()) {
+            seen.report_rate(&line);
+        }
+    }
+}
+
+/// Searches and trials.
+impl Auto {
+    /// A list of candidates begins, with the unpinned program.
+    fn list(&mut self, code: CandidatesCode, why: &str, seen: &mut Observation<'_>) {
+        self.search.list(self.threads, code, why, seen.findings());
+        self.asking.restart();
+        self.pages.restart();
+        self.regions.restart();
+    }
+
+    /// A search begins with a baseline, in the placement `incumbent`; `None` for the unpinned program.
+    fn begin_search(&mut self, incumbent: Option<Proposal>, why: &str, seen: &mut Observation<'_>) -> Next {
+        self.list(CandidatesCode::Proposals, why, seen);
+        self.search.begin_in(incumbent, seen.findings());
+        self.watching.search_begins(seen.at());
+        Next::Measure(Purpose::Baseline)
+    }
+
+    /// A search begins as at the start of the program: unpinned, or in the placement that the user wants.
+    fn search_anew(&mut self, why: &str, seen: &mut Observation<'_>) -> Next {
+        self.watching.begin_phase(self.options.requested_placement());
+        self.begin_search(self.options.requested(), why, seen)
+    }
+
+    /// A search begins in another phase. The running placement stays the best one until another is faster.
+    fn search_in_new_phase(&mut self, seen: &mut Observation<'_>) -> Next {
+        let requested = self.options.requested();
+        let incumbent = self.search.incumbent(requested.as_ref());
+        let next = self.begin_search(incumbent, "the program is in another phase", seen);
+        if let Some(requested) = requested {
+            self.search.propose(requested, seen.findings());
+        }
+        next
+    }
+
+    /// The choice for the working threads is given without a search.
+    fn take(&mut self, given: Given, seen: &mut Observation<'_>) -> Next {
+        self.list(given.candidates, &given.why, seen);
+        self.watching.begin_phase(given.kept.placement.clone());
+        self.search.take(given, seen.at(), seen.findings());
+        self.asking.settle();
+        self.pages.settle();
+        self.regions.report(self.search.candidates(), seen.findings());
+        Next::Watch
+    }
+
+    /// The next window of the trial. It waits if the budget does not allow it. Without a trial the search ends.
+    fn try_next(&mut self, seen: &mut Observation<'_>) -> Next {
+        if !self.search.is_trying() && !self.begin_trial(seen) {
+            return self.conclude(seen);
+        }
+        let Some(due) = self.search.due() else {
+            return Next::Watch;
+        };
+        let at = seen.at();
+        let candidates = self.search.candidates();
+        let settles = if due == candidates.running() {
             Duration::ZERO
         } else {
-            self.moving_takes(candidate, at)
+            self.settling(due, at)
         };
-        settles + moving
-    }
-
-    /// How long threads and caches settle after they are pinned.
-    pub(super) fn settles(&self, at: Duration) -> Duration {
-        self.options.times.settle.max(at.mul_f64(SETTLE))
-    }
-
-    pub(super) fn settle(&mut self, purpose: Purpose, at: Duration) {
-        self.step = Step::Settling {
-            purpose,
-            began: at,
-            lasts: self.settling(self.present, at),
-        };
-    }
-
-    /// A window begins at `sample`.
-    pub(super) fn measure(&mut self, purpose: Purpose, sample: &Sample) {
-        self.first = sample.clone();
-        if let Some((meter, _)) = &mut self.meter {
-            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-            meter.restart();
-        }
-        self.working_tasks.begin_window(sample);
-        if sample.at >= self.affirmed + AFFIRM {
-            self.affirmed = sample.at;
-            self.requested.affirm();
-        }
-        let lasts = match purpose {
-            Purpose::Watching | Purpose::Waiting => self.window.max(self.options.times.shortest * 5),
-            Purpose::Signature => self.window.max(self.options.times.shortest * 10),
-            _ => self.window,
-        };
-        self.step = Step::Measuring {
-            purpose,
-            began: sample.at,
-            lasts,
-        };
-    }
-
-    pub(super) fn measurement(&self) -> Measurement {
-        let meter = self.meter.as_ref();
-        meter.map(|(meter, _)| meter.measurement()).unwrap_or_default()
-    }
-
-    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
-        let reading = self
-            .meter
-            .as_ref()
-            .map_or(self.options.times.interval, |(_, reading)| *reading);
-        let wait = match self.step {
-            Step::Opening => self.opening.wait(now),
-            Step::Settling { began, lasts, .. } | Step::Measuring { began, lasts, .. } => {
-                times::wait(now, began + lasts, reading)
+        let (moving, length) = self.pages.cost(candidates, due, at, settles + self.windows.length());
+        // The best candidate would run in any case.
+        if due == candidates.best() || self.search.affords(at, moving, length) {
+            self.search.run(due);
+            if settles.is_zero() {
+                return Next::Measure(Purpose::Trial);
             }
-        };
-        let place = self.place().clone();
-        let back = self.has_moved_pages.then_some(PageMapping::FirstTouch);
-        let within = place.pages.and_then(|_| self.moving_within(self.present, now));
-        let following_within = Some(self.following_within(now));
-        // Before threads are let go they return to where they ran: the operating system would leave them where they are.
-        let pins = place.pinning.is_some() || !place.regions.is_empty();
-        let was_pinned = std::mem::replace(&mut self.is_pinned, pins);
-        let home = self.home.as_ref().filter(|_| was_pinned && !pins);
-        let wanted = Configuration {
-            pinning: place.pinning.as_ref().or(home).cloned(),
-            within: place.within,
-            pages: place.pages.or(back),
-            regions: place.regions,
-            left_alone: self.working_tasks.left_alone(),
-            ..Configuration::default()
-        };
-        // The limits of time change at each decision, and alone are no reason for another request.
-        let configuration = self.requested.changed(wanted).map(|configuration| Configuration {
-            following_within,
-            mapping_within: within,
+            seen.report(Finding::WarmingUp {
+                candidate: due,
+                lasts: settles,
+            });
+            return Next::Settle(Purpose::Trial);
+        }
+        if candidates.is_best_running() {
+            return Next::Measure(Purpose::Waiting);
+        }
+        self.search.run(candidates.best());
+        Next::Settle(Purpose::Waiting)
+    }
+
+    /// Begins the next trial. Returns whether there is one.
+    fn begin_trial(&mut self, seen: &mut Observation<'_>) -> bool {
+        if self.search.try_requested() {
+            return true;
+        }
+        let (topology, at) = (seen.topology(), seen.at());
+        let search = &mut self.search;
+        let placements = || topology_proposals(&self.options, topology, self.threads);
+        self.pages.propose_with_pages(search, placements, seen.findings());
+        self.regions
+            .propose(search, self.placing.baseline_pus(), seen.findings());
+        regions::spread(search, seen.findings());
+        if search.try_waiting(at, |all, one| pages::expected_gain(topology, all, one)) || search.try_open() {
+            return true;
+        }
+        let may_interleave = self.asking.may_interleave(&self.options, topology);
+        let load = self.asking.load();
+        if may_interleave && self.pages.propose_interleaving(search, load, seen.findings()) {
+            return self.begin_trial(seen);
+        }
+        search.confirm(at) || self.try_neighbour(seen)
+    }
+
+    /// Begins a trial of a neighbour of the choice, if that is worth its cost.
+    fn try_neighbour(&mut self, seen: &mut Observation<'_>) -> bool {
+        let (topology, at) = (seen.topology(), seen.at());
+        let candidates = self.search.candidates();
+        let window = self.windows.length() + self.settling(candidates.best(), at);
+        if !self.options.asks(Source::Neighbours) || !self.search.is_neighbour_due(at, window) {
+            return false;
+        }
+        let placements = || topology_proposals(&self.options, topology, self.threads);
+        let baseline_pus = self.placing.baseline_pus();
+        if let Some((placement, why)) = self.regions.neighbour(candidates, baseline_pus, placements) {
+            self.search.try_neighbour(placement, why, seen.findings());
+            return true;
+        }
+        self.search.try_nearest(topology, self.threads, seen.findings())
+    }
+
+    /// Nothing is left to try: the best candidate is the choice.
+    fn conclude(&mut self, seen: &mut Observation<'_>) -> Next {
+        if self.search.conclude(seen.at()) {
+            self.report_choice(seen);
+            if !self.search.has_gained() {
+                self.watching.need_more_evidence();
+            }
+        }
+        Next::Watch
+    }
+
+    /// Reports the best candidate with its regions, unless it was reported last.
+    fn report_choice(&mut self, seen: &mut Observation<'_>) {
+        let (insensitive, near) = (self.asking.insensitive(), self.options.near.as_ref());
+        if self.search.report_choice(insensitive, near, seen.findings()) {
+            self.regions.report(self.search.candidates(), seen.findings());
+        }
+    }
+}
+
+/// Decisions.
+impl Auto {
+    /// The configuration that brings the program into the running candidate's placement.
+    fn wanted(&mut self) -> Configuration {
+        let placement = self.search.candidates().running_placement();
+        self.placing
+            .configuration(placement, self.pages.are_mapped(), self.program.left_alone())
+    }
+
+    /// The decision with the time that pages may take to move. This time changes with each decision, and alone is no reason
+    /// for another request.
+    fn limited(&self, decision: Decision, at: Duration) -> Decision {
+        let candidates = self.search.candidates();
+        let has_mapping = candidates.running_placement().pages.is_some();
+        let mapping_within = pages::mapping_within(candidates, candidates.running(), at);
+        let following_within = pages::following_within(&self.search, self.windows.settles(at), at);
+        let configuration = decision.configuration.map(|configuration| Configuration {
+            following_within: Some(following_within),
+            mapping_within: mapping_within.filter(|_| has_mapping),
             ..configuration
         });
         Decision {
             configuration,
-            wait,
-            findings,
+            ..decision
         }
+    }
+}
+
+/// What the sources are asked about. A method would borrow all parts.
+fn subject<'a>(options: &'a AutoOptions, program: &'a ObservedProgram, threads: usize) -> Subject<'a> {
+    Subject {
+        options,
+        program,
+        threads,
     }
 }

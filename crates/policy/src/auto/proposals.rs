@@ -1,10 +1,10 @@
-//! Who has something to say about a program, and what.
+//! Proposals: placements of threads and pages, each with the reason why it may be faster.
 //!
-//! A proposal is a placement of threads and pages with the reason why it may be faster. What is proposed by several is
-//! tried once. The order is that of trust: earlier runs of this program first, then what was learned from others, then
-//! what the program's own counts suggest, then the placements of the topology that differ most.
+//! A placement that several sources propose is tried once. The most trusted source comes first: earlier runs of this
+//! program, then rules and models that were learned from others, then the program's own counts, then the placements of the
+//! topology that differ most.
 
-use super::trial::Place;
+use super::placement::Placement;
 use crate::rules::Rules;
 use crate::rules::observed::verdict;
 use pinfold_core::hint::AffinityHint;
@@ -13,11 +13,11 @@ use pinfold_core::placement::different;
 use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, ThreadMap, Topology};
 use std::collections::HashSet;
 
-/// The placements of the topology, those with a name among them.
+/// The number of placements of the topology, with the named ones.
 const OF_TOPOLOGY: usize = 8;
 
-/// The placements with a name: those that users and runtimes choose, in the order in which they are tried. The first one
-/// has equally many neighbouring threads on each package, and the second one all threads on as few packages as possible.
+/// The named placements that users and runtimes choose, in the order of their trials. The first one puts equally
+/// many neighbouring threads on each package. The second one puts all threads on as few packages as possible.
 const NAMED: [NamedPlacement; 6] = [
     NamedPlacement::Hint(AffinityHint::DISTRIBUTED),
     NamedPlacement::Close,
@@ -27,32 +27,33 @@ const NAMED: [NamedPlacement; 6] = [
     NamedPlacement::Hint(AffinityHint::PACKED),
 ];
 
-/// The placements from which neighbours are taken.
+/// The number of placements that neighbours are taken from.
 const POOL: usize = 48;
 
-/// The memory of nodes is used unevenly when the busiest one carries more than this, over the mean. Assumed.
+/// The memory of the nodes is used unevenly if the busiest one carries more than this multiple of the mean. Assumed.
 const UNEVEN: f64 = 1.25;
 
-/// The pages of a program belong elsewhere only if it uses memory: the busiest node carries more than this share of what it
-/// can. Assumed.
+/// Pages are interleaved only if the program uses memory: the busiest node carries more than this share of its bandwidth.
+/// Assumed.
 const USED: f64 = 0.03;
 
-/// Where only misses are counted, and not what prefetchers read, the load is taken to be ten times what misses show. Of a
-/// program that goes through its memory they show a tenth. Of one that reads anywhere they show all; then it is too much.
-const OF_MISSES: f64 = 10.0;
+/// The load over the load that misses show, if the reads of prefetchers are not counted. The misses of a program that goes
+/// through its memory show a tenth of its load. A program that reads anywhere shows all of it, so its load is overestimated.
+const OVER_MISSES: f64 = 10.0;
 
-/// A placement, and who expects what of it.
+/// A placement, and the reason to try it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proposal {
-    pub(super) place: Place,
+    pub(super) placement: Placement,
+    /// The source.
     pub(super) by: ProposerCode,
-    /// The expected gain over the unpinned program; `None` where nothing is forecast.
+    /// The expected gain over the unpinned program; `None` without a forecast.
     pub(super) gain: Option<f64>,
     pub(super) why: String,
 }
 
-/// What learned rules propose for a sample.
-pub(super) fn of_rules(
+/// The hint of learned rules for these rates, and its placement.
+pub(super) fn from_rules(
     rules: &Rules,
     observed: &[Observed],
     topology: &Topology,
@@ -61,7 +62,7 @@ pub(super) fn of_rules(
     let verdict = verdict(rules, observed, threads);
     let hint: AffinityHint = verdict.outcome.class.parse().ok()?;
     let proposal = Proposal {
-        place: Place::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
+        placement: Placement::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
         by: ProposerCode::Hints,
         gain: None,
         why: format!("learned rules ask for hint {hint}: {verdict}"),
@@ -69,20 +70,17 @@ pub(super) fn of_rules(
     Some((hint, proposal))
 }
 
-/// What the memory of the nodes carries suggests: where one of them carries more than the others, all may share it. The
-/// gain is what the program would have where its busiest memory alone decides, as far as that is busy. Where it is not known
-/// what prefetchers read, misses show a part of the load (`OF_MISSES`).
-pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
+/// Interleaved pages, if one node's memory carries more than the others. The expected gain is the load of the busiest memory,
+/// times the gain if this memory alone decides the speed. If the reads of prefetchers are not counted,
+/// misses show a part of the load (`OVER_MISSES`).
+pub(super) fn from_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
     let read = value("busiest_read_load").zip(value("read_imbalance"));
-    let missed = || Some((value("busiest_memory_load")? * OF_MISSES, value("memory_imbalance")?));
+    let missed = || Some((value("busiest_memory_load")? * OVER_MISSES, value("memory_imbalance")?));
     let (load, over_mean) = read.or_else(missed)?;
     let gain = load.min(1.0) * (over_mean - 1.0);
     let about = if read.is_some() { "" } else { "about " };
     (load > USED && over_mean > UNEVEN).then(|| Proposal {
-        place: Place {
-            pages: Some(PageMapping::Interleave),
-            ..Place::default()
-        },
+        placement: Placement::default().with_pages(Some(PageMapping::Interleave)),
         by: ProposerCode::Contention,
         gain: Some(gain),
         why: format!(
@@ -92,9 +90,9 @@ pub(super) fn of_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Propos
     })
 }
 
-/// The placements with a name, and those of the topology that differ most; of these the first one, which separates
-/// neighbouring threads, comes second. Where all placements are alike there is none.
-pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
+/// The named placements, and then the placements of the topology that differ most. The first of the latter separates neighbouring
+/// threads, and comes second. The list is empty if all placements are alike.
+pub(super) fn from_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
     let named = NAMED.map(|name| (name.pinning(topology, threads), format!("it is {name}")));
     let different = different::from_topology(topology, threads, OF_TOPOLOGY).into_iter();
     let mut different = different.map(|pinning| {
@@ -109,7 +107,7 @@ pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> 
     let mut seen = HashSet::new();
     all.retain(|(pinning, _)| seen.insert(pinning.clone()));
     let proposals = all.into_iter().take(OF_TOPOLOGY).map(|(pinning, why)| Proposal {
-        place: Place::pinned(pinning),
+        placement: Placement::pinned(pinning),
         by: ProposerCode::Topology,
         gain: None,
         why,
@@ -117,8 +115,8 @@ pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> 
     proposals.collect()
 }
 
-/// Placements in the order of their distance from `best`, the nearest first: other numbers of threads in a domain, and
-/// other orders of the ranks.
+/// Placements by their distance from `best`, the nearest first: other numbers of threads in a domain, and other orders of
+/// the ranks.
 pub(super) fn neighbours(topology: &Topology, threads: usize, best: &Pinning) -> Vec<Pinning> {
     let mut pool = different::most_different(topology, threads, POOL);
     pool.retain(|pinning| pinning != best);
@@ -145,31 +143,31 @@ mod tests {
     }
 
     #[test]
-    fn pages_belong_on_all_nodes_where_one_carries_more_than_it_can() {
+    fn pages_belong_on_all_nodes_if_one_carries_more_than_it_can() {
         let uneven = [("busiest_memory_load", 0.09), ("memory_imbalance", 2.0)];
-        let proposal = of_imbalance(values(&uneven)).unwrap();
-        assert_eq!(proposal.place.pages, Some(PageMapping::Interleave));
+        let proposal = from_imbalance(values(&uneven)).unwrap();
+        assert_eq!(proposal.placement.pages, Some(PageMapping::Interleave));
         assert!((proposal.gain.unwrap() - 0.9).abs() < 1e-12);
         assert!(proposal.why.contains("about 0.90"), "{}", proposal.why);
         for calm in [
             [("busiest_memory_load", 0.002), ("memory_imbalance", 2.0)],
             [("busiest_memory_load", 0.9), ("memory_imbalance", 1.1)],
         ] {
-            assert_eq!(of_imbalance(values(&calm)), None);
+            assert_eq!(from_imbalance(values(&calm)), None);
         }
-        assert_eq!(of_imbalance(values(&uneven[..1])), None);
-        // What prefetchers read counts, too, where it is known.
+        assert_eq!(from_imbalance(values(&uneven[..1])), None);
+        // The reads of prefetchers count, too, if they are known.
         let read = [("busiest_read_load", 0.5), ("read_imbalance", 1.5)];
-        let proposal = of_imbalance(values(&[uneven, read].concat())).unwrap();
+        let proposal = from_imbalance(values(&[uneven, read].concat())).unwrap();
         assert!((proposal.gain.unwrap() - 0.25).abs() < 1e-12);
         let calm = [("busiest_read_load", 0.02), ("read_imbalance", 2.0)];
-        assert_eq!(of_imbalance(values(&calm)), None);
+        assert_eq!(from_imbalance(values(&calm)), None);
     }
 
     #[test]
-    fn neighbours_do_not_have_the_best_itself_and_the_nearest_are_first() {
+    fn neighbours_lack_the_best_itself_and_the_nearest_are_first() {
         let machine = machine();
-        let best = of_topology(&machine, 2).remove(0).place.pinning.unwrap();
+        let best = from_topology(&machine, 2).remove(0).placement.pinning.unwrap();
         let near = neighbours(&machine, 2, &best);
         assert!(!near.contains(&best) && !near.is_empty());
         let distances: Vec<u64> = near
@@ -181,9 +179,9 @@ mod tests {
 
     #[test]
     fn the_extremes_come_first_and_each_placement_once() {
-        let first: Vec<String> = of_topology(&packages(4), 4)
+        let first: Vec<String> = from_topology(&packages(4), 4)
             .iter()
-            .map(|one| one.place.to_string())
+            .map(|one| one.placement.to_string())
             .collect();
         assert_eq!(first[..2], ["0,2,4,6", "0-3"].map(str::to_owned), "{first:?}");
         let different: HashSet<&String> = first.iter().collect();
@@ -193,6 +191,6 @@ mod tests {
 
     #[test]
     fn a_machine_on_which_all_placements_are_alike_proposes_nothing() {
-        assert_eq!(of_topology(&packages(1), 2), []);
+        assert_eq!(from_topology(&packages(1), 2), []);
     }
 }

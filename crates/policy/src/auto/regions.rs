@@ -1,285 +1,137 @@
-//! Parallel regions: each may have a placement of its own, where it was fastest in what was tried.
+//! Parallel regions: each may get the pinning in which it was fastest in the trials of the whole program.
 //!
-//! Every window of the search also times the regions that ended in it. So which region belongs where is known from the
-//! trials of the whole program, and costs no trial of its own. What follows is a proposal like any other: it runs in turns
-//! with the best placement, and is kept only if the program is faster.
+//! Every window of the search also times the regions that ended in it. So the trials of the whole program show where each
+//! region is fast, and regions need no trial for that. The best placement with such regions elsewhere is a proposal like
+//! any other: it runs in turns with the best placement, and is kept only if the program is faster.
 //!
-//! Regions are compared between candidates with the same pages. A region that is shorter than a change of its threads is
-//! worth stays where the rest of the program is.
+//! Only candidates with the same pages are compared. A region stays with the rest of the program if it is so short that
+//! the change of its threads costs more than it gains.
 //!
-//! Known limit: a region's own placement is measured first together with that of all others. If one of them is slower for
-//! what the regions before it left in the caches, all are given up together.
+//! Known limit: the first trial moves all such regions together. If one of them is slower because of data that the regions
+//! before it left in the caches, all are given up together.
 
-use super::options::Source;
-use super::policy::{Auto, UNPINNED};
-use super::trial::{Candidate, Place, State};
+use super::candidates::{Candidates, UNPINNED};
+use super::placement::Placement;
+use super::proposals::Proposal;
+use super::region_times::RegionTimes;
+use super::search::Search;
 use crate::comparison::turns::Gain;
-use pinfold_core::{
-    Finding, Pinning, ProposerCode, RegionChoice, RegionCode, RegionConfiguration, RegionId, Sample, Topology,
-};
+use pinfold_core::{Finding, Pinning, ProposerCode, RegionChoice, RegionCode, RegionConfiguration, RegionId, Sample};
 use std::collections::BTreeMap;
 
-/// A region that takes less of the time is not looked at.
-const LEAST_SHARE: f64 = 0.01;
-
-/// The executions after which a region's time counts.
-const EXECUTIONS: f64 = 5.0;
-
-/// A region that is shorter, in seconds, has no placement of its own: to change that of all its threads takes up to 10 us.
+/// A region that is shorter, in seconds, stays with the rest of the program: a change of all its threads takes up to 10 us.
 const SHORTEST: f64 = 1e-4;
 
-/// A region has a placement of its own only if it took at most this share of its time there.
+/// A region moves if it took at most this share of its time elsewhere.
 const FASTER: f64 = 0.97;
 
-/// A proposal must promise this gain, as a logarithm.
+/// A proposal needs this expected gain, as a logarithm.
 const LEAST_GAIN: f64 = 0.005;
 
-/// One that promises this gain, as a logarithm, waits for no budget.
-const SURE: f64 = 0.05;
-
-/// The executions of a region, and the time that they took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Total {
-    executions: f64,
-    seconds: f64,
-}
-
-impl Total {
-    /// Seconds of one execution; `None` after too few.
-    fn each(self) -> Option<f64> {
-        (self.executions >= EXECUTIONS).then(|| self.seconds / self.executions)
-    }
-}
-
-/// The regions in the windows of a candidate.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RegionTimes {
-    /// How long these windows were together, in seconds.
-    lasted: f64,
-    regions: BTreeMap<RegionId, Total>,
-}
-
-impl RegionTimes {
-    /// Adds a window.
-    fn add(&mut self, first: &Sample, last: &Sample) {
-        self.lasted += last.at.saturating_sub(first.at).as_secs_f64();
-        for region in &last.regions {
-            let before = first.regions.iter().find(|before| before.id == region.id);
-            let (executions, seconds) = before.map_or((0.0, 0.0), |before| (before.executions, before.seconds));
-            let (executions, seconds) = (region.executions - executions, region.seconds - seconds);
-            if executions > 0.0 && seconds > 0.0 {
-                let total = self.regions.entry(region.id).or_default();
-                total.executions += executions;
-                total.seconds += seconds;
-            }
-        }
-    }
-
-    fn each(&self, id: RegionId) -> Option<f64> {
-        self.regions.get(&id)?.each()
-    }
-
-    /// The regions that matter, the longest one first, with their shares of the time.
-    fn that_matter(&self) -> Vec<(RegionId, f64)> {
-        let shares = self
-            .regions
-            .iter()
-            .map(|(&id, total)| (id, total.seconds / self.lasted));
-        let mut matter: Vec<(RegionId, f64)> = shares.filter(|&(_, share)| share >= LEAST_SHARE).collect();
-        matter.sort_by(|one, other| other.1.total_cmp(&one.1));
-        matter
-    }
-}
-
-impl Place {
-    /// Where a region is pinned; `None` for unpinned threads.
-    fn pinning_of_region(&self, id: RegionId) -> Option<&Pinning> {
-        let own = self.regions.get(&id).and_then(|own| own.pinning.as_ref());
-        own.or(self.pinning.as_ref())
-    }
-
-    /// Where a region runs; unpinned, that is about where the threads ran in the baseline.
-    fn of_region<'a>(&'a self, id: RegionId, home: &'a Pinning) -> &'a Pinning {
-        self.pinning_of_region(id).unwrap_or(home)
-    }
-}
-
-/// A region that runs there, with its own number of threads.
-fn placed(pinning: Pinning) -> RegionConfiguration {
+/// A region that is pinned there, with its number of threads unchanged.
+fn pinned(pinning: Pinning) -> RegionConfiguration {
     RegionConfiguration {
         pinning: Some(pinning),
         ..RegionConfiguration::default()
     }
 }
 
-/// What was timed so far.
-struct Tried<'a> {
-    candidates: &'a [Candidate],
-    times: &'a BTreeMap<usize, RegionTimes>,
-    /// Where the threads ran in the baseline.
-    home: &'a Pinning,
+/// The times of regions in one search.
+#[derive(Debug, Default)]
+pub(super) struct Regions {
+    /// By candidate.
+    times: BTreeMap<usize, RegionTimes>,
+    /// The best candidate and the number of timed candidates when a proposal was last looked for.
+    looked: Option<(usize, usize)>,
+    /// The number of regions with a pinning in the last report.
+    reported: usize,
 }
 
-impl Tried<'_> {
-    /// Where else than in `base` a region was fastest, with the same pages, and its time there. A place counts by the longest
-    /// time that the region took there: beside others that have places of their own it may find less in the caches.
-    fn fastest_elsewhere(&self, base: &Place, id: RegionId) -> Option<(&Pinning, f64)> {
-        let present = base.of_region(id, self.home);
-        let mut places: Vec<(&Pinning, f64)> = vec![];
-        for (&other, times) in self.times {
-            let place = &self.candidates[other].place;
-            let pinning = place.of_region(id, self.home);
-            if place.pages != base.pages || place.within != base.within || pinning == present {
-                continue;
-            }
-            let Some(each) = times.each(id) else { continue };
-            match places.iter_mut().find(|(known, _)| *known == pinning) {
-                Some((_, longest)) => *longest = longest.max(each),
-                None => places.push((pinning, each)),
-            }
-        }
-        places.into_iter().min_by(|one, other| one.1.total_cmp(&other.1))
-    }
-
-    /// The best candidate with each region where it was fastest, and the expected gain over it, as a logarithm; `None` where
-    /// that is not worth a trial.
-    ///
-    /// What is outside of these regions is pinned, too: the operating system would leave threads for a while where the last
-    /// region had them.
-    fn faster_apart(&self, best: usize) -> Option<(Place, f64)> {
-        let base = &self.candidates[best].place;
-        let of_best = self.times.get(&best)?;
-        let rest = base.pinning.as_ref().unwrap_or(self.home);
-        let mut regions = base.regions.clone();
-        let mut saved = 0.0;
-        for (id, share) in of_best.that_matter() {
-            let Some(now) = of_best.each(id).filter(|&each| each >= SHORTEST) else {
-                continue;
-            };
-            let Some((pinning, each)) = self.fastest_elsewhere(base, id) else {
-                continue;
-            };
-            if each > now * FASTER {
-                continue;
-            }
-            saved += share * (1.0 - each / now);
-            if pinning == rest {
-                regions.remove(&id);
-            } else {
-                regions.insert(id, placed(pinning.clone()));
-            }
-        }
-        let gain = -(1.0 - saved.min(0.99)).ln();
-        let place = Place {
-            pinning: Some(rest.clone()),
-            regions,
-            ..base.clone()
+impl Regions {
+    /// Forgets the times, because a list of candidates begins.
+    pub(super) fn restart(&mut self) {
+        *self = Self {
+            reported: self.reported,
+            ..Self::default()
         };
-        (place.regions != base.regions && gain >= LEAST_GAIN).then_some((place, gain))
     }
-}
 
-impl Auto {
-    /// The present window also timed regions.
-    pub(super) fn time_regions(&mut self, sample: &Sample) {
-        if self.options.asks(Source::Regions) && !sample.regions.is_empty() {
-            let times = self.search.regions.entry(self.present).or_default();
-            times.add(&self.first, sample);
+    /// Adds the regions of a window of this candidate.
+    pub(super) fn time(&mut self, candidate: usize, first: &Sample, last: &Sample) {
+        if !last.regions.is_empty() {
+            self.times.entry(candidate).or_default().add(first, last);
         }
     }
 
-    /// Proposes that each region runs where it was fastest, where that promises something.
-    pub(super) fn propose_regions(&mut self, findings: &mut Vec<Finding>) {
-        let best = self.search.best;
-        // Only another best one, or what was tried since, can change the answer.
-        let known = (best, self.search.regions.len());
-        if self.search.regions_of.replace(known) == Some(known) {
+    /// Proposes the best placement with each region at its fastest pinning, if that is worth a trial. Regions of the unpinned
+    /// program ran on `baseline_pus`.
+    pub(super) fn propose(&mut self, search: &mut Search, baseline_pus: Option<&Pinning>, findings: &mut Vec<Finding>) {
+        let candidates = search.candidates();
+        // Only another best candidate or more times can change the answer.
+        let known = (candidates.best(), self.times.len());
+        if self.looked.replace(known) == Some(known) {
             return;
         }
-        let Some(home) = &self.home else { return };
-        let candidates = &self.search.candidates;
+        let Some(baseline_pus) = baseline_pus else { return };
         let tried = Tried {
             candidates,
-            times: &self.search.regions,
-            home,
+            times: &self.times,
+            baseline_pus,
         };
-        let Some((place, gain)) = tried.faster_apart(best) else {
+        let Some((placement, gain)) = tried.faster_apart() else {
             return;
         };
-        let over_unpinned = candidates[best].gain.filter(|_| best != UNPINNED);
-        let expected = gain + over_unpinned.map_or(0.0, |gain| gain.log);
-        let why = format!(
-            "parallel regions took less time elsewhere: each where it was fastest, the program would take {:.3} of its time",
-            (-gain).exp()
-        );
-        self.propose(place, ProposerCode::Regions, Some(expected.exp_m1()), why, findings);
+        let expected = gain + candidates.best_gain().map_or(0.0, |gain| gain.log);
+        let proposal = Proposal {
+            placement,
+            by: ProposerCode::Regions,
+            gain: Some(expected.exp_m1()),
+            why: format!(
+                "parallel regions took less time elsewhere: each where it was fastest, the program would take {:.3} of \
+                 its time",
+                (-gain).exp()
+            ),
+        };
+        search.propose(proposal, findings);
     }
 
-    /// Whether a candidate is tried at once, whatever trials have cost before: its gain follows from times that were measured,
-    /// is large, and is not refuted by the turns so far.
-    pub(super) fn is_sure_of_regions(&self, candidate: usize) -> bool {
-        let one = &self.search.candidates[candidate];
-        let best = self.search.candidates[self.search.best]
-            .gain
-            .map_or(0.0, |gain| gain.log);
-        let gain = one.expected.map_or(0.0, |expected| expected - best);
-        let trial = self.search.trial.as_ref();
-        let ratio = trial.and_then(|trial| trial.expected(&self.search.noise));
-        one.by == ProposerCode::Regions && gain >= SURE && ratio.is_some_and(|ratio| ratio >= 1.0)
-    }
-
-    /// What waits is tried with the regions where the best one has them: otherwise it would lose what these have gained.
-    pub(super) fn keep_regions(&mut self, findings: &mut Vec<Finding>) {
-        let best = self.search.candidates[self.search.best].place.clone();
-        for position in 0..self.search.candidates.len() {
-            let one = &self.search.candidates[position];
-            let is_other = !matches!(one.by, ProposerCode::Regions | ProposerCode::User);
-            let waits = matches!(one.state, State::Waiting | State::Later(_)) && position != UNPINNED;
-            let mut regions = best.regions.clone();
-            regions.retain(|_, own| own.pinning != one.place.pinning);
-            let is_alike = one.place.pinning.is_some() && one.place.within == best.within;
-            if !is_other || !waits || !is_alike || one.place.regions == regions {
-                continue;
-            }
-            let place = Place {
-                regions,
-                ..one.place.clone()
-            };
-            let (by, expected) = (one.by, one.expected.map(f64::exp_m1));
-            let why = "it was proposed for the whole program, some of whose regions are faster elsewhere".to_owned();
-            self.search.candidates[position].state = State::Out;
-            self.propose(place, by, expected, why, findings);
+    /// The best placement with another pinning of a region that is already pinned elsewhere than the rest, the longest region
+    /// first: one of `placements` that the region was not measured in. With the reason for the user.
+    pub(super) fn neighbour(
+        &self,
+        candidates: &Candidates,
+        baseline_pus: Option<&Pinning>,
+        placements: impl FnOnce() -> Vec<Proposal>,
+    ) -> Option<(Placement, String)> {
+        let baseline_pus = baseline_pus?;
+        let best = candidates.best_placement();
+        if best.regions.is_empty() {
+            return None;
         }
-    }
-
-    /// Another place for one of the regions that have their own, the longest one first: a placement with a name, or one of
-    /// those that differ most, in which the region was not measured.
-    pub(super) fn region_neighbour(&self, topology: &Topology) -> Option<(Place, String)> {
-        let home = self.home.as_ref()?;
-        let base = &self.search.candidates[self.search.best].place;
-        let of_best = self.search.regions.get(&self.search.best)?;
-        let matter = of_best.that_matter().into_iter().map(|(id, _)| id);
-        matter.filter(|id| base.regions.contains_key(id)).find_map(|id| {
+        let placements = placements();
+        let longest = self.times.get(&candidates.best())?.longest().into_iter();
+        let mut regions = longest.map(|(id, _)| id).filter(|id| best.regions.contains_key(id));
+        regions.find_map(|id| {
             let was_tried = |pinning: &Pinning| {
-                let mut candidates = self.search.candidates.iter();
-                candidates.any(|one| one.place.of_region(id, home) == pinning)
+                let mut all = candidates.iter();
+                all.any(|one| one.placement.region_pinning(id).unwrap_or(baseline_pus) == pinning)
             };
-            let pinnings = self.of_topology(topology).into_iter();
-            let mut pinnings = pinnings.filter_map(|one| one.place.pinning);
+            let mut pinnings = placements.iter().filter_map(|one| one.placement.pinning.as_ref());
             let pinning = pinnings.find(|pinning| !was_tried(pinning))?;
-            let mut place = base.clone();
-            place.regions.insert(id, placed(pinning));
-            Some((place, format!("region {id} was not tried there")))
+            let mut regions = best.regions.clone();
+            regions.insert(id, pinned(pinning.clone()));
+            let placement = best.clone().with_regions(regions);
+            Some((placement, format!("region {id} was not tried there")))
         })
     }
 
-    /// Reports what each region has in the placement that was chosen, where some of them have placements of their own, or had
-    /// such before.
-    pub(super) fn report_regions(&mut self, findings: &mut Vec<Finding>) {
-        let best = self.search.best;
-        let place = &self.search.candidates[best].place;
-        if place.regions.is_empty() {
-            if std::mem::take(&mut self.reported_regions) > 0 {
+    /// Reports the regions of the choice, if some of them are pinned elsewhere than the rest or were so in the last report.
+    pub(super) fn report(&mut self, candidates: &Candidates, findings: &mut Vec<Finding>) {
+        let best = candidates.best();
+        let placement = candidates.best_placement();
+        let reported = std::mem::replace(&mut self.reported, placement.regions.len());
+        if placement.regions.is_empty() {
+            if reported > 0 {
                 findings.push(Finding::RegionsChosen {
                     pages: None,
                     gain: None,
@@ -289,13 +141,12 @@ impl Auto {
             }
             return;
         }
-        self.reported_regions = place.regions.len();
         let nothing = RegionTimes::default();
-        let before = self.search.regions.get(&UNPINNED).unwrap_or(&nothing);
-        let after = self.search.regions.get(&best).unwrap_or(before);
-        let matter = if before.lasted > 0.0 { before } else { after };
+        let before = self.times.get(&UNPINNED).unwrap_or(&nothing);
+        let after = self.times.get(&best).unwrap_or(before);
+        let longest = if before.has_windows() { before } else { after };
         let choice = |(region, share): (RegionId, f64)| {
-            let (code, why) = if place.regions.contains_key(&region) {
+            let (code, why) = if placement.regions.contains_key(&region) {
                 (RegionCode::FastestTried, "it was fastest there of all that was tried")
             } else {
                 (RegionCode::Program, "it runs where the rest of the program is")
@@ -303,86 +154,204 @@ impl Auto {
             RegionChoice {
                 region,
                 share,
-                before: before.each(region),
-                after: after.each(region),
+                before: before.mean(region),
+                after: after.mean(region),
                 threads: None,
-                pus: place.pinning_of_region(region).cloned(),
+                pus: placement.region_pinning(region).cloned(),
                 prefetch: None,
                 code,
                 why: why.to_owned(),
             }
         };
-        let regions: Vec<RegionChoice> = matter.that_matter().into_iter().map(choice).collect();
+        let regions: Vec<RegionChoice> = longest.longest().into_iter().map(choice).collect();
         let both = regions.iter().filter_map(|one| {
             let (before, after) = one.before.zip(one.after)?;
             Some((one.share, one.share * after / before))
         });
         let (old, new) = both.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         findings.push(Finding::RegionsChosen {
-            pages: place.pages,
+            pages: placement.pages,
             gain: (new > 0.0).then(|| old / new - 1.0),
-            program: self.search.candidates[best].gain.map(Gain::of_program),
+            program: candidates[best].gain.map(Gain::of_program),
             regions,
         });
     }
 }
 
+/// Gives the candidates that wait the regions of the best one. Without them they would lose what these regions gained.
+pub(super) fn spread(search: &mut Search, findings: &mut Vec<Finding>) {
+    let best = search.candidates().best_placement().clone();
+    for position in 0..search.candidates().number() {
+        let one = &search.candidates()[position];
+        let is_for_program = !matches!(one.by, ProposerCode::Regions | ProposerCode::User);
+        let waits = one.is_untried() && position != UNPINNED;
+        let mut regions = best.regions.clone();
+        regions.retain(|_, region| region.pinning != one.placement.pinning);
+        let is_alike = one.placement.pinning.is_some() && one.placement.within == best.within;
+        if !is_for_program || !waits || !is_alike || one.placement.regions == regions {
+            continue;
+        }
+        let proposal = Proposal {
+            placement: one.placement.clone().with_regions(regions),
+            by: one.by,
+            gain: one.expected.map(f64::exp_m1),
+            why: "it was proposed for the whole program, some of whose regions are faster elsewhere".to_owned(),
+        };
+        search.replace(position, proposal, findings);
+    }
+}
+
+/// All times so far.
+struct Tried<'a> {
+    candidates: &'a Candidates,
+    times: &'a BTreeMap<usize, RegionTimes>,
+    /// The PUs of the unpinned program.
+    baseline_pus: &'a Pinning,
+}
+
+impl Tried<'_> {
+    /// The pinning of a region; about that if its threads are not pinned.
+    fn pinning<'s>(&'s self, placement: &'s Placement, id: RegionId) -> &'s Pinning {
+        placement.region_pinning(id).unwrap_or(self.baseline_pus)
+    }
+
+    /// The fastest pinning of a region with the same pages, other than its pinning in `base`, and its time there. A pinning
+    /// counts by the longest time that the region took in it: beside other regions it may find less in the caches.
+    fn fastest_elsewhere<'s>(&'s self, base: &'s Placement, id: RegionId) -> Option<(&'s Pinning, f64)> {
+        let present = self.pinning(base, id);
+        let mut pinnings: Vec<(&Pinning, f64)> = vec![];
+        for (&other, times) in self.times {
+            let placement = &self.candidates[other].placement;
+            let pinning = self.pinning(placement, id);
+            if placement.pages != base.pages || placement.within != base.within || pinning == present {
+                continue;
+            }
+            let Some(mean) = times.mean(id) else { continue };
+            match pinnings.iter_mut().find(|(known, _)| *known == pinning) {
+                Some((_, longest)) => *longest = longest.max(mean),
+                None => pinnings.push((pinning, mean)),
+            }
+        }
+        pinnings.into_iter().min_by(|one, other| one.1.total_cmp(&other.1))
+    }
+
+    /// The best placement with each region at its fastest pinning, and the expected gain over it, as a logarithm; `None` if
+    /// that is not worth a trial.
+    ///
+    /// The rest of the program is pinned, too: the operating system would leave threads for a while where the last region
+    /// had them.
+    fn faster_apart(&self) -> Option<(Placement, f64)> {
+        let base = self.candidates.best_placement();
+        let times = self.times.get(&self.candidates.best())?;
+        let rest = base.pinning.as_ref().unwrap_or(self.baseline_pus);
+        let mut regions = base.regions.clone();
+        let mut saved = 0.0;
+        for (id, share) in times.longest() {
+            let Some(now) = times.mean(id).filter(|&mean| mean >= SHORTEST) else {
+                continue;
+            };
+            let Some((pinning, elsewhere)) = self.fastest_elsewhere(base, id) else {
+                continue;
+            };
+            if elsewhere > now * FASTER {
+                continue;
+            }
+            saved += share * (1.0 - elsewhere / now);
+            if pinning == rest {
+                regions.remove(&id);
+            } else {
+                regions.insert(id, pinned(pinning.clone()));
+            }
+        }
+        let gain = -(1.0 - saved.min(0.99)).ln();
+        let is_worth = regions != base.regions && gain >= LEAST_GAIN;
+        let placement = Placement {
+            pinning: Some(rest.clone()),
+            regions,
+            ..base.clone()
+        };
+        is_worth.then_some((placement, gain))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::region_times::EXECUTIONS;
     use super::*;
     use pinfold_core::{PageMapping, PuId, RegionSample};
     use std::time::Duration;
 
-    fn pinning(first: u32) -> Pinning {
+    fn pus(first: u32) -> Pinning {
         Pinning::new((first..first + 4).map(PuId).collect()).unwrap()
     }
 
-    fn unpinned() -> Candidate {
-        Candidate::new(Place::default())
+    /// Threads on four PUs from this one.
+    fn on(first: u32) -> Placement {
+        Placement::pinned(pus(first))
     }
 
-    fn pinned(first: u32) -> Candidate {
-        Candidate::new(Place::pinned(pinning(first)))
+    /// The unpinned program and these candidates.
+    fn candidates(others: impl IntoIterator<Item = Placement>) -> Candidates {
+        let mut candidates = Candidates::new(Placement::default());
+        for placement in others {
+            let proposal = Proposal {
+                placement,
+                by: ProposerCode::Topology,
+                gain: None,
+                why: String::new(),
+            };
+            candidates.propose(proposal, &mut vec![]);
+        }
+        candidates
     }
 
-    /// A second in which regions 1 and 2 took so long for ten executions each.
-    fn times(one: f64, two: f64) -> RegionTimes {
+    /// One second. Regions 1 and 2 took this long for so many executions each.
+    fn executed([one, two]: [f64; 2], executions: [f64; 2]) -> RegionTimes {
         let mut times = RegionTimes::default();
-        let region = |id, seconds| RegionSample {
+        let region = |id, seconds, executions| RegionSample {
             id: RegionId(id),
-            executions: 10.0,
+            executions,
             seconds,
             counts: None,
         };
         let last = Sample {
             at: Duration::from_secs(1),
-            regions: vec![region(1, one), region(2, two)],
+            regions: vec![region(1, one, executions[0]), region(2, two, executions[1])],
             ..Sample::default()
         };
         times.add(&Sample::default(), &last);
         times
     }
 
-    /// The placement of each region that has its own, by the first PU, and the gain.
-    fn apart(candidates: &[Candidate], all: &[RegionTimes], best: usize) -> Option<(Vec<(u64, u32)>, f64)> {
+    /// The same for ten executions each.
+    fn times(one: f64, two: f64) -> RegionTimes {
+        executed([one, two], [10.0; 2])
+    }
+
+    /// The first PU of each region that is pinned elsewhere than the rest, and the gain.
+    fn apart(candidates: &Candidates, all: &[RegionTimes]) -> Option<(Vec<(u64, u32)>, f64)> {
+        let (placement, gain) = proposed(candidates, all)?;
+        let first = |region: &RegionConfiguration| region.pinning.as_ref().unwrap().pu(0).0;
+        let regions = placement.regions.iter().map(|(id, region)| (id.0, first(region)));
+        Some((regions.collect(), gain))
+    }
+
+    fn proposed(candidates: &Candidates, all: &[RegionTimes]) -> Option<(Placement, f64)> {
         let times: BTreeMap<usize, RegionTimes> = all.iter().cloned().enumerate().collect();
-        let home = pinning(100);
         let tried = Tried {
             candidates,
             times: &times,
-            home: &home,
+            baseline_pus: &pus(100),
         };
-        let (place, gain) = tried.faster_apart(best)?;
-        let first = |own: &RegionConfiguration| own.pinning.as_ref().unwrap().pu(0).0;
-        let regions = place.regions.iter().map(|(id, own)| (id.0, first(own))).collect();
-        Some((regions, gain))
+        tried.faster_apart()
     }
 
     #[test]
     fn a_region_that_was_faster_elsewhere_goes_there_and_the_rest_stays() {
-        let candidates = [unpinned(), pinned(0), pinned(4)];
+        let mut candidates = candidates([on(0), on(4)]);
+        candidates.set_best(1);
         let all = [times(0.5, 0.5), times(0.4, 0.6), times(0.9, 0.1)];
-        let (regions, gain) = apart(&candidates, &all, 1).unwrap();
+        let (regions, gain) = apart(&candidates, &all).unwrap();
         assert_eq!(regions, [(2, 4)]);
         assert!(
             (gain - -(0.5f64.ln())).abs() < 1e-12,
@@ -391,66 +360,49 @@ mod tests {
     }
 
     #[test]
-    fn beside_regions_with_their_own_places_an_unpinned_program_is_pinned_where_it_ran() {
-        let candidates = [unpinned(), pinned(0)];
-        let all = BTreeMap::from([(0, times(0.5, 0.5)), (1, times(0.9, 0.1))]);
-        let home = pinning(100);
-        let tried = Tried {
-            candidates: &candidates,
-            times: &all,
-            home: &home,
-        };
-        let (place, _) = tried.faster_apart(UNPINNED).unwrap();
-        assert_eq!(place.pinning, Some(pinning(100)));
-        assert_eq!(place.regions.keys().collect::<Vec<_>>(), [&RegionId(2)]);
+    fn beside_regions_with_pinnings_an_unpinned_program_is_pinned_where_it_ran() {
+        let (placement, _) = proposed(&candidates([on(0)]), &[times(0.5, 0.5), times(0.9, 0.1)]).unwrap();
+        assert_eq!(placement.pinning, Some(pus(100)));
+        assert_eq!(placement.regions.keys().collect::<Vec<_>>(), [&RegionId(2)]);
     }
 
     #[test]
     fn a_region_that_was_fastest_unpinned_goes_where_the_threads_ran_then() {
-        let candidates = [unpinned(), pinned(0)];
-        let (regions, _) = apart(&candidates, &[times(0.9, 0.1), times(0.3, 0.6)], 1).unwrap();
+        let mut candidates = candidates([on(0)]);
+        candidates.set_best(1);
+        let (regions, _) = apart(&candidates, &[times(0.9, 0.1), times(0.3, 0.6)]).unwrap();
         assert_eq!(regions, [(2, 100)]);
     }
 
     #[test]
-    fn what_is_short_rare_or_hardly_faster_stays() {
-        let candidates = [unpinned(), pinned(0)];
-        assert_eq!(apart(&candidates, &[times(0.5, 0.5), times(0.9, 0.49)], 0), None);
+    fn short_and_rare_regions_and_those_that_are_hardly_faster_stay() {
+        let candidates = candidates([on(0)]);
+        assert_eq!(apart(&candidates, &[times(0.5, 0.5), times(0.9, 0.49)]), None);
         assert_eq!(
-            apart(&candidates, &[times(0.5, 0.009), times(0.9, 0.001)], 0),
+            apart(&candidates, &[times(0.5, 0.009), times(0.9, 0.001)]),
             None,
             "less than a hundredth"
         );
-        let short = |seconds| {
-            let mut short = times(0.9, seconds);
-            for total in short.regions.values_mut() {
-                total.executions *= 1e5;
-            }
-            short
-        };
-        assert_eq!(apart(&candidates, &[short(0.1), short(0.01)], 0), None);
-        let mut rare = times(0.5, 0.1);
-        rare.regions.get_mut(&RegionId(2)).unwrap().executions = EXECUTIONS - 1.0;
-        assert_eq!(apart(&candidates, &[times(0.5, 0.5), rare], 0), None);
+        let short = |seconds| executed([0.9, seconds], [1e6; 2]);
+        assert_eq!(apart(&candidates, &[short(0.1), short(0.01)]), None);
+        let rare = executed([0.5, 0.1], [10.0, EXECUTIONS - 1.0]);
+        assert_eq!(apart(&candidates, &[times(0.5, 0.5), rare]), None);
     }
 
     #[test]
     fn times_with_other_pages_are_not_compared() {
-        let mut interleaved = pinned(0);
-        interleaved.place.pages = Some(PageMapping::Interleave);
+        let interleaved = on(0).with_pages(Some(PageMapping::Interleave));
         let all = [times(0.5, 0.5), times(0.9, 0.1)];
-        assert_eq!(apart(&[unpinned(), interleaved], &all, 0), None);
-        assert!(apart(&[unpinned(), pinned(0)], &all, 0).is_some());
+        assert_eq!(apart(&candidates([interleaved]), &all), None);
+        assert!(apart(&candidates([on(0)]), &all).is_some());
     }
 
     #[test]
-    fn a_place_where_a_region_was_slower_beside_others_counts_so() {
-        // The third candidate is the second region where the second candidate had it, and there it is slow after the first.
-        let mut own = pinned(4);
-        own.place.regions.insert(RegionId(2), placed(pinning(0)));
-        let candidates = [unpinned(), pinned(0), own];
+    fn a_pinning_in_which_a_region_was_slower_beside_others_counts_so() {
+        // The third candidate has the second region where the second candidate had it, and there it is slow after the first.
+        let beside = on(4).with_regions(BTreeMap::from([(RegionId(2), pinned(pus(0)))]));
         let all = [times(0.5, 0.5), times(0.9, 0.1), times(0.5, 0.6)];
-        assert_eq!(apart(&candidates, &all, 0), None);
-        assert!(apart(&candidates[..2], &all[..2], 0).is_some());
+        assert_eq!(apart(&candidates([on(0), beside]), &all), None);
+        assert!(apart(&candidates([on(0)]), &all[..2]).is_some());
     }
 }

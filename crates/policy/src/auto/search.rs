@@ -1,561 +1,581 @@
-//! The search: which trial is next, what follows from it, and the choice.
+//! The search: trials of the candidates, one after the other.
+//!
+//! 1. The windows of the baseline give the noise of the rate.
+//! 2. The candidate with the largest expected gain runs in turns with the best one, for a few pairs of windows. If the noise
+//!    hides the difference it is left open.
+//! 3. Candidates that were left open get more pairs.
+//! 4. The best one is compared with the unpinned program, unless it was compared with a candidate that was faster.
+//! 5. Neighbours of the best one follow while their gains exceed their cost.
+//!
+//! Trials wait until the budget allows them. The best candidate runs in between.
 
-use super::options::Source;
-use super::pages::OfPages;
-use super::policy::{Auto, Purpose, Search, UNPINNED};
-use super::proposals;
-use super::trial::{Candidate, Place, State, Trial};
-use crate::comparison::change::ChangePoint;
-use crate::comparison::turns::{Gain, Turns, Verdict, Window};
-use crate::findings::chosen;
-use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Sample, Topology};
+use super::budget::{Budget, Records};
+use super::candidates::{Candidates, State, UNPINNED};
+use super::choice::Choice;
+use super::neighbours::Neighbours;
+use super::options::Near;
+use super::placement::Placement;
+use super::proposals::Proposal;
+use super::thread_sets::{Given, Kept};
+use super::trial::{MOST_PAIRS, SCREENED, Trial};
+use crate::comparison::turns::{Gain, Noise, Turns, Window};
+use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Topology};
 use std::time::Duration;
 
-/// The pairs after which a trial is left open, and those after which an open one is given up.
-const SCREENED: usize = 4;
-const MOST_PAIRS: usize = 16;
+/// The windows of the baseline.
+const BASELINE: usize = 6;
 
-/// How many windows in a row are measured in one placement, where a change of placement moves pages.
+/// The windows in a row that are measured in one placement, if a change of placement moves pages.
 const PAGES_BLOCK: usize = 4;
 
-/// Windows without any count after which a trial ends.
-const VOIDS: u32 = 3;
-
-/// The time after which a candidate is tried again that could not be measured.
+/// A candidate that could not be measured is tried again after this time.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A candidate that is forecast to be slower than the best one by this, as a logarithm, is not tried.
-const SLOWER: f64 = 0.2;
+/// A proposal from the times of regions with this expected gain, as a logarithm, waits for no budget.
+const SURE: f64 = 0.05;
 
-/// The gain that is expected of a placement before anything is known, as a logarithm.
-const HOPE: f64 = 0.01;
+/// A search with less gain than this, as a logarithm, was without result.
+const LEAST_GAIN: f64 = 0.01;
 
-/// A choice is not confirmed again before the program has run for this long.
-const CONFIRM_AFTER: Duration = Duration::from_secs(60);
+/// What the end of a trial means for the best candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The tried candidate is the best one. `is_new`: it was not the best one before.
+    Faster { is_new: bool },
+    /// The best candidate was not faster than the unpinned program, which is the best one now.
+    Withdrawn,
+    /// The best candidate stays.
+    Unchanged,
+}
 
-/// The most evidence that a change of the rate needs, as a multiple of what the first one needs.
-const MOST_PATIENCE: f64 = 64.0;
-
-/// A search that gained less than this was in vain.
-const IN_VAIN: f64 = 0.01;
-
-/// The placement that the program has when a search begins.
-#[derive(Clone)]
-pub(super) struct Incumbent {
-    pub(super) place: Place,
-    pub(super) by: ProposerCode,
-    /// Its gain over the unpinned program, before the search.
-    pub(super) gain: Option<f64>,
-    pub(super) why: String,
+/// The state of a search. Only the budget and the time of the next confirmation outlast it.
+#[derive(Debug)]
+pub(super) struct Search {
+    candidates: Candidates,
+    trial: Option<Trial>,
+    noise: Noise,
+    /// The windows of the baseline so far.
+    baseline: Vec<Window>,
+    budget: Budget,
+    records: Records,
+    neighbours: Neighbours,
+    choice: Choice,
 }
 
 impl Search {
-    /// The candidate with this placement.
-    pub(super) fn position(&self, place: &Place) -> Option<usize> {
-        self.candidates.iter().position(|one| one.place == *place)
-    }
-
-    /// Its best one is the choice, and nothing is proposed beside it.
-    pub(super) fn be_settled(&mut self) {
-        self.chosen = true;
-        self.neighbours = Some(vec![]);
-        self.of_pages = OfPages::Nothing;
-        self.forecast = true;
-    }
-
-    /// The gain of a candidate over the unpinned program, as far as it is known; that of this one itself is none.
-    pub(super) fn gain_of(&self, candidate: usize) -> Option<Gain> {
-        match candidate {
-            UNPINNED => Some(Gain::default()),
-            _ => self.candidates[candidate].gain,
+    /// Before the first search. The program starts in `placement`.
+    pub(super) fn new(placement: Placement) -> Self {
+        Self {
+            candidates: Candidates::new(placement),
+            trial: None,
+            noise: Noise::default(),
+            baseline: vec![],
+            budget: Budget::default(),
+            records: Records::default(),
+            neighbours: Neighbours::default(),
+            choice: Choice::default(),
         }
     }
-}
 
-impl Auto {
-    /// A search begins, with a baseline. `best` is the placement that the program has, if it is not unpinned: it stays the
-    /// best one until another is faster.
-    pub(super) fn begin_search(
-        &mut self,
-        sample: &Sample,
-        best: Option<Incumbent>,
-        why: &str,
-        findings: &mut Vec<Finding>,
-    ) {
-        self.list(CandidatesCode::Proposals, why, findings);
-        match best {
-            Some(Incumbent { place, by, gain, why }) => {
-                self.present = self.propose(place, by, gain, why, findings);
-                self.search.best = self.present;
-            }
-            None => self.search.candidates[UNPINNED].state = State::Best,
-        }
-        self.thread_sets.search_begins(sample.at);
-        self.change = ChangePoint::new(self.patience);
-        self.measure(Purpose::Baseline, sample);
-    }
-
-    /// Where the user wants the program.
-    pub(super) fn requested_place(&self) -> Option<Incumbent> {
-        let near = self.options.near.as_ref()?;
-        Some(Incumbent {
-            place: near.place(),
-            by: ProposerCode::User,
-            gain: None,
-            why: format!("the user wants the program near {}", near.what),
-        })
-    }
-
-    /// Whether the best one is where the user wants the program.
-    fn is_best_requested(&self) -> bool {
-        self.search.candidates[self.search.best].by == ProposerCode::User
-    }
-
-    /// A new list of candidates begins, with the unpinned program, which is the present one.
-    pub(super) fn list(&mut self, code: CandidatesCode, why: &str, findings: &mut Vec<Finding>) {
-        self.search = Search {
-            candidates: vec![Candidate::new(Place::default())],
-            ..Search::default()
+    /// Begins a list of candidates for this number of threads. The program runs unpinned, as the only candidate.
+    pub(super) fn list(&mut self, threads: usize, code: CandidatesCode, why: &str, findings: &mut Vec<Finding>) {
+        *self = Self {
+            budget: self.budget,
+            choice: self.choice.reopened(),
+            ..Self::new(Placement::default())
         };
-        self.present = UNPINNED;
         findings.push(Finding::CandidatesChosen {
-            threads: self.threads,
+            threads,
             pinnings: vec![None],
             code,
             why: why.to_owned(),
         });
     }
 
-    /// Adds a candidate, unless its placement is in the list. Returns its position.
-    pub(super) fn propose(
-        &mut self,
-        place: Place,
-        by: ProposerCode,
-        gain: Option<f64>,
-        why: String,
-        findings: &mut Vec<Finding>,
-    ) -> usize {
-        if let Some(known) = self.search.position(&place) {
-            return known;
-        }
-        findings.push(Finding::Proposed {
-            pus: place.pinning.clone(),
-            within: place.within.clone(),
-            pages: place.pages,
-            regions: place.regions.clone(),
-            by,
-            gain,
-            why,
-        });
-        self.search.candidates.push(Candidate {
-            by,
-            expected: gain.map(f64::ln_1p),
-            ..Candidate::new(place)
-        });
-        self.search.candidates.len() - 1
+    /// The program runs in this placement. Returns its position.
+    pub(super) fn run_in(&mut self, proposal: Proposal, findings: &mut Vec<Finding>) -> usize {
+        let position = self.propose(proposal, findings);
+        self.candidates.run(position);
+        position
     }
 
-    /// Decides what is next: a trial, or to watch.
-    pub(super) fn next(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        if self.search.trial.is_none() && !self.choose_trial(topology, sample, findings) {
-            self.conclude(sample, findings);
-            return;
-        }
-        let Some(trial) = &self.search.trial else { return };
-        let due = trial.due();
-        let settles = if due == self.present {
-            Duration::ZERO
-        } else {
-            self.settling(due, sample.at)
-        };
-        let record = self.search.records.get(&self.search.candidates[trial.b].by);
-        let unknown = record.copied().unwrap_or_default().expected();
-        let expected = trial.expected(&self.search.noise).unwrap_or(unknown);
-        // The best one would run anyway.
-        if due == self.search.best || self.affords(due, sample.at, settles + self.window, expected) {
-            self.present = due;
-            if settles.is_zero() {
-                self.measure(Purpose::Trial, sample);
-            } else {
-                findings.push(Finding::WarmingUp {
-                    candidate: due,
-                    lasts: settles,
-                });
-                self.settle(Purpose::Trial, sample.at);
+    /// The search begins in this placement, which stays the best one until another is faster; `None` for the unpinned
+    /// program.
+    pub(super) fn begin_in(&mut self, incumbent: Option<Proposal>, findings: &mut Vec<Finding>) {
+        match incumbent {
+            Some(incumbent) => {
+                let best = self.run_in(incumbent, findings);
+                self.candidates.set_best(best);
             }
-            return;
+            None => self.candidates.set_state(UNPINNED, State::Best),
         }
-        let best = self.search.best;
-        if best == self.present {
-            self.measure(Purpose::Waiting, sample);
+    }
+
+    /// The running placement as the start of the next search; `None` for the unpinned program. If it is the one that the
+    /// user wants, `requested`, it is compared with the unpinned program first.
+    pub(super) fn incumbent(&self, requested: Option<&Proposal>) -> Option<Proposal> {
+        let running = &self.candidates[self.candidates.running()];
+        let requested = requested.filter(|requested| requested.placement == running.placement);
+        let is_unpinned = running.placement == Placement::default();
+        requested.cloned().or_else(|| {
+            (!is_unpinned).then(|| Proposal {
+                placement: running.placement.clone(),
+                by: ProposerCode::Phase,
+                gain: running.gain.map(|gain| gain.log.exp_m1()),
+                why: "it was the best one in the phase before".to_owned(),
+            })
+        })
+    }
+
+    /// Adds a candidate, unless its placement is in the list. Returns its position.
+    pub(super) fn propose(&mut self, proposal: Proposal, findings: &mut Vec<Finding>) -> usize {
+        self.candidates.propose(proposal, findings)
+    }
+
+    /// The candidates.
+    pub(super) fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    /// The standard deviation of the difference between two windows; zero before it is known.
+    pub(super) fn noise(&self) -> f64 {
+        self.noise.deviation().unwrap_or(0.0)
+    }
+
+    /// The program runs in the placement of this candidate from now on.
+    pub(super) fn run(&mut self, candidate: usize) {
+        self.candidates.run(candidate);
+    }
+
+    /// Takes a candidate out of the list and proposes another one in its place.
+    pub(super) fn replace(&mut self, candidate: usize, proposal: Proposal, findings: &mut Vec<Finding>) {
+        self.candidates.set_state(candidate, State::Out);
+        self.propose(proposal, findings);
+    }
+
+    /// Takes all candidates that were not tried out of the list.
+    pub(super) fn drop_waiting(&mut self) {
+        self.candidates.drop_waiting();
+    }
+
+    /// The machine refused the pages of the candidate that runs.
+    pub(super) fn refuse(&mut self, state: State) {
+        self.candidates.set_state(self.candidates.running(), state);
+        self.trial = None;
+    }
+}
+
+/// The baseline and the budget.
+impl Search {
+    /// Adds a window of the baseline. Returns all of them when there are enough.
+    pub(super) fn add_to_baseline(&mut self, window: Option<Window>) -> Option<Vec<Window>> {
+        self.baseline.extend(window);
+        if self.baseline.len() < BASELINE {
+            return None;
+        }
+        let baseline = std::mem::take(&mut self.baseline);
+        self.noise.learn_alike(&baseline);
+        Some(baseline)
+    }
+
+    /// The rate of the candidate that runs, from the baseline.
+    pub(super) fn set_baseline_rate(&mut self, rate: Option<f64>) {
+        self.candidates.set_rate(self.candidates.running(), rate);
+    }
+
+    /// The time that trials may lose at `at`.
+    pub(super) fn budget_left(&self, at: Duration) -> Duration {
+        self.budget.left(at)
+    }
+
+    /// A window of this length saved time if the best candidate ran in it.
+    pub(super) fn save(&mut self, length: Duration) {
+        if self.candidates.is_best_running()
+            && let Some(gain) = self.candidates[self.candidates.best()].gain
+        {
+            self.budget.save(length, gain.log.exp());
+        }
+    }
+
+    /// Pages have moved for so long. `are_mapped`: to a mapping and not after threads, so that the trial pays for it at its
+    /// end.
+    pub(super) fn spend_moving(&mut self, lasted: Duration, are_mapped: bool) {
+        match &mut self.trial {
+            Some(trial) if are_mapped => trial.move_pages(lasted),
+            _ => self.budget.spend(lasted, 0.0),
+        }
+    }
+
+    /// The expected rate of the candidate that is due over the best one.
+    fn expected_ratio(&self, trial: &Trial) -> f64 {
+        let expected = trial.expected(&self.noise);
+        expected.unwrap_or_else(|| self.records.expected(self.candidates[trial.b()].by))
+    }
+
+    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`, the time
+    /// of pages that move there and back.
+    pub(super) fn affords(&self, at: Duration, moving: Duration, length: Duration) -> bool {
+        let Some(trial) = &self.trial else { return false };
+        let due = trial.due();
+        let is_running = due == self.candidates.running();
+        let keeps_pages = self.candidates[due].placement.pages == self.candidates.running_placement().pages;
+        // Going back before the block is complete would cost more than the rest of it.
+        let goes_on = is_running && trial.is_in_block();
+        (keeps_pages && (goes_on || self.is_sure(due, trial)))
+            || self.budget.affords(at, moving, length, self.expected_ratio(trial))
+    }
+
+    /// Whether a candidate is tried whatever trials have cost before: its expected gain follows from measured times of
+    /// regions, is large, and is not refuted by the pairs so far.
+    fn is_sure(&self, candidate: usize, trial: &Trial) -> bool {
+        let one = &self.candidates[candidate];
+        let best = self.candidates[self.candidates.best()]
+            .gain
+            .map_or(0.0, |gain| gain.log);
+        let gain = one.expected.map_or(0.0, |expected| expected - best);
+        let ratio = trial.expected(&self.noise);
+        one.by == ProposerCode::Regions && gain >= SURE && ratio.is_some_and(|ratio| ratio >= 1.0)
+    }
+}
+
+/// The next trial. Each function returns whether it began one.
+impl Search {
+    /// Whether a trial is under way.
+    pub(super) fn is_trying(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// The candidate whose window is next; `None` without a trial.
+    pub(super) fn due(&self) -> Option<usize> {
+        self.trial.as_ref().map(Trial::due)
+    }
+
+    /// Compares the placement that the user wants with the unpinned program, which comes first.
+    pub(super) fn try_requested(&mut self) -> bool {
+        let is_first = matches!(self.candidates[UNPINNED].state, State::Waiting);
+        let begins = self.candidates.is_best_requested() && is_first;
+        if begins {
+            self.screen(self.candidates.best(), UNPINNED);
+        }
+        begins
+    }
+
+    /// Tries the candidate that runs first, if it is not the best one.
+    pub(super) fn try_running(&mut self) -> bool {
+        let begins = !self.candidates.is_best_running();
+        if begins {
+            self.screen(self.candidates.best(), self.candidates.running());
+        }
+        begins
+    }
+
+    /// Tries the untried candidate that comes first by its expected gain, `promise`.
+    pub(super) fn try_waiting(&mut self, at: Duration, promise: impl Fn(&Candidates, usize) -> Option<f64>) -> bool {
+        let next = self.candidates.most_promising(at, promise);
+        if let Some(next) = next {
+            self.screen(self.candidates.best(), next);
+        }
+        next.is_some()
+    }
+
+    /// Continues the most promising trial that was left open.
+    pub(super) fn try_open(&mut self) -> bool {
+        let open = self.candidates.most_promising_open(&self.noise);
+        let Some((next, turns)) = open else { return false };
+        self.begin_trial(self.candidates.best(), next, turns, MOST_PAIRS);
+        true
+    }
+
+    /// Compares the best candidate with the unpinned program, if that was not done or is due again. The placement that the
+    /// user wants stays unless the unpinned program is faster.
+    pub(super) fn confirm(&mut self, at: Duration) -> bool {
+        let best = self.candidates.best();
+        let is_time = self.choice.is_time_to_confirm(at);
+        let (a, b, begins) = if self.candidates.is_best_requested() {
+            (best, UNPINNED, is_time)
         } else {
-            self.present = best;
-            self.settle(Purpose::Waiting, sample.at);
+            let is_needed = !self.candidates[best].confirmed || is_time;
+            (UNPINNED, best, best != UNPINNED && is_needed)
+        };
+        if begins {
+            self.begin_trial(a, b, Turns::default(), MOST_PAIRS);
         }
+        begins
     }
 
-    /// A trial of B against A begins, which is left open after `most` pairs.
-    fn begin_trial(&mut self, a: usize, b: usize, turns: Turns, most: usize) {
-        let candidates = &self.search.candidates;
-        let prior = match a {
-            UNPINNED => candidates[b].over_unpinned(),
-            _ => candidates[b]
-                .over_unpinned()
-                .zip(candidates[a].over_unpinned())
-                .map(|(b, a)| b - a),
-        };
-        let block = if candidates[a].place.pages == candidates[b].place.pages {
-            1
-        } else {
-            PAGES_BLOCK
-        };
-        self.search.trial = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
+    /// Whether a neighbour of the best candidate is tried, if a window and the time to settle last so long.
+    pub(super) fn is_neighbour_due(&self, at: Duration, window: Duration) -> bool {
+        let best = self.candidates.best_placement();
+        let has_neighbours = best.pinning.is_some() || !best.regions.is_empty();
+        let cost = window.as_secs_f64() * SCREENED as f64;
+        self.choice.is_made() && has_neighbours && self.neighbours.are_worth(at, cost)
     }
 
-    /// A candidate is screened in turns with another one.
-    pub(super) fn screen(&mut self, a: usize, b: usize) {
-        self.begin_trial(a, b, Turns::default(), SCREENED);
+    /// Tries a neighbour of the best candidate.
+    pub(super) fn try_neighbour(&mut self, placement: Placement, why: String, findings: &mut Vec<Finding>) {
+        let neighbour = Proposal {
+            placement,
+            by: ProposerCode::Neighbour,
+            gain: None,
+            why,
+        };
+        let next = self.propose(neighbour, findings);
+        self.neighbours.count();
+        self.screen(self.candidates.best(), next);
     }
 
-    /// Begins the next trial; `false` if there is nothing to try at present.
-    pub(super) fn choose_trial(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
-        let best = self.search.best;
-        if self.is_best_requested() && matches!(self.search.candidates[UNPINNED].state, State::Waiting) {
-            // The user wants to know this first.
-            self.screen(best, UNPINNED);
-            return true;
-        }
-        self.propose_with_pages(topology, findings);
-        self.propose_regions(findings);
-        self.keep_regions(findings);
-        let waiting = |one: &Candidate| match one.state {
-            State::Waiting => true,
-            State::Later(at) => sample.at >= at,
-            _ => false,
-        };
-        // What promises most comes first; of equal ones what needs no page to move, and then what is trusted most.
-        // What is forecast to be much slower than the best one is not tried.
-        let pages = self.search.candidates[best].place.pages;
-        let least = self.search.candidates[best].gain.map_or(0.0, |gain| gain.log) - SLOWER;
-        let next = (0..self.search.candidates.len())
-            .filter(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]))
-            .map(|place| (place, self.promise(topology, place)))
-            .filter(|(_, promise)| promise.is_none_or(|promise| promise >= least))
-            .max_by(|&(one, of_one), &(other, of_other)| {
-                let stays = |place: usize| self.search.candidates[place].place.pages == pages;
-                let by = |place: usize| self.search.candidates[place].by;
-                let order = of_one.unwrap_or(0.0).total_cmp(&of_other.unwrap_or(0.0));
-                let order = order.then(stays(one).cmp(&stays(other)));
-                order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
-            });
-        if let Some((next, _)) = next {
-            self.screen(best, next);
-            return true;
-        }
-        // Of those that are left open the most promising one gets more pairs.
-        let open = self
-            .search
-            .candidates
-            .iter()
-            .enumerate()
-            .filter_map(|(place, one)| match &one.state {
-                State::Open { turns, against } if *against == best => {
-                    Some((place, turns.gain(&self.search.noise)?.log, turns.clone()))
-                }
-                _ => None,
-            });
-        let promising = open
-            .filter(|(_, gain, _)| *gain > 0.0)
-            .max_by(|one, other| one.1.total_cmp(&other.1));
-        if let Some((place, _, turns)) = promising {
-            self.begin_trial(best, place, turns, MOST_PAIRS);
-            return true;
-        }
-        if self.propose_interleaving(topology, findings) {
-            return self.choose_trial(topology, sample, findings);
-        }
-        if self.is_best_requested() {
-            // It stays unless something is faster.
-            if self.is_time_to_confirm(sample.at) {
-                self.begin_trial(best, UNPINNED, Turns::default(), MOST_PAIRS);
+    /// Tries the nearest neighbour of the best candidate that is not in the list.
+    pub(super) fn try_nearest(&mut self, topology: &Topology, threads: usize, findings: &mut Vec<Finding>) -> bool {
+        let best = self.candidates.best_placement().clone();
+        let Some(pinning) = &best.pinning else { return false };
+        while let Some(near) = self.neighbours.nearest(topology, threads, pinning) {
+            let placement = Placement {
+                pinning: Some(near),
+                ..best.clone()
+            };
+            if self.candidates.position(&placement).is_none() {
+                let why = "it is near the best one so far".to_owned();
+                self.try_neighbour(placement, why, findings);
                 return true;
             }
-        } else if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {
-            self.begin_trial(UNPINNED, best, Turns::default(), MOST_PAIRS);
-            return true;
-        }
-        self.options.asks(Source::Neighbours) && self.search.chosen && self.try_neighbour(topology, sample, findings)
-    }
-
-    pub(super) fn is_time_to_confirm(&self, at: Duration) -> bool {
-        self.search.chosen && at >= self.confirm_at
-    }
-
-    /// The choice is compared with the unpinned program again when the program has run for twice as long.
-    pub(super) fn confirm_later(&mut self) {
-        self.confirm_at = (self.now * 2).max(CONFIRM_AFTER);
-    }
-
-    /// Proposes a neighbour of the best one, where the expected gain is above the cost.
-    pub(super) fn try_neighbour(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
-        let best = self.search.best;
-        let place = self.search.candidates[best].place.clone();
-        if place.pinning.is_none() && place.regions.is_empty() {
-            return false;
-        }
-        let per_trial = (self.search.gained + HOPE) / f64::from(self.search.tried + 1);
-        let trial = (self.window + self.settling(best, sample.at)).as_secs_f64() * SCREENED as f64;
-        if per_trial * sample.at.as_secs_f64() < trial {
-            return false;
-        }
-        if let Some((place, why)) = self.region_neighbour(topology) {
-            let next = self.propose(place, ProposerCode::Neighbour, None, why, findings);
-            self.search.tried += 1;
-            self.screen(best, next);
-            return true;
-        }
-        let Some(pinning) = place.pinning.clone() else {
-            return false;
-        };
-        let threads = self.threads;
-        let neighbours = self.search.neighbours.get_or_insert_with(|| {
-            let mut near = proposals::neighbours(topology, threads, &pinning);
-            near.reverse();
-            near
-        });
-        while let Some(pinning) = neighbours.pop() {
-            let place = Place {
-                pinning: Some(pinning),
-                ..place.clone()
-            };
-            if self.search.candidates.iter().any(|one| one.place == place) {
-                continue;
-            }
-            let why = "it is near the best one so far".to_owned();
-            let next = self.propose(place, ProposerCode::Neighbour, None, why, findings);
-            self.search.tried += 1;
-            self.screen(best, next);
-            return true;
         }
         false
     }
 
-    /// A window of a trial.
-    pub(super) fn trial(
+    /// A few pairs of windows of B against A.
+    fn screen(&mut self, a: usize, b: usize) {
+        self.begin_trial(a, b, Turns::default(), SCREENED);
+    }
+
+    /// Begins a trial of B against A, which is left open after `most` pairs.
+    fn begin_trial(&mut self, a: usize, b: usize, turns: Turns, most: usize) {
+        let candidates = &self.candidates;
+        let prior = candidates.expected_over(b, a);
+        let keeps_pages = candidates[a].placement.pages == candidates[b].placement.pages;
+        let block = if keeps_pages { 1 } else { PAGES_BLOCK };
+        self.trial = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
+    }
+}
+
+/// The windows of a trial and its end.
+impl Search {
+    /// Whether the rest of the window tells nothing new, because the candidate is so much slower.
+    pub(super) fn is_hopeless(&self, so_far: Option<Window>) -> bool {
+        let (Some(trial), Some(window)) = (&self.trial, so_far) else {
+            return false;
+        };
+        trial.is_hopeless(window)
+    }
+
+    /// The best candidate ran in this window while the trial waited.
+    pub(super) fn offer(&mut self, window: Window) {
+        if let Some(trial) = &mut self.trial {
+            trial.offer(self.candidates.running(), window);
+        }
+    }
+
+    /// The rate has changed: the trial is dropped.
+    pub(super) fn drop_trial(&mut self) {
+        self.trial = None;
+    }
+
+    /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and took
+    /// `spent` with the time to settle. Returns the result if the trial is over.
+    pub(super) fn add_window(
         &mut self,
-        topology: &Topology,
-        sample: &Sample,
         window: Option<Window>,
+        (measured, spent): (Duration, Duration),
+        at: Duration,
         findings: &mut Vec<Finding>,
-    ) {
-        let Some(mut trial) = self.search.trial.take() else {
-            return;
+    ) -> Option<Ended> {
+        let mut trial = self.trial.take()?;
+        let code = match window {
+            None => trial.add_void().then_some(ComparedCode::NotMeasured),
+            Some(window) => {
+                let difference = trial.add_measured(window, measured);
+                difference.and_then(|difference| {
+                    // The best candidate would have run in any case, which is no loss.
+                    let is_best_tried = trial.b() == self.candidates.best();
+                    let over_best = if is_best_tried { -difference } else { difference };
+                    self.budget.spend(spent, over_best.min(0.0).exp());
+                    trial.look(&self.noise)
+                })
+            }
         };
-        let measured = sample.at.saturating_sub(self.first.at);
-        let spent = measured + self.settling(self.present, sample.at);
-        if self.is_to_be_forecast(topology) {
-            self.forecast(topology, sample, findings);
-        }
-        let Some(window) = window else {
-            trial.voids += 1;
-            if trial.voids < VOIDS {
-                self.search.trial = Some(trial);
-            } else {
-                self.end_trial(&trial, ComparedCode::NotMeasured, findings);
-            }
-            self.next(topology, sample, findings);
-            return;
+        let Some(code) = code else {
+            self.trial = Some(trial);
+            return None;
         };
-        trial.voids = 0;
-        if trial.due() == trial.b {
-            trial.measured += measured;
-        }
-        if let Some(difference) = trial.add(window) {
-            // What the best one would have run anyway is no loss.
-            let over_best = if trial.b == self.search.best {
-                -difference
-            } else {
-                difference
-            };
-            self.budget.spend(spent, over_best.min(0.0).exp());
-            let verdict = trial.turns.look(&self.search.noise);
-            if verdict == Verdict::Open && trial.most == SCREENED && trial.is_promising(&self.search.noise) {
-                // To come back to it later costs more than to go on.
-                trial.most = MOST_PAIRS;
-            }
-            let code = match verdict {
-                Verdict::Faster => Some(ComparedCode::Faster),
-                Verdict::NotFaster => Some(ComparedCode::NotFaster),
-                Verdict::Open if trial.turns.number() >= trial.most => Some(ComparedCode::NotKnown),
-                Verdict::Open => None,
-            };
-            if let Some(code) = code {
-                self.end_trial(&trial, code, findings);
-                self.next(topology, sample, findings);
-                return;
-            }
-        }
-        self.search.trial = Some(trial);
-        self.next(topology, sample, findings);
+        Some(self.end_trial(&trial, code, at, findings))
     }
 
-    /// A trial is over.
-    pub(super) fn end_trial(&mut self, trial: &Trial, code: ComparedCode, findings: &mut Vec<Finding>) {
-        let gain = trial.turns.gain(&self.search.noise);
-        let (times, error) = gain.map(Gain::times).unzip();
-        let rate = trial.rate();
-        findings.push(Finding::Compared {
-            candidate: trial.b,
-            with: trial.a,
-            gain: times.map(|times| times - 1.0),
-            error,
-            turns: trial.turns.number(),
-            rate,
-            measured: trial.measured,
-            code,
-        });
-        if matches!(code, ComparedCode::Faster | ComparedCode::NotFaster)
-            && let Some(gain) = gain
-        {
-            let by = self.search.candidates[trial.b].by;
-            self.search.records.entry(by).or_default().add(gain.log.exp());
+    fn end_trial(&mut self, trial: &Trial, code: ComparedCode, at: Duration, findings: &mut Vec<Finding>) -> Ended {
+        let (a, b) = (trial.a(), trial.b());
+        let gain = trial.turns().gain(&self.noise);
+        findings.push(trial.finding(gain, code));
+        if let (ComparedCode::Faster | ComparedCode::NotFaster, Some(gain)) = (code, gain) {
+            self.records.add(self.candidates[b].by, gain.log.exp());
         }
-        let over_unpinned = self.search.gain_of(trial.a);
-        if trial.b == UNPINNED {
-            // Only where the user wants the program is compared so.
-            let requested = &mut self.search.candidates[trial.a];
-            requested.gain = gain.map(Gain::inverse);
-            requested.confirmed = code != ComparedCode::Faster;
-            self.confirm_later();
+        let over_unpinned = self.candidates.gain(a);
+        if b == UNPINNED {
+            // Only the placement that the user wants is compared so.
+            self.candidates.set_gain(a, gain.map(Gain::inverse));
+            self.candidates.set_confirmed(a, code != ComparedCode::Faster);
+            self.choice.confirm_later(at);
         }
-        let gain = over_unpinned.zip(gain).map(|(one, other)| one.and(other));
-        // What is faster than one that is faster than the unpinned program is so, too.
-        let is_confirmed = [trial.a, trial.b].contains(&UNPINNED) || self.search.candidates[trial.a].confirmed;
-        let is_neighbour = self.search.chosen && trial.a != UNPINNED;
-        let candidate = &mut self.search.candidates[trial.b];
-        candidate.gain = gain;
-        candidate.rate = rate.or(candidate.rate);
-        match code {
+        // If A is confirmed and B beats A, B counts as confirmed.
+        let is_confirmed = [a, b].contains(&UNPINNED) || self.candidates[a].confirmed;
+        let over_unpinned = over_unpinned.zip(gain).map(|(one, other)| one.and(other));
+        self.candidates.set_gain(b, over_unpinned);
+        self.candidates.set_rate(b, trial.rate().or(self.candidates[b].rate));
+        let ended = match code {
             ComparedCode::Faster => {
-                candidate.state = State::Best;
-                candidate.confirmed = is_confirmed;
-                if is_neighbour {
-                    self.search.gained += gain.map_or(0.0, |gain| gain.log);
-                    self.search.neighbours = None;
+                self.candidates.set_state(b, State::Best);
+                self.candidates.set_confirmed(b, is_confirmed);
+                if self.choice.is_made() && a != UNPINNED {
+                    self.neighbours.move_on(over_unpinned.map_or(0.0, |gain| gain.log));
                 }
-                self.search.of_pages = OfPages::All;
-                if self.search.best != trial.b {
-                    self.search.chosen = false;
-                    self.patience = 1.0;
+                let is_new = self.candidates.best() != b;
+                if is_new {
+                    self.choice.open();
                 }
-                self.best_is(trial.b);
-                self.confirm_later();
-                if self.search.candidates[trial.b].confirmed {
-                    self.report_choice(findings);
-                }
+                self.candidates.set_best(b);
+                self.choice.confirm_later(at);
+                Ended::Faster { is_new }
             }
-            ComparedCode::NotKnown if trial.most < MOST_PAIRS => {
-                self.budget.spend(trial.moving, 0.0);
-                candidate.state = State::Open {
-                    turns: trial.turns.clone(),
-                    against: trial.a,
-                };
+            ComparedCode::NotKnown if trial.is_screening() => {
+                self.budget.spend(trial.moving(), 0.0);
+                let turns = trial.turns().clone();
+                self.candidates.set_state(b, State::Open { turns, against: a });
+                Ended::Unchanged
             }
-            // The program was idle: that says nothing of the placement.
-            ComparedCode::NotMeasured if self.search.best == trial.b => self.confirm_later(),
-            ComparedCode::NotMeasured => candidate.state = State::Later(self.now + IDLE),
+            // The program was idle, which says nothing about the placement.
+            ComparedCode::NotMeasured if self.candidates.best() == b => {
+                self.choice.confirm_later(at);
+                Ended::Unchanged
+            }
+            ComparedCode::NotMeasured => {
+                self.candidates.set_state(b, State::Later(at + IDLE));
+                Ended::Unchanged
+            }
             _ => {
-                candidate.state = State::Out;
-                self.budget.spend(trial.moving, 0.0);
-                if self.search.best == trial.b {
-                    // It was the best one, and is not faster than the unpinned program.
-                    self.best_is(UNPINNED);
-                    self.search.chosen = false;
+                self.candidates.set_state(b, State::Out);
+                self.budget.spend(trial.moving(), 0.0);
+                if self.candidates.best() == b {
+                    self.candidates.set_best(UNPINNED);
+                    self.choice.open();
+                    Ended::Withdrawn
+                } else {
+                    Ended::Unchanged
                 }
             }
-        }
-        trial.turns.end(&mut self.search.noise);
-    }
-
-    /// Another candidate is the best one.
-    pub(super) fn best_is(&mut self, candidate: usize) {
-        self.search.best = candidate;
-        self.change = ChangePoint::new(self.patience);
-        self.phases.choose(self.search.candidates[candidate].place.clone());
-    }
-
-    /// A search was in vain, or may be: from now on a change of the rate needs more evidence, until another placement is
-    /// best.
-    pub(super) fn be_patient(&mut self) {
-        self.patience = (self.patience * 2.0).min(MOST_PATIENCE);
-    }
-
-    /// Nothing is left to try at present: the best one stays.
-    pub(super) fn conclude(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let best = self.search.best;
-        self.present = best;
-        if !self.search.chosen {
-            self.search.chosen = true;
-            let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);
-            self.report_choice(findings);
-            let in_vain = gain.is_none_or(|gain| gain.log < IN_VAIN);
-            if in_vain {
-                self.be_patient();
-            }
-            self.confirm_later();
-        }
-        self.begin_watching(sample);
-    }
-
-    /// Reports the best one, unless it was reported last.
-    pub(super) fn report_choice(&mut self, findings: &mut Vec<Finding>) {
-        let best = self.search.best;
-        if self.search.reported.replace(best) == Some(best) {
-            return;
-        }
-        let (code, why) = match (&self.search.insensitive, best) {
-            (Some(why), UNPINNED) => (ChoiceCode::Insensitive, why.clone()),
-            (None, UNPINNED) => match self.than_requested() {
-                Some(why) => (ChoiceCode::FasterInTurns, why),
-                None => (
-                    ChoiceCode::NoPinningBetter,
-                    "nothing that was proposed was faster than the unpinned program beyond the noise".to_owned(),
-                ),
-            },
-            _ if self.is_best_requested() => (
-                ChoiceCode::Requested,
-                format!("the user asked for it, and nothing was faster. {}", self.best_so_far()),
-            ),
-            _ => (ChoiceCode::FasterInTurns, self.best_so_far()),
         };
-        let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);
-        findings.push(chosen(best, gain.map(|gain| gain.log.exp_m1()), code, &why));
-        self.report_regions(findings);
+        trial.turns().end(&mut self.noise);
+        ended
+    }
+}
+
+/// The choice.
+impl Search {
+    /// Whether the choice is made.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.choice.is_made()
     }
 
-    /// How much faster the unpinned program is than where the user wants it, as a sentence; `None` where it is not.
-    fn than_requested(&self) -> Option<String> {
-        let near = &self.options.near.as_ref()?.what;
-        let requested = self.search.candidates.iter().find(|one| one.by == ProposerCode::User)?;
-        let gain = requested.gain?.inverse();
-        let (times, error) = gain.times();
-        (gain.log > 0.0).then(|| {
-            format!("The operating system's placement on the whole machine is {times:.2} ± {error:.2} times as fast as near {near}.")
+    /// Nothing is left to try: the program runs in the best placement, which is the choice. Returns whether the choice was
+    /// open.
+    pub(super) fn conclude(&mut self, at: Duration) -> bool {
+        self.candidates.run(self.candidates.best());
+        let was_open = self.choice.make();
+        if was_open {
+            self.choice.confirm_later(at);
+        }
+        was_open
+    }
+
+    /// Whether the best candidate is faster than the unpinned program by more than a search without result has.
+    pub(super) fn has_gained(&self) -> bool {
+        self.candidates.best_gain().is_some_and(|gain| gain.log >= LEAST_GAIN)
+    }
+
+    /// Reports the best candidate, unless it was reported last. Returns whether it was reported.
+    pub(super) fn report_choice(
+        &mut self,
+        insensitive: Option<&str>,
+        near: Option<&Near>,
+        findings: &mut Vec<Finding>,
+    ) -> bool {
+        self.choice.report(&self.candidates, insensitive, near, findings)
+    }
+
+    /// The finding of a program that ended before the choice; `None` after it.
+    pub(super) fn ended_early(&self) -> Option<Finding> {
+        self.choice.ended_early(&self.candidates, self.budget.lost())
+    }
+
+    /// The choice as it is kept for these threads; `None` while it is open or not confirmed.
+    pub(super) fn kept(&self) -> Option<Kept> {
+        let best = &self.candidates[self.candidates.best()];
+        let is_measured = self.candidates.best() == UNPINNED || best.confirmed;
+        (self.choice.is_made() && is_measured).then(|| Kept {
+            placement: best.placement.clone(),
+            by: best.by,
+            gain: self.candidates.best_gain(),
         })
     }
 
-    /// What is known of the best one, as a sentence.
-    pub(super) fn best_so_far(&self) -> String {
-        let best = &self.search.candidates[self.search.best];
-        match best.gain.filter(|_| self.search.best != UNPINNED) {
-            None if self.is_best_requested() => {
-                "The operating system's placement on the whole machine was not measured.".to_owned()
-            }
-            None => "Nothing was faster than the unpinned program.".to_owned(),
-            Some(gain) => {
-                let (times, error) = gain.times();
-                format!("The program runs {times:.2} ± {error:.2} times as fast as unpinned.")
-            }
-        }
+    /// An earlier run ended with the placement that the program has, and it is as fast as then: it is the choice.
+    pub(super) fn accept_known(&mut self, known: f64, why: &str, at: Duration, findings: &mut Vec<Finding>) {
+        let running = self.candidates.running();
+        let gain = Gain {
+            log: known.ln_1p(),
+            error: self.noise(),
+        };
+        self.candidates.set_best(running);
+        self.candidates.set_gain(running, Some(gain));
+        self.candidates.set_confirmed(running, true);
+        let gain = (running != UNPINNED).then_some(known);
+        self.choice
+            .report_given(running, gain, ChoiceCode::KnownProgram, why, findings);
+        self.choice.make();
+        self.choice.confirm_later(at);
+    }
+
+    /// The choice is given without a search. Nothing is tried until it is confirmed again.
+    pub(super) fn take(&mut self, given: Given, at: Duration, findings: &mut Vec<Finding>) {
+        let Kept { placement, by, gain } = given.kept;
+        let share = gain.map(|gain| gain.log.exp_m1());
+        let proposal = Proposal {
+            placement,
+            by,
+            gain: share,
+            why: given.why.clone(),
+        };
+        let choice = self.run_in(proposal, findings);
+        self.candidates.set_state(choice, State::Best);
+        self.candidates.set_gain(choice, gain);
+        self.candidates.set_confirmed(choice, given.is_confirmed);
+        self.candidates.set_best(choice);
+        self.neighbours = Neighbours::none();
+        self.choice.make();
+        self.choice
+            .report_given(choice, share, given.choice, &given.why, findings);
+        self.choice.confirm_later(at);
+    }
+
+    /// The program is in a known phase: it runs in the best placement of that phase.
+    pub(super) fn take_phase(&mut self, placement: Placement, findings: &mut Vec<Finding>) {
+        let why = "the program was in this phase before";
+        let proposal = Proposal {
+            placement,
+            by: ProposerCode::Phase,
+            gain: None,
+            why: why.to_owned(),
+        };
+        let best = self.run_in(proposal, findings);
+        self.candidates.set_best(best);
+        self.candidates.set_confirmed(best, true);
+        self.choice
+            .report_given(best, None, ChoiceCode::KnownPhase, why, findings);
     }
 }

@@ -1,52 +1,103 @@
-//! The sets of working threads that the program had: what was best for each, and how often a search may begin.
+//! The sets of working threads that the program had: the best placement of each, and how often a search may begin.
 //!
-//! A program whose threads come and go would be searched again with each change. So what was best for a set of threads is
-//! remembered: the same threads get it back without a search. Other threads of the same number get it too, and it is then
-//! compared with the unpinned program, because their data may be elsewhere. Only a number of threads that is new begins a
-//! search, and at most `MOST_SEARCHES` begin in an hour.
+//! A program whose threads come and go would be searched again with each change. So the best placement of a set of threads
+//! is kept:
+//!
+//! - The same threads get it back without a search.
+//! - Other threads of the same number get it, too. It is then compared with the unpinned program, because their data may be
+//!   elsewhere.
+//! - A new number of threads begins a search. At most `MOST_SEARCHES` begin in an hour.
 
-use super::trial::Place;
+use super::placement::Placement;
 use crate::comparison::turns::Gain;
-use pinfold_core::{ProposerCode, TaskId};
+use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, ProposerCode, TaskId};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The windows for which the number of threads must differ before it counts as changed, and the time.
+/// Another number of threads counts after this many windows, and after this time.
 const OTHER_WINDOWS: u32 = 3;
 const OTHER_FOR: Duration = Duration::from_secs(2);
 
-/// The most searches that begin in an hour. Each may lose what trials may lose in a minute of the program's time (`budget`),
-/// so that these are within the hundredth that an hour may lose.
+/// The most searches that begin in an hour. Each may lose as much as trials may lose in a minute (`budget`), so all of them
+/// stay within 1 % of the hour.
 const MOST_SEARCHES: usize = 8;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// More sets are not remembered; the oldest is forgotten.
+/// The most sets that are kept; the oldest one is dropped.
 const MOST_SETS: usize = 16;
 
-/// What was best for a set of threads.
+/// The best placement of a set of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kept {
-    pub(super) place: Place,
+    pub(super) placement: Placement,
     pub(super) by: ProposerCode,
-    /// The gain over the unpinned program; `None` for that one.
+    /// The gain over the unpinned program; `None` for that program itself.
     pub(super) gain: Option<Gain>,
 }
 
-/// All of them, the last one that was kept at the end.
+/// A choice that is given without a search.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Given {
+    pub(super) kept: Kept,
+    /// Whether it need not be compared with the unpinned program first.
+    pub(super) is_confirmed: bool,
+    /// The code of the list of candidates.
+    pub(super) candidates: CandidatesCode,
+    /// The code of the choice.
+    pub(super) choice: ChoiceCode,
+    pub(super) why: String,
+}
+
+impl Given {
+    /// The best placement of these threads (`are_same`), or of as many others.
+    pub(super) fn known(kept: Kept, are_same: bool) -> Self {
+        let why = if are_same {
+            "the threads that work now did so before, and it was best for them then"
+        } else {
+            "as many threads worked before, and it was best for them"
+        };
+        Self {
+            kept,
+            is_confirmed: are_same,
+            candidates: CandidatesCode::KnownThreads,
+            choice: ChoiceCode::KnownThreads,
+            why: why.to_owned(),
+        }
+    }
+
+    /// The placement until the next search may begin.
+    pub(super) fn put_off(placement: Placement, why: String) -> Self {
+        let kept = Kept {
+            placement,
+            by: ProposerCode::User,
+            gain: None,
+        };
+        Self {
+            kept,
+            is_confirmed: true,
+            candidates: CandidatesCode::SearchLimit,
+            choice: ChoiceCode::SearchLimit,
+            why,
+        }
+    }
+}
+
+/// All sets, the last one that was kept at the end.
 #[derive(Debug, Default)]
 pub(super) struct ThreadSets {
     kept: Vec<(BTreeSet<TaskId>, Kept)>,
-    /// The windows for which the number has differed, and since when.
+    /// The windows in a row with another number of threads.
     other: u32,
+    /// When the first of them ended.
     other_since: Duration,
     /// When the searches of the last hour began.
     searches: VecDeque<Duration>,
-    /// Whether the present threads wait for a search.
+    /// Whether the working threads wait for a search.
     is_owed: bool,
 }
 
 impl ThreadSets {
-    /// A window has ended, at the end of which the number of threads is another one or not. Whether it stays so.
+    /// A window has ended. `is_other`: another number of threads works. Returns whether it counts.
     pub(super) fn stays_other(&mut self, is_other: bool, at: Duration) -> bool {
         if !is_other {
             self.other = 0;
@@ -63,7 +114,7 @@ impl ThreadSets {
         stays
     }
 
-    /// This is the best placement of these threads, unless they wait for a search.
+    /// Keeps the best placement of these threads, unless they wait for a search.
     pub(super) fn keep(&mut self, threads: &BTreeSet<TaskId>, best: Kept) {
         if self.is_owed {
             return;
@@ -75,7 +126,7 @@ impl ThreadSets {
         self.kept.push((threads.clone(), best));
     }
 
-    /// What was best for these threads, and whether it was for these and not for others of the same number.
+    /// The best placement of these threads (`true`), or else of others of the same number (`false`).
     pub(super) fn recall(&self, threads: &BTreeSet<TaskId>) -> Option<(&Kept, bool)> {
         let same = self.kept.iter().find(|(known, _)| known == threads);
         let alike = || self.kept.iter().rfind(|(known, _)| known.len() == threads.len());
@@ -97,17 +148,17 @@ impl ThreadSets {
         self.searches.len() < MOST_SEARCHES
     }
 
-    /// The present threads wait for a search, because there were too many.
+    /// The working threads wait for a search, because too many have begun.
     pub(super) fn owe_search(&mut self) {
         self.is_owed = true;
     }
 
-    /// The present threads need no search.
+    /// The working threads need no search.
     pub(super) fn need_no_search(&mut self) {
         self.is_owed = false;
     }
 
-    /// Whether the present threads wait for a search that may begin now.
+    /// Whether the working threads wait for a search that may begin now.
     pub(super) fn is_search_due(&mut self, at: Duration) -> bool {
         self.is_owed && self.may_search(at)
     }
@@ -119,7 +170,18 @@ impl ThreadSets {
     }
 }
 
-/// That a search does not begin, as a sentence.
+/// The finding that other threads have ranks: `before` and `after` are the tasks without one, `ranks` is the number of ranks.
+pub(super) fn ranks_changed(before: &BTreeSet<TaskId>, after: &BTreeSet<TaskId>, ranks: usize) -> Finding {
+    let (more, fewer) = (before.difference(after).count(), after.difference(before).count());
+    Finding::Note {
+        code: NoteCode::Threads,
+        text: format!(
+            "{more} threads work that did not before, and {fewer} no longer do: {ranks} threads have ranks now."
+        ),
+    }
+}
+
+/// The reason why a search does not begin, as a sentence.
 pub(super) fn too_many(what: &str) -> String {
     format!("{what}, and {MOST_SEARCHES} searches have begun within an hour, so another one begins later.")
 }
@@ -140,7 +202,7 @@ mod tests {
 
     fn on(pu: u32) -> Kept {
         Kept {
-            place: Place::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
+            placement: Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
             by: ProposerCode::Topology,
             gain: None,
         }

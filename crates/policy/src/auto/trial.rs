@@ -1,130 +1,56 @@
-//! Candidates, and the trial of one against another.
+//! The trial of one candidate against another: pairs of windows, one right after the other, until the test decides or
+//! there are enough pairs.
 
-use super::policy::COUNTS;
-use crate::comparison::turns::{Gain, Noise, Turns, Window};
-use pinfold_core::{PageMapping, Pinning, ProposerCode, PuSet, RegionConfiguration, RegionId};
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use super::step::COUNTS;
+use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
+use pinfold_core::{ComparedCode, Finding};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Where threads and pages are. The default is the unpinned program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The PUs of the ranks; `None` for unpinned threads.
-    pub(super) pinning: Option<Pinning>,
-    /// The PUs on which unpinned threads run; `None` for all.
-    pub(super) within: Option<PuSet>,
-    /// Where pages are moved to; `None` where they stay as the operating system placed them, or go back there.
-    pub(super) pages: Option<PageMapping>,
-    /// The parallel regions that have a placement of their own.
-    pub(super) regions: BTreeMap<RegionId, RegionConfiguration>,
-}
+/// A trial is left open after this many pairs.
+pub(super) const SCREENED: usize = 4;
 
-impl Place {
-    /// Threads that are pinned, with pages as they are.
-    pub(super) fn pinned(pinning: Pinning) -> Self {
-        Self {
-            pinning: Some(pinning),
-            ..Self::default()
-        }
-    }
-}
+/// A trial that was left open, or that looks promising, is given up after this many pairs.
+pub(super) const MOST_PAIRS: usize = 16;
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Pinning::text_of_place(
-            self.pinning.as_ref(),
-            self.within.as_ref(),
-            self.pages,
-            self.regions.len(),
-        ))
-    }
-}
+/// A trial ends after this many windows in a row without a count.
+const VOIDS: u32 = 3;
 
-/// What became of a candidate.
-#[derive(Clone, Debug)]
-pub(super) enum State {
-    /// It was not tried.
-    Waiting,
-    /// It was tried, and the noise is larger than the difference from the candidate at `against`.
-    Open { turns: Turns, against: usize },
-    /// It is tried at this time, and not before: moving its pages would have taken too long for a program that had run for
-    /// so short a time, or the program was idle.
-    Later(Duration),
-    /// It is, or was, the best.
-    Best,
-    /// It is not tried any more.
-    Out,
-}
-
-/// A placement to try.
-#[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) place: Place,
-    /// Who proposed it; nobody, the unpinned program.
-    pub(super) by: ProposerCode,
-    pub(super) state: State,
-    /// The gain over the unpinned program that somebody expects, as a logarithm; `None` where nothing is forecast.
-    pub(super) expected: Option<f64>,
-    /// The gain over the unpinned program; `None` before it is known.
-    pub(super) gain: Option<Gain>,
-    /// Whether it was faster than the unpinned program, or than a candidate that was.
-    pub(super) confirmed: bool,
-    /// The rate when it was last measured.
-    pub(super) rate: Option<f64>,
-}
-
-impl Candidate {
-    pub(super) fn new(place: Place) -> Self {
-        Self {
-            place,
-            by: ProposerCode::default(),
-            state: State::Waiting,
-            expected: None,
-            gain: None,
-            confirmed: false,
-            rate: None,
-        }
-    }
-
-    /// The gain over the unpinned program, or else what somebody expects, as a logarithm; `None` where neither is known.
-    pub(super) fn over_unpinned(&self) -> Option<f64> {
-        self.gain.map(|gain| gain.log).or(self.expected)
-    }
-}
-
-/// The rate of B over that of A in the first pair, below which its second window ends early: far below what noise makes.
+/// The second window of the first pair ends early if the rate of B is below this multiple of A's. Noise does not explain
+/// such a difference.
 const HOPELESS: f64 = 0.7;
 
-/// A trial goes on, and is not left open, where its gain is above this multiple of its standard error.
+/// A trial goes on beyond `SCREENED` if its gain is above this multiple of its standard error.
 const PROMISING: f64 = 2.0;
 
-/// B is compared with A in turns.
+/// B is compared with A.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
-    pub(super) a: usize,
-    pub(super) b: usize,
-    pub(super) turns: Turns,
-    /// How many windows in a row are measured in one placement: the more expensive a change, the more.
+    a: usize,
+    b: usize,
+    turns: Turns,
+    /// The windows in a row that are measured in one placement: more if a change of placement moves pages.
     block: usize,
-    /// The windows of the first half of the present block of pairs that have no other yet, and whether it is complete.
+    /// The windows of the first half of a block that have no partner yet.
     firsts: VecDeque<Window>,
+    /// Whether the first half of the block is complete.
     is_half: bool,
-    /// The expected gain of B over A, as a logarithm, before there is a pair.
+    /// The expected gain of B over A, as a logarithm, before the first pair.
     prior: Option<f64>,
-    /// How long pages have moved for this trial.
-    pub(super) moving: Duration,
-    /// How many windows one after the other measured nothing.
-    pub(super) voids: u32,
-    /// The pairs after which the trial is left open.
-    pub(super) most: usize,
+    /// The time that pages have moved in this trial.
+    moving: Duration,
+    /// The windows in a row without a count.
+    voids: u32,
+    /// The trial is left open or given up after this many pairs.
+    most: usize,
     /// The rates of B.
     rates: Vec<f64>,
-    /// For how long B was measured.
-    pub(super) measured: Duration,
+    /// The time that B was measured.
+    measured: Duration,
 }
 
 impl Trial {
+    /// A trial of B against A that begins with these pairs.
     pub(super) fn new(a: usize, b: usize, turns: Turns, most: usize) -> Self {
         Self {
             a,
@@ -142,24 +68,49 @@ impl Trial {
         }
     }
 
-    /// The same trial, which measures this many windows in a row before it changes the placement.
+    /// The same trial, with this many windows in a row before it changes the placement.
     pub(super) fn in_blocks_of(mut self, windows: usize) -> Self {
         self.block = windows;
         self
     }
 
-    /// The same trial, with a gain of B over A that is expected, as a logarithm.
+    /// The same trial, with this expected gain of B over A, as a logarithm.
     pub(super) fn expecting(mut self, gain: Option<f64>) -> Self {
         self.prior = gain;
         self
     }
 
-    /// Whether the present block begins with B.
+    /// The candidate on the other side.
+    pub(super) fn a(&self) -> usize {
+        self.a
+    }
+
+    /// The candidate that is tried.
+    pub(super) fn b(&self) -> usize {
+        self.b
+    }
+
+    /// The pairs so far.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// The time that pages have moved in this trial.
+    pub(super) fn moving(&self) -> Duration {
+        self.moving
+    }
+
+    /// Whether the trial is left open and not given up if its pairs do not decide.
+    pub(super) fn is_screening(&self) -> bool {
+        self.most < MOST_PAIRS
+    }
+
+    /// Whether the block begins with B.
     fn is_reversed(&self) -> bool {
         (self.turns.number() / self.block) % 2 == 1
     }
 
-    /// Whether a change of placement now would come before the present half of a block of several windows is complete.
+    /// Whether a block of several windows is under way.
     pub(super) fn is_in_block(&self) -> bool {
         self.block > 1 && (self.is_half || !self.firsts.is_empty())
     }
@@ -173,7 +124,7 @@ impl Trial {
         }
     }
 
-    /// A window that A had right before that of B is as good as its own.
+    /// Takes a window that A had right before the trial as its first one.
     pub(super) fn offer(&mut self, candidate: usize, window: Window) {
         if candidate == self.a && !self.is_reversed() && self.turns.number().is_multiple_of(self.block) {
             if self.firsts.len() == self.block {
@@ -184,22 +135,42 @@ impl Trial {
         }
     }
 
-    /// Whether B is so much slower than A in what was measured of its first window that the rest tells nothing new.
+    /// Whether B was so much slower than A in its first window so far that the rest of the window tells nothing new.
     pub(super) fn is_hopeless(&self, so_far: Window) -> bool {
         let is_first = self.turns.number() == 0 && self.is_half;
         let first = self.firsts.front().filter(|_| is_first && so_far.counts >= COUNTS);
         first.is_some_and(|first| (so_far.log - first.log).exp() < HOPELESS)
     }
 
-    /// Whether B looks faster than A, though it is not known yet.
-    pub(super) fn is_promising(&self, noise: &Noise) -> bool {
+    /// Whether B looks faster than A before the test decides.
+    fn is_promising(&self, noise: &Noise) -> bool {
         self.turns
             .gain(noise)
             .is_some_and(|gain| gain.log > PROMISING * gain.error)
     }
 
-    /// The window of the candidate that was due. Returns the difference of the pair, once it is complete.
-    pub(super) fn add(&mut self, window: Window) -> Option<f64> {
+    /// Pages have moved for this trial.
+    pub(super) fn move_pages(&mut self, lasted: Duration) {
+        self.moving += lasted;
+    }
+
+    /// Adds a window without a count. Returns whether the trial ends.
+    pub(super) fn add_void(&mut self) -> bool {
+        self.voids += 1;
+        self.voids >= VOIDS
+    }
+
+    /// Adds the window of the candidate that was due, which was `measured` for so long. Returns the difference of the pair
+    /// if it is complete.
+    pub(super) fn add_measured(&mut self, window: Window, measured: Duration) -> Option<f64> {
+        self.voids = 0;
+        if self.due() == self.b {
+            self.measured += measured;
+        }
+        self.add(window)
+    }
+
+    fn add(&mut self, window: Window) -> Option<f64> {
         let due = self.due();
         if due == self.b {
             self.rates.push(window.log.exp());
@@ -220,14 +191,44 @@ impl Trial {
         Some(b.log - a.log)
     }
 
+    /// Tests the pairs so far. Returns the result if the trial is over.
+    pub(super) fn look(&mut self, noise: &Noise) -> Option<ComparedCode> {
+        let verdict = self.turns.look(noise);
+        if verdict == Verdict::Open && self.most == SCREENED && self.is_promising(noise) {
+            // To come back to it later costs more than to go on.
+            self.most = MOST_PAIRS;
+        }
+        match verdict {
+            Verdict::Faster => Some(ComparedCode::Faster),
+            Verdict::NotFaster => Some(ComparedCode::NotFaster),
+            Verdict::Open if self.turns.number() >= self.most => Some(ComparedCode::NotKnown),
+            Verdict::Open => None,
+        }
+    }
+
+    /// The finding at the end of the trial, with this gain of B over A.
+    pub(super) fn finding(&self, gain: Option<Gain>, code: ComparedCode) -> Finding {
+        let (times, error) = gain.map(Gain::times).unzip();
+        Finding::Compared {
+            candidate: self.b,
+            with: self.a,
+            gain: times.map(|times| times - 1.0),
+            error,
+            turns: self.turns.number(),
+            rate: self.rate(),
+            measured: self.measured,
+            code,
+        }
+    }
+
     /// The mean rate of B.
     pub(super) fn rate(&self) -> Option<f64> {
         let number = self.rates.len();
         (number > 0).then(|| self.rates.iter().sum::<f64>() / number as f64)
     }
 
-    /// The expected rate of the candidate that is due over that of the faster of both; `None` where nothing is known
-    /// before the first pair.
+    /// The expected rate of the candidate that is due over the rate of the faster one; `None` before the first pair if no
+    /// gain is expected.
     pub(super) fn expected(&self, noise: &Noise) -> Option<f64> {
         let gain = self.turns.gain(noise).map(|gain| gain.log).or(self.prior)?;
         let over = if self.due() == self.b { gain } else { -gain };

@@ -1,256 +1,199 @@
-//! Changes of the rate and of the phase after the choice, and of the threads that work at any time.
+//! The watch over the choice: changes of the rate, phases of the program, and other numbers of threads.
+//!
+//! - A change of the rate leads to a window that identifies the phase by the rates of all metrics. A known phase gets its
+//!   placement at once. A new one is searched.
+//! - A change that brings no other placement doubles the evidence that the next change needs.
+//! - Another number of threads gets the placement that was best for it, or is searched.
+//! - Too many searches within an hour are put off.
 
-use super::phases::Signature;
-use super::policy::{Auto, Purpose, UNPINNED};
-use super::search::Incumbent;
-use super::thread_sets::{Kept, too_many};
-use super::trial::{Place, State};
+use super::phases::{Phases, Signature};
+use super::placement::Placement;
+use super::thread_sets::{Given, Kept, ThreadSets, too_many};
 use crate::comparison::change::ChangePoint;
 use crate::comparison::turns::Window;
-use crate::findings::chosen;
-use crate::program::working_tasks::Judgement;
-use pinfold_core::{CandidatesCode, ChoiceCode, Finding, NoteCode, ProposerCode, Sample, Topology};
+use pinfold_core::{Finding, NoteCode, Sample, TaskId};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-impl Auto {
-    pub(super) fn begin_watching(&mut self, sample: &Sample) {
-        self.keep_for_threads();
-        self.change = ChangePoint::new(self.patience);
+/// The largest multiple of the evidence that the first change of the rate needs.
+const MOST_EVIDENCE: f64 = 64.0;
+
+/// The phase of the program after a change of the rate.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Identified {
+    /// The running placement stays: the phase is known and has it as the best one, or the search is put off.
+    Unchanged,
+    /// A known phase with another placement as the best one.
+    Known(Placement),
+    /// A new phase.
+    New,
+}
+
+/// The state of the watch over all searches.
+#[derive(Debug)]
+pub(super) struct Watching {
+    thread_sets: ThreadSets,
+    phases: Phases,
+    change: ChangePoint,
+    /// The multiple of the evidence that the next change of the rate needs.
+    evidence: f64,
+    /// The sample at which the choice began to run; `None` before its first window.
+    chosen_from: Option<Sample>,
+    /// Whether the rates of the phase in the choice were noted.
+    is_signed: bool,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self {
+            thread_sets: ThreadSets::default(),
+            phases: Phases::default(),
+            change: ChangePoint::new(1.0),
+            evidence: 1.0,
+            chosen_from: None,
+            is_signed: false,
+        }
+    }
+}
+
+/// The rate and the phases.
+impl Watching {
+    /// A search begins.
+    pub(super) fn search_begins(&mut self, at: Duration) {
+        self.thread_sets.search_begins(at);
+        self.change = ChangePoint::new(self.evidence);
+    }
+
+    /// A phase begins in this placement.
+    pub(super) fn begin_phase(&mut self, placement: Placement) {
+        self.phases.begin(placement, None);
+    }
+
+    /// Another placement is the best one of the phase. `is_new`: it was not the best one before, so the next change needs no
+    /// more evidence than the first one.
+    pub(super) fn choose(&mut self, placement: &Placement, is_new: bool) {
+        if is_new {
+            self.evidence = 1.0;
+        }
+        self.change = ChangePoint::new(self.evidence);
+        self.phases.choose(placement.clone());
+    }
+
+    /// The choice is watched from now on. `kept` is the choice for the working threads, if it may be kept for them.
+    pub(super) fn begin(&mut self, threads: &BTreeSet<TaskId>, kept: Option<Kept>) {
+        if let Some(kept) = kept {
+            self.thread_sets.keep(threads, kept);
+        }
+        self.change = ChangePoint::new(self.evidence);
         self.chosen_from = None;
-        self.is_seen = false;
-        self.settle(Purpose::Watching, sample.at);
+        self.is_signed = false;
     }
 
-    /// A window after the choice.
-    pub(super) fn watch(
+    /// A search was without result: the next change needs more evidence.
+    pub(super) fn need_more_evidence(&mut self) {
+        self.evidence = (self.evidence * 2.0).min(MOST_EVIDENCE);
+    }
+
+    /// Whether the rate has changed with this window.
+    pub(super) fn has_changed(&mut self, window: Window) -> bool {
+        self.change.has_changed(window.log)
+    }
+
+    /// A window of the choice had counts. It began at this sample.
+    pub(super) fn add_window(&mut self, first: &Sample) {
+        self.chosen_from.get_or_insert_with(|| first.clone());
+    }
+
+    /// The first sample of the rates that identify the phase in the choice; `None` before their level is known, and when they
+    /// were noted.
+    pub(super) fn unsigned_from(&self) -> Option<&Sample> {
+        let is_due = !self.is_signed && self.change.is_learned();
+        self.chosen_from.as_ref().filter(|_| is_due)
+    }
+
+    /// Notes the rates of the phase in the choice.
+    pub(super) fn sign(&mut self, placement: &Placement, signature: Signature) {
+        self.is_signed = true;
+        self.phases.see(placement.clone(), signature);
+    }
+
+    /// Identifies the phase by its rates in the placement that runs.
+    pub(super) fn identify(
         &mut self,
-        topology: &Topology,
-        sample: &Sample,
-        window: Option<Window>,
+        placement: &Placement,
+        signature: Signature,
+        at: Duration,
         findings: &mut Vec<Finding>,
-    ) {
-        if self.thread_sets.is_search_due(sample.at) {
-            self.search_for_threads(sample, findings);
-            return;
-        }
-        if let Some(window) = window {
-            if self.change.has_changed(window.log) {
-                self.measure(Purpose::Signature, sample);
-                return;
+    ) -> Identified {
+        let known = self.phases.recognise(placement, &signature);
+        let (identified, text) = match known {
+            Some(best) if best == *placement => (
+                Identified::Unchanged,
+                "The rate changed, as it did before in a phase in which the same placement was best.".to_owned(),
+            ),
+            Some(best) => {
+                let text = format!("The program is in a phase that was seen before: it goes to {best} at once.");
+                (Identified::Known(best), text)
             }
-            if self.chosen_from.is_none() {
-                self.chosen_from = Some(self.first.clone());
-            }
-        }
-        if !self.is_seen
-            && self.change.is_learned()
-            && let Some(from) = &self.chosen_from
-        {
-            self.is_seen = true;
-            let signature = self.signature(from, sample);
-            let place = self.place().clone();
-            self.phases.see(place, signature);
-        }
-        if self.search.trial.is_some() || self.choose_trial(topology, sample, findings) {
-            self.next(topology, sample, findings);
-        } else {
-            self.measure(Purpose::Watching, sample);
-        }
-    }
-
-    /// A window has ended: which tasks work? After the choice a change has a line, because threads are pinned again.
-    pub(super) fn judge_tasks(&mut self, sample: &Sample, findings: &mut Vec<Finding>) -> Judgement {
-        let is_unpinned = *self.place() == Place::default();
-        let before = self.working_tasks.left_alone();
-        let judgement = self.working_tasks.judge(sample, is_unpinned);
-        if judgement == Judgement::Changed && self.search.chosen {
-            let after = self.working_tasks.left_alone();
-            let (more, fewer) = (before.difference(&after).count(), after.difference(&before).count());
-            findings.push(Finding::Note {
-                code: NoteCode::Threads,
-                text: format!(
-                    "{more} threads work that did not before, and {fewer} no longer do: {} threads have ranks now.",
-                    self.working_tasks.number()
-                ),
-            });
-        }
-        judgement
-    }
-
-    /// Whether another number of threads works since a while; what follows from that is then under way.
-    pub(super) fn heed_threads(&mut self, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
-        let threads = self.working_threads();
-        let is_other = threads != self.threads;
-        if !self.thread_sets.stays_other(is_other, sample.at) {
-            return false;
-        }
-        self.threads = threads;
-        let known = self.thread_sets.recall(self.working_tasks.working());
-        if let Some((kept, are_same)) = known.map(|(kept, are_same)| (kept.clone(), are_same)) {
-            self.thread_sets.need_no_search();
-            self.go_to_kept(sample, kept, are_same, findings);
-        } else if self.thread_sets.may_search(sample.at) {
-            self.search_for_threads(sample, findings);
-        } else {
-            self.thread_sets.owe_search();
-            let why = too_many("The number of working threads changed");
-            findings.push(Finding::Note {
-                code: NoteCode::Threads,
-                text: why.clone(),
-            });
-            let unpinned = Kept {
-                place: self
-                    .requested_place()
-                    .map(|requested| requested.place)
-                    .unwrap_or_default(),
-                by: ProposerCode::User,
-                gain: None,
-            };
-            self.take(
-                sample,
-                unpinned,
-                true,
-                (CandidatesCode::SearchLimit, ChoiceCode::SearchLimit),
-                &why,
-                findings,
-            );
-        }
-        true
-    }
-
-    fn search_for_threads(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let requested = self.requested_place();
-        let place = requested.as_ref().map(|requested| requested.place.clone());
-        self.phases.begin(place.unwrap_or_default(), None);
-        self.begin_search(sample, requested, "the number of working threads changed", findings);
-    }
-
-    /// What was best for the threads, or for others of the same number, stays without a search. For others it is compared with
-    /// the unpinned program.
-    fn go_to_kept(&mut self, sample: &Sample, kept: Kept, are_same: bool, findings: &mut Vec<Finding>) {
-        let why = if are_same {
-            "the threads that work now did so before, and it was best for them then"
-        } else {
-            "as many threads worked before, and it was best for them"
+            None if self.thread_sets.may_search(at) => (
+                Identified::New,
+                "The rate changed and stays so: the program is in another phase, and the search begins again."
+                    .to_owned(),
+            ),
+            None => (Identified::Unchanged, too_many("The program is in another phase")),
         };
-        let codes = (CandidatesCode::KnownThreads, ChoiceCode::KnownThreads);
-        self.take(sample, kept, are_same, codes, why, findings);
-    }
-
-    /// This placement is the choice for the present threads. Nothing else is tried, until the choice is confirmed again.
-    fn take(
-        &mut self,
-        sample: &Sample,
-        kept: Kept,
-        is_confirmed: bool,
-        (candidates, choice): (CandidatesCode, ChoiceCode),
-        why: &str,
-        findings: &mut Vec<Finding>,
-    ) {
-        self.list(candidates, why, findings);
-        self.phases.begin(kept.place.clone(), None);
-        let gain = kept.gain.map(|gain| gain.log.exp_m1());
-        let position = if kept.place == Place::default() {
-            UNPINNED
-        } else {
-            self.propose(kept.place, kept.by, gain, why.to_owned(), findings)
-        };
-        let candidate = &mut self.search.candidates[position];
-        candidate.state = State::Best;
-        candidate.gain = kept.gain;
-        candidate.confirmed = is_confirmed;
-        self.search.best = position;
-        self.present = position;
-        self.search.be_settled();
-        self.search.reported = Some(position);
-        findings.push(chosen(position, gain, choice, why));
-        self.report_regions(findings);
-        self.confirm_later();
-        self.begin_watching(sample);
-    }
-
-    /// The best placement is remembered for the present threads.
-    fn keep_for_threads(&mut self) {
-        let best = &self.search.candidates[self.search.best];
-        let is_measured = self.search.best == UNPINNED || best.confirmed;
-        if self.search.chosen && is_measured && self.working_threads() == self.threads {
-            let kept = Kept {
-                place: best.place.clone(),
-                by: best.by,
-                gain: best.gain.filter(|_| self.search.best != UNPINNED),
-            };
-            self.thread_sets.keep(self.working_tasks.working(), kept);
-        }
-    }
-
-    /// The rate has changed, and the rates of the new phase are known.
-    pub(super) fn phase(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let place = self.place().clone();
-        let signature = self.signature(&self.first, sample);
-        if let Some(best) = self.phases.recognise(&place, &signature) {
-            let text = if best == place {
-                self.be_patient();
-                "The rate changed, as it did before in a phase in which the same placement was best.".to_owned()
-            } else {
-                self.patience = 1.0;
-                format!("The program is in a phase that was seen before: it goes to {best} at once.")
-            };
-            findings.push(Finding::Note {
-                code: NoteCode::Phase,
-                text,
-            });
-            if best != place {
-                let why = "the program was in this phase before".to_owned();
-                let position = self.propose(best, ProposerCode::Phase, None, why.clone(), findings);
-                self.search.best = position;
-                self.search.candidates[position].confirmed = true;
-                self.present = position;
-                findings.push(chosen(position, None, ChoiceCode::KnownPhase, &why));
-                self.search.reported = Some(position);
-                self.report_regions(findings);
-            }
-            self.begin_watching(sample);
-            return;
-        }
-        if !self.thread_sets.may_search(sample.at) {
-            findings.push(Finding::Note {
-                code: NoteCode::Phase,
-                text: too_many("The program is in another phase"),
-            });
-            self.be_patient();
-            self.begin_watching(sample);
-            return;
-        }
         findings.push(Finding::Note {
             code: NoteCode::Phase,
-            text: "The rate changed and stays so: the program is in another phase, and the search begins again."
-                .to_owned(),
+            text,
         });
-        self.be_patient();
-        // It stays the best one until another is faster.
-        self.phases.begin(place.clone(), Some(signature));
-        let requested = self.requested_place();
-        let stays = || Incumbent {
-            place: place.clone(),
-            by: ProposerCode::Phase,
-            gain: self.search.candidates[self.present].gain.map(|gain| gain.log.exp_m1()),
-            why: "it was the best one in the phase before".to_owned(),
-        };
-        let best = if requested.as_ref().is_some_and(|requested| requested.place == place) {
-            // It remains the user's wish, which is compared with the unpinned program first.
-            requested.clone()
-        } else {
-            (place != Place::default()).then(stays)
-        };
-        self.begin_search(sample, best, "the program is in another phase", findings);
-        if let Some(Incumbent { place, by, gain, why }) = requested {
-            self.propose(place, by, gain, why, findings);
+        match identified {
+            Identified::Known(_) => self.evidence = 1.0,
+            Identified::Unchanged => self.need_more_evidence(),
+            Identified::New => {
+                self.need_more_evidence();
+                // The placement stays the best one until another is faster.
+                self.phases.begin(placement.clone(), Some(signature));
+            }
         }
+        identified
+    }
+}
+
+/// The working threads.
+impl Watching {
+    /// Whether the working threads wait for a search that may begin now.
+    pub(super) fn is_search_due(&mut self, at: Duration) -> bool {
+        self.thread_sets.is_search_due(at)
     }
 
-    pub(super) fn signature(&self, first: &Sample, sample: &Sample) -> Signature {
-        self.observed(first, sample)
-            .iter()
-            .map(|one| Some(one.value.filter(|value| *value > 0.0)?.ln()))
-            .collect()
+    /// Whether another number of threads works for long enough. `is_other`: another number works at the end of this window.
+    pub(super) fn threads_changed(&mut self, is_other: bool, at: Duration) -> bool {
+        self.thread_sets.stays_other(is_other, at)
+    }
+
+    /// The choice for these threads; `None` if they are searched. If the search is put off they run in the placement that the
+    /// user wants, `requested`.
+    pub(super) fn recall(
+        &mut self,
+        threads: &BTreeSet<TaskId>,
+        requested: Placement,
+        at: Duration,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Given> {
+        if let Some((kept, are_same)) = self.thread_sets.recall(threads) {
+            let kept = kept.clone();
+            self.thread_sets.need_no_search();
+            return Some(Given::known(kept, are_same));
+        }
+        if self.thread_sets.may_search(at) {
+            return None;
+        }
+        self.thread_sets.owe_search();
+        let why = too_many("The number of working threads changed");
+        findings.push(Finding::Note {
+            code: NoteCode::Threads,
+            text: why.clone(),
+        });
+        Some(Given::put_off(requested, why))
     }
 }

@@ -11,12 +11,12 @@
 //!
 //! Beyond the paper:
 //!
-//! - Where the user names no pinnings, the first candidate is the unpinned program. A pinning is kept only if its rate
-//!   is higher beyond the noise. So nothing is pinned before something is measured. A machine on which all pinnings are
-//!   alike is left to its scheduler.
+//! - If the user names no pinnings, the first candidate is the unpinned program. A pinning is kept only if its rate is
+//!   significantly higher. So nothing is pinned before something is measured. If all pinnings of a machine are alike,
+//!   the scheduler places the threads.
 //! - A probe is repeated if tasks began or ceased to work during it. If their number stays changed for a whole probe,
 //!   candidates are made for the new number and the search begins again.
-//! - If the rate falls after the choice and stays low, the search begins again (`watch`).
+//! - If the rate falls after the choice and stays low, the search begins again (`comparison::change`).
 //! - With `Search::Racing` a candidate that has lost does not get its full time (`race`).
 //!
 //! Known limits: the effect of one candidate on the program's data (pages that it touched first) remains under the next
@@ -24,7 +24,9 @@
 //! measures the phases.
 
 mod options;
+mod pinned;
 mod policy;
+mod repeats;
 
 pub use options::{Candidates, Options, OptionsError, Search};
 pub use policy::Autopin;

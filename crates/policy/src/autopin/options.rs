@@ -1,10 +1,11 @@
 //! The user's options of a search, and their check for a machine.
 
-use crate::comparison::watch::Watch;
+use crate::comparison::change::Watch;
 use crate::program::metric_choice::MetricRequest;
 use crate::program::times::{Times, TimesError};
 use crate::program::working_tasks::Skip;
-use pinfold_core::{Pinning, PuId, PuSet, Topology};
+use pinfold_core::placement::different;
+use pinfold_core::{CandidatesCode, Pinning, PuId, PuSet, Topology};
 
 /// How candidates are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,30 @@ impl Candidates {
             Self::Schedule(pinnings) => pinnings.first().cloned(),
             Self::Topology { .. } => None,
         }
+    }
+
+    /// The candidates for this number of threads, and their source as code and text. `None` is the unpinned program.
+    pub(super) fn pinnings(
+        &self,
+        topology: &Topology,
+        threads: usize,
+    ) -> (Vec<Option<Pinning>>, CandidatesCode, &'static str) {
+        let most = match self {
+            Self::Schedule(pinnings) => {
+                let pinnings = pinnings.iter().cloned().map(Some).collect();
+                return (pinnings, CandidatesCode::Schedule, "the pinnings that were asked for");
+            }
+            Self::Topology { most } => *most,
+        };
+        let pinnings = different::from_topology(topology, threads, most);
+        if pinnings.len() == 1 && most > 1 {
+            let why = "threads stay where the operating system runs them, since on this topology no pinning differs from another";
+            return (vec![None], CandidatesCode::NoDifference, why);
+        }
+        let why =
+            "unpinned, as the operating system runs threads, and pinnings from the topology, the most different first";
+        let pinnings = std::iter::once(None).chain(pinnings.into_iter().map(Some));
+        (pinnings.collect(), CandidatesCode::Topology, why)
     }
 
     /// Whether there is a pinning to try, and each can be tried on this machine.

@@ -1,47 +1,35 @@
 //! The loop of `autopin`.
 
 use crate::Policy;
-use crate::autopin::options::{Candidates, Options, Search};
+use crate::autopin::options::{Options, Search};
+use crate::autopin::pinned::Pinned;
+use crate::autopin::repeats::Repeats;
 use crate::comparison::candidate_results::{CandidateResults, Outcome, Screening};
+use crate::comparison::change::Fall;
 use crate::comparison::race::{self, Look, Race};
-use crate::comparison::watch::Watcher;
 use crate::findings::probed;
-use crate::program::meter::{Measurement, Meter};
-use crate::program::opening::{Opened, Opening};
-use crate::program::requested::RequestedConfiguration;
-use crate::program::times;
-use crate::program::working_tasks::{Judgement, WorkingTasks};
-use pinfold_core::placement::different;
-use pinfold_core::{
-    Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Topology,
-};
+use crate::program::meter::Measurement;
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
+use crate::program::working_tasks::Judgement;
+use pinfold_core::{Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Topology};
 use std::time::Duration;
 
-/// The number of repetitions of a probe during which threads began or ended; the last one is accepted.
-const REPEATS: u32 = 2;
-
-/// The present phase of the search, and when it began.
+/// The phase of the search.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    Opening,
-    /// The screening of one candidate, in a race.
-    Screening {
-        candidate: usize,
-        began: Duration,
-    },
-    WarmingUp {
-        candidate: usize,
-        began: Duration,
-    },
+    Initialising,
+    /// A candidate is screened, in a race.
+    Screening(usize),
+    /// A candidate warms up.
+    WarmingUp(usize),
+    /// A candidate is measured.
     Probing {
         candidate: usize,
-        began: Duration,
-        /// The same tasks have worked all the time.
+        /// The same tasks have worked since the start of the window.
         steady: bool,
     },
-    /// The time since the last rate line.
+    /// The rate of the choice is reported, a line for each window.
     Watching {
-        began: Duration,
         steady: bool,
     },
 }
@@ -50,28 +38,16 @@ enum Phase {
 #[derive(Debug)]
 pub struct Autopin {
     options: Options,
-    opening: Opening,
-    working_tasks: WorkingTasks,
-    /// The metric's meter and how far apart it is read; known when the opening is over.
-    meter: Option<Meter>,
-    reading: Duration,
+    program: ObservedProgram,
+    phase: Phase,
     results: CandidateResults,
     /// The number of tasks that worked when the search began; rates are divided by it.
     worked: usize,
-    phase: Phase,
     race: Race,
-    /// How often the probe of the present candidate was repeated.
-    repeats: u32,
-    /// Threads begin and end all the time: probes are not repeated any more.
-    threads_change: bool,
-    /// The requested pinning, when it last changed, and the configuration that was last requested.
-    pinning: Option<Pinning>,
-    pinned_at: Option<Duration>,
-    requested: RequestedConfiguration,
+    repeats: Repeats,
+    pinned: Pinned,
     choice: Option<usize>,
-    /// When the last sample was taken.
-    now: Duration,
-    watcher: Watcher,
+    fall: Fall,
     noted_crowded: bool,
 }
 
@@ -79,22 +55,15 @@ impl Autopin {
     /// A search with these options, which `Options::check` has accepted.
     pub fn new(options: Options) -> Self {
         Self {
-            opening: Opening::new(options.times, options.metric.clone()),
-            working_tasks: WorkingTasks::new(options.skip.clone()),
-            meter: None,
-            reading: options.times.interval,
+            program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
+            phase: Phase::Initialising,
             results: CandidateResults::new(vec![], 0),
             worked: 0,
-            phase: Phase::Opening,
             race: Race::default(),
-            repeats: 0,
-            threads_change: false,
-            pinning: None,
-            pinned_at: None,
-            requested: RequestedConfiguration::default(),
+            repeats: Repeats::default(),
+            pinned: Pinned::default(),
             choice: None,
-            now: Duration::ZERO,
-            watcher: Watcher::new(options.watch.unwrap_or_default()),
+            fall: Fall::new(options.watch.unwrap_or_default()),
             noted_crowded: false,
             options,
         }
@@ -107,74 +76,48 @@ impl Policy for Autopin {
     }
 
     fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {
-        let mut findings = vec![];
-        self.pinning = self.options.candidates.first_pinning();
-        self.opening.start(metrics, &mut findings);
-        self.decision(Duration::ZERO, findings)
+        self.pinned = Pinned::from_start(self.options.candidates.first_pinning());
+        let wanted = self.configuration();
+        self.program.start(metrics, Some(wanted))
     }
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.now = sample.at;
-        let disturbed = self.working_tasks.update(sample);
-        if let Some(meter) = &mut self.meter {
-            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
+        let mut seen = self.program.observe(topology, sample, applied);
+        match self.program.stage(&mut seen) {
+            Stage::Opened => self.search(None, &mut seen),
+            Stage::Open => self.advance(&mut seen),
+            Stage::Initialising | Stage::WithoutMetric => {}
         }
-        match self.phase {
-            Phase::Opening => self.open(topology, sample, &mut findings),
-            Phase::Screening { candidate, began } => self.screening(sample, candidate, began, disturbed, &mut findings),
-            Phase::WarmingUp { candidate, began } => self.warm_up(sample, candidate, began, disturbed, &mut findings),
-            Phase::Probing {
-                candidate,
-                began,
-                steady,
-            } => {
-                let moved = applied.moved.iter().any(|&id| !self.working_tasks.is_left_alone(id));
-                if moved && self.may_repeat(&mut findings) {
-                    // The ranks have shifted, because a helper was found or a thread ended, or a thread that the
-                    // machine had left alone was pinned only now. This counts as a re-pinning.
-                    self.pinned_at = Some(began);
-                    self.settle(sample, candidate, began, &mut findings);
-                } else {
-                    self.probe(topology, sample, candidate, began, steady && !disturbed, &mut findings);
-                }
-            }
-            Phase::Watching { began, steady } => {
-                self.watch(topology, sample, began, steady && !disturbed, &mut findings);
-            }
-        }
-        self.decision(sample.at, findings)
+        let wanted = self.configuration();
+        self.program.decide(seen, Some(wanted))
     }
 
     fn end(&mut self) -> Vec<Finding> {
+        if let Some(findings) = self.program.ended_early(self.pinned.pinning()) {
+            return findings;
+        }
         let mut findings = vec![];
         let during = match self.phase {
-            Phase::Watching { .. } => return findings,
-            Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
-            Phase::Screening { candidate, .. } => format!("while {} was screened", self.text(candidate)),
-            Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.text(candidate)),
+            Phase::Initialising | Phase::Watching { .. } => return findings,
+            Phase::Screening(candidate) => format!("while {} was screened", self.text(candidate)),
+            Phase::WarmingUp(candidate) => format!("while {} warmed up", self.text(candidate)),
             Phase::Probing { candidate, .. } => {
-                let measurement = self.measurement();
+                let measurement = self.program.measurement();
                 if measurement.rate.is_some() {
                     self.record(candidate, measurement, false, &mut findings);
                 }
                 format!("while {} was measured", self.text(candidate))
             }
         };
-        let best_screened = || {
-            self.results
-                .best_screened()
-                .map(|(candidate, _, rate)| (candidate, rate))
-        };
-        let best = self.results.best().or_else(best_screened);
-        let (measured, of) = (self.results.measured(), self.results.pinnings.len());
+        let best = self.results.best().or_else(|| self.results.best_screened());
+        let (measured, all) = (self.results.measured(), self.results.pinnings().len());
         findings.push(Finding::EndedEarly {
             best: best.map(|(candidate, _)| candidate),
             rate: best.map(|(_, rate)| rate),
             code: EndedCode::DuringSearch,
             why: format!(
-                "The program ended {during}; {measured} of {of} candidates have a rate. {}",
-                times::remedy(self.now)
+                "The program ended {during}; {measured} of {all} candidates have a rate. {}",
+                self.program.remedy()
             ),
         });
         findings
@@ -182,56 +125,43 @@ impl Policy for Autopin {
 }
 
 impl Autopin {
-    /// The initialisation, until a metric is chosen; then the first search begins.
-    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        match self.opening.look(sample, &mut self.working_tasks, findings) {
-            Opened::NotYet => {}
-            Opened::WithoutMetric => self.requested.affirm(),
-            Opened::With { meter, reading } => {
-                self.meter = Some(meter);
-                self.reading = reading;
-                self.search(topology, sample, None, findings);
+    fn advance(&mut self, seen: &mut Observation<'_>) {
+        let disturbed = seen.tasks_changed();
+        match self.phase {
+            Phase::Initialising => {}
+            Phase::Screening(candidate) => self.screening(candidate, seen),
+            Phase::WarmingUp(candidate) => self.warm_up(candidate, seen),
+            Phase::Probing { candidate, steady } => {
+                let moved = seen.applied().moved.iter().any(|&id| self.program.works(id));
+                if moved && self.repeats.repeat(seen.findings()) {
+                    // The ranks have shifted, because a helper was found or a thread ended, or the machine pinned only
+                    // now a thread that it had left alone. The threads warm up as after a change of the pinning.
+                    self.pinned.moved(self.program.first().at);
+                    self.settle(candidate, seen);
+                } else {
+                    self.probe(candidate, steady && !disturbed, seen);
+                }
             }
+            Phase::Watching { steady } => self.watch(steady && !disturbed, seen),
         }
     }
 
     /// Makes candidates for the tasks that work now and begins a search among them.
-    fn search(&mut self, topology: &Topology, sample: &Sample, because: Option<String>, findings: &mut Vec<Finding>) {
-        let threads = self.options.threads.unwrap_or(self.working_tasks.number()).max(1);
-        self.worked = self.working_tasks.number().max(1);
-        if let Some(meter) = &mut self.meter {
-            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-        }
-        let (pinnings, code, source) = match &self.options.candidates {
-            Candidates::Schedule(pinnings) => (
-                pinnings.iter().cloned().map(Some).collect(),
-                CandidatesCode::Schedule,
-                "the pinnings that were asked for",
-            ),
-            Candidates::Topology { most } => {
-                let pinnings = different::from_topology(topology, threads, *most);
-                if pinnings.len() == 1 && *most > 1 {
-                    let why = "threads stay where the operating system runs them, since on this topology no pinning differs from another";
-                    (vec![None], CandidatesCode::NoDifference, why)
-                } else {
-                    let why = "unpinned, as the operating system runs threads, and pinnings from the topology, the most different first";
-                    (
-                        std::iter::once(None).chain(pinnings.into_iter().map(Some)).collect(),
-                        CandidatesCode::Topology,
-                        why,
-                    )
-                }
-            }
-        };
-        let allowed = topology.allowed_pus().len();
+    fn search(&mut self, because: Option<String>, seen: &mut Observation<'_>) {
+        let threads = self.program.threads(self.options.threads);
+        self.worked = self.program.threads(None);
+        // The windows of all candidates keep the divisor of this one.
+        self.program.begin_window(seen, Duration::ZERO);
+        let (pinnings, code, source) = self.options.candidates.pinnings(seen.topology(), threads);
+        let allowed = seen.topology().allowed_pus().len();
         if threads > allowed && !self.noted_crowded {
             self.noted_crowded = true;
-            findings.push(Finding::Note {
+            seen.report(Finding::Note {
                 code: NoteCode::MoreThreadsThanPus,
                 text: format!("{threads} threads share {allowed} CPUs: there are fewer CPUs than threads."),
             });
         }
-        findings.push(Finding::CandidatesChosen {
+        seen.report(Finding::CandidatesChosen {
             threads,
             pinnings: pinnings.clone(),
             code,
@@ -242,249 +172,174 @@ impl Autopin {
         });
         self.results = CandidateResults::new(pinnings, threads);
         self.choice = None;
-        self.begin_search(sample, findings);
+        self.begin_search(seen);
     }
 
     /// The text of a candidate in messages.
     fn text(&self, candidate: usize) -> String {
-        Pinning::text(self.results.pinnings[candidate].as_ref())
+        Pinning::text(self.results.pinnings()[candidate].as_ref())
     }
 
     /// Begins to search among the candidates.
-    fn begin_search(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.threads_change = false;
-        self.requested.affirm();
-        if self.options.search == Search::Racing && self.results.pinnings.len() > 1 {
+    fn begin_search(&mut self, seen: &mut Observation<'_>) {
+        self.repeats = Repeats::default();
+        self.program.request_again();
+        if self.options.search == Search::Racing && self.results.pinnings().len() > 1 {
             self.results.race();
-            self.next_screening(sample, findings);
+            self.next_screening(seen);
         } else {
-            self.next(sample, findings);
+            self.next(seen);
         }
     }
 
     /// Begins the next screening, or ends the screening round.
-    fn next_screening(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.repeats = 0;
+    fn next_screening(&mut self, seen: &mut Observation<'_>) {
+        self.repeats.begin_candidate();
         if let Some(candidate) = self.results.next_screening() {
-            self.pin(candidate, sample.at);
+            self.pin(candidate, seen.at());
             self.race = match self.results.best_screened() {
-                Some((_, best, _)) => Race::against(&best.readings),
+                Some((best, _)) => Race::against(self.results.screened(best)),
                 None => Race::default(),
             };
-            self.begin_screening(sample, candidate, findings);
+            self.begin_screening(candidate, seen);
             return;
         }
         for (candidate, screening) in self.results.end_screening() {
-            self.record(candidate, screening.measurement(), true, findings);
+            self.record(candidate, screening.measurement(), true, seen.findings());
         }
-        self.next(sample, findings);
+        self.next(seen);
     }
 
-    fn begin_screening(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
-        self.restart_meter();
-        findings.push(Finding::Screening {
-            candidate,
-            lasts: self.screening_lasts(),
-        });
-        self.phase = Phase::Screening {
-            candidate,
-            began: sample.at,
-        };
+    fn begin_screening(&mut self, candidate: usize, seen: &mut Observation<'_>) {
+        // At most the warm-up, but long enough for some readings.
+        let lasts = self.options.times.warm_up.max(self.options.times.probe / 4);
+        seen.report(Finding::Screening { candidate, lasts });
+        self.begin(lasts, Phase::Screening(candidate), seen);
     }
 
-    /// A screening takes at most the warm-up time, but long enough for some readings.
-    fn screening_lasts(&self) -> Duration {
-        self.options.times.warm_up.max(self.options.times.probe / 4)
-    }
-
-    fn screening(
-        &mut self,
-        sample: &Sample,
-        candidate: usize,
-        began: Duration,
-        disturbed: bool,
-        findings: &mut Vec<Finding>,
-    ) {
-        if disturbed && self.may_repeat(findings) {
-            self.begin_screening(sample, candidate, findings);
+    fn screening(&mut self, candidate: usize, seen: &mut Observation<'_>) {
+        if seen.tasks_changed() && self.repeats.repeat(seen.findings()) {
+            self.begin_screening(candidate, seen);
             return;
         }
-        let readings = self.measurement().readings;
+        let readings = self.program.measurement().readings;
         let warm_up = self.options.times.warm_up;
         let look = self.race.look(&readings, warm_up);
-        if look == Look::Open && sample.at < began + self.screening_lasts() {
+        if look == Look::Open && !self.program.is_over(seen) {
             return;
         }
         let (readings, outlook) = race::outlook(&readings, warm_up);
-        let screening = Screening {
-            readings: readings.to_vec(),
-            outlook,
-        };
+        let screening = Screening::new(readings.to_vec(), outlook);
         if look == Look::Lost {
-            self.record(candidate, screening.measurement(), true, findings);
+            self.record(candidate, screening.measurement(), true, seen.findings());
         } else {
             self.results.record_screening(candidate, screening);
         }
-        self.next_screening(sample, findings);
+        self.next_screening(seen);
     }
 
     /// Begins with the next candidate, or ends the search.
-    fn next(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+    fn next(&mut self, seen: &mut Observation<'_>) {
         let Some(candidate) = self.results.next() else {
-            self.choose(sample, findings);
+            self.choose(seen);
             return;
         };
-        self.repeats = 0;
+        self.repeats.begin_candidate();
         self.race = match (self.options.search, self.results.best()) {
             (Search::Racing, Some((best, _))) => Race::against(self.results.readings(best)),
             _ => Race::default(),
         };
-        self.pin(candidate, sample.at);
-        match self.pinned_at {
-            Some(pinned_at) if sample.at < pinned_at + self.options.times.warm_up => {
-                self.settle(sample, candidate, pinned_at, findings);
-            }
-            _ => self.begin_probe(sample, candidate, findings),
+        self.pin(candidate, seen.at());
+        match self.pinned.warm_at(self.options.times.warm_up) {
+            Some(warm_at) if seen.at() < warm_at => self.settle(candidate, seen),
+            _ => self.begin_probe(candidate, seen),
         }
     }
 
-    /// Requests this candidate's pinning from `now` on, unless the present ranks have it already.
+    /// Pins the program as this candidate says.
     fn pin(&mut self, candidate: usize, now: Duration) {
-        let wanted = self.results.pinnings[candidate].as_ref();
-        let ranks = self.results.threads.max(self.working_tasks.number());
-        // Both pinnings repeat. If they agree on as many ranks as both have PUs, they agree on all ranks (Fine and
-        // Wilf, 1965).
-        let same = match (&self.pinning, wanted) {
-            (None, None) => true,
-            (Some(pinning), Some(wanted)) => {
-                (0..ranks.min(pinning.pus().len() + wanted.pus().len())).all(|rank| pinning.pu(rank) == wanted.pu(rank))
-            }
-            _ => false,
-        };
-        if !same {
-            self.pinning = wanted.cloned();
-            self.pinned_at = Some(now);
-        }
+        let ranks = self.results.threads().max(self.program.working());
+        let wanted = self.results.pinnings()[candidate].as_ref();
+        self.pinned.pin(wanted, ranks, now);
     }
 
-    /// Lets the candidate warm up. The warm-up began at `began`.
-    fn settle(&mut self, sample: &Sample, candidate: usize, began: Duration, findings: &mut Vec<Finding>) {
-        self.restart_meter();
-        findings.push(Finding::WarmingUp {
-            candidate,
-            lasts: (began + self.options.times.warm_up).saturating_sub(sample.at),
-        });
-        self.phase = Phase::WarmingUp { candidate, began };
+    /// Lets the candidate warm up, from the last change of the pinning on.
+    fn settle(&mut self, candidate: usize, seen: &mut Observation<'_>) {
+        let warm_at = self.pinned.warm_at(self.options.times.warm_up);
+        self.settle_until(warm_at.unwrap_or_default(), candidate, seen);
     }
 
-    fn warm_up(
-        &mut self,
-        sample: &Sample,
-        candidate: usize,
-        began: Duration,
-        disturbed: bool,
-        findings: &mut Vec<Finding>,
-    ) {
-        if disturbed && self.may_repeat(findings) {
-            self.settle(sample, candidate, sample.at, findings);
+    /// Lets the candidate warm up once more, because its threads have changed.
+    fn settle_again(&mut self, candidate: usize, seen: &mut Observation<'_>) {
+        self.settle_until(seen.at() + self.options.times.warm_up, candidate, seen);
+    }
+
+    fn settle_until(&mut self, warm_at: Duration, candidate: usize, seen: &mut Observation<'_>) {
+        let lasts = warm_at.saturating_sub(seen.at());
+        seen.report(Finding::WarmingUp { candidate, lasts });
+        self.begin(lasts, Phase::WarmingUp(candidate), seen);
+    }
+
+    fn warm_up(&mut self, candidate: usize, seen: &mut Observation<'_>) {
+        if seen.tasks_changed() && self.repeats.repeat(seen.findings()) {
+            self.settle_again(candidate, seen);
             return;
         }
         let warm_up = self.options.times.warm_up;
         if self.race.is_on() {
-            let readings = self.measurement().readings;
+            let readings = self.program.measurement().readings;
             if self.race.look(&readings, warm_up) == Look::Lost {
                 let (readings, outlook) = race::outlook(&readings, warm_up);
                 let rate = outlook.map(|outlook| outlook.value);
-                self.record(
-                    candidate,
-                    Measurement::of_readings(readings.to_vec(), rate),
-                    true,
-                    findings,
-                );
-                self.next(sample, findings);
+                let measurement = Measurement::of_readings(readings.to_vec(), rate);
+                self.record(candidate, measurement, true, seen.findings());
+                self.next(seen);
                 return;
             }
         }
-        if sample.at >= began + warm_up {
+        if self.program.is_over(seen) {
             self.race.warmed_up();
-            self.begin_probe(sample, candidate, findings);
+            self.begin_probe(candidate, seen);
         }
     }
 
-    fn begin_probe(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
-        self.requested.affirm();
-        self.restart_meter();
-        self.working_tasks.begin_window(sample);
-        findings.push(Finding::Probing {
-            candidate,
-            lasts: self.options.times.probe,
-        });
-        self.phase = Phase::Probing {
-            candidate,
-            began: sample.at,
-            steady: true,
-        };
+    fn begin_probe(&mut self, candidate: usize, seen: &mut Observation<'_>) {
+        let lasts = self.options.times.probe;
+        seen.report(Finding::Probing { candidate, lasts });
+        self.program.request_again();
+        let steady = true;
+        self.begin(lasts, Phase::Probing { candidate, steady }, seen);
     }
 
-    fn probe(
-        &mut self,
-        topology: &Topology,
-        sample: &Sample,
-        candidate: usize,
-        began: Duration,
-        mut steady: bool,
-        findings: &mut Vec<Finding>,
-    ) {
-        let over = sample.at >= began + self.options.times.probe;
-        if over && self.working_tasks.judge(sample, self.pinning.is_none()) == Judgement::Changed {
+    fn probe(&mut self, candidate: usize, mut steady: bool, seen: &mut Observation<'_>) {
+        let is_over = self.program.is_over(seen);
+        if is_over && self.program.judge(seen, self.pinned.pinning().is_none()) == Judgement::Changed {
             steady = false;
         }
-        if !steady && self.may_repeat(findings) {
-            self.settle(sample, candidate, sample.at, findings);
+        if !steady && self.repeats.repeat(seen.findings()) {
+            self.settle_again(candidate, seen);
             return;
         }
-        let lost = !over && self.race.is_on() && self.race.lost(&self.measurement().readings);
-        if over && steady && self.number_changed() {
-            self.search(topology, sample, Some(self.changed_number()), findings);
-        } else if over || lost {
-            self.record(candidate, self.measurement(), lost, findings);
-            self.next(sample, findings);
+        let lost = !is_over && self.race.is_on() && self.race.lost(&self.program.measurement().readings);
+        if is_over && steady && self.number_changed() {
+            self.search(Some(self.changed_number()), seen);
+        } else if is_over || lost {
+            self.record(candidate, self.program.measurement(), lost, seen.findings());
+            self.next(seen);
         } else {
-            self.phase = Phase::Probing {
-                candidate,
-                began,
-                steady,
-            };
+            self.phase = Phase::Probing { candidate, steady };
         }
-    }
-
-    /// Whether a disturbed probe is to be repeated. After `REPEATS` repetitions a note says so once, and no probe of
-    /// this search is repeated any more.
-    fn may_repeat(&mut self, findings: &mut Vec<Finding>) -> bool {
-        if self.threads_change {
-            return false;
-        }
-        if self.repeats < REPEATS {
-            self.repeats += 1;
-            return true;
-        }
-        self.threads_change = true;
-        findings.push(Finding::Note {
-            code: NoteCode::ThreadsChange,
-            text: "Threads begin and end all the time; the rates are measured nevertheless.".to_owned(),
-        });
-        false
     }
 
     fn number_changed(&self) -> bool {
-        self.working_tasks.number().max(1) != self.worked
+        self.program.threads(None) != self.worked
     }
 
     fn changed_number(&self) -> String {
         format!(
             "the number of working threads has changed from {} to {}",
             self.worked,
-            self.working_tasks.number().max(1)
+            self.program.threads(None)
         )
     }
 
@@ -494,17 +349,16 @@ impl Autopin {
     }
 
     /// Ends the search: the best candidate is applied and watched.
-    fn choose(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+    fn choose(&mut self, seen: &mut Observation<'_>) {
         if let Some(candidate) = self.results.choice() {
-            self.pin(candidate, sample.at);
-            findings.push(self.results.chosen(candidate));
+            self.pin(candidate, seen.at());
+            seen.report(self.results.chosen(candidate));
             let before = self.choice.and_then(|before| self.results.measurement(before)?.rate);
-            self.watcher
-                .chosen(self.results.measurement(candidate).cloned(), before);
+            self.fall.chosen(self.results.measurement(candidate).cloned(), before);
             self.choice = Some(candidate);
         } else {
-            self.pin(0, sample.at);
-            findings.push(Finding::Note {
+            self.pin(0, seen.at());
+            seen.report(Finding::Note {
                 code: NoteCode::NothingMeasured,
                 text: format!(
                     "No candidate's rate could be measured; the first is kept: {}.",
@@ -512,89 +366,46 @@ impl Autopin {
                 ),
             });
         }
-        self.begin_line(sample);
+        self.program.request_again();
+        self.begin(self.options.times.probe, Phase::Watching { steady: true }, seen);
     }
 
-    fn begin_line(&mut self, sample: &Sample) {
-        self.requested.affirm();
-        self.restart_meter();
-        self.working_tasks.begin_window(sample);
-        self.phase = Phase::Watching {
-            began: sample.at,
-            steady: true,
-        };
-    }
-
-    fn watch(
-        &mut self,
-        topology: &Topology,
-        sample: &Sample,
-        began: Duration,
-        mut steady: bool,
-        findings: &mut Vec<Finding>,
-    ) {
-        if sample.at < began + self.options.times.probe {
-            self.phase = Phase::Watching { began, steady };
+    fn watch(&mut self, mut steady: bool, seen: &mut Observation<'_>) {
+        self.phase = Phase::Watching { steady };
+        if !self.program.is_over(seen) {
             return;
         }
-        let line = self.measurement();
-        findings.push(Finding::Rate {
-            rate: line.rate,
-            spread: line.spread,
-        });
-        let judgement = self.working_tasks.judge(sample, self.pinning.is_none());
+        let line = self.program.report_rate(seen);
+        let judgement = self.program.judge(seen, self.pinned.pinning().is_none());
         steady &= judgement != Judgement::Changed;
-        if let Some(meter) = &mut self.meter {
-            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-        }
-        self.begin_line(sample);
+        self.program.request_again();
+        self.program.begin_window(seen, self.options.times.probe);
+        self.phase = Phase::Watching { steady: true };
         // Changing threads or an idle program say nothing about the pinning.
-        let reports_progress =
-            self.meter.as_ref().is_some_and(Meter::measures_idle_programs) && line.rate.is_some_and(|rate| rate > 0.0);
+        let reports_progress = self.program.is_measured_when_idle() && line.rate.is_some_and(|rate| rate > 0.0);
         let is_idle = judgement == Judgement::Idle && !reports_progress;
         if self.options.watch.is_none() || !steady || is_idle {
             return;
         }
         if self.number_changed() {
-            self.search(topology, sample, Some(self.changed_number()), findings);
-        } else if self.results.pinnings.len() > 1
-            && self.watcher.fell(&line)
-            && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.watcher.chosen_at(), line.rate)
+            self.search(Some(self.changed_number()), seen);
+        } else if self.results.pinnings().len() > 1
+            && self.fall.has_fallen(&line)
+            && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.fall.chosen_at(), line.rate)
         {
-            findings.push(Finding::SearchAgain { chosen_at, now });
+            seen.report(Finding::SearchAgain { chosen_at, now });
             self.results.again(choice);
-            self.begin_search(sample, findings);
+            self.begin_search(seen);
         }
     }
 
-    fn restart_meter(&mut self) {
-        if let Some(meter) = &mut self.meter {
-            meter.restart();
-        }
+    /// Begins a window of this phase, whose rates compare with the other candidates' rates.
+    fn begin(&mut self, lasts: Duration, phase: Phase, seen: &Observation<'_>) {
+        self.program.begin_comparable_window(seen, lasts);
+        self.phase = phase;
     }
 
-    fn measurement(&self) -> Measurement {
-        self.meter.as_ref().map(Meter::measurement).unwrap_or_default()
-    }
-
-    /// The decision at `now`: the configuration that is not in force yet, and the time until the next reading or the
-    /// end of the phase.
-    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
-        let times = self.options.times;
-        let wait = match self.phase {
-            Phase::Opening => self.opening.wait(now),
-            Phase::Screening { began, .. } => times::wait(now, began + self.screening_lasts(), self.reading),
-            Phase::WarmingUp { began, .. } => times::wait(now, began + times.warm_up, self.reading),
-            Phase::Probing { began, .. } | Phase::Watching { began, .. } => {
-                times::wait(now, began + times.probe, self.reading)
-            }
-        };
-        Decision {
-            configuration: self
-                .requested
-                .configuration(self.pinning.as_ref(), None, &self.working_tasks),
-            wait,
-            findings,
-        }
+    fn configuration(&self) -> Configuration {
+        self.program.configuration(self.pinned.pinning(), None)
     }
 }

@@ -1,28 +1,28 @@
-//! What a placement model sees of a program: figures of one sample under the default strategy, and of the machine.
+//! The features of a placement model: figures of one sample under the default strategy, and of the machine.
 //!
-//! All are ratios, so that a model can be used on a machine from which it was not learned. The events are those that SAM
-//! counts for each task, because every event set has them, and lines from memory, where an event set has them: prefetchers
-//! fill memory with what no instruction misses. What a node's memory carries is not counted for a task; it is estimated
-//! from where tasks find their data: a task that finds it in its own node's memory runs where the data is.
+//! All are ratios, so that a model can be used on other machines than the ones of its training data. The events are the
+//! ones that SAM counts for each task, because every event set has them, and lines from memory if the event set has them:
+//! prefetchers read lines that no instruction misses. The traffic of a node's memory is not counted for a task. It is
+//! estimated from remote misses: a task that finds its data in its own node's memory runs on the node of the data.
 
 use crate::sam::TaskRates;
 use pinfold_core::{PuId, Topology};
 use std::time::Duration;
 
-/// What the machine can carry. What is not known is `None`.
+/// The peak bandwidths and latencies of the machine. A value that is not known is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MachinePeaks {
     /// Bytes per second of one node's memory.
     pub node_bandwidth: Option<f64>,
     /// Bytes per second of the narrowest link between nodes.
     pub link_bandwidth: Option<f64>,
-    /// The mean latency of other nodes' memory, over that of the own.
+    /// The mean latency of remote memory over the latency of local memory.
     pub latency_ratio: Option<f64>,
     /// Cycles per second of a core.
     pub frequency: Option<f64>,
 }
 
-/// A feature: what it is called in model files, and its meaning.
+/// A feature: its name in model files, and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
     /// The name.
@@ -60,7 +60,7 @@ pub const FEATURES: [Feature; 19] = features! {
     "link_over_memory": "what the narrowest link between nodes can carry, over a node's memory",
 };
 
-/// The features that describe the machine: a model is used only within the values that it was learned from.
+/// The features that describe the machine: a model is used only within the values of its training data.
 pub const OF_MACHINE: [&str; 5] = [
     "nodes",
     "cores_per_node",
@@ -76,7 +76,7 @@ pub const OF_STRATEGY: [&str; 2] = ["scatter", "interleave"];
 /// Bytes that a miss brings.
 const LINE: f64 = 64.0;
 
-/// The values of [`FEATURES`]; `None` for what is not known.
+/// The values of [`FEATURES`]; `None` for a value that is not known.
 ///
 /// - `rates`: the rates of all working tasks over the sample.
 /// - `lasts`: the length of the sample.
@@ -93,7 +93,7 @@ pub fn observe(
     let per_instruction = |count: Option<f64>| ratio(count?, counted.instructions?);
     let busy_of_all = peaks.node_bandwidth.map(|bytes| bytes * nodes as f64);
     let load = |lines: Option<f64>| ratio(counted.per_second(lines?)? * LINE, busy_of_all?);
-    // A program that has nothing from memory has nothing from another node's.
+    // A program without misses has no remote ones.
     let share = |some: Option<f64>, all: Option<f64>| Some(ratio(some?, all?).unwrap_or(0.0));
     let product = |load: Option<f64>, over_mean: Option<f64>| Some(load? * over_mean?);
     let (memory_load, read_load) = (load(counted.misses), load(counted.reads));
@@ -131,10 +131,9 @@ pub fn observe(
 
 /// Counts of a sample, up to the factor of one task's cycles in it.
 struct Counted {
-    lasts: Duration,
-    /// Cycles of a task that ran all the time.
+    /// Cycles per second of a task that ran all the time; `None` for an empty sample, too.
     frequency: Option<f64>,
-    /// In units of the sample's length: the sum of the shares for which tasks ran.
+    /// The sum of the tasks' busy shares of the sample.
     cycles: f64,
     instructions: Option<f64>,
     misses: Option<f64>,
@@ -143,11 +142,11 @@ struct Counted {
     inter: Option<f64>,
     reads: Option<f64>,
     remote_reads: Option<f64>,
-    /// By node: misses of its tasks that the own memory served.
+    /// By node: misses of its tasks that local memory served.
     own: Option<Vec<f64>>,
     /// By node: all misses of its tasks.
     missed: Option<Vec<f64>>,
-    /// By node: lines that its tasks had from the own memory.
+    /// By node: lines that its tasks read from local memory.
     own_reads: Option<Vec<f64>>,
 }
 
@@ -170,8 +169,7 @@ impl Counted {
             (!rates.is_empty()).then(|| used.map(|(_, count)| count).collect())
         };
         Self {
-            lasts,
-            frequency: peaks.frequency,
+            frequency: peaks.frequency.filter(|_| !lasts.is_zero()),
             cycles: rates.iter().map(|task| task.busy).sum(),
             instructions: sum(|task| task.instructions),
             misses: sum(|task| task.memory),
@@ -189,11 +187,11 @@ impl Counted {
 
     /// A count of all tasks per second.
     fn per_second(&self, count: f64) -> Option<f64> {
-        (!self.lasts.is_zero()).then_some(count * self.frequency?)
+        Some(count * self.frequency?)
     }
 }
 
-/// The largest value over the mean; 1 where all are zero.
+/// The largest value over the mean; 1 if all are zero.
 fn imbalance(values: &[f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     let most = values.iter().copied().fold(0.0, f64::max);

@@ -14,10 +14,10 @@ const VERSION: u64 = 2;
 const SCATTER: &str = OF_STRATEGY[0];
 const INTERLEAVE: &str = OF_STRATEGY[1];
 
-/// Why a text is no placement model. The caller knows the file.
+/// Why a text is not a placement model. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementModelError {
-    /// It is no JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
+    /// It is not JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
     #[error("{0}; the keys of a placement model are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.

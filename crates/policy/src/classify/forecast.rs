@@ -1,25 +1,24 @@
-//! What a placement model is shown of a program, what it answers, and what follows from that.
+//! The input of a placement model, its answer, and the strategies that follow from the answer.
 
 use super::features::{FEATURES, OF_MACHINE, observe};
 use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
-use crate::program::working_tasks::WorkingTasks;
 use crate::sam::Observer;
-use pinfold_core::{Finding, ForecastCode, Observed, PageMapping, PuSet, Sample, StrategyForecast, Topology};
+use pinfold_core::{Finding, ForecastCode, Observed, PageMapping, PuSet, Sample, StrategyForecast, TaskId, Topology};
 use std::sync::Arc;
 
 /// The values of [`FEATURES`].
 pub(crate) type Figures = [Option<f64>; FEATURES.len()];
 
-/// A figure by its name; `None` where it is not known.
+/// A figure by its name; `None` if it is not known.
 pub(crate) fn figure(figures: &Figures, name: &str) -> Option<f64> {
     figures[FEATURES.iter().position(|feature| feature.name == name)?]
 }
 
-/// The figures of the working tasks from the first to the second of these samples, and of the machine.
+/// The figures of the working tasks from the first to the second sample, and of the machine.
 pub(crate) fn figures(
     observer: Option<&Observer>,
     (first, last): (&Sample, &Sample),
-    working_tasks: &WorkingTasks,
+    works: impl Fn(TaskId) -> bool,
     topology: &Topology,
     peaks: &MachinePeaks,
 ) -> Figures {
@@ -27,13 +26,13 @@ pub(crate) fn figures(
     let mut rates = observer
         .map(|observer| observer.rates(first, last, |_| Arc::clone(&anywhere)))
         .unwrap_or_default();
-    rates.retain(|task| !working_tasks.is_left_alone(task.id));
+    rates.retain(|task| works(task.id));
     observe(&rates, last.at.saturating_sub(first.at), topology, peaks)
 }
 
 /// A model's answer.
 pub(crate) struct Answer {
-    /// `None` where it says nothing.
+    /// `None` if it does not forecast.
     pub(crate) said: Option<Prediction>,
     pub(crate) code: ForecastCode,
     pub(crate) why: String,

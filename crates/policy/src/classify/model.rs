@@ -12,7 +12,7 @@ use std::convert::Infallible;
 pub struct PlacementModel {
     /// What it was trained on.
     pub trained: Trained,
-    /// What trees see, in the order of their features.
+    /// The inputs of trees, in the order of their features.
     pub(super) features: Vec<ModelFeature>,
     /// The strategies that are predicted: all but the default.
     pub(super) strategies: Vec<Strategy>,
@@ -22,12 +22,12 @@ pub struct PlacementModel {
     pub(super) width: Option<f64>,
     pub(super) limit: Option<f64>,
     pub(super) close: f64,
-    /// The share of sensitive programs among those like it, if as many are sensitive as are not.
+    /// The share of sensitive programs among similar ones, if half of all programs are sensitive.
     pub(super) sensitivity: Ensemble,
     pub(super) deviations: Vec<Deviation>,
 }
 
-/// How the times of one program of the training data differed from what was predicted for it without it.
+/// The deviations of one program of the training data from a prediction without it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Deviation {
     pub(super) weight: f64,
@@ -35,7 +35,7 @@ pub(super) struct Deviation {
     pub(super) logs: Vec<f64>,
 }
 
-/// What trees see at one position.
+/// One input of trees.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ModelFeature {
     /// A figure of the program or the machine, with the least and the greatest value in the training data.
@@ -66,7 +66,7 @@ fn leaf(tree: &Tree<f64>, seen: &[f32]) -> f64 {
     value
 }
 
-/// Placement matters to a program if it is predicted to matter to a larger share of those like it.
+/// Placement matters to a program if it is predicted to matter to a larger share of similar programs.
 const SENSITIVE: f64 = 0.5;
 
 /// The position of the least value; of equal ones the first.
@@ -75,13 +75,13 @@ fn fastest(logs: &[f64]) -> usize {
     order.unwrap_or(0)
 }
 
-/// Why a model says nothing of a program.
+/// Why a model does not forecast a program.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unknown {
     /// Features that it needs are not known here.
     #[error("{} {} not known here", .0.join(" and "), if .0.len() == 1 { "is" } else { "are" })]
     Missing(Vec<String>),
-    /// The machine differs from all that it was learned from.
+    /// The machine differs from all machines of its training data.
     #[error(
         "{name} is {value:.3} here, and the machines that the model was learned from have {least:.3} to {greatest:.3}"
     )]
@@ -97,24 +97,24 @@ pub enum Unknown {
     },
 }
 
-/// What a model says of a program.
+/// The forecast of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The strategies, the default first.
     pub strategies: Vec<Strategy>,
-    /// The logarithm of the time in each over that in the default; 0 for the default.
+    /// The logarithm of the time in each over the time in the default; 0 for the default.
     pub logs: Vec<f64>,
-    /// The half width of its interval, which has the time of nine programs in ten; `None` where it is not known.
+    /// The half width of its interval, which has the time of nine programs in ten; `None` if it is not known.
     pub widths: Vec<Option<f64>>,
     /// How much less another strategy may take than the fastest one, as a logarithm.
     pub doubt: f64,
-    /// Whether that is little enough for an answer.
+    /// Whether this is small enough for an answer.
     pub is_sure: bool,
     /// The strategy to measure beside the default, if one more is measured: the faster of both is expected to take least.
     pub second: usize,
     /// Whether placement is predicted to matter.
     pub is_sensitive: bool,
-    /// What is too little a gain to leave the default, as a logarithm.
+    /// A smaller gain is not worth leaving the default, as a logarithm.
     close: f64,
 }
 
@@ -124,7 +124,7 @@ impl Prediction {
         fastest(&self.logs)
     }
 
-    /// The strategy to use: the best one, or the default where that is as good as the same.
+    /// The strategy to use: the best one, or the default if it is about as good.
     pub fn choice(&self) -> usize {
         let best = self.best();
         if self.logs[best] < -self.close { best } else { 0 }
@@ -149,7 +149,7 @@ impl Prediction {
 }
 
 impl PlacementModel {
-    /// What it was learned from, as a part of a sentence.
+    /// Its training data, as a part of a sentence.
     pub fn learned_from(&self) -> String {
         self.trained.to_string()
     }
@@ -163,8 +163,8 @@ impl PlacementModel {
         names.collect()
     }
 
-    /// What it says of a program, or why it says nothing. `value` gives a feature by its name, and `of_machine` says
-    /// which of them describe the machine.
+    /// The forecast of a program, or why there is none. `value` returns a feature by its name, and `of_machine` returns
+    /// whether a feature describes the machine.
     pub fn predict(
         &self,
         value: impl Fn(&str) -> Option<f64>,
@@ -195,7 +195,8 @@ impl PlacementModel {
         Ok(self.predicted(value))
     }
 
-    /// The strategy with which the faster of it and the default is expected to take the least time, over all deviations.
+    /// The strategy to try beside the default: the faster one of both is expected to take the least time, over all
+    /// deviations.
     fn second(&self, logs: &[f64]) -> usize {
         let mut expected = vec![0.0; self.strategies.len()];
         for deviation in &self.deviations {

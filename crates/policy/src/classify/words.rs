@@ -1,4 +1,4 @@
-//! A placement model in words: what it was learned from, what it looks at, and what it concludes.
+//! A placement model in words: its training data, its features, and its conclusions.
 
 use super::features::{FEATURES, OF_MACHINE};
 use super::model::{Ensemble, ModelFeature, PlacementModel};

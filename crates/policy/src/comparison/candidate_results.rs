@@ -22,9 +22,9 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct CandidateResults {
     /// `None` is the unpinned program.
-    pub(crate) pinnings: Vec<Option<Pinning>>,
-    /// The number of working tasks for which the candidates were made.
-    pub(crate) threads: usize,
+    pinnings: Vec<Option<Pinning>>,
+    /// The candidates were made for this number of working tasks.
+    threads: usize,
     outcomes: Vec<Option<Outcome>>,
     waiting: VecDeque<usize>,
     /// The results of the screening round of a race; see `race`.
@@ -36,12 +36,16 @@ pub(crate) struct CandidateResults {
 #[derive(Clone, Debug)]
 pub(crate) struct Screening {
     /// The readings that the outlook is taken from.
-    pub(crate) readings: Vec<Reading>,
+    readings: Vec<Reading>,
     /// The extrapolated rate; `None` for too few readings.
-    pub(crate) outlook: Option<Estimate>,
+    outlook: Option<Estimate>,
 }
 
 impl Screening {
+    pub(crate) fn new(readings: Vec<Reading>, outlook: Option<Estimate>) -> Self {
+        Self { readings, outlook }
+    }
+
     /// The measurement of a candidate that lost in the screening round.
     pub(crate) fn measurement(&self) -> Measurement {
         Measurement::of_readings(self.readings.clone(), self.outlook.map(|outlook| outlook.value))
@@ -60,6 +64,16 @@ impl CandidateResults {
         }
     }
 
+    /// The candidates.
+    pub(crate) fn pinnings(&self) -> &[Option<Pinning>] {
+        &self.pinnings
+    }
+
+    /// The number of working tasks when the candidates were made.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Searches among the same candidates once more, this one first.
     pub(crate) fn again(&mut self, first: usize) {
         self.outcomes.fill(None);
@@ -69,7 +83,7 @@ impl CandidateResults {
         self.waiting.push_front(first);
     }
 
-    /// Screens all candidates first, in the order in which they were to be probed.
+    /// Screens all candidates first, in the order of their probes.
     pub(crate) fn race(&mut self) {
         self.screenings.fill(None);
         self.waiting_for_screening = std::mem::take(&mut self.waiting);
@@ -85,14 +99,18 @@ impl CandidateResults {
         self.screenings[candidate] = Some(screening);
     }
 
-    /// The screened candidate with the highest outlook so far, with that outlook.
-    pub(crate) fn best_screened(&self) -> Option<(usize, &Screening, f64)> {
-        let run = self.screenings.iter().enumerate();
-        run.filter_map(|(candidate, screening)| {
-            let screening = screening.as_ref()?;
-            Some((candidate, screening, screening.outlook?.value))
-        })
-        .min_by(|one, other| other.2.total_cmp(&one.2))
+    /// The screened candidate with the highest outlook so far, and that outlook.
+    pub(crate) fn best_screened(&self) -> Option<(usize, f64)> {
+        let screened = self.screenings.iter().enumerate();
+        screened
+            .filter_map(|(candidate, screening)| Some((candidate, screening.as_ref()?.outlook?.value)))
+            .min_by(|one, other| other.1.total_cmp(&one.1))
+    }
+
+    /// The readings of this candidate's screening.
+    pub(crate) fn screened(&self, candidate: usize) -> &[Reading] {
+        let screening = self.screenings[candidate].as_ref();
+        screening.map_or(&[], |screening| &screening.readings)
     }
 
     /// Ends the screening round. Returns the candidates that lost; the others wait to be probed, the best outlook
@@ -165,8 +183,8 @@ impl CandidateResults {
             .min_by(|one, other| other.1.total_cmp(&one.1))
     }
 
-    /// The choice of the search: the best candidate. Where the first candidate is the unpinned program, a pinning must
-    /// be better beyond the noise and by `WORTH`, else nothing is pinned.
+    /// The choice of the search: the best candidate. If the first candidate is the unpinned program, a pinning must be
+    /// significantly better, and by `WORTH`, or else nothing is pinned.
     pub(crate) fn choice(&self) -> Option<usize> {
         let (best, _) = self.best()?;
         let is_better = |first: &Outcome, best: &Outcome| {

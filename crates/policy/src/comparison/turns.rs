@@ -1,16 +1,16 @@
 //! Two placements in turns: A B, B A, A B, …
 //!
-//! The rate of a program drifts while it runs. So two placements are never compared by what was measured at different
-//! times, but by pairs of windows, one right after the other. The difference of a pair is that of the logarithms of its
-//! rates. Every second pair is reversed, so that a steady drift cancels out.
+//! The rate of a program drifts while it runs. So two placements are never compared by measurements from different times,
+//! but by pairs of windows, one right after the other. The difference of a pair is the difference of the logarithms of
+//! its rates. Every second pair is reversed, so that a steady drift cancels out.
 //!
 //! 1. The variance of a difference is pooled over all comparisons of a phase (`Noise`): it belongs to the program and
 //!    the metric more than to the placements. Windows of one placement, two by two, give its first estimate.
-//! 2. A count is a whole number, so a window of `n` counts knows its rate to `0.41 / n`. The variance is not below what
-//!    follows from this.
+//! 2. A count is a whole number, so a window of `n` counts knows its rate to `0.41 / n`. The variance is at least as
+//!    large as this error.
 //! 3. After each pair B is tested against A by Student's t. The `k`-th look has the level `ALPHA * 6 / (pi^2 k^2)`;
-//!    these sum to `ALPHA` over all looks, so looking often does not find more than there is (union bound).
-//! 4. B is faster where its gain is above zero, from the second pair on. It is not faster where its gain is below
+//!    these sum to `ALPHA` over all looks, so many looks find no more wrong gains than one (union bound).
+//! 4. B is faster if its gain is above zero, from the second pair on. It is not faster if its gain is below
 //!    `NEGLIGIBLE`.
 
 use pinfold_core::ProgramGain;
@@ -42,7 +42,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window with this rate; `None` where the program did nothing that was counted.
+    /// A window with this rate; `None` if nothing was counted.
     pub(crate) fn new(rate: Option<f64>, counts: f64) -> Option<Self> {
         let rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0)?;
         Some(Self {
@@ -68,7 +68,7 @@ impl Noise {
         }
     }
 
-    /// The differences of a comparison: what is not their mean is noise.
+    /// The differences of a comparison: their deviations from the mean are noise.
     fn learn(&mut self, differences: &[f64]) {
         let mean = mean(differences);
         self.squares += differences.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
@@ -88,7 +88,7 @@ pub(crate) enum Verdict {
     Open,
     /// B is faster.
     Faster,
-    /// B is not faster by what is worth looking for.
+    /// B is not faster, or by less than is worth a search.
     NotFaster,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Gain {
 }
 
 impl Gain {
-    /// The gain of C over A, where this is that of B over A and `other` that of C over B.
+    /// The gain of C over A, from this gain of B over A and the `other` gain of C over B.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             log: self.log + other.log,

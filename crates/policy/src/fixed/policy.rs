@@ -1,15 +1,13 @@
 //! The loop of the baselines.
 
 use crate::Policy;
-use crate::program::meter::Meter;
 use crate::program::metric_choice::MetricRequest;
-use crate::program::opening::{Opened, Opening};
-use crate::program::requested::RequestedConfiguration;
-use crate::program::times::{self, Times};
-use crate::program::working_tasks::{Skip, WorkingTasks};
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
+use crate::program::times::Times;
+use crate::program::working_tasks::Skip;
 use pinfold_core::placement::NamedPlacement;
 use pinfold_core::placement::different;
-use pinfold_core::{Applied, CandidatesCode, Decision, Finding, Metric, Pinning, Sample, Topology};
+use pinfold_core::{Applied, CandidatesCode, Configuration, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
 /// What is kept.
@@ -17,7 +15,7 @@ use std::time::Duration;
 pub enum Kept {
     /// The unpinned program.
     Nothing,
-    /// This pinning, and its source: what the user named, or the topology.
+    /// This pinning, and its source: the user or the topology.
     Pinning(Pinning, CandidatesCode),
     /// A placement with a name.
     Placement {
@@ -58,14 +56,11 @@ impl Kept {
 pub struct Fixed {
     kept: Kept,
     pinning: Option<Pinning>,
-    /// The number of threads for which the pinning was made.
+    /// The pinning was made for this number of threads.
     placed_for: Option<usize>,
-    times: Times,
-    opening: Opening,
-    working_tasks: WorkingTasks,
-    /// The meter, the interval between its readings, and when the present rate line began.
-    line: Option<(Meter, Duration, Duration)>,
-    requested: RequestedConfiguration,
+    program: ObservedProgram,
+    /// The length of a rate line.
+    line: Duration,
 }
 
 impl Fixed {
@@ -75,24 +70,21 @@ impl Fixed {
             kept,
             pinning: None,
             placed_for: None,
-            times,
-            opening: Opening::new(times, metric),
-            working_tasks: WorkingTasks::new(skip),
-            line: None,
-            requested: RequestedConfiguration::default(),
+            program: ObservedProgram::new(times, metric, skip),
+            line: times.probe,
         }
     }
 
-    /// Places the working threads by the name, where the user gave no number and the number has changed. A pinning is reported
-    /// when their number is known.
-    fn place(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
-        let threads = self.working_tasks.number();
+    /// Places the working threads by the name, if the user gave no number and the number has changed. A pinning is reported
+    /// when the number of threads is known.
+    fn place(&mut self, seen: &mut Observation<'_>) {
+        let threads = self.program.working();
         if let Kept::Pinning(pinning, code) = &self.kept
             && threads > 0
             && self.placed_for.is_none()
         {
             self.placed_for = Some(threads);
-            findings.push(Finding::CandidatesChosen {
+            seen.report(Finding::CandidatesChosen {
                 threads,
                 pinnings: vec![Some(pinning.clone())],
                 code: *code,
@@ -108,48 +100,34 @@ impl Fixed {
             && self.placed_for != Some(threads)
         {
             self.placed_for = Some(threads);
-            self.report_placement(placement.pinning(topology, threads), threads, placement, findings);
+            let pinning = placement.pinning(seen.topology(), threads);
+            seen.report(placed(&pinning, threads, placement));
+            self.pinning = Some(pinning);
         }
     }
 
-    fn report_placement(
-        &mut self,
-        pinning: Pinning,
-        threads: usize,
-        placement: NamedPlacement,
-        findings: &mut Vec<Finding>,
-    ) {
-        let (code, why) = match placement {
-            NamedPlacement::Hint(hint) => (
-                CandidatesCode::Hint,
-                format!("the placement of the affinity hint {hint} for this number of threads"),
-            ),
-            other => (
-                CandidatesCode::Placement,
-                format!("the {other} for this number of threads"),
-            ),
-        };
-        findings.push(Finding::CandidatesChosen {
-            threads,
-            pinnings: vec![Some(pinning.clone())],
-            code,
-            why,
-        });
-        self.pinning = Some(pinning);
+    fn configuration(&self) -> Configuration {
+        self.program.configuration(self.pinning.as_ref(), None)
     }
+}
 
-    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
-        let wait = match &self.line {
-            None => self.opening.wait(now),
-            Some((_, reading, began)) => times::wait(now, *began + self.times.probe, *reading),
-        };
-        Decision {
-            configuration: self
-                .requested
-                .configuration(self.pinning.as_ref(), None, &self.working_tasks),
-            wait,
-            findings,
-        }
+/// The finding that threads have the placement with a name.
+fn placed(pinning: &Pinning, threads: usize, placement: NamedPlacement) -> Finding {
+    let (code, why) = match placement {
+        NamedPlacement::Hint(hint) => (
+            CandidatesCode::Hint,
+            format!("the placement of the affinity hint {hint} for this number of threads"),
+        ),
+        other => (
+            CandidatesCode::Placement,
+            format!("the {other} for this number of threads"),
+        ),
+    };
+    Finding::CandidatesChosen {
+        threads,
+        pinnings: vec![Some(pinning.clone())],
+        code,
+        why,
     }
 }
 
@@ -163,55 +141,42 @@ impl Policy for Fixed {
     }
 
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
-        let mut findings = vec![];
         self.pinning = self.kept.first_pinning(topology);
-        self.opening.start(metrics, &mut findings);
+        let wanted = self.configuration();
+        let mut decision = self.program.start(metrics, Some(wanted));
         if let Kept::Placement {
             placement,
             threads: Some(threads),
             ..
         } = self.kept
-            && let Some(pinning) = self.pinning.clone()
+            && let Some(pinning) = &self.pinning
         {
-            self.report_placement(pinning, threads, placement, &mut findings);
+            decision.findings.push(placed(pinning, threads, placement));
         }
-        self.decision(Duration::ZERO, findings)
+        decision
     }
 
-    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.working_tasks.update(sample);
-        if let Some((meter, _, began)) = &mut self.line {
-            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
-            if sample.at >= *began + self.times.probe {
-                let line = meter.measurement();
-                findings.push(Finding::Rate {
-                    rate: line.rate,
-                    spread: line.spread,
-                });
-                self.working_tasks.judge(sample, self.pinning.is_none());
-                meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-                meter.restart();
-                *began = sample.at;
-                self.place(topology, &mut findings);
-                self.requested.affirm();
-            }
-        } else {
-            match self.opening.look(sample, &mut self.working_tasks, &mut findings) {
-                Opened::NotYet => {}
-                Opened::WithoutMetric => {
-                    self.place(topology, &mut findings);
-                    self.requested.affirm();
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let mut seen = self.program.observe(topology, sample, applied);
+        let begins_line = match self.program.stage(&mut seen) {
+            Stage::Initialising => false,
+            Stage::WithoutMetric | Stage::Opened => true,
+            Stage::Open => {
+                let is_over = self.program.is_over(&seen);
+                if is_over {
+                    self.program.report_rate(&mut seen);
+                    self.program.judge(&seen, self.pinning.is_none());
                 }
-                Opened::With { meter, reading } => {
-                    self.place(topology, &mut findings);
-                    self.requested.affirm();
-                    self.working_tasks.begin_window(sample);
-                    self.line = Some((meter, reading, sample.at));
-                }
+                is_over
             }
+        };
+        if begins_line {
+            self.program.begin_window(&seen, self.line);
+            self.place(&mut seen);
+            self.program.request_again();
         }
-        self.decision(sample.at, findings)
+        let wanted = self.configuration();
+        self.program.decide(seen, Some(wanted))
     }
 
     fn end(&mut self) -> Vec<Finding> {

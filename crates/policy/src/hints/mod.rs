@@ -1,4 +1,4 @@
-//! `hints`: a learned policy chooses an affinity hint after one sample, and what is known of a program is used at once
+//! `hints`: a learned policy chooses an affinity hint after one sample, and a known program gets its best hint at once
 //! (Moore and Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2
 //! and figure 3).
 //!
@@ -10,8 +10,8 @@
 //!
 //! Beyond the paper:
 //!
-//! - The move is verified, if `verify` is set: after a warm-up of `w` the rate is measured for `t` again. If it is lower
-//!   beyond the noise, the threads go back to their PUs. Threads that were not pinned before go back unless the rate is
+//! - The move is verified, if `verify` is set: after a warm-up of `w` the rate is measured for `t` again. If it is
+//!   significantly lower, the threads go back to their PUs. Threads that were not pinned before go back unless the rate is
 //!   higher.
 //! - If other threads work than before, the hint is applied for their number: a hint does not depend on it.
 //! - Each run reports its sample (`Finding::Sampled`), so that a database can use it in later runs.

@@ -2,20 +2,19 @@
 
 use crate::Policy;
 use crate::findings::{chosen, probed};
-use crate::program::meter::{Measurement, Meter};
+use crate::program::meter::Measurement;
 use crate::program::metric_choice::MetricRequest;
-use crate::program::opening::{Opened, Opening};
-use crate::program::requested::RequestedConfiguration;
-use crate::program::times::{self, Times};
-use crate::program::working_tasks::{Skip, WorkingTasks};
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
+use crate::program::times::Times;
+use crate::program::working_tasks::Skip;
 use crate::rules::Rules;
 use crate::rules::observed::{observed, verdict};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
 use pinfold_core::placement::different;
 use pinfold_core::{
-    Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Reason,
-    Sample, SampleCode, TaskId, Topology,
+    Applied, CandidatesCode, ChoiceCode, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, Observed,
+    Pinning, Reason, Sample, SampleCode, Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use std::time::Duration;
 /// The knowledge of a program from earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The hint with the best result; `None` where the unpinned program was best.
+    /// The hint with the best result; `None` if the unpinned program was best.
     pub hint: Option<AffinityHint>,
     /// The source of this knowledge, as text.
     pub why: String,
@@ -38,7 +37,7 @@ pub struct HintOptions {
     pub metric: MetricRequest,
     /// The tasks that are left alone.
     pub skip: Skip,
-    /// The number of threads, where it was given.
+    /// The number of threads, if the user gave it.
     pub threads: Option<usize>,
     /// The hint in whose placement an unknown program is sampled; `None` for the unpinned program.
     pub observe: Option<AffinityHint>,
@@ -102,31 +101,21 @@ impl HintOptions {
     }
 }
 
-/// The present phase, and when it began.
+/// The phase of the run.
 #[derive(Debug)]
 enum Phase {
-    Opening,
-    /// The sample of an unknown program.
-    Sampling {
-        began: Duration,
-    },
-    /// The hint's placement has been applied.
-    WarmingUp {
-        began: Duration,
-        before: Before,
-    },
-    /// Whether the move was right.
-    Checking {
-        began: Duration,
-        before: Before,
-    },
-    /// The time since the last rate line.
-    Watching {
-        began: Duration,
-    },
+    Initialising,
+    /// An unknown program is sampled.
+    Sampling,
+    /// The threads warm up in the hint's placement.
+    WarmingUp(Before),
+    /// The move is verified.
+    Checking(Before),
+    /// The rate is reported, a line for each window.
+    Watching,
 }
 
-/// What was before the move.
+/// The placement before the move, and its measurement.
 #[derive(Clone, Debug)]
 struct Before {
     hint: Option<AffinityHint>,
@@ -137,39 +126,26 @@ struct Before {
 #[derive(Debug)]
 pub struct Hints {
     options: HintOptions,
-    metrics: Vec<Metric>,
-    opening: Opening,
-    working_tasks: WorkingTasks,
-    meter: Option<(Meter, Duration)>,
-    /// The sample at which the present observation began.
-    first: Sample,
+    program: ObservedProgram,
     hint: Option<AffinityHint>,
     /// The number of threads of the pinning.
     threads: usize,
     pinning: Option<Pinning>,
-    requested: RequestedConfiguration,
     phase: Phase,
+    /// Whether a sample was reported for this number of threads.
     sampled: bool,
-    /// When the last sample was taken.
-    now: Duration,
 }
 
 impl Hints {
     /// The policy with these options, which `HintOptions::check` has accepted.
     pub fn new(options: HintOptions) -> Self {
         Self {
-            opening: Opening::new(options.times, options.metric.clone()),
-            working_tasks: WorkingTasks::new(options.skip.clone()),
-            metrics: vec![],
-            meter: None,
-            first: Sample::default(),
+            program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
             hint: options.first_hint(),
             threads: 0,
             pinning: None,
-            requested: RequestedConfiguration::default(),
-            phase: Phase::Opening,
+            phase: Phase::Initialising,
             sampled: false,
-            now: Duration::ZERO,
             options,
         }
     }
@@ -181,62 +157,36 @@ impl Policy for Hints {
     }
 
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
-        let mut findings = vec![];
-        self.metrics = metrics.to_vec();
         self.pinning = self.options.first_pinning(topology);
-        self.opening.start(metrics, &mut findings);
-        self.decision(Duration::ZERO, findings)
+        let wanted = self.configuration();
+        self.program.start(metrics, Some(wanted))
     }
 
-    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.now = sample.at;
-        self.working_tasks.update(sample);
-        if let Some((meter, _)) = &mut self.meter {
-            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
-        }
-        let times = self.options.times;
-        match &self.phase {
-            Phase::Opening => self.open(topology, sample, &mut findings),
-            Phase::Sampling { began } if sample.at >= *began + times.probe => {
-                self.take_sample(topology, sample, &mut findings);
-            }
-            Phase::WarmingUp { began, before } if sample.at >= *began + times.warm_up => {
-                let before = before.clone();
-                self.begin(sample);
-                findings.push(Finding::Probing {
-                    candidate: 1,
-                    lasts: times.probe,
-                });
-                self.phase = Phase::Checking {
-                    began: sample.at,
-                    before,
-                };
-            }
-            Phase::Checking { began, before } if sample.at >= *began + times.probe => {
-                let before = before.clone();
-                self.check(topology, sample, &before, &mut findings);
-            }
-            Phase::Watching { began } if sample.at >= *began + times.probe => {
-                self.report_rate(topology, sample, &mut findings);
-            }
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let mut seen = self.program.observe(topology, sample, applied);
+        match self.program.stage(&mut seen) {
+            Stage::Opened => self.open(&mut seen),
+            Stage::Open if self.program.is_over(&seen) => self.end_window(&mut seen),
             _ => {}
         }
-        self.decision(sample.at, findings)
+        let wanted = self.configuration();
+        self.program.decide(seen, Some(wanted))
     }
 
     fn end(&mut self) -> Vec<Finding> {
+        if let Some(findings) = self.program.ended_early(self.pinning.as_ref()) {
+            return findings;
+        }
         let mut findings = vec![];
         let (code, why, measurement) = match &self.phase {
-            Phase::Watching { .. } => return findings,
-            Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
-            Phase::Sampling { .. } => {
-                let measurement = self.measurement();
+            Phase::Initialising | Phase::Watching => return findings,
+            Phase::Sampling => {
+                let measurement = self.program.measurement();
                 findings.push(probed(0, &measurement, false));
                 let why = "The program ended before its sample was complete, and was not moved.";
                 (EndedCode::DuringSample, why, measurement)
             }
-            Phase::WarmingUp { before, .. } | Phase::Checking { before, .. } => (
+            Phase::WarmingUp(before) | Phase::Checking(before) => (
                 EndedCode::BeforeCheck,
                 "The program ended before the move could be verified.",
                 before.measurement.clone(),
@@ -246,123 +196,114 @@ impl Policy for Hints {
             best: measurement.rate.map(|_| 0),
             rate: measurement.rate,
             code,
-            why: format!("{why} {}", times::remedy(self.now)),
+            why: format!("{why} {}", self.program.remedy()),
         });
         findings
     }
 }
 
 impl Hints {
-    /// The initialisation, until a metric is chosen.
-    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        match self.opening.look(sample, &mut self.working_tasks, findings) {
-            Opened::NotYet => {}
-            Opened::WithoutMetric => self.requested.affirm(),
-            Opened::With { meter, reading } => {
-                self.meter = Some((meter, reading));
-                let threads = self.options.threads.unwrap_or(self.working_tasks.number()).max(1);
-                self.threads = threads;
-                match self.options.known.get(&threads).cloned() {
-                    Some(known) => self.follow(topology, sample, &known, findings),
-                    None => self.begin_sample(topology, sample, findings),
-                }
+    /// The metric is chosen: a known program gets its hint, and an unknown one is sampled.
+    fn open(&mut self, seen: &mut Observation<'_>) {
+        self.threads = self.program.threads(self.options.threads);
+        match self.options.known.get(&self.threads).cloned() {
+            Some(known) => self.follow(seen, &known),
+            None => self.begin_sample(seen),
+        }
+    }
+
+    fn end_window(&mut self, seen: &mut Observation<'_>) {
+        match std::mem::replace(&mut self.phase, Phase::Watching) {
+            Phase::Initialising => {}
+            Phase::Sampling => self.take_sample(seen),
+            Phase::WarmingUp(before) => {
+                let lasts = self.options.times.probe;
+                self.begin(seen, lasts, Phase::Checking(before));
+                seen.report(Finding::Probing { candidate: 1, lasts });
             }
+            Phase::Checking(before) => self.check(seen, &before),
+            Phase::Watching => self.report_line(seen),
         }
     }
 
     /// A known program gets the placement of its best hint.
-    fn follow(&mut self, topology: &Topology, sample: &Sample, known: &Known, findings: &mut Vec<Finding>) {
-        self.place(topology, known.hint);
-        findings.push(self.candidates(
+    fn follow(&mut self, seen: &mut Observation<'_>, known: &Known) {
+        self.place(seen.topology(), known.hint);
+        seen.report(self.candidates(
             vec![self.pinning.clone()],
             CandidatesCode::KnownProgram,
             format!("{}: {}", shown(known.hint), known.why),
         ));
-        findings.push(chosen(
-            0,
-            None,
-            ChoiceCode::KnownProgram,
-            "the program ran best with it before",
-        ));
-        self.begin(sample);
-        self.phase = Phase::Watching { began: sample.at };
+        let why = "the program ran best with it before";
+        seen.report(chosen(0, None, ChoiceCode::KnownProgram, why));
+        self.begin_line(seen);
     }
 
     /// An unknown program is sampled once.
-    fn begin_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.place(topology, self.options.observe);
+    fn begin_sample(&mut self, seen: &mut Observation<'_>) {
+        self.place(seen.topology(), self.options.observe);
         let why = format!(
             "{}: nothing is known of the program with this number of threads, so it is sampled once",
             shown(self.hint)
         );
-        findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::Sample, why));
-        findings.push(Finding::Probing {
-            candidate: 0,
-            lasts: self.options.times.probe,
-        });
-        self.begin(sample);
-        self.phase = Phase::Sampling { began: sample.at };
+        seen.report(self.candidates(vec![self.pinning.clone()], CandidatesCode::Sample, why));
+        let lasts = self.options.times.probe;
+        seen.report(Finding::Probing { candidate: 0, lasts });
+        self.begin(seen, lasts, Phase::Sampling);
     }
 
     /// The sample is complete: the rules' hint is applied.
-    fn take_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        let measurement = self.measurement();
-        findings.push(probed(0, &measurement, false));
-        let (says, why) = self.observe(sample, &measurement, findings);
+    fn take_sample(&mut self, seen: &mut Observation<'_>) {
+        let measurement = self.program.measurement();
+        seen.report(probed(0, &measurement, false));
+        let (says, why) = self.ask_rules(seen, &measurement);
         let from = self.pinning.clone();
         let before = Before {
             hint: self.hint,
             measurement,
         };
         let hint = says.or(self.hint);
-        self.place(topology, hint);
-        self.begin(sample);
+        self.place(seen.topology(), hint);
         if self.pinning == from {
             let why = match says {
                 Some(_) => "the rules ask for the placement that the sample had",
                 None => "there are no rules, so the placement of the sample stays",
             };
-            findings.push(chosen(0, None, ChoiceCode::SamplePlacement, why));
-            self.phase = Phase::Watching { began: sample.at };
+            seen.report(chosen(0, None, ChoiceCode::SamplePlacement, why));
+            self.begin_line(seen);
             return;
         }
         let why = format!("{}: {why}", shown(hint));
-        findings.push(self.candidates(vec![from, self.pinning.clone()], CandidatesCode::Rules, why));
-        findings.push(probed(0, &before.measurement, false));
+        seen.report(self.candidates(vec![from, self.pinning.clone()], CandidatesCode::Rules, why));
+        seen.report(probed(0, &before.measurement, false));
         if !self.options.verify {
             let why = "the rules ask for it, and the move is not verified";
-            findings.push(chosen(1, None, ChoiceCode::HintNotVerified, why));
-            self.phase = Phase::Watching { began: sample.at };
+            seen.report(chosen(1, None, ChoiceCode::HintNotVerified, why));
+            self.begin_line(seen);
             return;
         }
-        findings.push(Finding::WarmingUp {
-            candidate: 1,
-            lasts: self.options.times.warm_up,
-        });
-        self.phase = Phase::WarmingUp {
-            began: sample.at,
-            before,
-        };
+        let lasts = self.options.times.warm_up;
+        seen.report(Finding::WarmingUp { candidate: 1, lasts });
+        self.begin(seen, lasts, Phase::WarmingUp(before));
     }
 
     /// Verifies the move, and rolls it back if it did not help.
-    fn check(&mut self, topology: &Topology, sample: &Sample, before: &Before, findings: &mut Vec<Finding>) {
-        let after = self.measurement();
-        findings.push(probed(1, &after, false));
-        self.observe_only(sample, &after, findings);
-        let gain = gain(before.measurement.rate, after.rate);
+    fn check(&mut self, seen: &mut Observation<'_>, before: &Before) {
+        let after = self.program.measurement();
+        seen.report(probed(1, &after, false));
+        self.keep_sample(seen, &after);
         let back = match before.hint {
             Some(_) => after.is_lower_than(&before.measurement),
             None => !before.measurement.is_lower_than(&after),
         };
         if back {
-            self.place(topology, before.hint);
+            self.place(seen.topology(), before.hint);
             let why = match before.hint {
                 Some(_) => "the rate fell with the hint that the rules ask for",
                 None => "the rate did not rise with the hint that the rules ask for",
             };
-            findings.push(chosen(0, None, ChoiceCode::HintRolledBack, why));
-            findings.push(Finding::Note {
+            seen.report(chosen(0, None, ChoiceCode::HintRolledBack, why));
+            seen.report(Finding::Note {
                 code: NoteCode::RolledBack,
                 text: match before.hint {
                     Some(_) => "The rate fell with the hint, so the move was rolled back.",
@@ -375,46 +316,47 @@ impl Hints {
                 Some(_) => "the rate did not fall with the hint that the rules ask for",
                 None => "the rate rose with the hint that the rules ask for",
             };
-            findings.push(chosen(1, gain, ChoiceCode::HintKept, why));
+            let gain = gain(before.measurement.rate, after.rate);
+            seen.report(chosen(1, gain, ChoiceCode::HintKept, why));
         }
-        self.begin(sample);
-        self.phase = Phase::Watching { began: sample.at };
+        self.begin_line(seen);
     }
 
-    /// A rate line. If other threads work than before, the hint is applied for them.
-    fn report_rate(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        let measurement = self.measurement();
-        findings.push(Finding::Rate {
-            rate: measurement.rate,
-            spread: measurement.spread,
-        });
+    /// Reports a rate line. If another number of threads works than before, the hint is applied for it.
+    fn report_line(&mut self, seen: &mut Observation<'_>) {
+        let line = self.program.report_rate(seen);
         if !self.sampled {
-            self.observe_only(sample, &measurement, findings);
+            self.keep_sample(seen, &line);
         }
-        self.working_tasks.judge(sample, self.pinning.is_none());
-        let threads = self.options.threads.unwrap_or(self.working_tasks.number());
+        self.program.judge(seen, self.pinning.is_none());
+        let threads = self.options.threads.unwrap_or(self.program.working());
         if threads > 0 && threads != self.threads {
             self.threads = threads;
             let hint = self.options.known.get(&threads).map_or(self.hint, |known| known.hint);
-            self.place(topology, hint);
+            self.place(seen.topology(), hint);
             let why = format!("{}, for the present number of working threads", shown(hint));
-            findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::ThreadsChanged, why));
+            seen.report(self.candidates(vec![self.pinning.clone()], CandidatesCode::ThreadsChanged, why));
             let why = "the number of working threads changed";
-            findings.push(chosen(0, None, ChoiceCode::ThreadsChanged, why));
+            seen.report(chosen(0, None, ChoiceCode::ThreadsChanged, why));
             self.sampled = false;
         }
-        self.begin(sample);
-        self.phase = Phase::Watching { began: sample.at };
+        self.begin_line(seen);
     }
 
-    /// Reports the sample since `begin`, which hint the rules choose, and why.
-    fn observe(
-        &mut self,
-        sample: &Sample,
-        measurement: &Measurement,
-        findings: &mut Vec<Finding>,
-    ) -> (Option<AffinityHint>, String) {
-        let observed = self.observed(sample);
+    fn begin_line(&mut self, seen: &Observation<'_>) {
+        self.begin(seen, self.options.times.probe, Phase::Watching);
+    }
+
+    /// Begins a window of this phase.
+    fn begin(&mut self, seen: &Observation<'_>, lasts: Duration, phase: Phase) {
+        self.program.begin_window(seen, lasts);
+        self.program.request_again();
+        self.phase = phase;
+    }
+
+    /// Reports the sample of this window. Returns the hint that the rules choose, and why.
+    fn ask_rules(&mut self, seen: &mut Observation<'_>, measurement: &Measurement) -> (Option<AffinityHint>, String) {
+        let observed = self.observed(seen);
         let (says, code, why) = match &self.options.rules {
             None => (None, SampleCode::NoRules, "there are no rules to evaluate".to_owned()),
             Some(rules) => {
@@ -423,40 +365,31 @@ impl Hints {
                 (verdict.outcome.class.parse().ok(), code, verdict.to_string())
             }
         };
-        self.report(
-            sample,
-            observed,
-            measurement,
-            says,
-            Reason::new(code, why.clone()),
-            findings,
-        );
+        self.report_sample(seen, observed, measurement, says, Reason::new(code, why.clone()));
         (says, why)
     }
 
-    /// Reports the sample without asking the rules.
-    fn observe_only(&mut self, sample: &Sample, measurement: &Measurement, findings: &mut Vec<Finding>) {
-        let observed = self.observed(sample);
+    /// Reports the sample of this window without asking the rules.
+    fn keep_sample(&mut self, seen: &mut Observation<'_>, measurement: &Measurement) {
+        let observed = self.observed(seen);
         let why = Reason::new(SampleCode::NotEvaluated, "the sample is kept, and no rule is evaluated");
-        self.report(sample, observed, measurement, None, why, findings);
+        self.report_sample(seen, observed, measurement, None, why);
     }
 
-    fn report(
+    fn report_sample(
         &mut self,
-        sample: &Sample,
+        seen: &mut Observation<'_>,
         observed: Vec<Observed>,
         measurement: &Measurement,
         says: Option<AffinityHint>,
         reason: Reason<SampleCode>,
-        findings: &mut Vec<Finding>,
     ) {
         self.sampled = true;
-        findings.push(Finding::Sampled {
+        let last_seen = || self.program.last_seen(seen, self.threads);
+        let pus = self.pinning.clone().or_else(last_seen);
+        seen.report(Finding::Sampled {
             hint: self.hint,
-            pus: self
-                .pinning
-                .clone()
-                .or_else(|| self.working_tasks.last_seen(sample, self.threads)),
+            pus,
             threads: self.threads,
             lasts: measurement.over,
             rate: measurement.rate,
@@ -467,10 +400,10 @@ impl Hints {
         });
     }
 
-    /// The rates of all metrics since `begin`.
-    fn observed(&self, sample: &Sample) -> Vec<Observed> {
-        let counts = |id: TaskId| !self.working_tasks.is_left_alone(id);
-        observed(&self.metrics, &self.first, sample, counts, self.threads)
+    /// The rates of all metrics in this window.
+    fn observed(&self, seen: &Observation<'_>) -> Vec<Observed> {
+        let (metrics, first) = (self.program.metrics(), self.program.first());
+        observed(metrics, first, seen.sample(), |id| self.program.works(id), self.threads)
     }
 
     fn place(&mut self, topology: &Topology, hint: Option<AffinityHint>) {
@@ -487,41 +420,8 @@ impl Hints {
         }
     }
 
-    fn measurement(&self) -> Measurement {
-        let meter = self.meter.as_ref();
-        meter.map(|(meter, _)| meter.measurement()).unwrap_or_default()
-    }
-
-    /// Measuring and counting begin again at `sample`.
-    fn begin(&mut self, sample: &Sample) {
-        self.first = sample.clone();
-        self.working_tasks.begin_window(sample);
-        if let Some((meter, _)) = &mut self.meter {
-            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-            meter.restart();
-        }
-        self.requested.affirm();
-    }
-
-    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
-        let reading = self
-            .meter
-            .as_ref()
-            .map_or(self.options.times.interval, |(_, reading)| *reading);
-        let wait = match &self.phase {
-            Phase::Opening => self.opening.wait(now),
-            Phase::WarmingUp { began, .. } => times::wait(now, *began + self.options.times.warm_up, reading),
-            Phase::Sampling { began } | Phase::Checking { began, .. } | Phase::Watching { began } => {
-                times::wait(now, *began + self.options.times.probe, reading)
-            }
-        };
-        Decision {
-            configuration: self
-                .requested
-                .configuration(self.pinning.as_ref(), None, &self.working_tasks),
-            wait,
-            findings,
-        }
+    fn configuration(&self) -> Configuration {
+        self.program.configuration(self.pinning.as_ref(), None)
     }
 }
 

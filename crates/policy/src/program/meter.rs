@@ -2,12 +2,13 @@
 //!
 //! A meter follows one metric. It adds the counts of all working tasks, including those that ended, to one total that
 //! grows with the program. So a rate does not depend on the tasks that exist at the two ends of a measurement. With the
-//! same tasks at both ends, the growth of the total divided by the time and by the number of tasks is the paper's
-//! `r_avg`, the average of `r_j = (pc_2 - pc_1) / (ts_2 - ts_1)` (section 3, step 5).
+//! same tasks at both ends, the growth of the total divided by the time and by the number of tasks is
+//! `r_avg` in autopin's paper, the average of `r_j = (pc_2 - pc_1) / (ts_2 - ts_1)` (section 3, step 5).
 //!
-//! Where a count is missing there is no total and no reading at that time. The totals before and after it stay right,
-//! because the growth of each counter is taken from its last reading.
+//! A missing count leaves a gap: there is neither a total nor a reading at that time. The totals before and after it stay
+//! right, because the growth of each counter is taken from its last reading.
 
+use crate::program::working_tasks::WorkingTasks;
 use pinfold_core::statistics::{self, Reading};
 use pinfold_core::{Count, Metric, MetricSource, Sample, Scope, TaskId};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ struct Point {
 pub(crate) struct Measurement {
     /// From the first to the last total; `None` for fewer than two totals.
     pub(crate) rate: Option<f64>,
-    /// Coefficient of variation of the readings; `None` for fewer than two and where their mean is zero.
+    /// Coefficient of variation of the readings; `None` for fewer than two, or if their mean is zero.
     pub(crate) spread: Option<f64>,
     /// The rate between each total and the next.
     pub(crate) readings: Vec<Reading>,
@@ -35,11 +36,11 @@ pub(crate) struct Measurement {
 
 /// Above this probability a difference of rates is noise.
 const CHANCE: f64 = 0.01;
-/// The test where there are too few readings to know the noise: a rate is lower when it is lower by this share.
+/// If too few readings are there to know the noise, a rate that is lower by this share counts as lower.
 const MARGIN: f64 = 0.05;
 
 impl Measurement {
-    /// Whether this rate is lower than another beyond the noise.
+    /// Whether this rate is significantly lower than another.
     pub(crate) fn is_lower_than(&self, other: &Self) -> bool {
         let levels = statistics::level(&self.readings).zip(statistics::level(&other.readings));
         match (levels, self.rate, other.rate) {
@@ -49,13 +50,12 @@ impl Measurement {
         }
     }
 
-    /// The standard error of the rate, from the readings and how much they resemble their neighbours; `None` where
-    /// there are too few.
+    /// The standard error of the rate, from the readings and their autocorrelation; `None` for too few readings.
     pub(crate) fn error(&self) -> Option<f64> {
         statistics::level(&self.readings).map(|level| level.variance.sqrt())
     }
 
-    /// The measurement with these readings, of which `rate` was derived.
+    /// The measurement with these readings, and the rate that was derived from them.
     pub(crate) fn of_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
         Self {
             rate,
@@ -84,7 +84,7 @@ pub(crate) struct Meter {
     shares: usize,
 }
 
-/// The values of each counter of `metric`, without the tasks for which `counts` is false.
+/// The values of each counter of `metric`. A task counts if `counts` returns true.
 fn counters<'a>(
     metric: usize,
     scope: Scope,
@@ -106,7 +106,7 @@ fn counters<'a>(
     }
 }
 
-/// The growth of a metric between two samples, summed over the tasks for which `counts` is true. A counter that is
+/// The growth of a metric between two samples, summed over the tasks that `counts` returns true for. A counter that is
 /// missing in the first sample grew from zero. `None` when no counter could be read in the second.
 pub(crate) fn growth(
     metric: usize,
@@ -146,17 +146,17 @@ impl Meter {
         self.metric
     }
 
-    /// Whether a program that hardly uses processor time is measured by it.
+    /// Whether it also measures a program that hardly uses processor time.
     pub(crate) fn measures_idle_programs(&self) -> bool {
         self.source.measures_idle_programs
     }
 
-    /// Processes a sample. `counts` says of each task whether it works.
-    pub(crate) fn read(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
+    /// Processes a sample.
+    pub(crate) fn read(&mut self, sample: &Sample, tasks: &WorkingTasks) {
         let mut complete = true;
         let mut any = false;
         for (key, now) in counters(self.metric, self.scope, sample, |_| true) {
-            let working = key.is_none_or(&counts);
+            let working = key.is_none_or(|id| tasks.works(id));
             let before = self.read.get(&key).copied();
             let Some(now) = now else {
                 // A counter that never had a value delays no total.
@@ -189,10 +189,10 @@ impl Meter {
     }
 
     /// Divides the rates from now on by the number of counted working tasks.
-    pub(crate) fn share(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
+    pub(crate) fn share(&mut self, sample: &Sample, tasks: &WorkingTasks) {
         self.shares = match self.scope {
             Scope::Program => 1,
-            Scope::Task => counters(self.metric, self.scope, sample, counts)
+            Scope::Task => counters(self.metric, self.scope, sample, |id| tasks.works(id))
                 .filter(|(_, count)| count.is_some())
                 .count()
                 .max(1),
@@ -204,7 +204,7 @@ impl Meter {
         self.scope == Scope::Program
     }
 
-    /// Drops all totals but the last, with which the next measurement begins.
+    /// Drops all totals but the last one, which begins the next measurement.
     pub(crate) fn restart(&mut self) {
         self.points.drain(..self.points.len().saturating_sub(1));
     }

@@ -1,27 +1,27 @@
 //! Which metric decides (docs/metrics.md).
 //!
-//! `auto` takes the source that is nearest to the application's own progress among those that counted during the end
-//! of the initialisation. The registry of sources (`pinfold_core::sources`) has their order, and says which may be taken.
+//! `auto` takes a source that counted during the end of the initialisation: the one that is nearest to the application's
+//! own progress. The registry of sources (`pinfold_core::sources`) has their order, and says which may be taken.
 //!
-//! A count is a whole number, so a rate over `n` counts is known to about `1 / n`. A metric of which fewer than
-//! `ENOUGH` counts are to be expected in a probe can not even tell a tenth; `auto` takes the next one then, and when
-//! no other counts anything, says that the rates are coarse.
+//! A count is a whole number, so a rate over `n` counts is known to about `1 / n`. If fewer than
+//! `ENOUGH` counts are expected in a probe, the metric cannot even show a difference of a tenth. Then `auto` takes the
+//! next metric. If no other metric counts, `auto` says that the rates are coarse.
 //!
-//! The same program is to have the same metric in each run, whatever else runs on the machine. So a preferred metric is not
-//! passed over by how fast the program is at the moment: where it would count at least half as often as it should if the
-//! program ran all the time, or may do so with its next count, the choice waits until it has counted `ENOUGH`, and takes it
-//! (`Choice::waits`). What an earlier run was measured by is preferred to all others.
+//! The same program should have the same metric in each run, whatever else runs on the machine. So a preferred metric is
+//! not passed over because the program is slow at the moment. If the metric would count at least half as often as needed
+//! while the program runs all the time, or may do so with its next count, the choice waits until it has counted `ENOUGH`,
+//! and takes it (`Choice::waits`). The metric of an earlier run is preferred to all others.
 
 use crate::program::meter;
 use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The fewest counts expected in one probe with which a metric is of use: rates are then known to a tenth, which is
-/// the least that the pinnings in the paper's section 5 differ by where pinning matters at all.
+/// A metric is useful if at least this many counts are expected in one probe. Rates are then known to a tenth: pinnings in
+/// section 5 of autopin's paper differ by at least that if pinning matters at all.
 const ENOUGH: f64 = 10.0;
 
-/// With this share of that, had its busiest task run all the time, a metric is waited for.
+/// The choice waits for a metric that would have this share of `ENOUGH` if its busiest task ran all the time.
 const NEARLY: f64 = 0.5;
 
 /// Names whose Jaro-Winkler similarity is lower are not mistaken for each other.
@@ -30,7 +30,7 @@ const SIMILAR: f64 = 0.75;
 /// The metric that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MetricRequest {
-    /// Whichever is most trustworthy among those that count.
+    /// The most trustworthy one of the metrics that count.
     #[default]
     Auto,
     /// This one.
@@ -69,7 +69,7 @@ fn all(known: &[String]) -> String {
 pub(crate) struct Choice {
     /// Position among the machine's metrics.
     pub(crate) metric: Option<usize>,
-    /// How many counts a second are to be expected, over all tasks.
+    /// The expected number of counts a second, over all tasks.
     pub(crate) per_second: f64,
     /// Why, for programs.
     pub(crate) code: MetricCode,
@@ -84,12 +84,12 @@ pub(crate) struct Choice {
 pub(crate) struct Purpose<'a> {
     /// The length of a probe.
     pub(crate) probe: Duration,
-    /// The metric by which an earlier run was measured.
+    /// The metric of an earlier run.
     pub(crate) known: Option<&'a str>,
 }
 
 impl MetricRequest {
-    /// Whether the machine has what is asked for.
+    /// Whether the machine has the requested metric.
     pub fn check(&self, metrics: &[Metric]) -> Result<(), UnknownMetric> {
         let Self::Named(name) = self else { return Ok(()) };
         if metrics.iter().any(|metric| metric.name == *name) {
@@ -129,7 +129,7 @@ impl MetricRequest {
         })
     }
 
-    /// Chooses by what was counted from `first` to `last` by the tasks that `counts` says yes to.
+    /// Chooses by the counts from `first` to `last` of the tasks that `counts` returns true for.
     pub(crate) fn choose(
         &self,
         metrics: &[Metric],
@@ -175,7 +175,7 @@ impl Choice {
     }
 }
 
-/// The processor time that the busiest task has used from `first` to `last`; `None` where none can be read.
+/// The processor time that the busiest task has used from `first` to `last`; `None` if none can be read.
 pub(crate) fn busiest(first: &Sample, last: &Sample) -> Option<Duration> {
     let before: BTreeMap<TaskId, Option<Duration>> = first.tasks.iter().map(|task| (task.id, task.cpu_time)).collect();
     let used = |task: &TaskSample| {
@@ -188,9 +188,9 @@ pub(crate) fn busiest(first: &Sample, last: &Sample) -> Option<Duration> {
 /// What the metrics counted at the end of the initialisation.
 struct Counted<'a> {
     metrics: &'a [Metric],
-    /// Counts a second of each metric; `None` where nothing could be read.
+    /// Counts a second of each metric; `None` if nothing could be read.
     rates: Vec<Option<f64>>,
-    /// How long that took, and how long the busiest task ran meanwhile, in seconds.
+    /// The length of the window, and how long the busiest task ran meanwhile, in seconds.
     time: f64,
     ran: f64,
     probe: Duration,
@@ -222,7 +222,7 @@ impl Counted<'_> {
     /// The choice of `auto`: the most preferred metric that counts often enough, or else the most preferred that counts.
     fn automatic(&self) -> Choice {
         let mut order = sources::automatic(self.metrics);
-        // That of an earlier run comes first.
+        // The metric of an earlier run comes first.
         order.sort_by_key(|&index| self.known != Some(index));
         let counting: Vec<(usize, f64)> = order
             .iter()
@@ -256,8 +256,8 @@ impl Counted<'_> {
         rate * self.time.max(self.probe.as_secs_f64()) >= ENOUGH
     }
 
-    /// Whether it may be the load of the machine that this many counts a second are not enough, or that nothing was counted
-    /// because the next count is still to come.
+    /// Whether this rate, which is not enough, may be due to the load of the machine or because the next count is still to
+    /// come.
     fn may_be_enough(&self, rate: f64) -> bool {
         let nearly = NEARLY * ENOUGH / self.probe.as_secs_f64();
         let counts = rate * self.time;
@@ -274,7 +274,7 @@ impl Counted<'_> {
         }
     }
 
-    /// That none of these metrics counts.
+    /// The choice if none of these metrics counts.
     fn nothing_counts(&self, order: &[usize]) -> Choice {
         let names: Vec<&str> = order.iter().map(|&index| self.metrics[index].name.as_str()).collect();
         match names.as_slice() {
@@ -301,7 +301,7 @@ impl Counted<'_> {
     }
 }
 
-/// What to add to the reason for a metric of which few counts are to be expected.
+/// The addition to the reason for a metric that is expected to count rarely.
 fn coarse(per_second: f64, probe: Duration) -> Option<String> {
     let expected = per_second * probe.as_secs_f64();
     (expected < ENOUGH).then(|| {

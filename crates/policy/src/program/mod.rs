@@ -1,7 +1,9 @@
-//! What a policy sees of a program: its working tasks, the metric that counts its progress, and the rate of that.
+//! A policy's view of a program: its working tasks, the metric that counts its progress, and its rate.
+//! `observed_program` is the interface; the other files are its parts.
 
 pub(crate) mod meter;
 pub(crate) mod metric_choice;
+pub(crate) mod observed_program;
 pub(crate) mod opening;
 pub(crate) mod requested;
 mod roles;

@@ -1,11 +1,11 @@
-//! The initialisation, which all policies share: the program initialises, and then the policy finds out which tasks
-//! work and which metric shows their progress.
+//! The initialisation, which all policies share. At its end the working tasks are known, and the metric that shows
+//! their progress.
 //!
-//! 1. Nothing is compared for `i`. Its later half is the window in which the tasks are judged (`working_tasks`) and the
-//!    metrics are compared (`metric_choice`), because later behaviour is more typical.
+//! 1. Nothing is compared for `i`. Its later half is the window that judges the tasks (`working_tasks`) and compares the
+//!    metrics (`metric_choice`), because later behaviour is more typical.
 //! 2. If the program is idle at the end of `i`, because it waits for input or sleeps, the window is repeated every `i /
 //!    2`. A program that reports heartbeats is never idle, since a server sleeps between requests.
-//!    A window is also longer where a metric may count often enough by then that is preferred to those that do already.
+//!    A window is also longer if a preferred metric may count often enough after a longer time.
 //! 3. If the program ends before that, its rate so far is reported.
 //! 4. If no metric counts, the run continues without one, and the metrics are compared again every `t`: the first
 //!    parallel region may come late.
@@ -24,8 +24,8 @@ const COUNTS_IN_A_READING: f64 = 20.0;
 /// The least number of readings of a probe, also for a metric that counts rarely.
 const READINGS_IN_A_PROBE: u32 = 10;
 
-/// The most probes before a preferred metric is passed over: on an idle machine, and on one that gives the program little
-/// time.
+/// The most probes before a preferred metric is passed over: on an idle machine, and on a machine that gives the program
+/// little time.
 const PATIENCE: u32 = 4;
 const PATIENCE_UNDER_LOAD: u32 = 8;
 
@@ -34,16 +34,16 @@ const PATIENCE_UNDER_LOAD: u32 = 8;
 pub(crate) struct Opening {
     times: Times,
     request: MetricRequest,
-    /// The metric by which an earlier run was measured.
+    /// The metric of an earlier run.
     known: Option<String>,
     metrics: Vec<Metric>,
-    /// The sample at the beginning of the window; an empty one is the program's first instruction.
+    /// The first sample of the window; an empty one is the program's first instruction.
     first: Sample,
     window_begun: bool,
     window_ends: Duration,
-    told_idle: bool,
-    told_why: Option<String>,
-    /// The last sample in which the program was alive.
+    noted_idle: bool,
+    noted_why: Option<String>,
+    /// The last sample of the living program.
     latest: Sample,
 }
 
@@ -74,14 +74,14 @@ impl Opening {
             first: Sample::default(),
             window_begun: false,
             window_ends,
-            told_idle: false,
-            told_why: None,
+            noted_idle: false,
+            noted_why: None,
             latest: Sample::default(),
         }
     }
 
-    /// The same, for a program that was measured by this metric before.
-    pub(crate) fn of_known(self, metric: Option<String>) -> Self {
+    /// The same, for a program that an earlier run measured by this metric.
+    pub(crate) fn measured_by(self, metric: Option<String>) -> Self {
         Self { known: metric, ..self }
     }
 
@@ -91,6 +91,11 @@ impl Opening {
         findings.push(Finding::Initialising {
             lasts: self.window_ends,
         });
+    }
+
+    /// The metrics of the machine.
+    pub(crate) fn metrics(&self) -> &[Metric] {
+        &self.metrics
     }
 
     /// How long to wait until the next look.
@@ -118,8 +123,8 @@ impl Opening {
                 .request
                 .measures_idle_program(&self.metrics, &self.first, sample, self.times.probe)
         {
-            if !self.told_idle {
-                self.told_idle = true;
+            if !self.noted_idle {
+                self.noted_idle = true;
                 findings.push(Finding::Note {
                     code: NoteCode::Idle,
                     text: "The program is idle; the search begins when its threads run.".to_owned(),
@@ -131,19 +136,19 @@ impl Opening {
         }
         let purpose = self.purpose(self.times.probe);
         let choice = self.request.choose(&self.metrics, &self.first, sample, purpose, |id| {
-            !working_tasks.is_left_alone(id)
+            working_tasks.works(id)
         });
         if choice.waits && self.is_patient(sample) {
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
             return Opened::NotYet;
         }
-        if choice.metric.is_some() || self.told_why.as_ref() != Some(&choice.why) {
+        if choice.metric.is_some() || self.noted_why.as_ref() != Some(&choice.why) {
             findings.push(Finding::MetricChosen {
                 metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
                 code: choice.code,
                 why: choice.why.clone(),
             });
-            self.told_why = Some(choice.why);
+            self.noted_why = Some(choice.why);
         }
         let Some(metric) = choice.metric else {
             self.begin_window(sample, working_tasks);
@@ -151,16 +156,16 @@ impl Opening {
             return Opened::WithoutMetric;
         };
         let mut meter = Meter::new(metric, &self.metrics);
-        meter.read(sample, |id| !working_tasks.is_left_alone(id));
-        meter.share(sample, |id| !working_tasks.is_left_alone(id));
+        meter.read(sample, working_tasks);
+        meter.share(sample, working_tasks);
         Opened::With {
             meter,
             reading: self.reading(choice.per_second),
         }
     }
 
-    /// The program has ended before its metric was chosen. Reports what was measured so far under `pinning`, and how a
-    /// user gets more.
+    /// The program has ended before its metric was chosen. Reports its rate so far under `pinning`, and how a user gets
+    /// more.
     pub(crate) fn end(&self, working_tasks: &WorkingTasks, pinning: Option<&Pinning>) -> Vec<Finding> {
         let mut findings = vec![];
         let window = self.latest.at.saturating_sub(self.first.at);
@@ -172,7 +177,7 @@ impl Opening {
             &whole
         };
         let over = self.latest.at.saturating_sub(first.at);
-        let works = |id| !working_tasks.is_left_alone(id);
+        let works = |id| working_tasks.works(id);
         let purpose = self.purpose(over);
         let choice = self.request.choose(&self.metrics, first, &self.latest, purpose, works);
         let rate = choice.metric.map(|metric| {
@@ -202,9 +207,9 @@ impl Opening {
             });
             rate
         });
-        let lacked = if self.told_idle {
+        let lacked = if self.noted_idle {
             "Its threads hardly ran; heartbeats measure a program that sleeps (docs/metrics.md).".to_owned()
-        } else if self.told_why.is_some() {
+        } else if self.noted_why.is_some() {
             "Nothing had counted.".to_owned()
         } else {
             let initialise = self.window_ends;

@@ -1,40 +1,29 @@
 //! The requested configuration, so that a policy requests only changes.
 
-use crate::program::working_tasks::WorkingTasks;
-use pinfold_core::{Configuration, PageMapping, Pinning};
+use pinfold_core::Configuration;
 
 /// The configuration that was last requested.
 #[derive(Debug, Default)]
 pub(crate) struct RequestedConfiguration(Option<Configuration>);
 
 impl RequestedConfiguration {
-    /// `pinning` for the working tasks, and a mapping of pages; `None` if this configuration was requested last.
-    pub(crate) fn configuration(
-        &mut self,
-        pinning: Option<&Pinning>,
-        pages: Option<PageMapping>,
-        working_tasks: &WorkingTasks,
-    ) -> Option<Configuration> {
-        self.changed(Configuration {
-            pinning: pinning.cloned(),
-            pages,
-            left_alone: working_tasks.left_alone(),
-            ..Configuration::default()
-        })
-    }
-
-    /// `wanted`; `None` if this configuration was requested last.
+    /// Returns `wanted`, or `None` if it was requested last. Limits of time alone are not a
+    /// change, but a change has them.
     pub(crate) fn changed(&mut self, wanted: Configuration) -> Option<Configuration> {
-        if self.0.as_ref() == Some(&wanted) {
+        let without_limits = Configuration {
+            following_within: None,
+            mapping_within: None,
+            ..wanted.clone()
+        };
+        if self.0.as_ref() == Some(&without_limits) {
             return None;
         }
-        self.0 = Some(wanted.clone());
+        self.0 = Some(without_limits);
         Some(wanted)
     }
 
-    /// Requests the same configuration once more, so that it also applies to tasks that the machine left alone when
-    /// they began.
-    pub(crate) fn affirm(&mut self) {
+    /// Forgets the last request, so that the same configuration is requested once more.
+    pub(crate) fn request_again(&mut self) {
         self.0 = None;
     }
 }

@@ -1,12 +1,12 @@
-//! Who works, as a property of the program and not of one window.
+//! Which tasks work, as a property of the program and not of one window.
 //!
-//! The share of the work that a task does depends on where the program runs: where chunks are taken dynamically, a thread far
-//! from the data takes few. If each window alone said who works, each change of placement would change who has a rank, and
-//! with the ranks the placement. So a task has a role, which changes seldom:
+//! A task's share of the work depends on the placement of the program: under dynamic scheduling, a thread far from the data
+//! takes few chunks. If each window alone decided which tasks work, each change of the placement would change the ranks, and
+//! new ranks would change the placement. So a task has a role, which changes seldom:
 //!
 //! 1. A task's first window says whether it works: with at least `HELPER_SHARE` of the processor time of the busiest task.
-//! 2. A worker becomes a helper when it had less than that share in each window for `IDLE`, and for `IDLE_UNPINNED` of that
-//!    while the program was unpinned. In a placement alone it remains a worker.
+//! 2. A worker becomes a helper when it had less than that share in each window for `IDLE`, and the program was unpinned for
+//!    `IDLE_UNPINNED` of this time. So a worker that is idle in some placements only remains a worker.
 //! 3. A helper becomes a worker when it had at least `WORKER_SHARE` over `SUSTAINED`.
 //!
 //! Limit: under a policy that keeps the program pinned, a worker that stops for good has its rank until it ends.
@@ -23,22 +23,21 @@ const HELPER_SHARE: f64 = 0.01;
 /// A helper needs this share to get a rank: a multiple of the share that a worker has at least, so that no task is near both.
 const WORKER_SHARE: f64 = 0.05;
 
-/// For so long a helper has to work: as long as the default policy waits until another number of threads counts.
+/// A helper has to work for this long: as long as the default policy waits until another number of threads counts.
 const SUSTAINED: Duration = Duration::from_secs(3);
 
-/// For so long a worker may sleep: a pool of threads waits for requests, and a program for input.
+/// A worker may sleep for this long: a pool of threads waits for requests, and a program for input.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The unpinned time within that: two of the shortest windows of the default policy, as the shortest comparison with the
-/// unpinned program has.
+/// The least unpinned time within `IDLE`: two of the shortest windows of the default policy, because the shortest comparison
+/// with the unpinned program has two.
 const IDLE_UNPINNED: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Copy, Debug)]
 enum Role {
-    /// How long the windows are in which it had no share of the work, since its last share; all of them, and those of the
-    /// unpinned program.
+    /// The length of all windows since its last share of the work, and of the unpinned ones among them.
     Worker { idle: Duration, unpinned: Duration },
-    /// The time that it and the busiest task have used since it was last judged, and how long that took.
+    /// The time that it and the busiest task have used since it was last judged, and how long ago that was.
     Helper {
         used: Duration,
         busiest: Duration,
@@ -57,10 +56,10 @@ const HELPER: Role = Role::Helper {
     lasted: Duration::ZERO,
 };
 
-/// A window in which the program ran.
+/// A window during which the program ran.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// How long it was.
+    /// Its length.
     pub(crate) lasted: Duration,
     /// The processor time of the busiest task.
     pub(crate) busiest: Duration,

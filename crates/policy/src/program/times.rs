@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// How long each step takes, after section 3 of the paper.
+/// How long each step takes, after section 3 of autopin's paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The program's initialisation, during which nothing is compared: the paper's `i`.
+    /// The program's initialisation, during which nothing is compared: `i` in the paper.
     pub initialise: Duration,
-    /// How long each candidate is measured, and the time from one rate line to the next: the paper's `t`.
+    /// How long each candidate is measured, and the time from one rate line to the next: `t` in the paper.
     pub probe: Duration,
-    /// How long threads and caches settle after each re-pinning: the paper's `w`.
+    /// How long threads and caches settle after each re-pinning: `w` in the paper.
     pub warm_up: Duration,
-    /// The interval between two readings of the counts in between, so that a rate has a spread.
+    /// The interval between two readings of the counts. Several readings give a rate its spread.
     pub interval: Duration,
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn remedy(ran: Duration) -> String {
     format!("Run it for longer{shorter}.")
 }
 
-/// The time until the next reading, `reading` from now, when the present phase ends at `ends`. A rest that is too short
-/// for a reading of its own is joined to the last one.
+/// The time until the next reading, `reading` from now, if the window ends at `ends`. A rest that is too short for
+/// another reading is added to the last one.
 pub(crate) fn wait(now: Duration, ends: Duration, reading: Duration) -> Duration {
     let rest = ends.saturating_sub(now);
     if rest < reading * 3 / 2 { rest } else { reading }

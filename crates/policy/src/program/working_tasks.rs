@@ -1,12 +1,13 @@
 //! Which tasks work, and so have ranks.
 //!
-//! A runtime's management thread does no work and gets no PU of its own: the paper's section 3 leaves the one of
-//! Intel's OpenMP to the scheduler. Such a helper is recognised by its processor time, not by its name:
+//! A runtime's management thread does no work and needs no PU: section 3 of autopin's paper leaves the management thread
+//! of Intel's OpenMP to the scheduler. Such a helper is recognised by its processor time, not by its name:
 //!
 //! 1. At the beginning of a window, note the processor time of each living task.
 //! 2. At its end, the shares of the tasks that existed for the whole window say whether they are helpers, together with what
 //!    earlier windows have shown (`roles`).
-//! 3. A window in which even the busiest task hardly ran says nothing, and the set of working tasks stays as it was.
+//! 3. If even the busiest task hardly ran in a window, the window says nothing, and the set of working tasks stays as it
+//!    was.
 //!
 //! Limits: a task that is younger than the window counts as working until a whole window shows otherwise. So does a
 //! task whose processor time cannot be read.
@@ -20,7 +21,7 @@ use std::time::Duration;
 const IDLE_SHARE: f64 = 0.01;
 
 /// The tasks that the user leaves alone: by serial (the position in the order of creation, from 0) or by a pattern of
-/// the thread's name. In a pattern `*` stands for any text and `?` for any one character.
+/// the thread's name. `*` stands for any text and `?` for any one character.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skip {
     serials: BTreeSet<u64>,
@@ -138,12 +139,12 @@ impl WorkingTasks {
         }
     }
 
-    /// Reads which tasks exist; whether the working tasks have changed since the last sample.
+    /// Reads which tasks exist. Returns whether the working tasks have changed since the last sample.
     pub(crate) fn update(&mut self, sample: &Sample) -> bool {
         let skipped = sample.tasks.iter().filter(|task| self.skip.matches(task));
         self.skipped = skipped.map(|task| task.id).collect();
         let living = sample.tasks.iter().filter(|task| task.alive).map(|task| task.id);
-        let working: BTreeSet<TaskId> = living.filter(|id| !self.is_left_alone(*id)).collect();
+        let working: BTreeSet<TaskId> = living.filter(|id| self.works(*id)).collect();
         let changed = working != self.working;
         self.working = working;
         changed
@@ -219,18 +220,18 @@ impl WorkingTasks {
         self.working.len()
     }
 
-    /// Whether this task is left alone: it has no rank.
-    pub(crate) fn is_left_alone(&self, id: TaskId) -> bool {
-        self.helpers.contains(&id) || self.skipped.contains(&id)
+    /// Whether this task works, and so has a rank.
+    pub(crate) fn works(&self, id: TaskId) -> bool {
+        !self.helpers.contains(&id) && !self.skipped.contains(&id)
     }
 
     /// The tasks of the first `threads` ranks, in their order.
     pub(crate) fn ranks<'s>(&'s self, sample: &'s Sample, threads: usize) -> impl Iterator<Item = &'s TaskSample> {
-        let working = |task: &&TaskSample| task.alive && !self.is_left_alone(task.id);
+        let working = |task: &&TaskSample| task.alive && self.works(task.id);
         sample.tasks.iter().filter(working).take(threads)
     }
 
-    /// The PUs on which the first `threads` ranks were last seen; `None` where one of them is not known.
+    /// The last PUs of the first `threads` ranks; `None` if one of them is not known.
     pub(crate) fn last_seen(&self, sample: &Sample, threads: usize) -> Option<Pinning> {
         let seen = self.ranks(sample, threads).map(|task| task.last_pu);
         Pinning::new(seen.collect::<Option<_>>()?)
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A sample at `at` seconds with these tasks: serial, and milliseconds of processor time where it can be read.
+    /// A sample at `at` seconds with these tasks: serial, and milliseconds of processor time, if it can be read.
     fn sample(at: u64, tasks: &[(u64, Option<u64>)]) -> Sample {
         Sample {
             at: Duration::from_secs(at),

@@ -1,9 +1,9 @@
-//! The counters of a region's execution that a model may look at: those that the data sets of `pinfold sweep --space ics20`
-//! have as columns `likwid:NAME`.
+//! The counters of a region's execution that a model may use: the columns `likwid:NAME` of the data sets of
+//! `pinfold sweep --space ics20`.
 
 use pinfold_core::{LIKWID, RegionCounts};
 
-/// What model files may put before a name, as data sets do.
+/// The prefix of a name in data sets. Model files may have it, too.
 const PREFIX: &str = "likwid:";
 
 /// The position of a counter in `LIKWID`.
@@ -12,7 +12,7 @@ pub(super) fn position(name: &str) -> Option<usize> {
     LIKWID.iter().position(|known| known.name == name)
 }
 
-/// A counter of one execution, of what was counted in `executions` of them that took `seconds` in all.
+/// A counter per execution, from the counts of `executions` that took `seconds` in all.
 pub(super) fn value(counter: usize, counts: &RegionCounts, executions: f64, seconds: f64) -> Option<f64> {
     if executions <= 0.0 {
         return None;

@@ -11,13 +11,13 @@ use std::str::FromStr;
 /// The format version that is read.
 const VERSION: u64 = 2;
 
-/// The largest number of configurations in which a region is profiled.
+/// The largest number of profiled configurations.
 const MOST_PROFILES: usize = 8;
 
-/// Why a text is no model. The caller knows the file.
+/// Why a text is not a model. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReactModelError {
-    /// It is no JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
+    /// It is not JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
     #[error("{0}; the keys of a model of react are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
@@ -205,7 +205,7 @@ fn configuration(
     })
 }
 
-/// The paper's six page mappings.
+/// The six page mappings of react's paper.
 fn page_map(name: &str) -> Option<PageMapping> {
     match name {
         "single" => Some(PageMapping::Single(NodeId(0))),
@@ -234,7 +234,7 @@ pub(super) mod tests {
         json!({"threads": threads, "nodes": nodes, "thread_map": "compact", "page_map": page_map, "prefetch": "0000"})
     }
 
-    /// Power in the second profile decides, and where it is high, the miss ratio in the first one.
+    /// Power in the second profile decides, and for high power the miss ratio in the first one.
     pub(in super::super) fn document() -> Value {
         json!({
             "react_model": 2,

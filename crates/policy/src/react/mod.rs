@@ -2,9 +2,9 @@
 //! Casas, Moretó, Stupnikova and Popov, "Modeling and Optimizing NUMA Effects and Prefetching with Machine Learning", ICS
 //! 2020, section 6).
 //!
-//! `file` reads models, which the Python package learns; `model` forecasts a configuration; `counters` are those that a
-//! model may look at; `words` tells a model; `policy` is the online method, `neighbours` what it tries near the fastest
-//! profile, `plan` what it requests of a machine, and `timing` how it times regions.
+//! `file` reads models, which the Python package learns. `model` forecasts a configuration from `counters`, and `words`
+//! prints a model. `policy` is the online method: it times regions with `timing`, tries `neighbours` of the fastest
+//! profile, and requests a `plan` of the machine.
 
 mod counters;
 mod file;

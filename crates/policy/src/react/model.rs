@@ -1,6 +1,6 @@
-//! A model of the policy `react`: the configurations in which a region is profiled, and what then chooses one for it. This is
-//! either a decision tree, which looks at counters of the profiles and whose leaves are configurations, or the region's time
-//! in each profile: the fastest is taken.
+//! A model of the policy `react`: the configurations in which a region is profiled, and the choice among configurations. A
+//! decision tree chooses by counters of the profiles, and its leaves are configurations. Without a tree, the fastest
+//! profile is taken.
 
 use super::counters;
 use crate::rules::Trained;
@@ -11,12 +11,12 @@ use pinfold_core::{
 };
 use std::fmt;
 
-/// A configuration of a region (section 2 of the paper).
+/// A configuration of a region (section 2 of react's paper).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelConfiguration {
     /// The number of threads.
     pub threads: usize,
-    /// The number of nodes on which they are.
+    /// The number of nodes that the threads use.
     pub nodes: usize,
     /// How they are spread over these nodes.
     pub thread_map: ThreadMap,
@@ -42,8 +42,8 @@ impl ModelConfiguration {
         }
     }
 
-    /// Whether the pages of two configurations are at the same places: those of `interleave` and `single` do not depend on
-    /// threads.
+    /// Whether the pages of two configurations are at the same places: the pages of `interleave` and `single` do not
+    /// depend on threads.
     pub(super) fn shares_pages_with(&self, other: &Self) -> bool {
         let free = matches!(self.page_map, PageMapping::Interleave | PageMapping::Single(_));
         let threads = |one: &Self| (one.threads, one.nodes, one.thread_map);
@@ -96,19 +96,19 @@ pub struct Score {
     pub high: f64,
     /// The same with shuffled labels; without a tree, with as many configurations that are drawn at random.
     pub control: f64,
-    /// The paper's own score: the best pair of counters on the folds that choose it. Without a tree, for the programs by
-    /// which the profiles were chosen.
+    /// The score of the paper: the best pair of counters on the folds that choose it. Without a tree, for the programs
+    /// that chose the profiles.
     pub inside: f64,
     /// How often programs were divided into folds.
     pub seeds: u64,
 }
 
-/// What was counted of a region under one configuration.
+/// The counts of a region under one configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Profile {
     pub(super) executions: f64,
     pub(super) seconds: f64,
-    /// `None` where the machine only times regions.
+    /// `None` if the machine only times regions.
     pub(super) counts: Option<RegionCounts>,
 }
 
@@ -127,19 +127,19 @@ pub struct UnsuitableMachine {
 /// A model that chooses the configuration of a region.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReactModel {
-    /// The machine for which it was learned.
+    /// The machine that it was learned for.
     pub machine: String,
-    /// The configurations under which a region is profiled.
+    /// The profiled configurations.
     pub profiles: Vec<ModelConfiguration>,
-    /// What the tree looks at.
+    /// The features of the tree.
     pub features: Vec<ModelFeature>,
     /// `None`: the fastest profile is taken.
     pub(super) tree: Option<Tree<usize>>,
-    /// What the tree can forecast.
+    /// The leaves of the tree.
     pub configurations: Vec<ModelConfiguration>,
-    /// From what it was learned.
+    /// The training data.
     pub trained: Trained,
-    /// What the possible gain is over.
+    /// The reference of the possible gain.
     pub baseline: ModelConfiguration,
     /// How good it is expected to be.
     pub score: Score,
@@ -163,10 +163,10 @@ impl ReactModel {
         }
     }
 
-    /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. Without a value
-    /// that the tree asks for: its name. `None` where the fastest profile is taken.
+    /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. If the tree needs
+    /// a value that is missing: its name. `None` if the fastest profile is taken.
     pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Option<Result<(usize, String), &'static str>> {
-        let mut told: Vec<String> = vec![];
+        let mut values: Vec<String> = vec![];
         let configuration = self.tree.as_ref()?.leaf::<&'static str>(|feature| {
             let ModelFeature { counter, profile, .. } = self.features[feature];
             let name = LIKWID[counter].name;
@@ -174,13 +174,13 @@ impl ReactModel {
             let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));
             let value = value.ok_or(name)?;
             let text = format!("{name} in profile {} is {value:.4}", profile + 1);
-            if !told.contains(&text) {
-                told.push(text);
+            if !values.contains(&text) {
+                values.push(text);
             }
             #[expect(clippy::cast_possible_truncation, reason = "a tree sees single precision")]
             let single = value as f32;
             Ok(single)
         });
-        Some(configuration.map(|configuration| (configuration, told.join(" and "))))
+        Some(configuration.map(|configuration| (configuration, values.join(" and "))))
     }
 }

@@ -21,8 +21,8 @@ const PAGES: [PageMapping; 4] = [
 /// A number of threads, and on how many nodes they are.
 pub type Size = (usize, usize);
 
-/// The sizes that are tried on a machine, in ascending order: those of the paper's space (section 2), which are a quarter,
-/// a half and all of the cores on as few nodes as hold them, and a half on two nodes as well; and those that are known.
+/// The sizes that are tried on a machine, in ascending order: the `known` ones, and the space of react's paper (section 2).
+/// It has a quarter, a half and all of the cores on as few nodes as hold them, and a half on two nodes as well.
 pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> Vec<Size> {
     let cores = topology.objects_of(ObjectKind::Core).count();
     let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
@@ -76,7 +76,7 @@ fn of_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfiguratio
     ModelConfiguration {
         threads,
         nodes,
-        // On one node there is no other map.
+        // One node has only one map.
         thread_map: if nodes == 1 { ThreadMap::Compact } else { of.thread_map },
         page_map,
         prefetch: of.prefetch,

@@ -18,7 +18,7 @@ pub(super) struct Timing {
     readings: BTreeMap<RegionId, Vec<Reading>>,
 }
 
-/// What was measured of a region.
+/// The measurement of a region.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// Executions per second of the region's own time.
@@ -32,7 +32,7 @@ impl Measured {
         self.profile.seconds / self.profile.executions
     }
 
-    /// Whether it is slower than another beyond the noise.
+    /// Whether it is significantly slower than another.
     pub(super) fn is_slower_than(&self, other: &Self) -> bool {
         self.speed.is_lower_than(&other.speed)
     }
@@ -95,7 +95,7 @@ impl Timing {
         self.readings.get(&id).map_or(0, Vec::len)
     }
 
-    /// What was counted of a region since; `None` where it has not ended.
+    /// The counts of a region since; `None` if it has not ended.
     pub(super) fn profile(&self, id: RegionId) -> Option<Profile> {
         let last = self.last.get(&id)?;
         let first = self.first.get(&id).cloned();
@@ -111,7 +111,7 @@ impl Timing {
         (profile.executions > 0.0 && profile.seconds > 0.0).then_some(profile)
     }
 
-    /// What was measured of a region since; `None` where it has not ended.
+    /// The measurement of a region since; `None` if it has not ended.
     pub(super) fn measured(&self, id: RegionId) -> Option<Measured> {
         let profile = self.profile(id)?;
         let readings = self.readings.get(&id).cloned().unwrap_or_default();
@@ -119,6 +119,11 @@ impl Timing {
             speed: Measurement::of_readings(readings, Some(profile.executions / profile.seconds)),
             profile,
         })
+    }
+
+    /// The measurements of all regions that have ended since.
+    pub(super) fn all_measured(&self) -> BTreeMap<RegionId, Measured> {
+        self.regions().filter_map(|id| Some((id, self.measured(id)?))).collect()
     }
 }
 
@@ -141,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_timed_from_the_begin_and_a_new_one_from_nothing() {
+    fn a_region_is_timed_from_the_start_and_a_new_one_from_nothing() {
         let mut timing = Timing::begin(&sample(1, &[(7, 10.0, 5.0)]));
         timing.read(&sample(2, &[(7, 10.0, 5.0)]));
         assert_eq!((timing.readings(RegionId(7)), timing.profile(RegionId(7))), (0, None));

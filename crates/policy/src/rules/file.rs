@@ -7,10 +7,10 @@ use std::str::FromStr;
 /// The format version that is read.
 const VERSION: u64 = 1;
 
-/// Why a text is no rule policy. The caller knows the file.
+/// Why a text is not a rule policy. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// It is no JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
+    /// It is not JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
     #[error("{0}; the keys of a rule policy are in docs/formats/models.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.

@@ -2,7 +2,7 @@
 //!
 //! `AutoFinity` (Moore and Childers, 2012, section 2.3 and figure 7) makes its policies in this form, with RIPPER. The
 //! Python package learns and writes them (`python/pinfold/learn`); this module reads (`file`) and evaluates them. A
-//! class is a text, such as an affinity hint. The caller knows what it means.
+//! class is a text, such as an affinity hint. The caller knows its meaning.
 //!
 //! A missing value is not zero: no condition on it holds. So a sample with many missing values reaches a later rule or
 //! the default, and the verdict lists the conditions without a value.
@@ -35,7 +35,7 @@ pub struct RuleMetric {
     pub normalised: Normalised,
 }
 
-/// What a count is divided by, so that rules hold for other numbers of threads and other durations of samples
+/// The divisor of a count, so that rules hold for other numbers of threads and other durations of samples
 /// (`AutoFinity`, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,7 +44,7 @@ pub enum Normalised {
     PerThreadAndSecond,
     /// By the seconds of the sample.
     PerSecond,
-    /// By the instructions of all threads in the sample: what the program does, independent of its speed.
+    /// By the instructions of all threads in the sample. So the value does not depend on the program's speed.
     PerInstruction,
     /// By nothing: it is a ratio of two counts already.
     Ratio,
@@ -54,7 +54,7 @@ pub enum Normalised {
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trained {
-    /// Whether it was simulated; `None` where that is not known.
+    /// Whether it was simulated; `None` if that is not known.
     pub simulated: Option<bool>,
     /// Its machines.
     pub machines: Vec<String>,
@@ -155,7 +155,7 @@ impl Rules {
         &self.list
     }
 
-    /// The outcome where no rule holds.
+    /// The outcome if no rule holds.
     pub fn default_outcome(&self) -> &Outcome {
         &self.default
     }
@@ -211,7 +211,7 @@ impl Rule {
         &self.conditions
     }
 
-    /// The outcome where they hold.
+    /// The outcome if they hold.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }

@@ -47,9 +47,9 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
     }
     let mut gatherings = vec![];
     let mut postponed = vec![];
-    for index in 0..groups.order.len() {
-        let number = groups.order[index];
-        let sorted = match groups.list[number].method {
+    for index in 0..groups.order().len() {
+        let number = groups.order()[index];
+        let sorted = match groups.list()[number].method {
             Method::Sort => attempt(round, groups, number, sort),
             Method::Pull => None,
         };
@@ -74,7 +74,7 @@ impl Gathering {
     /// The moves of a group, if it had any.
     fn of(groups: &Groups, number: usize, movers: Vec<usize>) -> Option<Self> {
         (!movers.is_empty()).then(|| Self {
-            sharers: groups.list[number].asking(),
+            sharers: groups.list()[number].asking(),
             movers,
         })
     }
@@ -102,7 +102,7 @@ pub(super) fn attempt(
 
 /// Whether all of a group fits into its home at once.
 fn has_room(round: &Round<'_>, groups: &Groups, number: usize) -> bool {
-    let group = &groups.list[number];
+    let group = &groups.list()[number];
     let Some(home) = group.home else { return false };
     let elsewhere = || (0..group.inter.len()).filter(|&domain| domain != home);
     let coming: usize = elsewhere().map(|domain| group.inter[domain].len()).sum();
@@ -118,16 +118,16 @@ fn non_members<'r>(
     number: usize,
     target: usize,
 ) -> impl Iterator<Item = usize> + 'r {
-    let others = groups.order.iter().filter(move |&&other| other != number);
-    let others = others.map(|&other| &groups.list[other]);
+    let others = groups.order().iter().filter(move |&&other| other != number);
+    let others = others.map(|&other| &groups.list()[other]);
     let others = others.filter(move |group| group.home != Some(target));
     let tasks = others.flat_map(move |group| group.inter[target].iter().copied());
-    tasks.filter(|&task| round.sets.states[task].movable)
+    tasks.filter(|&task| round.sets.states()[task].movable)
 }
 
 /// Gathers a group in one domain: its home, or the next domain if the home has no room.
 pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
-    let group = &groups.list[number];
+    let group = &groups.list()[number];
     let mut movers = vec![];
     let mut targets: Vec<usize> = (0..group.sharers.len())
         .filter(|&domain| group.sharers[domain] > 0)
@@ -168,7 +168,7 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
 
 /// Brings one task to a domain; whether that was possible.
 fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
-    let Some(place) = round.place(task).filter(|_| round.sets.states[task].movable) else {
+    let Some(place) = round.place(task).filter(|_| round.sets.states()[task].movable) else {
         return false;
     };
     let cause = cause(round, task);
@@ -176,7 +176,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
         round.swap(task, other, cause, false);
         return true;
     }
-    if round.sets.sharers[target] >= round.sets.capacity(round.shape, target) {
+    if round.sets.sharers()[target] >= round.sets.capacity(round.shape, target) {
         return swap_with_non_member(round, groups, task, target);
     }
     let shape = round.shape;
@@ -186,7 +186,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
     }
     for class in [Class::Cpu, Class::Memory] {
         // The tasks that share with it are in that domain, or come there.
-        let own = |other: usize| groups.of[other].is_some() && groups.of[other] == groups.of[task];
+        let own = |other: usize| groups.group_of(other).is_some() && groups.group_of(other) == groups.group_of(task);
         let partner = round
             .sets
             .partner_where(shape, round.tasks, class, cells, task, |other| !own(other));
@@ -201,8 +201,8 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
 /// Exchanges the places of a task and one of another group that is not in its home either. The other one comes to its
 /// own home in one of the next decisions.
 fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
-    let Some(own) = groups.of[task] else { return false };
-    if groups.list[own].home != Some(target) {
+    let Some(own) = groups.group_of(task) else { return false };
+    if groups.list()[own].home != Some(target) {
         return false;
     }
     let suits = |&other: &usize| round.sets.can_swap(round.shape, round.tasks, task, other);
@@ -216,9 +216,9 @@ fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, tar
 
 /// A task of another group that is in `target` and belongs where `task` is.
 fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target: usize) -> Option<usize> {
-    let own = groups.of[task];
-    groups.order.iter().take(MOST_OTHERS).find_map(|&number| {
-        let group = &groups.list[number];
+    let own = groups.group_of(task);
+    groups.order().iter().take(MOST_OTHERS).find_map(|&number| {
+        let group = &groups.list()[number];
         if group.home != Some(here) || own == Some(number) {
             return None;
         }
@@ -235,7 +235,7 @@ const MOST_OTHERS: usize = 4;
 /// domain as before. No task's room or bandwidth changes. In most programs that divide an array, threads share data
 /// with their neighbours only, and this is sufficient.
 fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
-    let group = &groups.list[number];
+    let group = &groups.list()[number];
     let mut movers = vec![];
     let mut tasks: Vec<(usize, usize)> = vec![];
     for (domain, there) in group.inter.iter().enumerate() {
@@ -283,7 +283,7 @@ fn cause(round: &Round<'_>, task: usize) -> Cause {
         reason: Reason::Coherence,
         excess: Excess {
             activity: Activity::InterPackageCoherence,
-            value: round.sets.states[task].inter,
+            value: round.sets.states()[task].inter,
             threshold: round.thresholds.coherence,
         },
     }

@@ -22,23 +22,23 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Option<Gathe
     if !find(round, groups) {
         return None;
     }
-    let mut numbers = groups.order.clone().into_iter();
+    let mut numbers = groups.order().to_vec().into_iter();
     numbers.find_map(|number| coherence::attempt(round, groups, number, coherence::pull_together))
 }
 
 /// Finds the groups that may be tried; whether there are any.
 fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
-    for task in 0..round.sets.states.len() {
+    for task in 0..round.sets.states().len() {
         if has_traffic(round, task) {
             groups.number(round, task);
         }
     }
-    let mut out = vec![false; groups.list.len()];
+    let mut out = vec![false; groups.list().len()];
     // By group: the traffic of all its tasks, and of the tasks whose trial has failed.
-    let mut traffic = vec![(0.0, 0.0); groups.list.len()];
-    for task in 0..round.sets.states.len() {
-        let state = round.sets.states[task];
+    let mut traffic = vec![(0.0, 0.0); groups.list().len()];
+    for task in 0..round.sets.states().len() {
+        let state = round.sets.states()[task];
         if let (true, Some(place)) = (state.class != Class::Idle, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
         {
@@ -61,12 +61,12 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         let (all, failed) = traffic[number];
         fits && !out[number] && failed < MOST * all
     });
-    !groups.order.is_empty()
+    !groups.order().is_empty()
 }
 
 /// Whether a task shares data, possibly less than the threshold, and its progress is known.
 fn has_traffic(round: &Round<'_>, task: usize) -> bool {
-    let state = round.sets.states[task];
+    let state = round.sets.states()[task];
     let known = round.memory.tasks()[task].throughput().is_some();
     let busy = !matches!(state.class, Class::Idle | Class::Unknown);
     known && busy && state.inter > FAINT * round.thresholds.coherence

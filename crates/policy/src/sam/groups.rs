@@ -10,13 +10,13 @@ use std::collections::HashMap;
 pub(super) struct Groups {
     numbers: HashMap<(i32, u32), usize>,
     /// By number.
-    pub(super) list: Vec<Group>,
+    list: Vec<Group>,
     /// The number of groups in use.
     used: usize,
     /// The groups, the largest first.
-    pub(super) order: Vec<usize>,
+    order: Vec<usize>,
     /// By task: its group, if that has traffic.
-    pub(super) of: Vec<Option<usize>>,
+    of: Vec<Option<usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -45,13 +45,13 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 
 /// Whether a task has traffic and can be moved.
 fn asks(round: &Round<'_>, task: usize) -> bool {
-    let state = round.sets.states[task];
+    let state = round.sets.states()[task];
     state.class == Class::Inter && state.movable && failures(round, task) < WHERE_IT_FITS.len()
 }
 
 /// The number of methods that have failed for a task.
 pub(super) fn failures(round: &Round<'_>, task: usize) -> usize {
-    round.memory.tasks()[task].failures(round.sets.states[task].inter)
+    round.memory.tasks()[task].failures(round.sets.states()[task].inter)
 }
 
 /// How a group is gathered.
@@ -79,7 +79,7 @@ const WHERE_IT_DOES_NOT_FIT: [Method; 2] = [Method::Sort, Method::Pull];
 /// Finds the groups of all tasks that are to be moved; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
-    for task in 0..round.sets.states.len() {
+    for task in 0..round.sets.states().len() {
         if asks(round, task) {
             groups.number(round, task);
         }
@@ -87,8 +87,8 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     if groups.used == 0 {
         return false;
     }
-    for task in 0..round.sets.states.len() {
-        let class = round.sets.states[task].class;
+    for task in 0..round.sets.states().len() {
+        let class = round.sets.states()[task].class;
         if let (Class::Inter | Class::Intra, Some(place)) = (class, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
             && asks(round, task)
@@ -112,12 +112,27 @@ fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
 }
 
 impl Groups {
+    /// All groups, by number.
+    pub(super) fn list(&self) -> &[Group] {
+        &self.list
+    }
+
+    /// The numbers of the groups, the largest group first.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// The group of a task; `None` for a task without traffic.
+    pub(super) fn group_of(&self, task: usize) -> Option<usize> {
+        self.of[task]
+    }
+
     /// Removes all groups.
     pub(super) fn clear(&mut self, round: &Round<'_>) {
         self.numbers.clear();
         self.used = 0;
         self.of.clear();
-        self.of.resize(round.sets.states.len(), None);
+        self.of.resize(round.sets.states().len(), None);
     }
 
     /// The number of a task's group; a new group if there is none.

@@ -70,7 +70,8 @@ impl Mapper {
         self.sets
             .set(&self.shape, &self.thresholds, tasks, &self.held, &self.memory);
         let sets = &self.sets;
-        self.memory.count_others(|task| sets.states[task].class != Class::Idle);
+        self.memory
+            .count_others(|task| sets.states()[task].class != Class::Idle);
         let mut round = Round {
             now: self.now,
             shape: &self.shape,
@@ -164,8 +165,8 @@ impl Mapper {
 
 /// Updates the memory of tasks that are not moved, from the sets.
 fn learn(round: &mut Round<'_>) {
-    for task in 0..round.sets.states.len() {
-        let state = round.sets.states[task];
+    for task in 0..round.sets.states().len() {
+        let state = round.sets.states()[task];
         let rates = &round.tasks[state.input];
         let Some(place) = round.place(task) else { continue };
         if state.class == Class::Idle {

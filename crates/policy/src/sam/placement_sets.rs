@@ -56,7 +56,7 @@ pub(super) struct TaskState {
 /// The sets of one decision. Tasks are numbered in the order of their ids; cells, domains and cores as in `Shape`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlacementSets {
-    pub(super) states: Vec<TaskState>,
+    states: Vec<TaskState>,
     /// The number of busy tasks.
     busy: usize,
     /// Whether idle siblings of busy cores are of use.
@@ -73,12 +73,27 @@ pub(super) struct PlacementSets {
     /// By position: of the tasks that hardly run there, the one that runs most, if it may be moved.
     occupants: Vec<Option<usize>>,
     /// By coherence domain: how many share, `|P^inter| + |P^intra|`.
-    pub(super) sharers: Vec<usize>,
+    sharers: Vec<usize>,
     /// By memory domain: `M_i`.
-    pub(super) demand: Vec<f64>,
+    demand: Vec<f64>,
 }
 
 impl PlacementSets {
+    /// The states of all tasks.
+    pub(super) fn states(&self) -> &[TaskState] {
+        &self.states
+    }
+
+    /// By coherence domain: the number of tasks that share.
+    pub(super) fn sharers(&self) -> &[usize] {
+        &self.sharers
+    }
+
+    /// By memory domain: `M_i`.
+    pub(super) fn demand(&self) -> &[f64] {
+        &self.demand
+    }
+
     /// Computes the sets. `held` is by task, as `memory`.
     pub(super) fn set(
         &mut self,

@@ -15,11 +15,10 @@ use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
 use crate::Policy;
 use crate::known::KnownPlacement;
-use crate::program::meter::Meter;
 use crate::program::metric_choice::MetricRequest;
-use crate::program::opening::{Opened, Opening};
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
 use crate::program::times::Times;
-use crate::program::working_tasks::{Skip, WorkingTasks};
+use crate::program::working_tasks::Skip;
 use pinfold_core::{
     Applied, Configuration, Decision, Finding, Metric, NoteCode, ProcessGoal, PuId, PuSet, Sample, TaskId, Topology,
 };
@@ -64,28 +63,24 @@ pub struct Sam {
     /// All PUs that may be used.
     anywhere: Arc<PuSet>,
     last: Sample,
-    /// The tasks that were moved, where they are.
+    /// The PUs of the tasks that were moved.
     places: BTreeMap<TaskId, PuId>,
     /// The tasks that could not be moved, which are not moved again.
     refused: BTreeSet<TaskId>,
     /// With a comparison of moves: the processes whose pages move, where to, and until when pages are under way.
     followed: BTreeMap<i32, ProcessGoal>,
     under_way: Duration,
-    told_missing: bool,
-    /// The processes so far, in the order in which they began.
+    noted_missing: bool,
+    /// The processes so far, in the order of their start.
     processes: Vec<i32>,
-    opening: Opening,
-    working_tasks: WorkingTasks,
-    /// The meter, and when the present rate line began.
-    line: Option<(Meter, Duration)>,
+    program: ObservedProgram,
 }
 
 impl Sam {
     /// The policy with these options.
     pub fn new(options: SamOptions) -> Self {
         Self {
-            opening: Opening::new(options.times, options.metric.clone()),
-            working_tasks: WorkingTasks::new(options.skip.clone()),
+            program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
             mapper: None,
             anywhere: Arc::default(),
             last: Sample::default(),
@@ -93,15 +88,15 @@ impl Sam {
             refused: BTreeSet::new(),
             followed: BTreeMap::new(),
             under_way: Duration::ZERO,
-            told_missing: false,
+            noted_missing: false,
             processes: vec![],
-            line: None,
             options,
         }
     }
 
     /// One interval of the mapper; whether places have changed.
-    fn map(&mut self, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
+    fn map(&mut self, seen: &mut Observation<'_>) -> bool {
+        let sample = seen.sample();
         let living = |id: &TaskId| {
             sample
                 .tasks
@@ -114,17 +109,21 @@ impl Sam {
             return false;
         };
         let mut rates = observer.rates(&self.last, sample, |_| Arc::clone(&self.anywhere));
-        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
-        for task in &mut rates {
-            // The PU where it was last seen may be out of date.
-            task.pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
-            if self.refused.contains(&task.id) {
-                task.allowed = Arc::new([task.pu].into_iter().collect::<PuSet>());
-            }
-        }
-        if !self.told_missing && !rates.is_empty() && sample.at >= self.options.times.initialise {
-            self.told_missing = true;
-            findings.extend(missing(&rates));
+        rates.retain(|task| self.program.works(task.id));
+        let placed = |task: TaskRates| {
+            // The PU of the sample may be out of date.
+            let pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
+            let allowed = if self.refused.contains(&task.id) {
+                Arc::new([pu].into_iter().collect::<PuSet>())
+            } else {
+                task.allowed
+            };
+            TaskRates { pu, allowed, ..task }
+        };
+        let rates: Vec<TaskRates> = rates.into_iter().map(placed).collect();
+        if !self.noted_missing && !rates.is_empty() && sample.at >= self.options.times.initialise {
+            self.noted_missing = true;
+            seen.findings().extend(missing(&rates));
         }
         if sample.at < self.under_way {
             mapper.note_pages_under_way();
@@ -143,13 +142,14 @@ impl Sam {
                 mapper.note_known(process, known);
             }
         }
-        findings.extend(mapper.take_comparison().map(Finding::MappingCompared));
+        let compared = mapper.take_comparison().map(Finding::MappingCompared);
+        seen.findings().extend(compared);
         for task in mapper.released() {
             self.places.remove(task);
         }
         for made in mapper.moves() {
             self.places.insert(made.task, made.to);
-            findings.push(Finding::Moved(*made));
+            seen.report(Finding::Moved(*made));
         }
         let follow = *mapper.followed() != self.followed;
         self.followed.clone_from(mapper.followed());
@@ -169,7 +169,7 @@ impl Sam {
         }
     }
 
-    /// Records what the machine did of the last moves.
+    /// Records how the machine applied the last moves.
     fn heed(&mut self, applied: &Applied) {
         if let Some(pages) = &applied.pages {
             self.under_way = self.last.at + pages.lasted;
@@ -181,27 +181,17 @@ impl Sam {
     }
 
     /// Reports the rate of progress, when it is due.
-    fn report_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let Some((meter, began)) = &mut self.line else {
-            if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.working_tasks, findings) {
-                self.working_tasks.begin_window(sample);
-                self.line = Some((meter, sample.at));
+    fn report_rate(&mut self, seen: &mut Observation<'_>) {
+        match self.program.stage(seen) {
+            Stage::Open if self.program.is_over(seen) => {
+                self.program.report_rate(seen);
+                // Moves of single tasks leave the others to the operating system.
+                self.program.judge(seen, true);
             }
-            return;
-        };
-        meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
-        if sample.at >= *began + self.options.times.probe {
-            let line = meter.measurement();
-            findings.push(Finding::Rate {
-                rate: line.rate,
-                spread: line.spread,
-            });
-            // Moves of single tasks leave the others to the operating system.
-            self.working_tasks.judge(sample, true);
-            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
-            meter.restart();
-            *began = sample.at;
+            Stage::Opened => {}
+            Stage::Initialising | Stage::WithoutMetric | Stage::Open => return,
         }
+        self.program.begin_window(seen, self.options.times.probe);
     }
 }
 
@@ -255,25 +245,28 @@ impl Policy for Sam {
                 text: format!("No thread is moved: {error}."),
             }),
         }
-        self.opening.start(metrics, &mut findings);
+        let started = self.program.start(metrics, Some(self.configuration()));
+        findings.extend(started.findings);
         Decision {
-            configuration: Some(self.configuration()),
             wait: self.options.interval,
             findings,
+            ..started
         }
     }
 
-    fn decide(&mut self, _topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.working_tasks.update(sample);
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let mut seen = self.program.observe(topology, sample, applied);
         self.heed(applied);
-        let moved = self.map(sample, &mut findings);
-        self.report_rate(sample, &mut findings);
+        let moved = self.map(&mut seen);
+        self.report_rate(&mut seen);
         self.last = sample.clone();
+        if moved {
+            self.program.request_again();
+        }
+        let wanted = moved.then(|| self.configuration());
         Decision {
-            configuration: moved.then(|| self.configuration()),
             wait: self.options.interval,
-            findings,
+            ..self.program.decide(seen, wanted)
         }
     }
 

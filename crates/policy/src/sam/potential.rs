@@ -65,13 +65,13 @@ impl Domains {
         // By group and domain: how many sharers come.
         let mut coming: BTreeMap<(usize, usize), i64> = BTreeMap::new();
         for (&task, &[from, to]) in &self.0 {
-            if let Some(group) = groups.of[task] {
+            if let Some(group) = groups.group_of(task) {
                 *coming.entry((group, from)).or_default() -= 1;
                 *coming.entry((group, to)).or_default() += 1;
             }
         }
         let together = coming.iter().map(|(&(group, domain), coming)| {
-            let before = whole(groups.list[group].sharers[domain]);
+            let before = whole(groups.list()[group].sharers[domain]);
             pairs(before + coming) - pairs(before)
         });
         -together.sum::<i64>()
@@ -80,8 +80,8 @@ impl Domains {
     fn parted(&self, round: &Round<'_>, groups: &Groups) -> i64 {
         let mut neighbours = BTreeSet::new();
         for &task in self.0.keys() {
-            let Some(group) = groups.of[task] else { continue };
-            let members = &groups.list[group].members;
+            let Some(group) = groups.group_of(task) else { continue };
+            let members = &groups.list()[group].members;
             if let Ok(rank) = members.binary_search(&task) {
                 let pair = |first: usize| Some((*members.get(first)?, *members.get(first + 1)?));
                 neighbours.extend(rank.checked_sub(1).and_then(pair));
@@ -107,7 +107,7 @@ fn crowd(round: &Round<'_>, moves: &[Move]) -> i64 {
     let mut came: BTreeMap<usize, i64> = BTreeMap::new();
     for made in moves {
         let task = round.memory.index_of(made.task);
-        let busy = task.is_some_and(|task| round.sets.states[task].class != Class::Idle);
+        let busy = task.is_some_and(|task| round.sets.states()[task].class != Class::Idle);
         if let (true, Some(from), Some(to)) = (busy, round.shape.position(made.from), round.shape.position(made.to)) {
             *came.entry(from).or_default() -= 1;
             *came.entry(to).or_default() += 1;

@@ -19,8 +19,8 @@ use super::{Activity, Excess, Reason};
 /// The step.
 pub(super) fn bring_home(round: &mut Round<'_>) {
     let remote_tasks = RemoteTasks::new(round);
-    for task in 0..round.sets.states.len() {
-        let state = round.sets.states[task];
+    for task in 0..round.sets.states().len() {
+        let state = round.sets.states()[task];
         if !state.movable
             || state.remote <= round.thresholds.remote
             || matches!(state.class, Class::Inter | Class::Intra)
@@ -69,7 +69,7 @@ fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, hom
         reason: Reason::RemoteMemory,
         excess: Excess {
             activity: Activity::RemoteDram,
-            value: round.sets.states[task].remote,
+            value: round.sets.states()[task].remote,
             threshold: round.thresholds.remote,
         },
     };
@@ -77,7 +77,7 @@ fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, hom
     let cells = &shape.memories[home].cells;
     let is_remote = |round: &Round<'_>, other: usize| {
         round.memory.tasks()[other].original() == Some(here)
-            && !matches!(round.sets.states[other].class, Class::Inter | Class::Intra)
+            && !matches!(round.sets.states()[other].class, Class::Inter | Class::Intra)
     };
     let classes = [Class::Memory, Class::Cpu].into_iter();
     for class in classes.filter(|_| remote_tasks.any(here, home)) {

@@ -88,7 +88,7 @@ impl Round<'_> {
     /// The task goes to this PU, which is idle. A task that hardly runs there goes to the old PU. Other tasks may wait for it, and
     /// on one PU each of the two would wait until the other leaves.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
-        let (Some(from), Some(left)) = (self.place(task), self.sets.states[task].position) else {
+        let (Some(from), Some(left)) = (self.place(task), self.sets.states()[task].position) else {
             return;
         };
         let to = self.shape.places[position];
@@ -102,7 +102,7 @@ impl Round<'_> {
 
     /// The task is pinned to the PU on which it runs, if its mask allows that.
     pub(super) fn keep(&mut self, task: usize, cause: Cause) {
-        let state = self.sets.states[task];
+        let state = self.sets.states()[task];
         let (Some(place), Some(position)) = (self.place(task), state.position) else {
             return;
         };
@@ -133,7 +133,7 @@ impl Round<'_> {
         swap: Option<(usize, bool)>,
         reluctant: bool,
     ) {
-        let id = |task: usize| self.tasks[self.sets.states[task].input].id;
+        let id = |task: usize| self.tasks[self.sets.states()[task].input].id;
         self.moves.push(Move {
             task: id(task),
             from: from.pu,

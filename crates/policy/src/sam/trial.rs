@@ -119,7 +119,7 @@ impl Trial {
         {
             concerned[domain] = true;
         }
-        let states = round.sets.states.iter().enumerate();
+        let states = round.sets.states().iter().enumerate();
         let watched = states.filter(|&(task, state)| {
             state.class != Class::Idle && round.place(task).is_some_and(|place| concerned[place.domain])
         });
@@ -170,7 +170,7 @@ impl Trial {
             for one in &mut self.watched {
                 while tasks.next_if(|(_, task)| task.id() < one.id).is_some() {}
                 if let Some((index, _)) = tasks.next_if(|(_, task)| task.id() == one.id) {
-                    let rates = &round.tasks[round.sets.states[index].input];
+                    let rates = &round.tasks[round.sets.states()[index].input];
                     one.inter.add(rates.inter);
                     one.throughput.add(throughput(rates));
                 }
@@ -267,8 +267,8 @@ impl Trial {
         for one in self.watched.iter().filter(|one| one.shares) {
             if let Some(task) = round.memory.index_of(one.id)
                 && let Some(place) = round.place(task)
-                && round.sets.states[task].class == Class::Intra
-                && round.sets.states[task].inter <= round.quiet_below()
+                && round.sets.states()[task].class == Class::Intra
+                && round.sets.states()[task].inter <= round.quiet_below()
             {
                 settled[place.domain].push(task);
             }
@@ -296,13 +296,13 @@ impl Trial {
     /// idle PU beside it. A task that has moved since, or whose rates are unknown, stays.
     fn roll_back(round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
-            let state = round.sets.states[task];
+            let state = round.sets.states()[task];
             state.free && state.class != Class::Unknown
         };
         let (Some(task), Some(back)) = (round.memory.index_of(one.id), round.shape.position(made.from)) else {
             return;
         };
-        let allowed = &round.tasks[round.sets.states[task].input].allowed;
+        let allowed = &round.tasks[round.sets.states()[task].input].allowed;
         let there = round.place(task).is_some_and(|place| place.pu == made.to);
         if !known(round, task) || !there || !allowed.contains(made.from) {
             return;
@@ -320,7 +320,7 @@ impl Trial {
         }
         let partner = made.swapped_with.and_then(|partner| round.memory.index_of(partner));
         if let Some(partner) = partner.filter(|&partner| known(round, partner))
-            && round.sets.states[partner].position == Some(back)
+            && round.sets.states()[partner].position == Some(back)
             && round.sets.fit(round.shape, round.tasks, task, partner)
         {
             return round.swap(task, partner, cause, false);

@@ -12,7 +12,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
 use pinfold_core::Finding;
-use pinfold_policy::auto::{AutoOptions, AutoTimes, Source as Asked};
+use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{MachineKey, PlacementLearner, ProgramKey, Store};
@@ -121,7 +121,12 @@ impl PolicyEntry for Auto {
             Where::Scripted(_) => false,
         };
         let by_region = possible && flags.asks(Source::Regions);
-        let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
+        let optional = counted.requests;
+        let counts = CountOptions {
+            events: counted.events,
+            thresholds,
+            peaks: counted.peaks,
+        };
         Ok(Prepared::new(move |setting| {
             // Near a device there are none: threads that the agent lets go get the mask with which the program began, and not
             // that of the whole machine.
@@ -138,9 +143,7 @@ impl PolicyEntry for Auto {
                 rules: None,
                 model: model.clone(),
                 left_out: unasked.chain(no_regions).collect(),
-                peaks,
-                events: events.clone(),
-                thresholds: thresholds.clone(),
+                counts: counts.clone(),
                 moves_pages: setting.pages.is_none() && flags.asks(Source::Pages),
             };
             let built = build(options, setting, flags.asks(Source::Rules))?;

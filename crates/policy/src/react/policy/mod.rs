@@ -1,77 +1,65 @@
-//! The policy `react` in the loop. Pages are the program's, and threads and prefetchers are a region's, so all regions go
+//! The policy `react` in the loop. Pages belong to the program, and threads and prefetchers to a region. So all regions go
 //! through these steps together:
 //!
-//! 1. The program runs as the operating system places it. Its regions are timed: this is the baseline.
-//! 2. It goes to the first of the model's profiled configurations. Each region is executed once, so that caches are warm, and
-//!    is then profiled. The other ones follow. In a race, neighbours of the fastest one are profiled, too, until it has none
-//!    that were not, or `MOST_NEIGHBOURS` were.
-//! 3. The model forecasts a configuration for each region. Where a counter that it asks for is not available, and in a race,
-//!    the region gets the fastest of the profiled configurations. Regions that are too short for a change of configuration
-//!    get that of the region that takes most of the time.
-//! 4. Where the forecast regions want their pages at different places, there is a conflict, and the cross-evaluation of
-//!    section 6.2: for each of these places, pages move there once, and each region is timed in its own configuration, and in
-//!    that of the region which wants these pages. The places with the least time of all regions, weighted by how often each
-//!    is executed, are kept. Each region keeps the faster of the two configurations (section 6.3: threads change at borders,
+//! 1. The operating system places the program. Its regions are timed: this is the baseline.
+//! 2. The program gets the first of the model's profiled configurations. Each region is executed once, so that caches are
+//!    warm, and is then profiled. The other configurations follow. In a race, neighbours of the fastest configuration follow
+//!    as well, until all of them were profiled, or `MOST_NEIGHBOURS` in total.
+//! 3. The model forecasts a configuration for each region. In a race, or if a counter is not available, the region gets the
+//!    fastest profiled configuration. Regions that are too short for a change of configuration get the configuration of the
+//!    region that takes most of the time.
+//! 4. If the regions want their pages at different places, there is a conflict, which section 6.2 of the paper solves by
+//!    cross-evaluation. The pages move to each of these places once. There each region is timed in its own configuration, and
+//!    in the configuration that wants the pages at this place. The places with the least time of all executions of all
+//!    regions are kept. Each region keeps the faster of the two configurations (section 6.3: threads change at borders,
 //!    pages do not).
 //! 5. The result is timed again. If all regions took less time together in one of the profiled configurations, they get that
-//!    one, and are timed again: a forecast may be wrong, and what a region finds in the caches depends on where the one
-//!    before it ran. A region that is not faster than in the baseline beyond the noise goes back to unpinned, and
-//!    the result is timed once more. Whichever of the two has the least time of all regions stays. If that is not less than
+//!    one, and are timed again: a forecast may be wrong, and the caches of a region depend on the PUs of the previous region.
+//!    A region that is not significantly faster than in the baseline goes back to unpinned, and the result is timed once
+//!    more. The plan with the least time of all regions stays, with this region or without it. If the time is not less than
 //!    in the baseline, everything goes back, pages as well.
-//! 6. The rate of the whole program is compared in turns with that before. If it is not higher beyond the noise, everything
-//!    goes back, too: time outside of regions counts there.
+//! 6. The rate of the whole program with the plan is compared in turns with its rate without it, because the time outside of
+//!    regions counts, too. If it is not significantly higher, everything goes back.
 //!
 //! A step ends when each region has been executed often enough, and at the latest after `t`. This file has the order of the
-//! steps; `profiling` has the first two, `forecasting` the third, `cross_evaluation` the fourth, `verification` the fifth and
-//! `whole_program` the last.
+//! steps; `profiles` has the results of the first two, `forecasting` the third step, `cross_evaluation` the fourth,
+//! `verification` the fifth and `whole_program` the last.
 //!
-//! Known limits: regions are those that take at least a hundredth of the time in regions during the baseline; one that comes
-//! later runs like what is outside of regions. The time outside of regions is not searched: where it makes the whole program
-//! slower, all configurations are given up together. Which prefetchers were on before is not known to a policy, so unpinned
-//! regions run with all of them on.
+//! Known limits: a region counts if it takes at least a hundredth of the time in regions during the baseline. A region that
+//! comes later runs like the code outside of regions. That code is not optimised: if it makes the whole program slower, all
+//! configurations are given up together. A policy does not know which prefetchers were on before, so unpinned regions run
+//! with all of them on.
 
 mod cross_evaluation;
 mod forecasting;
-mod profiling;
+mod profiles;
 mod verification;
 mod whole_program;
 
-use super::model::{ModelConfiguration, Profile, ReactModel};
-use super::plan::{Plan, Reach};
-use super::timing::{Measured, Timing};
+use super::model::ReactModel;
+use super::neighbours::sizes;
+use super::plan::{Plan, Requests};
+use super::timing::Timing;
 use crate::Policy;
-use crate::program::meter::Meter;
+use crate::comparison::turns::Gain;
 use crate::program::metric_choice::MetricRequest;
-use crate::program::opening::{Opened, Opening};
-use crate::program::times::{self, Times};
-use crate::program::working_tasks::{Skip, WorkingTasks};
-use pinfold_core::{
-    Applied, Configuration, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, RefusalCode, RegionCode, RegionId,
-    Sample, Topology,
-};
-use std::collections::BTreeMap;
+use crate::program::observed_program::{Observation, ObservedProgram, Stage};
+use crate::program::times::Times;
+use crate::program::working_tasks::Skip;
+use cross_evaluation::CrossEvaluation;
+use pinfold_core::{Applied, Decision, EndedCode, Finding, Metric, NoteCode, Sample, Topology};
+use profiles::{Limits, Profiles};
 use std::time::Duration;
-use whole_program::WholeProgram;
+use verification::Verification;
+use whole_program::{Progress, WholeProgram};
 
-/// A region with less of the time of all regions is not looked at.
-const LEAST_SHARE: f64 = 0.01;
-
-/// The least number of executions of a region in a step.
-const EXECUTIONS: f64 = 5.0;
-
-/// The least number of readings of a region in a step, with which the noise is known (`statistics::level`).
-const READINGS: usize = 6;
-
-/// A neighbour ends early if after `FEW_READINGS` of each region it takes `BEATEN` times as long as the fastest so far.
-const FEW_READINGS: usize = READINGS / 2;
-const BEATEN: f64 = 1.2;
-
-/// Where it took longer to move pages, as a share of the time that the program has run, no neighbours are tried for which
-/// pages move: the share that all trials of the default policy may lose.
+/// If the machine needed a larger share of the program's run to move pages, neighbours that move pages are not tried.
+/// It is the share that all trials of the default policy may lose.
 const MOVING: f64 = 0.025;
 
-/// The interval between two readings while nothing is known of the regions.
+/// The interval between two readings until the regions are known, and the least after that.
 const FIRST_INTERVAL: Duration = Duration::from_millis(10);
+const LEAST_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The options of `react`.
 #[derive(Clone, Debug)]
@@ -89,9 +77,9 @@ pub struct ReactOptions {
 /// What a step measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The program as it was.
+    /// The unpinned program.
     Baseline,
-    /// One of [`React::profiles`], by its position.
+    /// One of the profiled configurations, by its position.
     Profile(usize),
     /// The pages of one of the conflicting places, and each region in its own configuration.
     Own(usize),
@@ -101,75 +89,43 @@ enum Step {
     Result { again: bool },
 }
 
-/// The present phase.
+/// What follows from the result of a step.
+#[derive(Debug)]
+enum Next {
+    /// The regions get this plan, which the step measures.
+    Measure(Step, Plan),
+    /// The whole program is compared with and without this plan. All regions together are faster by this share.
+    Compare(Plan, f64),
+    /// Everything goes back, for this reason.
+    RollBack(&'static str),
+}
+
+/// The phase of the run.
 #[derive(Debug)]
 enum Phase {
     /// Until the initialisation is over.
     Initialising,
-    /// Every region is executed once after a change.
+    /// Each region is executed once after a change.
     WarmingUp(Step, Timing),
     Measuring(Step, Timing),
-    /// The whole program, in turns with how it was.
+    /// The whole program, in turns with the unpinned program.
     Comparing(Box<WholeProgram>),
     Watching,
-}
-
-/// What is known of a region.
-#[derive(Debug)]
-struct Region {
-    share: f64,
-    baseline: Measured,
-    /// By position in [`React::profiles`]: what was counted of it, and its time.
-    profiles: Vec<Option<Profile>>,
-    profiled: Vec<Option<Measured>>,
-    /// The configuration that it would get alone, and why.
-    wanted: Option<(ModelConfiguration, RegionCode, String)>,
-    /// For each of the conflicting places: its time in its own configuration, and in the shared one.
-    own: Vec<Option<Measured>>,
-    shared: Vec<Option<Measured>>,
-    after: Option<Measured>,
-    choice: (RegionCode, String),
-}
-
-/// A plan that was timed, and what then changed.
-#[derive(Debug)]
-struct Earlier {
-    plan: Plan,
-    /// The time of all regions as often as they were executed in the baseline, in seconds.
-    time: f64,
-    after: BTreeMap<RegionId, Measured>,
-    /// The regions that went back.
-    back: Vec<RegionId>,
 }
 
 /// The policy.
 #[derive(Debug)]
 pub struct React {
     options: ReactOptions,
-    opening: Opening,
-    working_tasks: WorkingTasks,
-    line: Option<(Meter, Duration)>,
+    program: ObservedProgram,
     phase: Phase,
-    regions: BTreeMap<RegionId, Region>,
-    /// The configurations in which regions are profiled: those of the model, and in a race neighbours of the fastest ones.
-    profiles: Vec<ModelConfiguration>,
-    /// By conflicting place: the configuration that wants the pages there.
-    places: Vec<ModelConfiguration>,
+    profiles: Profiles,
+    evaluation: CrossEvaluation,
+    verification: Verification,
     plan: Plan,
-    /// The longest time that it took to move pages.
-    moved_pages: Duration,
-    /// Whether it was decided already if all regions get one configuration.
-    uniform: bool,
-    /// The plan before regions went back to unpinned.
-    before_going_back: Option<Earlier>,
-    requested: Plan,
-    /// By rank: the PUs on which the unpinned program last ran in the baseline.
-    home: Option<Pinning>,
-    /// Whether threads are on their way there, and are let go in the next decision.
-    returns: bool,
-    reach: Reach,
-    told_nothing: bool,
-    now: Duration,
+    requests: Requests,
+    /// Whether a note said that there is nothing to profile.
+    noted_nothing: bool,
     /// The interval between two readings.
     reading: Duration,
 }
@@ -178,23 +134,14 @@ impl React {
     /// The policy with these options.
     pub fn new(options: ReactOptions) -> Self {
         Self {
-            opening: Opening::new(options.times, options.metric.clone()),
-            working_tasks: WorkingTasks::new(options.skip.clone()),
-            line: None,
+            program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
             phase: Phase::Initialising,
-            regions: BTreeMap::new(),
-            profiles: options.model.profiles.clone(),
-            places: vec![],
+            profiles: Profiles::new(options.model.profiles.clone()),
+            evaluation: CrossEvaluation::default(),
+            verification: Verification::default(),
             plan: Plan::default(),
-            moved_pages: Duration::ZERO,
-            uniform: false,
-            before_going_back: None,
-            requested: Plan::default(),
-            home: None,
-            returns: false,
-            reach: Reach::default(),
-            told_nothing: false,
-            now: Duration::ZERO,
+            requests: Requests::default(),
+            noted_nothing: false,
             reading: FIRST_INTERVAL.min(options.times.interval),
             options,
         }
@@ -207,23 +154,32 @@ impl Policy for React {
     }
 
     fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {
-        let mut findings = vec![];
-        self.opening.start(metrics, &mut findings);
         Decision {
-            configuration: None,
             wait: self.options.times.initialise.min(self.reading),
-            findings,
+            ..self.program.start(metrics, None)
         }
     }
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
-        let mut findings = vec![];
-        self.now = sample.at;
-        self.working_tasks.update(sample);
-        self.heed(applied, &mut findings);
-        self.report_rate(sample, &mut findings);
-        self.advance(topology, sample, &mut findings);
-        self.decision(topology, findings)
+        let mut seen = self.program.observe(topology, sample, applied);
+        if self.requests.heed(applied) {
+            seen.report(note(
+                "Prefetchers cannot be set here, so only threads, their number and pages are optimised.".to_owned(),
+            ));
+        }
+        self.report_rate(&mut seen);
+        self.advance(&mut seen);
+        let wanted = self.requests.configuration(&self.plan, &self.program, &seen);
+        if wanted.is_some() {
+            self.program.request_again();
+        }
+        Decision {
+            wait: match self.phase {
+                Phase::Watching => self.options.times.interval,
+                _ => self.reading,
+            },
+            ..self.program.decide(seen, wanted)
+        }
     }
 
     fn end(&mut self) -> Vec<Finding> {
@@ -248,215 +204,237 @@ impl Policy for React {
             best: None,
             rate: None,
             code,
-            why: format!("The program ended {during}. {}", times::remedy(self.now)),
+            why: format!("The program ended {during}. {}", self.program.remedy()),
         }]
     }
 }
 
 impl React {
-    /// A machine that cannot set prefetchers is not asked again: the rest is optimised.
-    fn heed(&mut self, applied: &Applied, findings: &mut Vec<Finding>) {
-        let lasted = applied.pages.as_ref().map(|moves| moves.lasted);
-        self.moved_pages = self.moved_pages.max(lasted.unwrap_or_default());
-        let refused = |code: RefusalCode| applied.refused.iter().any(|refusal| refusal.code == code);
-        if self.reach.sets_prefetchers && refused(RefusalCode::Prefetchers) {
-            self.reach.sets_prefetchers = false;
-            findings.push(note(
-                "Prefetchers cannot be set here, so only threads, their number and pages are optimised.".to_owned(),
-            ));
+    /// Reports the rate of progress when nothing changes any more.
+    fn report_rate(&mut self, seen: &mut Observation<'_>) {
+        match (self.program.stage(seen), &self.phase) {
+            (Stage::Opened, _) => self.begin_line(seen),
+            (Stage::Open, Phase::Watching) if self.program.is_over(seen) => {
+                self.program.report_rate(seen);
+                self.begin_line(seen);
+            }
+            (Stage::Open, Phase::Initialising | Phase::WarmingUp(..) | Phase::Measuring(..)) => {
+                self.program.drop_readings();
+            }
+            _ => {}
         }
     }
 
-    fn advance(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        match std::mem::replace(&mut self.phase, Phase::Watching) {
-            Phase::Initialising if sample.at >= self.options.times.initialise => {
-                self.phase = Phase::Measuring(Step::Baseline, Timing::begin(sample));
-            }
-            Phase::WarmingUp(step, mut timing) => {
-                timing.read(sample);
-                let warm = |id: &RegionId| timing.profile(*id).is_some_and(|profile| profile.executions >= 1.0);
-                if self.regions.keys().all(warm) || timing.lasts() >= self.options.times.probe {
-                    self.phase = Phase::Measuring(step, Timing::begin(sample));
-                } else {
-                    self.phase = Phase::WarmingUp(step, timing);
+    fn begin_line(&mut self, seen: &Observation<'_>) {
+        self.program.begin_comparable_window(seen, self.options.times.probe);
+    }
+
+    fn advance(&mut self, seen: &mut Observation<'_>) {
+        match &mut self.phase {
+            Phase::Initialising if seen.at() >= self.options.times.initialise => self.begin_baseline(seen),
+            Phase::WarmingUp(step, timing) => {
+                timing.read(seen.sample());
+                let warm = |id| timing.profile(id).is_some_and(|profile| profile.executions >= 1.0);
+                if self.profiles.ids().all(warm) || timing.lasts() >= self.options.times.probe {
+                    self.phase = Phase::Measuring(*step, Timing::begin(seen.sample()));
                 }
             }
-            Phase::Measuring(step, mut timing) => {
-                timing.read(sample);
-                if self.is_complete(step, &timing) {
-                    self.measured(step, &timing, topology, sample, findings);
-                } else {
-                    self.phase = Phase::Measuring(step, timing);
+            Phase::Measuring(step, timing) => {
+                timing.read(seen.sample());
+                let is_complete = match *step {
+                    Step::Baseline => Profiles::is_baseline_complete(timing),
+                    Step::Profile(number) if self.profiles.is_beaten(number, timing) => true,
+                    _ => self.profiles.is_complete(timing),
+                };
+                if is_complete || timing.lasts() >= self.options.times.probe {
+                    let (step, timing) = (*step, std::mem::take(timing));
+                    let next = self.measured(step, &timing, seen);
+                    self.follow(next, seen);
                 }
             }
-            Phase::Comparing(whole) => self.compare(whole, sample, findings),
-            other => self.phase = other,
-        }
-    }
-
-    /// Whether a step has measured enough.
-    fn is_complete(&self, step: Step, timing: &Timing) -> bool {
-        if timing.lasts() >= self.options.times.probe {
-            return true;
-        }
-        let enough = |id: RegionId| {
-            let profile = timing.profile(id);
-            profile.is_some_and(|profile| profile.executions >= EXECUTIONS) && timing.readings(id) >= READINGS
-        };
-        match step {
-            Step::Baseline => {
-                let all = shares(timing);
-                let mut matter = all.iter().filter(|(_, share)| **share >= LEAST_SHARE);
-                !all.is_empty() && matter.all(|(&id, _)| enough(id))
+            Phase::Comparing(whole) => {
+                let is_named = matches!(self.options.metric, MetricRequest::Named(_));
+                let of_regions = whole.of_regions();
+                match whole.advance(&mut self.program, is_named, seen) {
+                    Progress::Stay => {}
+                    Progress::Change(plan) => self.plan = plan,
+                    Progress::Keep(plan, gain) => {
+                        self.plan = plan;
+                        self.end_search(Some(of_regions), Some(gain), seen);
+                    }
+                    Progress::GiveUp(gain) => {
+                        let why = whole.why_given_up(gain);
+                        self.roll_back(&why, seen);
+                        self.end_search(Some(of_regions), gain, seen);
+                    }
+                }
             }
-            Step::Profile(number) if number >= self.options.model.profiles.len() && self.is_beaten(timing) => true,
-            _ => self.regions.keys().all(|&id| enough(id)),
+            Phase::Initialising | Phase::Watching => {}
         }
     }
 
-    /// A step has measured enough, or lasts too long.
-    fn measured(
-        &mut self,
-        step: Step,
-        timing: &Timing,
-        topology: &Topology,
-        sample: &Sample,
-        findings: &mut Vec<Finding>,
-    ) {
+    fn begin_baseline(&mut self, seen: &Observation<'_>) {
+        self.phase = Phase::Measuring(Step::Baseline, Timing::begin(seen.sample()));
+    }
+
+    /// A step has measured enough, or lasts too long. Returns `None` if the baseline begins again.
+    fn measured(&mut self, step: Step, timing: &Timing, seen: &mut Observation<'_>) -> Option<Next> {
         match step {
             Step::Baseline => {
-                self.home = self.working_tasks.last_seen(sample, self.working_tasks.number());
-                self.baseline(timing, sample, findings);
+                let home = self.program.last_seen(seen, self.program.working());
+                self.requests.note_home(home);
+                if !self.profiles.take_baseline(timing) {
+                    self.note_nothing(timing, seen);
+                    return None;
+                }
+                self.note_regions(timing, seen);
+                Some(self.profile(0))
             }
             Step::Profile(number) => {
-                for (&id, region) in &mut self.regions {
-                    region.profiles.push(timing.profile(id));
-                    region.profiled.push(timing.measured(id));
+                self.profiles.record(timing);
+                if number + 1 == self.profiles.configurations().len() && self.options.model.tree.is_none() {
+                    self.profiles.add_neighbour(&self.limits(seen));
                 }
-                if number + 1 == self.profiles.len() {
-                    self.profiles.extend(self.untried_neighbour(topology));
-                }
-                if number + 1 < self.profiles.len() {
-                    self.profile(number + 1, sample);
+                Some(if number + 1 < self.profiles.configurations().len() {
+                    self.profile(number + 1)
                 } else {
-                    self.forecast(topology, sample, findings);
-                }
+                    self.forecast(seen)
+                })
             }
             Step::Own(place) => {
-                for (&id, region) in &mut self.regions {
-                    region.own[place] = timing.measured(id);
+                self.evaluation.record_own(place, timing);
+                if self.evaluation.places() > 1 {
+                    let plan = self.evaluation.shared(place, &self.profiles);
+                    return Some(Next::Measure(Step::Shared(place), plan));
                 }
-                if self.places.len() > 1 {
-                    self.try_shared(place, sample);
-                } else {
-                    self.conclude(timing, sample, findings);
-                }
+                Some(self.conclude(timing, seen))
             }
             Step::Shared(place) => {
-                for (&id, region) in &mut self.regions {
-                    region.shared[place] = timing.measured(id);
+                self.evaluation.record_shared(place, timing);
+                if place + 1 < self.evaluation.places() {
+                    return Some(self.own(place + 1));
                 }
-                if place + 1 < self.places.len() {
-                    self.try_own(place + 1, sample);
-                } else {
-                    self.choose_places(sample, findings);
-                }
+                let (plan, choices) = self.evaluation.choose(&self.profiles, seen.findings());
+                self.verification.choose(choices);
+                Some(Next::Measure(Step::Result { again: false }, plan))
             }
-            Step::Result { again: false } => self.conclude(timing, sample, findings),
-            Step::Result { again: true } => self.settle(timing, sample, findings),
+            Step::Result { again: false } => Some(self.conclude(timing, seen)),
+            Step::Result { again: true } => Some(self.verification.settle(&self.plan, timing, &self.profiles)),
         }
     }
 
-    /// The plan is requested, and `step` measures it.
-    fn change(&mut self, step: Step, sample: &Sample) {
-        self.phase = Phase::WarmingUp(step, Timing::begin(sample));
-    }
-
-    /// The regions, those that take most of the time first.
-    fn ordered(&self) -> Vec<RegionId> {
-        let mut all: Vec<RegionId> = self.regions.keys().copied().collect();
-        all.sort_by(|one, other| self.regions[other].share.total_cmp(&self.regions[one].share));
-        all
-    }
-
-    /// Reports the rate of progress while nothing changes any more.
-    fn report_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let Some((meter, began)) = &mut self.line else {
-            if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.working_tasks, findings) {
-                self.working_tasks.begin_window(sample);
-                self.line = Some((meter, sample.at));
+    /// Does what follows from a step.
+    fn follow(&mut self, next: Option<Next>, seen: &mut Observation<'_>) {
+        match next {
+            None => self.begin_baseline(seen),
+            Some(Next::Measure(step, plan)) => {
+                self.plan = plan;
+                self.phase = Phase::WarmingUp(step, Timing::begin(seen.sample()));
             }
+            Some(Next::Compare(plan, of_regions)) => {
+                self.plan = plan.clone();
+                self.program.drop_readings();
+                let longest = self.options.times.probe;
+                let whole = WholeProgram::new(plan, of_regions, self.reading, longest, seen.sample());
+                self.phase = Phase::Comparing(Box::new(whole));
+            }
+            Some(Next::RollBack(why)) => {
+                self.roll_back(why, seen);
+                self.end_search(None, None, seen);
+            }
+        }
+    }
+
+    /// No region was executed often enough in the baseline.
+    fn note_nothing(&mut self, timing: &Timing, seen: &mut Observation<'_>) {
+        if std::mem::replace(&mut self.noted_nothing, true) {
             return;
+        }
+        let text = if timing.regions().next().is_none() {
+            "No parallel region has ended yet, so there is nothing to profile. Regions are seen in programs that use \
+             GCC's or LLVM's OpenMP; a region that lasts as long as the program has no second execution."
+        } else {
+            "No parallel region is executed often enough to be profiled; -t gives each step more time."
         };
-        meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
-        if matches!(self.phase, Phase::Comparing(_)) {
-            return;
-        }
-        if !matches!(self.phase, Phase::Watching) {
-            meter.restart();
-            *began = sample.at;
-        } else if sample.at >= *began + self.options.times.probe {
-            let line = meter.measurement();
-            meter.restart();
-            *began = sample.at;
-            findings.push(Finding::Rate {
-                rate: line.rate,
-                spread: line.spread,
-            });
+        seen.report(note(text.to_owned()));
+    }
+
+    /// The regions are known, and the time of their executions.
+    fn note_regions(&mut self, timing: &Timing, seen: &mut Observation<'_>) {
+        let longest = self.profiles.longest_execution(timing.lasts());
+        self.reading = longest.max(LEAST_INTERVAL).min(self.options.times.probe);
+        let neighbours = if self.options.model.tree.is_none() {
+            "; then under configurations that differ from the fastest by one choice"
+        } else {
+            ""
+        };
+        let (share, regions, configurations) = self.profiles.text();
+        seen.report(note(format!(
+            "{share} of the time in regions: {regions}. They are profiled under {configurations}{neighbours}."
+        )));
+    }
+
+    /// All regions go to one of the profiled configurations.
+    fn profile(&self, number: usize) -> Next {
+        let configuration = &self.profiles.configurations()[number];
+        let plan = Plan::of_all(self.profiles.ids(), configuration);
+        Next::Measure(Step::Profile(number), plan)
+    }
+
+    /// What limits the neighbours that a race tries.
+    fn limits<'a>(&self, seen: &Observation<'a>) -> Limits<'a> {
+        let model = &self.options.model;
+        let known = model.profiles.iter().chain([&model.baseline]);
+        let mut sizes = sizes(seen.topology(), known.map(|one| (one.threads, one.nodes)));
+        sizes.retain(|&(threads, _)| threads <= self.program.working());
+        Limits {
+            topology: seen.topology(),
+            sizes,
+            sets_prefetchers: self.requests.sets_prefetchers(),
+            may_move_pages: self.requests.moved_pages() <= seen.at().mul_f64(MOVING),
         }
     }
 
-    fn decision(&mut self, topology: &Topology, mut findings: Vec<Finding>) -> Decision {
-        for finding in &mut findings {
-            if let Finding::RegionsChosen { pages, regions, .. } = finding {
-                *pages = self.plan.base.as_ref().map(|base| base.pages(topology));
-                for choice in regions {
-                    let wanted = self.plan.regions.get(&choice.region).and_then(Option::as_ref);
-                    choice.pus = wanted.and_then(|wanted| wanted.pinning(topology));
-                }
-            }
+    /// All regions were profiled: each gets a configuration.
+    fn forecast(&mut self, seen: &mut Observation<'_>) -> Next {
+        let wanted = forecasting::forecast(&self.profiles, &self.options.model, seen.findings());
+        self.evaluation = CrossEvaluation::new(wanted, &self.profiles);
+        self.verification.choose(self.evaluation.reasons());
+        match self.evaluation.places() {
+            0 => return Next::RollBack("no region could be profiled"),
+            1 => {}
+            _ => seen.report(self.evaluation.conflict(seen.topology())),
         }
-        Decision {
-            configuration: self.configuration(topology),
-            wait: match self.phase {
-                Phase::Watching => self.options.times.interval,
-                _ => self.reading,
-            },
-            findings,
-        }
+        self.own(0)
     }
 
-    /// The configuration of the plan, where it is another than was requested last. Before all threads are let go they return
-    /// to where they ran: the operating system would leave them where they are.
-    fn configuration(&mut self, topology: &Topology) -> Option<Configuration> {
-        let returned = std::mem::take(&mut self.returns);
-        if self.plan == self.requested && !returned {
-            return None;
-        }
-        let home = self
-            .home
-            .clone()
-            .filter(|_| self.requested.places() && !self.plan.places());
-        self.returns = home.is_some();
-        self.requested.clone_from(&self.plan);
-        let left_alone = self.working_tasks.left_alone();
-        let working = self.working_tasks.number();
-        let wanted = self.reach.configuration(&self.plan, topology, working, left_alone);
-        Some(Configuration {
-            pinning: wanted.pinning.clone().or(home),
-            ..wanted
-        })
+    /// Pages go to one of the places, and regions to their own configurations.
+    fn own(&self, place: usize) -> Next {
+        Next::Measure(Step::Own(place), self.evaluation.own(place, &self.profiles))
     }
-}
 
-/// Each region's share of the time in regions.
-fn shares(timing: &Timing) -> BTreeMap<RegionId, f64> {
-    let seconds: BTreeMap<RegionId, f64> = timing
-        .regions()
-        .filter_map(|id| Some((id, timing.profile(id)?.seconds)))
-        .collect();
-    let all: f64 = seconds.values().sum();
-    seconds.into_iter().map(|(id, seconds)| (id, seconds / all)).collect()
+    fn conclude(&mut self, timing: &Timing, seen: &mut Observation<'_>) -> Next {
+        self.verification
+            .conclude(&self.plan, timing, &self.profiles, seen.findings())
+    }
+
+    fn roll_back(&mut self, why: &str, seen: &mut Observation<'_>) {
+        self.plan = Plan::default();
+        seen.report(self.verification.roll_back(why, &self.profiles));
+    }
+
+    /// Reports the result. From now on nothing changes, and only the rate is reported.
+    fn end_search(&mut self, of_regions: Option<f64>, program: Option<Gain>, seen: &mut Observation<'_>) {
+        let gains = (of_regions, program.map(Gain::of_program));
+        let sets_prefetchers = self.requests.sets_prefetchers();
+        let topology = seen.topology();
+        seen.report(
+            self.verification
+                .report(&self.plan, gains, &self.profiles, topology, sets_prefetchers),
+        );
+        self.begin_line(seen);
+        self.phase = Phase::Watching;
+    }
 }
 
 fn note(text: String) -> Finding {

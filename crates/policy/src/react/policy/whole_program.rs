@@ -1,60 +1,59 @@
-//! Whether the whole program is faster with the configurations that its regions are to keep. Regions are not all of it: pages
-//! and prefetchers that suit them may slow down what is outside of them, and so may a change of threads at each border. So the
-//! program's own rate decides, with the configurations and as it was before, in turns:
+//! Whether the whole program is faster with the configurations of its regions. Pages and prefetchers that suit the regions
+//! may slow down the code outside of them, and so may a change of threads at each border. So the program's own rate decides,
+//! with and without the configurations, in turns:
 //!
-//! 1. The program has the configurations. `BLOCK` windows follow one another in them, then as many in the program as it was:
-//!    pages move once between them. The next block begins with the program as it was, so that a steady drift cancels out.
+//! 1. A block has `BLOCK` windows with the configurations, and then as many without: pages move once between them. The next
+//!    block begins without the configurations, so that a steady drift cancels out.
 //! 2. After each block the pairs of windows are tested (`turns`). The program is slower, or not faster, after any block; it is
 //!    faster after the second at the earliest.
-//! 3. What is not faster beyond the noise after `MOST_BLOCKS`, or cannot be measured, is not kept.
+//! 3. Configurations are not kept if the program is not significantly faster after `MOST_BLOCKS`, or cannot be measured.
 //!
-//! The rate is that of the metric, if it counts the program's progress or the user named it. Otherwise it is the number of
+//! The rate is the metric's, if it counts the program's progress or the user named it. Otherwise it is the number of
 //! executions of all regions over the whole time.
 
-use super::{Phase, React};
 use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
-use crate::program::metric_choice::MetricRequest;
+use crate::program::observed_program::{Observation, ObservedProgram};
 use crate::react::plan::Plan;
-use pinfold_core::{Finding, Sample};
+use pinfold_core::Sample;
 use std::time::Duration;
 
-/// The windows in a row with one configuration. With several, pages move seldom.
+/// The number of windows in a row on one side. A larger number moves pages less often.
 const BLOCK: usize = 4;
 
-/// The blocks before the program is said to be faster, and those after which nothing more is measured.
+/// The least number of blocks before the program is said to be faster, and the number of blocks that ends the comparison.
 const FEWEST_BLOCKS: usize = 2;
 const MOST_BLOCKS: usize = 4;
 
-/// In a window each region is executed this often, and it has at least this length, as one of the default policy has.
+/// A window has this many executions of each region, and at least this length, as a window of the default policy.
 const EXECUTIONS: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// Threads and caches settle for so long after a change, and the unpinned program for this multiple of it: the operating
-/// system leaves threads for a while where they were pinned.
+/// Threads and caches settle for this time after a change, and the unpinned program for this multiple of it: for a while
+/// the operating system leaves threads on the PUs of the last pinning.
 const SETTLE: Duration = Duration::from_millis(100);
 const UNPINNED_SETTLES: u32 = 3;
 
-/// The present step, and when it began.
+/// The step, and when it began.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Settling(Duration),
     Measuring(Duration),
 }
 
-/// The comparison of a plan with the program as it was.
+/// The comparison of a plan with the unpinned program.
 #[derive(Debug)]
 pub(super) struct WholeProgram {
     plan: Plan,
-    /// The time of all regions before over that with the plan, minus one.
+    /// The time of all regions without the plan over their time with it, minus one.
     of_regions: f64,
     window: Duration,
     settles: Duration,
     step: Step,
-    /// The executions of all regions when the present window began.
+    /// The executions of all regions at the start of the window.
     executions: f64,
-    /// Whether the program is as it was before.
+    /// Whether the program runs without the plan.
     is_before: bool,
-    /// The windows of the first half of the present block, and those of the second.
+    /// The windows of the first and of the second half of the block.
     halves: [Vec<Option<Window>>; 2],
     blocks: usize,
     turns: Turns,
@@ -68,12 +67,12 @@ enum Next {
     /// The program changes to the other side.
     Change,
     Keep(Gain),
-    /// `None` where nothing could be measured.
+    /// `None` if nothing could be measured.
     GiveUp(Option<Gain>),
 }
 
 impl WholeProgram {
-    /// The program has this plan since a while; its regions are faster by `of_regions`. Each of them is executed once in
+    /// The program has this plan already, and its regions are faster by `of_regions`. Each of them is executed once in
     /// `reading`, and no step lasts longer than `longest`.
     pub(super) fn new(plan: Plan, of_regions: f64, reading: Duration, longest: Duration, sample: &Sample) -> Self {
         Self {
@@ -90,7 +89,7 @@ impl WholeProgram {
         }
     }
 
-    /// The window is over: the program had this rate, and this was counted.
+    /// Adds a window that is over; `None` if nothing was counted.
     fn add(&mut self, window: Option<Window>) -> Next {
         let half = usize::from(self.halves[0].len() == BLOCK);
         self.halves[half].push(window);
@@ -102,7 +101,7 @@ impl WholeProgram {
         }
         let [first, second] = std::mem::take(&mut self.halves);
         for (first, second) in first.into_iter().zip(second) {
-            // The present side is that of the second half.
+            // The program is on the side of the second half.
             let (before, with) = if self.is_before {
                 (second, first)
             } else {
@@ -124,82 +123,89 @@ impl WholeProgram {
     }
 }
 
-impl React {
-    /// The plan stays if the whole program is faster with it.
-    pub(super) fn compare_whole_program(&mut self, of_regions: f64, sample: &Sample) {
-        self.restart_meter();
-        let (plan, longest) = (self.plan.clone(), self.options.times.probe);
-        let whole = WholeProgram::new(plan, of_regions, self.reading, longest, sample);
-        self.phase = Phase::Comparing(Box::new(whole));
-    }
+/// What the program does next.
+pub(super) enum Progress {
+    /// It runs on as it is.
+    Stay,
+    /// It gets this plan.
+    Change(Plan),
+    /// It is faster with this plan, which stays.
+    Keep(Plan, Gain),
+    /// It is not faster. `None` if its rate could not be measured.
+    GiveUp(Option<Gain>),
+}
 
-    /// A sample during the comparison.
-    pub(super) fn compare(&mut self, mut whole: Box<WholeProgram>, sample: &Sample, findings: &mut Vec<Finding>) {
-        match whole.step {
+impl WholeProgram {
+    /// Processes a sample. `is_named`: the user named the metric.
+    pub(super) fn advance(
+        &mut self,
+        program: &mut ObservedProgram,
+        is_named: bool,
+        seen: &Observation<'_>,
+    ) -> Progress {
+        match self.step {
             Step::Settling(began) => {
-                let settles = whole.settles * if whole.is_before { UNPINNED_SETTLES } else { 1 };
-                if sample.at >= began + settles {
-                    self.begin_window(&mut whole, sample);
+                let settles = self.settles * if self.is_before { UNPINNED_SETTLES } else { 1 };
+                if seen.at() >= began + settles {
+                    self.begin_window(program, seen);
                 }
+                Progress::Stay
             }
-            Step::Measuring(began) if sample.at >= began + whole.window => {
-                let window = self.window(&whole, began, sample);
-                match whole.add(window) {
-                    Next::Window => self.begin_window(&mut whole, sample),
+            Step::Measuring(began) if seen.at() >= began + self.window => {
+                let window = self.window(began, program, is_named, seen);
+                match self.add(window) {
+                    Next::Window => {
+                        self.begin_window(program, seen);
+                        Progress::Stay
+                    }
                     Next::Change => {
-                        whole.is_before = !whole.is_before;
-                        self.plan = if whole.is_before {
+                        self.is_before = !self.is_before;
+                        self.step = Step::Settling(seen.at());
+                        Progress::Change(if self.is_before {
                             Plan::default()
                         } else {
-                            whole.plan.clone()
-                        };
-                        whole.step = Step::Settling(sample.at);
+                            self.plan.clone()
+                        })
                     }
-                    Next::Keep(gain) => {
-                        self.plan.clone_from(&whole.plan);
-                        self.report(Some(whole.of_regions), Some(gain.of_program()), findings);
-                        self.watch(sample);
-                        return;
-                    }
-                    Next::GiveUp(gain) => {
-                        self.give_up(whole.of_regions, gain, sample, findings);
-                        return;
-                    }
+                    Next::Keep(gain) => Progress::Keep(self.plan.clone(), gain),
+                    Next::GiveUp(gain) => Progress::GiveUp(gain),
                 }
             }
-            Step::Measuring(_) => {}
-        }
-        self.phase = Phase::Comparing(whole);
-    }
-
-    fn begin_window(&mut self, whole: &mut WholeProgram, sample: &Sample) {
-        whole.step = Step::Measuring(sample.at);
-        whole.executions = executions(sample);
-        self.restart_meter();
-    }
-
-    fn restart_meter(&mut self) {
-        if let Some((meter, _)) = &mut self.line {
-            meter.restart();
+            Step::Measuring(_) => Progress::Stay,
         }
     }
 
-    /// What the window since `began` has measured; `None` where nothing was counted.
-    fn window(&self, whole: &WholeProgram, began: Duration, sample: &Sample) -> Option<Window> {
-        let is_named = matches!(self.options.metric, MetricRequest::Named(_));
-        let meter = self.line.as_ref().map(|(meter, _)| meter);
-        if let Some(meter) = meter.filter(|meter| is_named || meter.is_of_program()) {
-            return Window::new(meter.measurement().rate, meter.grown());
+    fn begin_window(&mut self, program: &mut ObservedProgram, seen: &Observation<'_>) {
+        self.step = Step::Measuring(seen.at());
+        self.executions = executions(seen.sample());
+        program.drop_readings();
+    }
+
+    /// What the window since `began` has measured; `None` if nothing was counted.
+    fn window(
+        &self,
+        began: Duration,
+        program: &ObservedProgram,
+        is_named: bool,
+        seen: &Observation<'_>,
+    ) -> Option<Window> {
+        if program.metric().is_some() && (is_named || program.is_counted_as_a_whole()) {
+            return Window::new(program.measurement().rate, program.counts());
         }
-        let grown = executions(sample) - whole.executions;
-        let time = sample.at.saturating_sub(began).as_secs_f64();
+        let grown = executions(seen.sample()) - self.executions;
+        let time = seen.at().saturating_sub(began).as_secs_f64();
         Window::new((time > 0.0).then_some(grown / time), grown)
     }
 
-    /// The whole program is not faster: everything goes back.
-    fn give_up(&mut self, of_regions: f64, gain: Option<Gain>, sample: &Sample, findings: &mut Vec<Finding>) {
-        let regions = 1.0 + of_regions;
-        let why = match gain.map(Gain::times) {
+    /// The gain of all regions together.
+    pub(super) fn of_regions(&self) -> f64 {
+        self.of_regions
+    }
+
+    /// Why the plan is given up, if the whole program has this gain.
+    pub(super) fn why_given_up(&self, gain: Option<Gain>) -> String {
+        let regions = 1.0 + self.of_regions;
+        match gain.map(Gain::times) {
             Some((times, error)) => format!(
                 "the whole program was {times:.2} ± {error:.2} times as fast as before, although its regions together were \
                  {regions:.2} times as fast"
@@ -208,10 +214,7 @@ impl React {
                 "the rate of the whole program could not be measured, although its regions together were {regions:.2} times \
                  as fast as before"
             ),
-        };
-        self.leave_alone(&why, findings);
-        self.report(Some(of_regions), gain.map(Gain::of_program), findings);
-        self.watch(sample);
+        }
     }
 }
 

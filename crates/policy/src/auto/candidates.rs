@@ -1,0 +1,277 @@
+//! The placements of one search: which of them is the best so far, and which one the program runs in.
+
+use super::placement::Placement;
+use super::proposals::Proposal;
+use crate::comparison::turns::{Gain, Noise, Turns};
+use pinfold_core::{Finding, ProposerCode};
+use std::ops::Index;
+use std::time::Duration;
+
+/// The position of the unpinned program.
+pub(super) const UNPINNED: usize = 0;
+
+/// A candidate is not tried if its expected gain is below the gain of the best one by this, as a logarithm.
+const SLOWER: f64 = 0.2;
+
+/// How far the search has come with a candidate.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// It was not tried.
+    Waiting,
+    /// It was tried, and the noise is larger than the difference from the candidate `against`.
+    Open { turns: Turns, against: usize },
+    /// It is tried at this time or later. Moving its pages would have taken too large a share of the program's run time,
+    /// or the program was idle.
+    Later(Duration),
+    /// It is or was the best.
+    Best,
+    /// It is not tried any more.
+    Out,
+}
+
+/// A placement to try. Only [`Candidates`] changes it.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) placement: Placement,
+    /// The proposer. The unpinned program has the default.
+    pub(super) by: ProposerCode,
+    pub(super) state: State,
+    /// The expected gain over the unpinned program, as a logarithm; `None` without a forecast.
+    pub(super) expected: Option<f64>,
+    /// The gain over the unpinned program; `None` before it is known.
+    pub(super) gain: Option<Gain>,
+    /// Whether it was faster than the unpinned program or than a confirmed candidate.
+    pub(super) confirmed: bool,
+    /// The rate when it was last measured.
+    pub(super) rate: Option<f64>,
+}
+
+impl Candidate {
+    fn new(placement: Placement) -> Self {
+        Self {
+            placement,
+            by: ProposerCode::default(),
+            state: State::Waiting,
+            expected: None,
+            gain: None,
+            confirmed: false,
+            rate: None,
+        }
+    }
+
+    /// The gain over the unpinned program, or else the expected one, as a logarithm; `None` if neither is known.
+    pub(super) fn over_unpinned(&self) -> Option<f64> {
+        self.gain.map(|gain| gain.log).or(self.expected)
+    }
+
+    /// Whether it waits for a trial.
+    pub(super) fn is_untried(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Later(_))
+    }
+
+    /// Whether its first trial may begin at `at`.
+    pub(super) fn is_due(&self, at: Duration) -> bool {
+        match self.state {
+            State::Waiting => true,
+            State::Later(from) => at >= from,
+            _ => false,
+        }
+    }
+}
+
+/// All candidates of a search. The first one is the unpinned program, except in a program that starts elsewhere: there the
+/// first one is the placement of the start, until the first search lists its candidates.
+#[derive(Debug)]
+pub(super) struct Candidates {
+    all: Vec<Candidate>,
+    best: usize,
+    running: usize,
+}
+
+impl Index<usize> for Candidates {
+    type Output = Candidate;
+
+    fn index(&self, candidate: usize) -> &Candidate {
+        &self.all[candidate]
+    }
+}
+
+impl Candidates {
+    /// One placement: the program runs there.
+    pub(super) fn new(first: Placement) -> Self {
+        Self {
+            all: vec![Candidate::new(first)],
+            best: UNPINNED,
+            running: UNPINNED,
+        }
+    }
+
+    /// All candidates in the order of their positions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Candidate> {
+        self.all.iter()
+    }
+
+    /// The number of candidates.
+    pub(super) fn number(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The best candidate so far.
+    pub(super) fn best(&self) -> usize {
+        self.best
+    }
+
+    /// The placement of the best candidate.
+    pub(super) fn best_placement(&self) -> &Placement {
+        &self.all[self.best].placement
+    }
+
+    /// The gain of the best candidate over the unpinned program; `None` for the unpinned program itself.
+    pub(super) fn best_gain(&self) -> Option<Gain> {
+        self.all[self.best].gain.filter(|_| self.best != UNPINNED)
+    }
+
+    /// The candidate whose placement the program has.
+    pub(super) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// The placement that the program has.
+    pub(super) fn running_placement(&self) -> &Placement {
+        &self.all[self.running].placement
+    }
+
+    /// Whether the program runs in the best placement.
+    pub(super) fn is_best_running(&self) -> bool {
+        self.running == self.best
+    }
+
+    /// Whether the best candidate is the one that the user wants.
+    pub(super) fn is_best_requested(&self) -> bool {
+        self.all[self.best].by == ProposerCode::User
+    }
+
+    /// The candidate with this placement.
+    pub(super) fn position(&self, placement: &Placement) -> Option<usize> {
+        self.all.iter().position(|one| one.placement == *placement)
+    }
+
+    /// The gain of a candidate over the unpinned program; zero for the unpinned program itself, `None` if it is not known.
+    pub(super) fn gain(&self, candidate: usize) -> Option<Gain> {
+        match candidate {
+            UNPINNED => Some(Gain::default()),
+            _ => self.all[candidate].gain,
+        }
+    }
+
+    /// The expected gain of one candidate over another, as a logarithm; `None` if nothing is known.
+    pub(super) fn expected_over(&self, one: usize, other: usize) -> Option<f64> {
+        let gain = self.all[one].over_unpinned()?;
+        match other {
+            UNPINNED => Some(gain),
+            _ => Some(gain - self.all[other].over_unpinned()?),
+        }
+    }
+
+    /// The candidate to try at `at`: the one with the largest expected gain, `promise`. Among equals, candidates with the
+    /// pages of the best one come first, then the most trusted proposer. A candidate that is expected to be much slower than
+    /// the best one is not tried.
+    pub(super) fn most_promising(&self, at: Duration, promise: impl Fn(&Self, usize) -> Option<f64>) -> Option<usize> {
+        let best = &self.all[self.best];
+        let least = best.gain.map_or(0.0, |gain| gain.log) - SLOWER;
+        let waiting =
+            (0..self.all.len()).filter(|&one| one != self.best && one != UNPINNED && self.all[one].is_due(at));
+        let promising = waiting
+            .map(|one| (one, promise(self, one)))
+            .filter(|(_, promise)| promise.is_none_or(|promise| promise >= least));
+        let first = promising.max_by(|&(one, promise), &(other, other_promise)| {
+            let keeps_pages = |one: usize| self.all[one].placement.pages == best.placement.pages;
+            let by = |one: usize| self.all[one].by;
+            let order = promise.unwrap_or(0.0).total_cmp(&other_promise.unwrap_or(0.0));
+            let order = order.then(keeps_pages(one).cmp(&keeps_pages(other)));
+            order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
+        });
+        first.map(|(one, _)| one)
+    }
+
+    /// The candidate with the largest gain over the best one among those that were left open against it, with its pairs.
+    pub(super) fn most_promising_open(&self, noise: &Noise) -> Option<(usize, Turns)> {
+        let open = self.all.iter().enumerate().filter_map(|(one, candidate)| {
+            let State::Open { turns, against } = &candidate.state else {
+                return None;
+            };
+            let gain = turns.gain(noise).filter(|_| *against == self.best)?.log;
+            Some((one, gain, turns.clone()))
+        });
+        let promising = open.filter(|(_, gain, _)| *gain > 0.0);
+        let first = promising.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        Some((first.0, first.2))
+    }
+
+    /// Adds a candidate, unless its placement is in the list. Returns its position.
+    pub(super) fn propose(&mut self, proposal: Proposal, findings: &mut Vec<Finding>) -> usize {
+        let Proposal {
+            placement,
+            by,
+            gain,
+            why,
+        } = proposal;
+        if let Some(known) = self.position(&placement) {
+            return known;
+        }
+        findings.push(Finding::Proposed {
+            pus: placement.pinning.clone(),
+            within: placement.within.clone(),
+            pages: placement.pages,
+            regions: placement.regions.clone(),
+            by,
+            gain,
+            why,
+        });
+        self.all.push(Candidate {
+            by,
+            expected: gain.map(f64::ln_1p),
+            ..Candidate::new(placement)
+        });
+        self.all.len() - 1
+    }
+
+    /// The program runs in the placement of this candidate from now on.
+    pub(super) fn run(&mut self, candidate: usize) {
+        self.running = candidate;
+    }
+
+    /// This candidate is the best one.
+    pub(super) fn set_best(&mut self, candidate: usize) {
+        self.best = candidate;
+    }
+
+    /// Sets how far the search has come with a candidate.
+    pub(super) fn set_state(&mut self, candidate: usize, state: State) {
+        self.all[candidate].state = state;
+    }
+
+    /// Sets the gain of a candidate over the unpinned program.
+    pub(super) fn set_gain(&mut self, candidate: usize, gain: Option<Gain>) {
+        self.all[candidate].gain = gain;
+    }
+
+    /// Sets whether a candidate counts as faster than the unpinned program.
+    pub(super) fn set_confirmed(&mut self, candidate: usize, confirmed: bool) {
+        self.all[candidate].confirmed = confirmed;
+    }
+
+    /// Sets the rate of a candidate.
+    pub(super) fn set_rate(&mut self, candidate: usize, rate: Option<f64>) {
+        self.all[candidate].rate = rate;
+    }
+
+    /// Drops all candidates that were not tried and wait for nothing.
+    pub(super) fn drop_waiting(&mut self) {
+        for candidate in &mut self.all {
+            if matches!(candidate.state, State::Waiting) {
+                candidate.state = State::Out;
+            }
+        }
+    }
+}

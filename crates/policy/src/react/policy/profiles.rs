@@ -1,0 +1,278 @@
+//! The regions that matter, and their times in the baseline and in each profiled configuration.
+//!
+//! Units: regions that are too short for a change of configuration run as the region that takes most of the time. They and
+//! this region are one unit, and every other region is one.
+
+use super::percent;
+use crate::react::model::{ModelConfiguration, Profile};
+use crate::react::neighbours::{MOST_NEIGHBOURS, neighbours};
+use crate::react::timing::{Measured, Timing};
+use pinfold_core::{RegionId, Topology};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A region with a smaller share of the time in all regions does not matter.
+const LEAST_SHARE: f64 = 0.01;
+
+/// The least number of executions of a region in a step.
+const EXECUTIONS: f64 = 5.0;
+
+/// The least number of readings of a region in a step. From six readings on the noise is known (`statistics::level`).
+const READINGS: usize = 6;
+
+/// A neighbour ends early if after `FEW_READINGS` of each region it takes `BEATEN` times as long as the fastest so far.
+const FEW_READINGS: usize = READINGS / 2;
+const BEATEN: f64 = 1.2;
+
+/// A region whose executions are shorter does not change its configuration: a change costs up to 10 us (`make bench`), and
+/// in ten times that it can gain little more.
+const SHORTEST: f64 = 100e-6;
+
+/// The results of one region.
+#[derive(Debug)]
+struct Region {
+    share: f64,
+    baseline: Measured,
+    /// By profiled configuration.
+    profiled: Vec<Option<Measured>>,
+}
+
+/// The regions, and the profiled configurations.
+#[derive(Debug)]
+pub(super) struct Profiles {
+    /// The configurations of the model, and after them the neighbours that a race tries.
+    configurations: Vec<ModelConfiguration>,
+    of_model: usize,
+    regions: BTreeMap<RegionId, Region>,
+}
+
+impl Profiles {
+    /// Nothing is measured yet. The model profiles regions in these configurations.
+    pub(super) fn new(configurations: Vec<ModelConfiguration>) -> Self {
+        Self {
+            of_model: configurations.len(),
+            configurations,
+            regions: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the regions that matter were timed often enough for a baseline.
+    pub(super) fn is_baseline_complete(timing: &Timing) -> bool {
+        let all = shares(timing);
+        let mut matter = all.iter().filter(|(_, share)| **share >= LEAST_SHARE);
+        !all.is_empty() && matter.all(|(&id, _)| is_enough(timing, id))
+    }
+
+    /// Takes the baseline. Returns whether there are regions to profile.
+    pub(super) fn take_baseline(&mut self, timing: &Timing) -> bool {
+        for (id, share) in shares(timing) {
+            let measured = timing
+                .measured(id)
+                .filter(|measured| share >= LEAST_SHARE && measured.profile.executions >= EXECUTIONS);
+            if let Some(baseline) = measured {
+                let profiled = vec![];
+                self.regions.insert(
+                    id,
+                    Region {
+                        share,
+                        baseline,
+                        profiled,
+                    },
+                );
+            }
+        }
+        !self.regions.is_empty()
+    }
+
+    /// The longest time between two executions of a region in the baseline, which lasted `lasts`.
+    pub(super) fn longest_execution(&self, lasts: Duration) -> Duration {
+        let regions = self.regions.values();
+        let seconds = regions.map(|region| lasts.as_secs_f64() / region.baseline.profile.executions);
+        Duration::from_secs_f64(seconds.fold(0.0, f64::max))
+    }
+
+    /// Whether each region was timed often enough.
+    pub(super) fn is_complete(&self, timing: &Timing) -> bool {
+        self.ids().all(|id| is_enough(timing, id))
+    }
+
+    /// Takes the times in the next configuration.
+    pub(super) fn record(&mut self, timing: &Timing) {
+        for (&id, region) in &mut self.regions {
+            region.profiled.push(timing.measured(id));
+        }
+    }
+
+    /// The regions, in the order of their numbers.
+    pub(super) fn ids(&self) -> impl Iterator<Item = RegionId> {
+        self.regions.keys().copied()
+    }
+
+    /// The regions, those that take most of the time first.
+    pub(super) fn ordered(&self) -> Vec<RegionId> {
+        let mut all: Vec<RegionId> = self.ids().collect();
+        all.sort_by(|one, other| self.share(*other).total_cmp(&self.share(*one)));
+        all
+    }
+
+    /// A region's share of the time in all regions during the baseline.
+    pub(super) fn share(&self, id: RegionId) -> f64 {
+        self.regions[&id].share
+    }
+
+    /// A region in the baseline.
+    pub(super) fn baseline(&self, id: RegionId) -> &Measured {
+        &self.regions[&id].baseline
+    }
+
+    /// What was counted of a region in each configuration.
+    pub(super) fn counted(&self, id: RegionId) -> Vec<Option<Profile>> {
+        let profiled = self.regions[&id].profiled.iter();
+        profiled.map(|measured| Some(measured.as_ref()?.profile)).collect()
+    }
+
+    /// The configurations.
+    pub(super) fn configurations(&self) -> &[ModelConfiguration] {
+        &self.configurations
+    }
+
+    /// The regions and their configurations in words.
+    pub(super) fn text(&self) -> (String, String, String) {
+        let all: f64 = self.regions.values().map(|region| region.share).sum();
+        let region = |id: &RegionId| {
+            let seconds = self.baseline(*id).seconds();
+            format!("region {id} {}, {seconds:.3e} s each", percent(self.share(*id)))
+        };
+        let regions: Vec<String> = self.ordered().iter().map(region).collect();
+        let configurations: Vec<String> = self.configurations.iter().map(ToString::to_string).collect();
+        (percent(all), regions.join("; "), configurations.join(", and under "))
+    }
+
+    /// The time of all regions in the baseline, and the time of as many executions that take `after` seconds each. A region
+    /// without such a time counts as in the baseline.
+    pub(super) fn times(&self, after: impl Fn(RegionId) -> Option<f64>) -> (f64, f64) {
+        self.regions.iter().fold((0.0, 0.0), |(before, all), (&id, region)| {
+            let Profile {
+                executions, seconds, ..
+            } = region.baseline.profile;
+            let now = after(id).map_or(seconds, |after| executions * after);
+            (before + seconds, all + now)
+        })
+    }
+
+    /// The units, those that take most of the time first. First comes the one with the short regions.
+    pub(super) fn units(&self) -> Vec<Vec<RegionId>> {
+        let is_short = |id: &RegionId| self.baseline(*id).seconds() < SHORTEST;
+        let order = self.ordered();
+        let Some(&leader) = order.iter().find(|id| !is_short(id)).or(order.first()) else {
+            return vec![];
+        };
+        let (short, long): (Vec<RegionId>, Vec<RegionId>) =
+            order.into_iter().filter(|&id| id != leader).partition(is_short);
+        let together = [leader].into_iter().chain(short).collect();
+        [together]
+            .into_iter()
+            .chain(long.into_iter().map(|id| vec![id]))
+            .collect()
+    }
+
+    /// The position of the fastest configuration of a region.
+    pub(super) fn fastest(&self, id: RegionId) -> Option<usize> {
+        let profiled = self.regions[&id].profiled.iter();
+        least(profiled.map(|measured| Some(measured.as_ref()?.seconds()))).map(|(number, _)| number)
+    }
+
+    /// The position of the fastest configuration of these regions together, and their time in it, in seconds: for as many
+    /// executions as in the baseline.
+    pub(super) fn fastest_together(&self, unit: &[RegionId]) -> Option<(usize, f64)> {
+        least((0..self.configurations.len()).map(|number| {
+            self.together(unit, |id| {
+                Some(self.regions[&id].profiled.get(number)?.as_ref()?.seconds())
+            })
+        }))
+    }
+
+    /// The time of these regions for as many executions as in the baseline, in seconds, if one execution takes `seconds`;
+    /// `None` if one was not measured.
+    fn together(&self, unit: &[RegionId], seconds: impl Fn(RegionId) -> Option<f64>) -> Option<f64> {
+        let executions = |id| self.baseline(id).profile.executions;
+        unit.iter().map(|&id| Some(seconds(id)? * executions(id))).sum()
+    }
+
+    /// Whether the configuration at this position is a neighbour, and all regions are much slower in it than in their
+    /// fastest profile.
+    pub(super) fn is_beaten(&self, number: usize, timing: &Timing) -> bool {
+        if number < self.of_model {
+            return false;
+        }
+        self.units().iter().all(|unit| {
+            let now = self.together(unit, |id| {
+                let now = timing.profile(id).filter(|_| timing.readings(id) >= FEW_READINGS)?;
+                Some(now.seconds / now.executions)
+            });
+            let fastest = self.fastest_together(unit);
+            now.zip(fastest)
+                .is_some_and(|(now, (_, fastest))| now > BEATEN * fastest)
+        })
+    }
+
+    /// Adds what a race tries next: a neighbour of the fastest configuration that was not tried. The regions that take most
+    /// of the time come first, but the others are profiled in each configuration, too.
+    pub(super) fn add_neighbour(&mut self, limits: &Limits<'_>) {
+        if self.configurations.len() >= self.of_model + MOST_NEIGHBOURS {
+            return;
+        }
+        // Without prefetchers, configurations that differ in them alone are the same.
+        let is_new = |one: &ModelConfiguration| {
+            let mut tried = self.configurations.iter();
+            !tried.any(|known| {
+                let prefetch = if limits.sets_prefetchers {
+                    known.prefetch
+                } else {
+                    one.prefetch
+                };
+                ModelConfiguration {
+                    prefetch,
+                    ..known.clone()
+                } == *one
+            })
+        };
+        let next = self.units().iter().find_map(|unit| {
+            let fastest = &self.configurations[self.fastest_together(unit)?.0];
+            let mut near = neighbours(fastest, &limits.sizes, limits.topology).into_iter();
+            near.find(|one| is_new(one) && (limits.may_move_pages || one.shares_pages_with(fastest)))
+        });
+        self.configurations.extend(next);
+    }
+}
+
+/// What limits the neighbours that can be tried.
+pub(super) struct Limits<'a> {
+    pub(super) topology: &'a Topology,
+    /// Numbers of threads, and of their nodes.
+    pub(super) sizes: Vec<(usize, usize)>,
+    pub(super) sets_prefetchers: bool,
+    pub(super) may_move_pages: bool,
+}
+
+/// Whether a region was timed often enough.
+fn is_enough(timing: &Timing, id: RegionId) -> bool {
+    let profile = timing.profile(id);
+    profile.is_some_and(|profile| profile.executions >= EXECUTIONS) && timing.readings(id) >= READINGS
+}
+
+/// Each region's share of the time in regions.
+fn shares(timing: &Timing) -> BTreeMap<RegionId, f64> {
+    let seconds: BTreeMap<RegionId, f64> = timing
+        .regions()
+        .filter_map(|id| Some((id, timing.profile(id)?.seconds)))
+        .collect();
+    let all: f64 = seconds.values().sum();
+    seconds.into_iter().map(|(id, seconds)| (id, seconds / all)).collect()
+}
+
+/// The position of the least time, and the time; `None` without any.
+fn least(times: impl Iterator<Item = Option<f64>>) -> Option<(usize, f64)> {
+    let known = times.enumerate().filter_map(|(number, time)| Some((number, time?)));
+    known.min_by(|one, other| one.1.total_cmp(&other.1))
+}
