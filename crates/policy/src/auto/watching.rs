@@ -197,3 +197,71 @@ impl Watching {
         Some(Given::put_off(requested, why))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{Pinning, PuId};
+
+    fn on(pu: u32) -> Placement {
+        Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap())
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_known_phase_with_another_placement_resets_the_evidence_and_other_changes_double_it() {
+        let mut watching = Watching::default();
+        let mut findings = vec![];
+        watching.begin_phase(on(1));
+        watching.sign(&on(1), vec![Some(1.0)]);
+        let mut identify = |placement: &Placement, log| {
+            let identified = watching.identify(placement, vec![Some(log)], Duration::ZERO, &mut findings);
+            (identified, watching.evidence)
+        };
+        assert_eq!(identify(&on(1), 1.0), (Identified::Unchanged, 2.0));
+        assert_eq!(identify(&on(1), 2.0), (Identified::New, 4.0));
+        watching.choose(&on(2), true);
+        watching.sign(&on(2), vec![Some(3.0)]);
+        let back = watching.identify(&on(1), vec![Some(2.0)], Duration::ZERO, &mut findings);
+        assert_eq!(back, Identified::Known(on(2)));
+        assert!((watching.evidence - 1.0).abs() < 1e-12);
+        assert_eq!(findings.len(), 3, "each change has a line");
+    }
+
+    #[test]
+    fn after_too_many_searches_a_new_phase_keeps_its_placement() {
+        let mut watching = Watching::default();
+        (0..8).for_each(|search| watching.search_begins(Duration::from_secs(search)));
+        let mut findings = vec![];
+        let mut identify = |at| watching.identify(&on(1), vec![Some(1.0)], at, &mut findings);
+        assert_eq!(identify(Duration::from_secs(60)), Identified::Unchanged);
+        assert_eq!(identify(HOUR), Identified::New);
+    }
+
+    #[test]
+    fn threads_get_their_placement_back_and_unknown_ones_are_searched_or_put_off() {
+        let mut watching = Watching::default();
+        let thread = |serial| TaskId {
+            serial,
+            process: 1,
+            thread: 1,
+        };
+        let threads = |number| (0..number).map(thread).collect::<BTreeSet<_>>();
+        let kept = Kept {
+            placement: on(1),
+            by: pinfold_core::ProposerCode::Topology,
+            gain: None,
+        };
+        watching.begin(&threads(2), Some(kept.clone()));
+        let mut findings = vec![];
+        let given = watching.recall(&threads(2), Placement::default(), Duration::ZERO, &mut findings);
+        assert_eq!(given, Some(Given::known(kept, true)));
+        let unknown = watching.recall(&threads(3), Placement::default(), Duration::ZERO, &mut findings);
+        assert_eq!(unknown, None);
+        (0..8).for_each(|search| watching.search_begins(Duration::from_secs(search)));
+        let put_off = watching.recall(&threads(3), on(9), Duration::from_secs(60), &mut findings);
+        assert_eq!(put_off.map(|given| given.kept.placement), Some(on(9)));
+        assert!(!watching.is_search_due(Duration::from_secs(60)) && watching.is_search_due(HOUR));
+    }
+}
