@@ -1,24 +1,24 @@
 /*
- * Answers a program that reads its affinity mask as if pinfold had pinned nothing.
+ * Answers a program that reads its affinity mask as if pinfold had pinned no thread.
  *
  * Runtimes size their thread pools by the affinity mask of the calling thread: OpenMP's omp_get_num_procs(), the JVM,
  * Python's os.sched_getaffinity(), Rust's available_parallelism(). A thread that pinfold has pinned to one PU would
- * read a mask of one PU, and the program would have one thread. So the agent stores the mask with which the process
- * began, and returns it for a thread that has exactly one PU of it.
+ * read a mask of one PU, and the program would have one thread. So the agent stores the process's original mask, and
+ * returns it for a thread that has exactly one PU of it.
  *
- *   1. The mask is read before main(), when pinfold has not pinned the process's first thread yet.
- *   2. The C library may count PUs by the mask too, by a direct system call (musl; glibc 2.34): sysconf() and
- *      get_nprocs() answer as the mask does.
- *   3. A process that sets a mask itself reads the real masks from then on: it manages its own threads. A child of vfork()
- *      has its parent's memory until its exec: what it sets counts for the child alone.
- *   4. LLVM's OpenMP runtime reads the mask by a direct system call, which a library cannot intercept. Before it begins
- *      (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads the
- *      masks, as after any runtime that has reset a mask.
+ *   1. The mask is read before main(), while pinfold has not pinned the process's first thread yet.
+ *   2. The C library may also count PUs by the mask, with a direct system call (musl; glibc 2.34): sysconf() and
+ *      get_nprocs() are answered from the original mask.
+ *   3. If a process sets a mask itself, it reads the real masks from then on, because it manages its threads. A child
+ *      of vfork() has its parent's memory until its exec: a mask that it sets counts only for the child.
+ *   4. LLVM's OpenMP runtime reads the mask with syscall(), which returns the kernel's mask (system_calls.c). Before it
+ *      starts (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads
+ *      the masks, as after any runtime that has reset a mask.
  *
- * After main() has begun, an answer makes no system call that the program did not ask for: a sandbox (seccomp) could kill
- * the program for it. So a thread is recognised as one of this process by memory alone. Setting a mask makes one more.
+ * After main() has started, an answer makes no additional system call: a sandbox (seccomp) could kill the program for
+ * it. So a thread of this process is recognised by memory alone. Setting a mask makes one additional call.
  *
- * Known limits: the kernel answers other direct system calls, and questions about another thread by its number.
+ * Known limits: the kernel answers other direct system calls, and queries for another thread by its number.
  */
 #define _GNU_SOURCE
 #include "affinity.h"
@@ -43,27 +43,27 @@
 /* 65536 PUs, eight times the limit of Linux. */
 #define MASK_BYTES 8192
 
-/* The mask with which the process began, and its length in the kernel; 0 when it could not be read. */
+/* The process's original mask, and its length in the kernel. The length is 0 if the mask could not be read. */
 static unsigned char initial[MASK_BYTES];
 static size_t initial_bytes;
 
 static unsigned initial_pus;
 
-/* Whether nobody had set that mask, as far as pinfold knows: it has all PUs of the program. */
+/* Whether no one had set that mask, judged by pinfold: it has all PUs of the program. */
 static bool initial_is_unset;
 
 /* The process that this memory belongs to, and whether it has set a mask. */
 static atomic_int owner;
 static atomic_bool owner_sets_masks;
 
-/* The last other process that has set a mask while it ran in this memory: a child of vfork(), or one that was forked by a
- * direct system call. */
+/* The last other process that has set a mask while it ran in this memory: a child of vfork(), or a child that was
+ * forked by a direct system call. */
 static atomic_int visitor_that_sets_masks;
 
-/* Where a thread's own number is, in bytes after pthread_self(); 0 when it is not known. */
+/* The offset of a thread's own number from pthread_self(), in bytes. 0 if it is not known. */
 static size_t number_at;
 
-/* The search for it ends here: glibc has it after 720 bytes, musl after less than 64. */
+/* The end of the search for it: glibc has it after 720 bytes, musl after less than 64. */
 #define LONGEST_THREAD 1024
 
 static int (*real_get)(pid_t, size_t, cpu_set_t *);
@@ -82,14 +82,14 @@ static unsigned count(size_t size, const unsigned char *bytes)
     return pus;
 }
 
-/* The calling thread's number, as the C library keeps it; 0 where that is not known. */
+/* The calling thread's number, from the C library's memory. 0 if its offset is not known. */
 static pid_t own_number(void)
 {
     return number_at == 0 ? 0 : *(const pid_t *)((const char *)pthread_self() + number_at);
 }
 
-/* Finds where the C library keeps the number of a thread: in the structure to which pthread_self() points, in glibc and
- * musl. A thread that was created and a child of fork() have the right number there before they run. */
+/* Finds the C library's copy of a thread's number. In glibc and musl it is in the structure that pthread_self() points
+ * to. A new thread and a child of fork() have the right number there before they run. */
 static void find_number(void)
 {
     const pid_t own = (pid_t)syscall(SYS_gettid);
@@ -121,7 +121,7 @@ __attribute__((constructor)) static void begin(void)
     long length = syscall(SYS_sched_getaffinity, 0, sizeof initial, initial);
     initial_bytes = length > 0 ? (size_t)length : 0;
     initial_pus = count(initial_bytes, initial);
-    /* Now, because a program may forbid itself to open files later. */
+    /* The channel is mapped early, because a program may later forbid itself to open files. */
     const struct pinfold_channel *channel = pinfold_mapped();
     initial_is_unset = channel != NULL && channel->unset_pus != 0 && initial_pus >= channel->unset_pus;
 }
@@ -140,7 +140,7 @@ __attribute__((constructor)) static void watch_forks(void)
         atfork(NULL, NULL, this_process_owns_the_memory);
 }
 
-/* The calling process has set a mask. */
+/* Records that the calling process has set a mask. */
 static void note_own_mask(void)
 {
     const int process = getpid();
@@ -161,8 +161,7 @@ static unsigned char initial_byte(size_t index)
     return index < initial_bytes ? initial[index] : 0;
 }
 
-/* Replaces a mask of exactly one PU, which is in the mask with which the process began, by that mask. Returns
- * whether it did. */
+/* Replaces a mask of exactly one PU of the process's original mask by the original mask. Returns whether it did. */
 static bool widen(size_t size, cpu_set_t *mask)
 {
     unsigned char *bytes = (unsigned char *)mask;
@@ -181,13 +180,13 @@ static bool widen(size_t size, cpu_set_t *mask)
     return true;
 }
 
-/* Whether `thread` is known as one of this process: the calling one, which 0 means too, or the first one. */
+/* Whether `thread` is known to belong to this process: it is 0, the calling thread, or the first thread. */
 static bool is_ours(pid_t thread)
 {
     return thread == 0 || thread == own_number() || thread == atomic_load_explicit(&owner, memory_order_relaxed);
 }
 
-/* Whether `thread` is another thread of this process, which the kernel has to be asked. */
+/* Whether `thread` is another thread of this process. Queries the kernel. */
 static bool is_our_other_thread(pid_t thread)
 {
     int before = errno;
@@ -229,7 +228,7 @@ EXPORT int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t
 {
     if (!real_pthread_set)
         begin();
-    /* Also in a child of vfork(): the C library knows the threads of its parent only. */
+    /* This also holds in a child of vfork(): the C library knows only the threads of its parent. */
     atomic_store_explicit(&owner_sets_masks, true, memory_order_relaxed);
     return real_pthread_set(thread, size, mask);
 }
@@ -242,11 +241,11 @@ EXPORT int pthread_attr_setaffinity_np(pthread_attr_t *attributes, size_t size, 
     return real_attribute_set(attributes, size, mask);
 }
 
-/* A number of PUs that the C library has counted, as if pinfold had pinned nothing. One that comes from the mask is 1 in a
- * pinned thread. */
+/* The C library's number of PUs, as if pinfold had pinned no thread. A number that comes from the mask is 1 in a pinned
+ * thread. */
 static long unpinned(long counted)
 {
-    /* 8192 PUs, the limit of Linux: handlers of signals may have small stacks. */
+    /* 8192 PUs, the limit of Linux. The array is small because signal handlers may have small stacks. */
     unsigned char now[1024];
     if (counted != 1 || initial_pus < 2)
         return counted;
@@ -259,7 +258,7 @@ static long unpinned(long counted)
     return (long)count((size_t)length, now);
 }
 
-/* glibc's own name of sysconf(). Allocators call it before dlsym() can be called; musl does not have it. */
+/* glibc's internal name of sysconf(). Allocators call it before dlsym() can be called. musl lacks it. */
 extern long __sysconf(int name) __attribute__((weak));
 
 EXPORT long sysconf(int name)
@@ -285,8 +284,8 @@ EXPORT int get_nprocs_conf(void)
     return (int)unpinned(real_get_nprocs_conf());
 }
 
-/* The mask that a thread gets back, of `initial_bytes`: the one with which the process began. Where nobody had set that,
- * it has all PUs: the kernel takes those out that the cpuset does not allow, and adds those that it gains. */
+/* The original mask that a thread gets back, of `initial_bytes`. If no one had set the process's mask, it has all PUs:
+ * the kernel removes PUs that the cpuset does not allow, and adds PUs that the cpuset gains. */
 static const cpu_set_t *original_mask(void)
 {
     static unsigned char all[MASK_BYTES];
@@ -325,7 +324,7 @@ void pinfold_unpin_this_thread(void)
     pinfold_unpin(0);
 }
 
-/* The system call, past the functions above. */
+/* Makes the system call, bypassing the functions above. */
 static bool set_mask(size_t bytes, const void *mask)
 {
     int before = errno;

@@ -6,18 +6,20 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Sets the calling thread's mask to the one with which the process began, if pinfold has pinned it to one PU. */
+/* Restores the process's original mask for the calling thread, if pinfold has pinned the thread to one PU. */
 void pinfold_unpin_this_thread(void);
 
-/* The same for a thread of this process (0: the calling one). Returns whether it had been pinned. */
+/* Like pinfold_unpin_this_thread(), for a thread of this process (0: the calling thread). Returns whether it was
+ * pinned. */
 bool pinfold_unpin(pid_t thread);
 void pinfold_unpin_pthread(pthread_t thread);
 
-/* Whether the process has set a mask itself: then its threads are its own business. */
+/* Whether the process has set a mask itself. Then the agent leaves its threads alone. */
 bool pinfold_process_sets_masks(void);
 
-/* Sets the calling thread's mask to one PU, if that is in the mask with which the process began, and if the thread has
- * neither a deadline nor real-time priority; or to that mask. Returns whether that succeeded. */
+/* Pins the calling thread to one PU. Fails if the PU is not in the process's original mask, or if the thread has a
+ * deadline or real-time priority. pinfold_give_original_mask() restores the original mask. Both return whether they
+ * succeeded. */
 bool pinfold_pin_this_thread(unsigned pu);
 bool pinfold_give_original_mask(void);
 

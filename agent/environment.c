@@ -1,10 +1,10 @@
 /*
- * Gives a program the environment that its user has chosen.
+ * Restores the environment that the program's user has chosen.
  *
- * The dynamic linker finds the agent by LD_PRELOAD. A program that reads its environment, and each program that it starts
- * with it, would find the agent there too. So pinfold adds a second variable, PINFOLD_PRELOADED, which has the user's
- * entry ("LD_PRELOAD=...", or nothing where there was none). Before main() the agent puts that entry back and removes the
- * second variable. pinfold adds both at each exec (crates/linux/src/launch/preload.rs).
+ * The dynamic linker finds the agent through LD_PRELOAD. The program, and each program that it starts with its
+ * environment, would see the agent there. So pinfold adds a second variable, PINFOLD_PRELOADED, with the user's entry
+ * ("LD_PRELOAD=...", or nothing without an entry). Before main() the agent restores that entry and removes the second
+ * variable. pinfold adds both at each exec (crates/linux/src/launch/preload.rs).
  *
  * Known limit: constructors of libraries that run before the agent's see both variables.
  */
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* The rest of an entry that begins with `name`; NULL for another entry. */
+/* The rest of an entry that starts with `name`. NULL for another entry. */
 static char *value_of(char *entry, const char *name)
 {
     const size_t length = strlen(name);

@@ -1,9 +1,9 @@
 /*
- * Names the first versions of what glibc has moved, so that a glibc older than the one of the build loads the agent.
+ * Selects the first versions of functions that glibc has moved, so that a glibc older than the build's loads the agent.
  *
- * Until glibc 2.33 these functions are in libdl.so.2. Since 2.34 they are in libc.so.6, with versions of that release, and
- * the first versions are there for programs that were linked before. The agent asks for these, and for libdl.so.2 (see the
- * Makefile). tests/test_single_file.py reads from the agent which glibc it needs.
+ * Until glibc 2.33 these functions are in libdl.so.2. Since 2.34 they are in libc.so.6 under that release's versions,
+ * and under the first versions for programs that were linked earlier. The agent requires the first versions, and
+ * libdl.so.2 (see the Makefile). tests/test_single_file.py checks the glibc version that the agent needs.
  */
 #ifndef PINFOLD_GLIBC_H
 #define PINFOLD_GLIBC_H

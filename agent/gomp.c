@@ -68,7 +68,7 @@ typedef void (*body)(void *);
 #define DECLARE(result, name, parameters) EXPORT result GOMP_##name parameters;
 ENTRY_POINTS(DECLARE)
 
-/* One OpenMP runtime's real entry points; a member is NULL where an older runtime lacks it. */
+/* One OpenMP runtime's real entry points. A member is NULL if an older runtime lacks it. */
 struct runtime {
 #define MEMBER(result, name, parameters) result(*name) parameters;
     ENTRY_POINTS(MEMBER)
@@ -225,7 +225,7 @@ static void count_region(const struct runtime *runtime)
         __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
 }
 
-/* The calling thread has passed a barrier. Thread 0 counts for its team; a barrier outside any region is none. */
+/* The calling thread has passed a barrier. Thread 0 counts for its team. Barriers outside any region do not count. */
 static void count_barrier(const struct runtime *runtime)
 {
     if (runtime->is_libomp && !__atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED))
@@ -237,12 +237,12 @@ static void count_barrier(const struct runtime *runtime)
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }
 
-/* A region's body, with a mark at each end of every thread's share, and the region by which its threads are placed. */
+/* A region's body, with a mark at each end of every thread's share, and the region that places its threads. */
 struct marked {
     body run;
     void *data;
     const struct runtime *runtime;
-    struct pinfold_region *region; /* NULL where nothing is placed */
+    struct pinfold_region *region; /* NULL if no threads are placed */
 };
 
 static void run_marked(void *argument)
@@ -255,14 +255,14 @@ static void run_marked(void *argument)
     pinfold_mark(PINFOLD_MARK_WORK_END, (const void *)marked->run, 0);
 }
 
-/* Whether the marks of this runtime's regions and barriers are made here. The OMPT tool makes those of libomp. */
+/* Whether this file makes the marks of this runtime's regions and barriers. The OMPT tool makes libomp's marks. */
 static bool marks_here(const struct runtime *runtime)
 {
     return pinfold_marks_wanted() && !(runtime->is_libomp && __atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED));
 }
 
-/* The region whose team is about to begin, if pinfold times and places regions. A region inside of another one is not
- * looked at; the OMPT tool looks at those of libomp. */
+/* The region whose team is about to start, if pinfold times and places regions. Nested regions are ignored, and the
+ * OMPT tool handles libomp's regions. */
 static struct pinfold_region *region_of(const struct runtime *runtime, body run)
 {
     struct pinfold_region *region = runtime->is_libomp ? NULL : pinfold_find_region((const void *)run);
@@ -275,7 +275,7 @@ static unsigned team_size(const struct runtime *runtime, struct pinfold_region *
     return pinfold_region_threads(region, asked, (unsigned)runtime->get_max_threads());
 }
 
-/* Parallel regions. Where marks or places are wanted, the runtime runs `run_marked` in place of the program's function. */
+/* Parallel regions. For marks or placement, the runtime runs `run_marked` in place of the program's function. */
 
 #define BEGIN_REGION                                                                                                  \
     const struct runtime *runtime = RUNTIME;                                                                          \
@@ -308,7 +308,7 @@ void GOMP_parallel(body run, void *data, unsigned threads, unsigned flags)
 
 unsigned GOMP_parallel_reductions(body run, void *data, unsigned threads, unsigned flags)
 {
-    /* The runtime finds the reductions in the data, which must reach it as they are. */
+    /* The runtime finds the reductions in the data, which must reach it unchanged. */
     const struct runtime *runtime = RUNTIME;
     const bool marks = marks_here(runtime);
     if (marks)
@@ -360,7 +360,7 @@ LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_runtime)
 LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_nonmonotonic_runtime)
 LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_maybe_nonmonotonic_runtime)
 
-/* GCC before 4.9 emitted GOMP_parallel_start or one of its kind, the body, and this. */
+/* GCC before 4.9 emitted GOMP_parallel_start or a similar function, the body, and this. */
 void GOMP_parallel_end(void)
 {
     const struct runtime *runtime = RUNTIME;

@@ -1,5 +1,5 @@
 /*
- * Marks, by which the agent reports parallel regions and barriers to the recording plugin.
+ * Marks. The agent uses them to report parallel regions and barriers to the recording plugin.
  *
  * A recorded program runs under QEMU, where the plugin (crates/plugin) sees system calls. A mark is a system call with
  * a number that no kernel has: the plugin reads its arguments, and then the call fails and changes nothing. Marks are
@@ -24,7 +24,7 @@ enum pinfold_mark {
     PINFOLD_MARK_REGION_END = 2,   /* region */
     PINFOLD_MARK_BARRIER_BEGIN = 3,
     PINFOLD_MARK_BARRIER_END = 4,
-    PINFOLD_MARK_WORK_BEGIN = 5, /* region: a thread of the team begins its share */
+    PINFOLD_MARK_WORK_BEGIN = 5, /* region: a thread of the team starts its share */
     PINFOLD_MARK_WORK_END = 6,   /* region */
 };
 

@@ -2,12 +2,12 @@
  * Counts the parallel regions and barriers of programs that use LLVM's libomp, as an OMPT tool (OpenMP 5.0, chapter 4).
  *
  * libomp searches for a tool once. First it calls the ompt_start_tool in the address space, which is the agent's if the
- * agent was preloaded. Then it calls that of each library in OMP_TOOL_LIBRARIES, until one accepts. A tool of the user
- * has priority: one that is linked into the program is found first. For tools in OMP_TOOL_LIBRARIES the agent declines
- * the first call, and accepts the call at the end of that list, where pinfold has put it. With OMP_TOOL=disabled libomp
- * calls no tool.
+ * agent was preloaded. Then it calls the ompt_start_tool of each library in OMP_TOOL_LIBRARIES, until one accepts. The
+ * user's tool has priority: a tool that is linked into the program is found first. For tools in OMP_TOOL_LIBRARIES the
+ * agent declines the first call. pinfold has appended it to that list, and it accepts the second call. With
+ * OMP_TOOL=disabled libomp calls no tool.
  *
- * The few declarations are copied from the specification, since not all compilers have the header.
+ * The few declarations are copied from the specification, because not all compilers have the header.
  */
 #define _GNU_SOURCE
 #include "affinity.h"
@@ -42,19 +42,19 @@ enum { SCOPE_BEGIN = 1, SCOPE_END = 2 };
 enum { INFO_AVAILABLE = 2 };
 enum { TASK_INITIAL = 0x1 };
 #define PARALLEL_TEAM 0x80000000u
-/* The kinds of ompt_sync_region_t that are barriers of the program: no waits for tasks, and no internal barriers of the
- * runtime. */
+/* The kinds of ompt_sync_region_t that are barriers of the program. Waits for tasks and internal barriers of the
+ * runtime are excluded. */
 enum { BARRIER = 1, BARRIER_IMPLICIT = 2, BARRIER_EXPLICIT = 3, BARRIER_IMPLICIT_WORKSHARE = 8 };
 
 static ompt_get_task_info get_task_info;
 bool ompt_tool_in_force;
 
-/* libomp's own functions, where regions are placed. */
+/* libomp's own functions. NULL if no regions are placed. */
 static int (*get_max_threads)(void);
 static void (*set_num_threads)(int);
 
-/* The outermost region that the calling thread has begun, since when, and what omp_get_max_threads() was before; and how
- * many shares of regions the thread is in. */
+/* The outermost region that the calling thread has started, its start time, and the earlier omp_get_max_threads(); and
+ * the number of shares of regions that the thread is in. */
 static __thread struct {
     struct pinfold_region *region;
     uint64_t since;
@@ -62,7 +62,7 @@ static __thread struct {
     unsigned shares;
 } outermost;
 
-/* A region's team is about to begin. libomp reads the number of threads after this callback, so it is set for the
+/* A region's team is about to start. libomp reads the number of threads after this callback, so it is set for the
  * encountering task, until the region has ended. */
 static void begin_placed(const void *code, unsigned asked)
 {
@@ -88,7 +88,7 @@ static void end_placed(void)
         set_num_threads(outermost.max_threads);
 }
 
-/* A region begins. Where regions are marked, the address of its call identifies it. */
+/* A region starts. In marks, the address of its call identifies it. */
 static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt_data *parallel, unsigned threads,
                            int flags, const void *code)
 {
@@ -100,7 +100,7 @@ static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt
         pinfold_mark(PINFOLD_MARK_REGION_BEGIN, code, threads);
 }
 
-/* A thread of the team begins or has ended its share. At its end the region does not exist any more. */
+/* A thread of the team starts or has ended its share. At its end the region does not exist any more. */
 static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, unsigned threads, unsigned index,
                           int flags)
 {
@@ -122,7 +122,7 @@ static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, un
     }
 }
 
-/* A region has ended; a league of teams is not one, the regions inside it are. */
+/* A region has ended. A league of teams is not a region, but the regions inside it are. */
 static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int flags, const void *code)
 {
     (void)parallel, (void)encountering_task;
@@ -141,7 +141,7 @@ static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *
     if (kind != BARRIER && kind != BARRIER_IMPLICIT && kind != BARRIER_EXPLICIT && kind != BARRIER_IMPLICIT_WORKSHARE)
         return;
     pinfold_mark(endpoint == SCOPE_BEGIN ? PINFOLD_MARK_BARRIER_BEGIN : PINFOLD_MARK_BARRIER_END, NULL, 0);
-    /* When the barrier that ends a region is passed, the region does not exist any more. */
+    /* The region does not exist any more when its final barrier is passed. */
     if (endpoint != SCOPE_END || parallel == NULL)
         return;
     int flags, thread_num;
@@ -153,7 +153,8 @@ static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }
 
-/* Finds the functions that placing needs, in the library that reports to the tool. Returns whether regions are placed. */
+/* Finds the functions for placing regions in the library that reports to the tool. Returns whether regions are
+ * placed. */
 static bool find_functions(void)
 {
     Dl_info library;

@@ -46,7 +46,7 @@ enum pinfold_source {
     PINFOLD_SOURCES
 };
 
-/* What one thread has counted; one cache line. */
+/* The counts of one thread, in one cache line. */
 struct pinfold_slot {
     uint64_t heartbeats; /* calls of pinfold_heartbeat() */
     uint64_t regions;    /* parallel regions that have ended */
@@ -60,13 +60,13 @@ struct pinfold_channel {
     uint32_t version;
     uint32_t slots_taken;               /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
     uint32_t attached[PINFOLD_SOURCES]; /* the number of times that each source has attached itself */
-    uint32_t unset_pus;                 /* the PUs of the program at its start, if nobody had set its mask; else 0 */
+    uint32_t unset_pus;                 /* the program's PUs at its start if no one had set its mask, else 0 */
     uint32_t unused[8];
     struct pinfold_slot slots[PINFOLD_CHANNEL_SLOTS];
 };
 
-/* Maps the channel that the environment names. MAP_FAILED when there is none, or none of this version, or the program
- * runs with privileges that its caller lacks (setuid): then the environment is not trusted. */
+/* Maps the channel that the environment names. Returns MAP_FAILED if there is none, if it has another version, or if
+ * the program runs with privileges that its caller lacks (setuid): then the environment is not trusted. */
 static inline struct pinfold_channel *pinfold_map_channel(void)
 {
     const char *path = getauxval(AT_SECURE) ? NULL : getenv("PINFOLD_CHANNEL");
@@ -80,7 +80,7 @@ static inline struct pinfold_channel *pinfold_map_channel(void)
     file = path ? open(path, O_RDWR) : -1; /* Strict C99: some C libraries hide the flag. */
 #endif
     if (file >= 0) {
-        /* Not fstat(): glibc has the function in its shared library since 2.33 only. */
+        /* Not fstat(): it is in glibc's shared library only since 2.33. */
         if (lseek(file, 0, SEEK_END) >= (off_t)sizeof(struct pinfold_channel))
             address = mmap(NULL, sizeof(struct pinfold_channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         close(file);
@@ -99,7 +99,7 @@ static inline struct pinfold_channel *pinfold_map_channel(void)
  * MAP_FAILED after a failure. */
 __attribute__((weak, visibility("hidden"))) struct pinfold_channel *pinfold_mapped_channel;
 
-/* Maps the channel, once; NULL when there is none. */
+/* Maps the channel once. Returns NULL if there is none. */
 static inline struct pinfold_channel *pinfold_mapped(void)
 {
     struct pinfold_channel *channel = __atomic_load_n(&pinfold_mapped_channel, __ATOMIC_ACQUIRE);
@@ -109,7 +109,7 @@ static inline struct pinfold_channel *pinfold_mapped(void)
                                         __ATOMIC_ACQUIRE))
             channel = fresh;
         else if (fresh != MAP_FAILED)
-            munmap(fresh, sizeof(struct pinfold_channel)); /* Another thread was first; `channel` is now its mapping. */
+            munmap(fresh, sizeof(struct pinfold_channel)); /* Another thread was faster; `channel` is its mapping. */
     }
     return channel == MAP_FAILED ? NULL : channel;
 }
@@ -119,8 +119,7 @@ __attribute__((constructor)) static void pinfold_map_at_load(void)
     (void)pinfold_mapped();
 }
 
-/* The channel, to which this source is attached from now on; NULL when there is none. Each translation unit stays with
- * one source. */
+/* Attaches this source to the channel. Returns NULL if there is no channel. Each translation unit has one source. */
 static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source source)
 {
     static char attached;
@@ -130,7 +129,7 @@ static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source so
     return channel;
 }
 
-/* The calling thread's slot; NULL when there is no channel. */
+/* The calling thread's slot. NULL without a channel. */
 static inline struct pinfold_slot *pinfold_own_slot(enum pinfold_source source)
 {
     static __thread struct pinfold_slot *slot;
@@ -146,7 +145,7 @@ static inline struct pinfold_slot *pinfold_own_slot(enum pinfold_source source)
     return slot;
 }
 
-/* One unit of work is done. */
+/* Reports that one unit of work is done. */
 static inline void pinfold_heartbeat(void)
 {
     struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_HEARTBEAT);

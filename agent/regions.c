@@ -1,11 +1,10 @@
 /*
- * Times parallel regions, and gives their teams the number of threads and the PUs that pinfold wants (regions.h).
+ * Times parallel regions, and gives their teams the requested number of threads and PUs (regions.h).
  *
- * A thread that changes its PU makes one system call; one that stays makes none. Threads are pinned when they begin
- * their share of a region and stay until a region wants something else.
+ * A thread that changes its PU makes one system call, and a thread that stays makes none. Threads are pinned when they
+ * start their share of a region, and stay until a region requests another PU.
  *
- * Known limits: a thread of a team that does nothing but wait in a region, because the region got fewer threads, keeps
- * its PU, where it sleeps.
+ * Known limits: if a region gets fewer threads, a thread without a share keeps its PU and sleeps there.
  */
 #define _GNU_SOURCE
 #include "regions.h"
@@ -40,7 +39,7 @@ static struct pinfold_regions *map_table(void)
     return table;
 }
 
-/* The table, mapped once; NULL when there is none. */
+/* The table, mapped once. NULL without a table. */
 static struct pinfold_regions *table(void)
 {
     static struct pinfold_regions *mapped; /* NULL before the first attempt, MAP_FAILED after a failure */
@@ -55,7 +54,7 @@ static struct pinfold_regions *table(void)
     return known == MAP_FAILED ? NULL : known;
 }
 
-/* Later the program may have forbidden itself to open files. */
+/* The table is mapped early, because the program may later forbid itself to open files. */
 __attribute__((constructor)) static void map_at_load(void)
 {
     (void)table();
@@ -67,7 +66,7 @@ struct pinfold_region *pinfold_find_region(const void *code)
     if (all == NULL || code == NULL)
         return NULL;
     const uint64_t wanted = (uint64_t)(uintptr_t)code;
-    /* Functions are aligned to 16 bytes; the multiplication spreads the rest (Knuth, volume 3, section 6.4). */
+    /* Functions are aligned to 16 bytes. The multiplication spreads the other bits (Knuth, volume 3, section 6.4). */
     const uint64_t first = (wanted * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
     for (unsigned step = 0; step < PINFOLD_REGIONS_MOST; step++) {
         struct pinfold_region *region = &all->regions[(first + step) % PINFOLD_REGIONS_MOST];
@@ -113,7 +112,7 @@ bool pinfold_places_in_regions(void)
 
 void pinfold_place_in_region(struct pinfold_region *region, unsigned index)
 {
-    /* The calling thread's place: a PU, its original mask, or not known. */
+    /* The calling thread's place: a PU, its original mask, or unknown. */
     enum { ORIGINAL = -1, UNKNOWN = -2 };
     static __thread int place = UNKNOWN;
     static __thread uint32_t since;
@@ -121,7 +120,7 @@ void pinfold_place_in_region(struct pinfold_region *region, unsigned index)
     const uint32_t active = __atomic_load_n(&table()->active, __ATOMIC_ACQUIRE);
     if (active == 0)
         return;
-    /* Meanwhile pinfold may have placed the thread itself. */
+    /* pinfold may have placed the thread itself meanwhile. */
     if (active != since)
         place = UNKNOWN;
     since = active;

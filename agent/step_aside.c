@@ -1,21 +1,22 @@
 /*
  * Asks pinfold to step aside for a program that traces itself, or another process that pinfold follows.
  *
- * Linux permits one tracer for each thread, and pinfold is it. So strace and gdb would fail inside of pinfold, and so would
- * the leak detection of AddressSanitizer and LeakSanitizer, which traces its own process. The program has priority: pinfold
- * lets go of the process in question, and follows it by other means (crates/linux/src/launch/stepping_aside.rs).
+ * Linux permits one tracer per thread, and pinfold is this tracer. So strace and gdb would fail under pinfold. The leak
+ * detection of AddressSanitizer and LeakSanitizer would also fail, because it traces its own process. The program has
+ * priority: pinfold lets go of the process, and follows it by other means (crates/linux/src/launch/stepping_aside.rs).
  *
- *   1. A request is the signal SIGURG, which a thread sends itself. pinfold sees it as the tracer, lets go, takes the signal
- *      away and lets the thread run again. So the request is fulfilled when the call has returned. Without pinfold the
- *      signal has no effect, unless the program handles it.
- *   2. ptrace() is replaced: it makes a request before a call that begins to trace.
- *   3. A process with a leak sanitizer makes a request before main(): the sanitizer searches for leaks at the end, or when
- *      the program asks for it, and its tracer makes its system calls directly.
+ *   1. A request is the signal SIGURG, which a thread sends to itself. As the tracer, pinfold sees the signal, lets go,
+ *      removes the signal and resumes the thread. So the request is fulfilled when the call has returned. Without
+ *      pinfold the signal has no effect, unless the program handles it.
+ *   2. ptrace() and syscall() are replaced (system_calls.c): a request precedes each call that starts to trace.
+ *   3. A process with a leak sanitizer makes a request before main(). A later request is not possible: the sanitizer
+ *      searches for leaks at the end, or on the program's call, and its tracer makes direct system calls.
  *
- * Known limits: ptrace by direct system calls is not seen. pinfold itself looks at static programs.
+ * Known limits: ptrace calls that bypass the C library are not seen. pinfold itself examines static programs.
  */
 #define _GNU_SOURCE
 #include "glibc.h"
+#include "step_aside.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,8 +32,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The upper half of the value that comes with the signal. The lower half is a thread of the process that pinfold shall let
- * go of, or one of the numbers below for the calling one. launch/trace.rs has the same numbers. */
+/* The upper half of the signal's value. The lower half names the process that pinfold has to let go of: by one of its
+ * threads, or, for the calling process, by a number below. launch/trace.rs has the same numbers. */
 #define REQUEST UINT64_C(0x70666c64)
 enum { TRACED_BY_PARENT = 0, TRACED_BY_ITSELF = -1 };
 
@@ -58,7 +59,7 @@ static void request(pid_t thread)
     errno = saved_errno;
 }
 
-/* Whether the user has turned leak detection off, in the options of a sanitizer. */
+/* Whether the user has disabled leak detection in the options of a sanitizer. */
 static bool is_turned_off(void)
 {
     const char *names[] = {"ASAN_OPTIONS", "LSAN_OPTIONS"};
@@ -82,6 +83,14 @@ __attribute__((constructor)) static void begin(void)
     dlerror(); /* A failure is the agent's; the program should not see it. */
 }
 
+void pinfold_step_aside_for(long kind, pid_t thread)
+{
+    if (kind == PTRACE_TRACEME)
+        request(TRACED_BY_PARENT);
+    else if (kind == PTRACE_ATTACH || kind == PTRACE_SEIZE)
+        request(thread);
+}
+
 EXPORT long ptrace(enum __ptrace_request kind, ...)
 {
     va_list arguments;
@@ -92,9 +101,6 @@ EXPORT long ptrace(enum __ptrace_request kind, ...)
     va_end(arguments);
     if (!real_ptrace)
         begin();
-    if (kind == PTRACE_TRACEME)
-        request(TRACED_BY_PARENT);
-    else if (kind == PTRACE_ATTACH || kind == PTRACE_SEIZE)
-        request(thread);
+    pinfold_step_aside_for(kind, thread);
     return real_ptrace(kind, thread, address, data);
 }

@@ -1,11 +1,11 @@
 /* The plugin for Slurm: `srun --pinfold[=POLICY] ./a.out` runs each task under pinfold. docs/guide/jobs.md describes it
- * for users and sites, docs/design/slurm.md says why it works as it does.
+ * for users and sites, and docs/design/slurm.md explains its design.
  *
- * In slurm_spank_task_init, which runs in the task's process as the job's user, it forks. The new process goes on with
- * what Slurm does for a task, waits for pinfold in between, and executes the program. The task's process executes
+ * In slurm_spank_task_init, which runs in the task's process as the job's user, it forks. The new process continues
+ * Slurm's work for the task, waits for pinfold in between, and executes the program. The task's process executes
  * pinfold, which is then the parent of the program (crates/linux/src/launch/waiting.rs).
  *
- * Nothing here fails a job: what does not work is said in one sentence, and the task runs as without pinfold.
+ * The plugin never fails a job: it reports a problem in one sentence, and the task runs as without pinfold.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -34,14 +34,14 @@ SPANK_PLUGIN(pinfold, 1)
 /* As many nodes as Linux can have: 1024. */
 #define NODE_WORDS 16
 
-/* What plugstack.conf says. */
+/* The settings in plugstack.conf. */
 struct site {
 	const char *binary;
-	const char *policy;  /* of `--pinfold` without a value */
-	const char *allowed; /* policies with commas between them; NULL for all */
+	const char *policy;  /* for `--pinfold` without a value */
+	const char *allowed; /* policies separated by commas; NULL for all */
 	const char *records; /* a folder; NULL for none */
 	bool denied;
-	const char *mistake; /* an argument that is not understood */
+	const char *mistake; /* an unknown argument */
 };
 
 static int option_given(int value, const char *word, int remote);
@@ -54,7 +54,7 @@ static struct spank_option option = {
 	.cb = option_given,
 };
 
-/* The value of the option where the command was given; empty for none. */
+/* The option's value in srun, sbatch or salloc; empty for none. */
 static bool given;
 static char given_word[SPANK_OPTION_MAXLEN];
 
@@ -107,7 +107,7 @@ static bool is_policy(const char *word)
 	return length > 0 && word[length] == '\0' && word[0] != '-';
 }
 
-/* The policy to use; NULL for no pinfold, with the reason in `why`, which is empty where the user wants none. */
+/* The policy to use. NULL for no pinfold, with the reason in `why`. It is empty if the user has chosen `off`. */
 static const char *policy_of(const struct site *site, const char *word, char *why, size_t size)
 {
 	const char *policy = word && *word ? word : site->policy;
@@ -116,15 +116,15 @@ static const char *policy_of(const struct site *site, const char *word, char *wh
 		return NULL;
 	if (site->mistake) {
 		/* It may be a misspelt `deny`. */
-		snprintf(why, size, "plugstack.conf has `%s` for pinfold, and the arguments are binary=/FILE, policy=NAME, "
-			 "allowed=NAME,NAME, records=/FOLDER and deny; whoever keeps this site can correct it",
+		snprintf(why, size, "plugstack.conf has the unknown argument `%s` for pinfold; the arguments are binary=/FILE, "
+			 "policy=NAME, allowed=NAME,NAME, records=/FOLDER and deny; ask the administrator to correct it",
 			 site->mistake);
 	} else if (site->denied) {
-		snprintf(why, size, "this site does not allow --pinfold (deny in plugstack.conf); leave it out");
+		snprintf(why, size, "this site does not allow --pinfold (deny in plugstack.conf); omit it");
 	} else if (!is_policy(policy)) {
 		snprintf(why, size, "--pinfold=%s: a policy is one word; `pinfold run --policy help` lists them", policy);
 	} else if (site->allowed && !is_in_list(policy, site->allowed)) {
-		snprintf(why, size, "--pinfold=%s: this site allows %s (allowed in plugstack.conf); take one of these", policy,
+		snprintf(why, size, "--pinfold=%s: this site allows %s (allowed in plugstack.conf); use one of these", policy,
 			 site->allowed);
 	}
 	return *why ? NULL : policy;
@@ -140,7 +140,7 @@ int slurm_spank_init(spank_t spank, int count, char *arguments[])
 	return 0;
 }
 
-/* Where the command is given: the user learns at once what will not happen. */
+/* Runs in srun, sbatch or salloc: the user sees at once why pinfold will not be used. */
 int slurm_spank_init_post_opt(spank_t spank, int count, char *arguments[])
 {
 	(void)spank;
@@ -165,7 +165,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 	dprintf(STDERR_FILENO, "pinfold: %s\n", text);
 }
 
-/* set_mempolicy(2) with `MODE BITS WORD…`. Where the kernel refuses it, pages are where they would be without. */
+/* set_mempolicy(2) with `MODE BITS WORD…`. If the kernel refuses it, pages are placed as without pinfold. */
 static void set_memory_policy(char *text)
 {
 	unsigned long words[NODE_WORDS] = {0};
@@ -178,7 +178,7 @@ static void set_memory_policy(char *text)
 		syscall(SYS_set_mempolicy, (int)mode, bits ? words : NULL, bits);
 }
 
-/* One change that pinfold asks for; false at the last. */
+/* Applies one of pinfold's changes. Returns false at the last. */
 static bool apply(spank_t spank, char *change)
 {
 	char *value = strchr(change, '=');
@@ -200,8 +200,7 @@ static bool apply(spank_t spank, char *change)
 	}
 }
 
-/* Waits until pinfold is ready, and makes the changes that it asks for. Without an answer pinfold has ended, and with it
- * the task. */
+/* Waits until pinfold is ready, and applies its changes. Without an answer pinfold has ended, and the task with it. */
 static void await_pinfold(spank_t spank, int socket)
 {
 	size_t size = 0, used = 0, done = 0;
@@ -232,14 +231,14 @@ static void await_pinfold(spank_t spank, int socket)
 	}
 }
 
-/* Whether the binary runs and is of this plugin's version: only that understands how it is started here. When it has been
- * executed in the task's process, it is too late to run the task without it. */
+/* Whether the binary runs and has this plugin's version: only that version supports this start. After its exec in the
+ * task's process, it is too late to run the task without it. */
 static bool is_our_pinfold(const char *binary, char *why, size_t size)
 {
 	const char *wanted = "pinfold " PINFOLD_VERSION "\n";
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0) {
-		snprintf(why, size, "there is no pipe (%s)", strerror(errno));
+		snprintf(why, size, "cannot create a pipe (%s)", strerror(errno));
 		return false;
 	}
 	pid_t child = fork();
@@ -261,9 +260,9 @@ static bool is_our_pinfold(const char *binary, char *why, size_t size)
 	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (child < 0)
-		snprintf(why, size, "there is no process (%s)", strerror(error));
+		snprintf(why, size, "cannot fork (%s)", strerror(error));
 	else if (WIFEXITED(status) && WEXITSTATUS(status) && !used)
-		snprintf(why, size, "%s cannot be executed (%s); binary=/FILE in plugstack.conf names it", binary,
+		snprintf(why, size, "%s cannot be executed (%s); set binary=/FILE in plugstack.conf", binary,
 			 strerror(WEXITSTATUS(status)));
 	else if (strcmp(text, wanted) != 0)
 		snprintf(why, size, "%s is not pinfold " PINFOLD_VERSION ", which this plugin was built with; install both "
@@ -273,7 +272,7 @@ static bool is_our_pinfold(const char *binary, char *why, size_t size)
 	return false;
 }
 
-/* The command line of pinfold, and its environment: that of the job, and the waiting child. */
+/* The command line of pinfold, and its environment: the job's, and the waiting child. */
 static char **command_line(const struct site *site, const char *policy, char *name, char *record, int count,
 			   char **program)
 {
@@ -310,7 +309,7 @@ static char **with_variable(char **environment, char *variable)
 	return all;
 }
 
-/* Returns in the process that will execute the program; the other one has become pinfold. */
+/* Returns in the process that will execute the program. The other process has become pinfold. */
 static void split(spank_t spank, const struct site *site, const char *policy)
 {
 	uint32_t job = 0, step = 0, task = 0;
@@ -321,7 +320,7 @@ static void split(spank_t spank, const struct site *site, const char *policy)
 	spank_get_item(spank, S_TASK_GLOBAL_ID, &task);
 	spank_get_item(spank, S_JOB_ENV, &environment);
 	if (spank_get_item(spank, S_JOB_ARGV, &count, &program) != ESPANK_SUCCESS || count < 1) {
-		say("Slurm does not say what the task executes; the task runs without pinfold");
+		say("Slurm does not report the command of the task; the task runs without pinfold");
 		return;
 	}
 
@@ -334,19 +333,19 @@ static void split(spank_t spank, const struct site *site, const char *policy)
 	if (site->records && access(site->records, W_OK | X_OK) == 0)
 		snprintf(record, sizeof record, "%s/%u.%u.%u.json", site->records, job, step, task);
 	else if (site->records)
-		say("%s: no record is written to %s (%s); that folder needs mode 1777", name, site->records,
+		say("%s: cannot write a record to %s (%s); that folder needs mode 1777", name, site->records,
 		    strerror(errno));
 
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-		say("%s: there is no socket (%s); the task runs without pinfold", name, strerror(errno));
+		say("%s: cannot create a socket (%s); the task runs without pinfold", name, strerror(errno));
 		return;
 	}
 	pid_t child = fork();
 	if (child == 0) {
 		close(ends[0]);
 		await_pinfold(spank, ends[1]);
-		/* The exec closes the socket, which tells pinfold. */
+		/* The exec closes the socket, and pinfold sees that. */
 		return;
 	}
 	char variable[64];
@@ -367,7 +366,7 @@ static void split(spank_t spank, const struct site *site, const char *policy)
 	}
 	free(words);
 	free(variables);
-	say("%s: pinfold cannot be started (%s); the task runs without pinfold", name, strerror(error));
+	say("%s: cannot start pinfold (%s); the task runs without pinfold", name, strerror(error));
 }
 
 int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
@@ -377,12 +376,12 @@ int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
 	if (spank_option_getopt(spank, &option, &word) != ESPANK_SUCCESS ||
 	    spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
 		return 0;
-	/* The script of a job is not placed, but the steps that it starts. */
+	/* The script of a job is not placed, but the steps that it starts are. */
 	if (step == SLURM_BATCH_SCRIPT || step == SLURM_INTERACTIVE_STEP || step == SLURM_EXTERN_CONT)
 		return 0;
 	struct site site = read_site(count, arguments);
 	char why[512];
-	/* What does not work because of the option or of the site was said where the command was given. */
+	/* Problems of the option or of the site were already reported by srun, sbatch or salloc. */
 	const char *policy = policy_of(&site, word, why, sizeof why);
 	if (policy)
 		split(spank, &site, policy);

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from conftest import PATIENCE, Sweep
 
-from pinfold.learn.action_table import build_action_table, rules_on_values, thresholds, training_rows
-from pinfold.learn.hints import HINTS, Hint, LlcDomains, Loads
-from pinfold.learn.observations import read_observations, read_table, relative_to_slowest, sensitive
-from pinfold.learn.ripper import RipperClassifier, first_that_holds
-from pinfold.learn.rule_policy import Trained, rule_policy
+from pinfold.learn.hints.action_table import build_action_table, rules_on_values, thresholds, training_rows
+from pinfold.learn.hints.hint import HINTS, Hint
+from pinfold.learn.hints.llc_domains import LlcDomains, Loads
+from pinfold.learn.hints.observations import read_observations, read_table, relative_to_slowest, sensitive
+from pinfold.learn.hints.ripper import RipperClassifier, first_that_holds
+from pinfold.learn.hints.rule_file import rule_policy
+from pinfold.learn.trained import Trained
 
 MACHINE = "opteron-6164x4"
 THREADS = 4

@@ -92,7 +92,7 @@ def test_a_run_uses_the_accesses_of_a_recording_after_its_initialisation(
     assert profile["at"] >= 0.2
     is_found(profile)
     assert run.json["page_samples"] == []
-    assert run.said(f"the accesses in {recording} are brought to its addresses") == 1
+    assert run.said(f"the accesses in {recording} are mapped to its addresses") == 1
 
 
 def test_a_recording_of_another_program_is_refused(

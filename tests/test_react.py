@@ -61,7 +61,7 @@ def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfo
     run = pinfold.record(*words, "--", program, "1", "4")
     assert run.status == 0, run.err
     assert run.out.startswith("sizes: 2;"), run.err
-    assert "the program names it itself, by num_threads" in run.err
+    assert "the program sets it with num_threads" in run.err
 
 
 @pytest.mark.parametrize(

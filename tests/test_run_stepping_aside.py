@@ -90,7 +90,7 @@ def test_a_running_program_with_a_sanitizer_ends_as_without_pinfold(
     assert "Its exit status is not known" in err
 
 
-@pytest.mark.parametrize("flags", [(), ("-static",)])
+@pytest.mark.parametrize("flags", [(), ("-static",), ("-DBY_SYSCALL",)])
 def test_a_program_that_traces_can_do_so(pinfold: Pinfold, compiled: Compiled, flags: tuple[str, ...]) -> None:
     program = compiled("tracer", *flags)
     run = pinfold.run("--", program)

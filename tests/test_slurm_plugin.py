@@ -151,7 +151,7 @@ def test_a_batch_job_passes_it_to_its_steps_and_a_step_can_turn_it_off(site: Sit
     [
         (("deny",), "--pinfold", "this site does not allow --pinfold"),
         (("allowed=none,hints",), "--pinfold=auto", "this site allows none,hints"),
-        (("denny",), "--pinfold", "plugstack.conf has `denny`"),
+        (("denny",), "--pinfold", "plugstack.conf has the unknown argument `denny`"),
         ((), "--pinfold=a b", "a policy is one word"),
         ((), "--pinfold=nonsense", "invalid value 'nonsense'"),
         (("binary=/nowhere/pinfold",), "--pinfold", "/nowhere/pinfold cannot be executed (No such file or directory)"),
@@ -188,5 +188,5 @@ def test_records_that_cannot_be_written_keep_nothing_from_running(site: Site) ->
     site.allows(f"binary={site.binary}", "records=/nowhere")
     done = site.run("srun", "--pinfold=none", "true")
     assert done.returncode == 0
-    assert "no record is written to /nowhere (No such file or directory)" in done.stderr
+    assert "cannot write a record to /nowhere (No such file or directory)" in done.stderr
     assert "policy none" in done.stderr

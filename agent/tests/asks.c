@@ -1,5 +1,6 @@
-/* asks: pins itself to its first PU as pinfold would, by a bare system call, and then asks in each way that the C library
-   has on how many PUs it may run, and once in a child; prints the answers. With `sets` it first sets its own mask through the library. */
+/* asks: pins itself to its first PU as pinfold would, by a bare system call. Then it queries the number of its PUs
+   with each function of the C library, and once in a child, and prints the answers. With `sets` it first sets its
+   mask through the library. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

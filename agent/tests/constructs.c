@@ -1,7 +1,7 @@
 /*
  * Runs one OpenMP construct ROUNDS times, with a team of THREADS: constructs NAME. crates/linux/tests/agent.rs knows
  * how many regions and barriers each has. A loop or section that must end with a barrier is followed by work that
- * needs it, since compilers leave out a barrier just before the one that ends the region.
+ * needs it, because compilers leave out a barrier just before the one that ends the region.
  */
 #include <omp.h>
 #include <stdio.h>

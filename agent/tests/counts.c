@@ -1,5 +1,5 @@
-/* counts: pins itself to its first PU as pinfold would, by a bare system call, and prints how many PUs the C library counts
-   before and after that, by sysconf() and get_nprocs(). With `sets` it sets the mask through the library. */
+/* counts: pins itself to its first PU as pinfold would, by a bare system call, and prints the C library's number of PUs
+   before and after that, from sysconf() and get_nprocs(). With `sets` it sets the mask through the library. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* pins_child WHO: a process sets its own mask to its first PU, and then its parent pins itself there as pinfold would, by a
-   bare system call, and prints how many PUs each reads then. WHO is a child of `vfork` or `fork`, or `both`: the parent
-   sets its mask too, before. */
+/* pins_child WHO: a process sets its mask to its first PU. Then its parent pins itself there as pinfold would, by a
+   bare system call, and prints the number of PUs that each reads. WHO is a child of `vfork` or `fork`, or `both`:
+   then the parent has set its mask before. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * A library with a parallel region, to be linked with a copy of libgomp of its own. Says how many threads took part.
+ * A library with a parallel region, to be linked with a private copy of libgomp. Prints how many threads took part.
  * A call that went to the other copy's runtime would find the wrong number of threads, or thread 0 in all of them.
  */
 #include <omp.h>

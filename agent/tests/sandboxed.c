@@ -1,5 +1,5 @@
-/* sandboxed: allows itself a few system calls only, and is killed by any other. Then it calls the heartbeat in two threads,
-   asks in each way on how many PUs it may run, and has a parallel region. Prints the answers. */
+/* sandboxed: allows itself only a few system calls, and any other call kills it. Then it calls the heartbeat in two
+   threads, queries the number of its PUs with each function, and has a parallel region. Prints the answers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* g++ defines it. */
 #endif
@@ -33,7 +33,7 @@ static int forbid_the_rest(void)
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
 }
 
-/* The steps of the two threads; each waits for the other by memory alone. */
+/* The steps of the two threads. Each waits for the other through memory alone. */
 enum { BEGUN = 1, FORBIDDEN, BEATEN };
 static int step;
 
@@ -66,7 +66,7 @@ int main(void)
     pthread_t thread;
     int regions = 0;
 #pragma omp parallel num_threads(1)
-    regions++; /* Its runtime begins before the sandbox. */
+    regions++; /* Its runtime starts before the sandbox. */
     if (pthread_create(&thread, NULL, beat, NULL) != 0)
         return 3;
     await(BEGUN);

@@ -1,4 +1,4 @@
-/* A library that a user preloads: says that it is there. */
+/* A library that a user preloads. Prints that it was loaded. */
 #include <stdio.h>
 
 __attribute__((constructor)) static void here(void)

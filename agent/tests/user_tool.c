@@ -1,4 +1,4 @@
-/* A user's OMPT tool. It accepts, and says so, unless USER_TOOL_DECLINES is in the environment. */
+/* A user's OMPT tool. It accepts, and prints that, unless USER_TOOL_DECLINES is in the environment. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 //! Generates the declarations of libpfm4 from its installed headers and links the library.
 //!
-//! The headers also declare `perf_event_attr`, so what libpfm4 encodes and what `perf_event_open(2)` is given are one
-//! and the same type. Debian's package is libpfm4-dev; it has no pkg-config file, so the linker finds the library in
-//! its usual places.
+//! The headers also declare `perf_event_attr`, so libpfm4 and `perf_event_open(2)` share one type. Debian's package is
+//! libpfm4-dev. It has no pkg-config file, so the linker finds the library in its default directories.
 
 #![expect(clippy::disallowed_macros, reason = "cargo reads what a build script prints")]
 

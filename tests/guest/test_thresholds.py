@@ -64,7 +64,7 @@ def test_a_control_group_with_too_little_memory_is_refused_before_anything_is_ki
     guest.check(f"echo +memory > /sys/fs/cgroup/cgroup.subtree_control; mkdir {group}; echo 48M > {group}/memory.max")
     run = guest.run(f"echo $$ > {group}/cgroup.procs; exec {CALIBRATE} > /dev/null")
     assert run.status == 125, run.out
-    assert "MiB of memory may be taken, and 64 MiB are needed" in run.out
+    assert "MiB of memory are available, and a measurement beyond the caches needs 64 MiB" in run.out
     assert "memory.max" in run.out
     assert "measuring" not in run.out
     guest.check(f"rmdir {group}")

@@ -1,7 +1,7 @@
 """Writes crates/policy/tests/data/rule_cases.json: policies as Python writes them, and their results on samples.
 
-The Rust test beside that file evaluates the same policies on the same samples. test_rule_policy.py checks that the file
-equals the output of this program. To write it again: python tests/python/rule_cases.py
+The Rust test beside that file evaluates the same policies on the same samples. test_hints_rule_file.py checks that the
+file equals the output of this program. To write it again: python tests/python/rule_cases.py
 """
 
 import json
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinfold.learn.action_table import rules_on_values
-from pinfold.learn.discretize import MISSING, bins, equal_frequency_thresholds
-from pinfold.learn.ripper import RipperClassifier, Rule, first_that_holds
-from pinfold.learn.rule_policy import RuleMetric, Trained, rule_policy
+from pinfold.learn.hints.action_table import rules_on_values
+from pinfold.learn.hints.discretize import MISSING, bins, equal_frequency_thresholds
+from pinfold.learn.hints.ripper import RipperClassifier, Rule, first_that_holds
+from pinfold.learn.hints.rule_file import RuleMetric, rule_policy
+from pinfold.learn.trained import Trained
 
 OUTPUT = Path(__file__).resolve().parents[2] / "crates/policy/tests/data/rule_cases.json"
 POLICIES, SAMPLES, FEATURES, NOMINAL = 12, 40, 4, 3

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pinfold.evaluation import auto, auto_runs
-from pinfold.evaluation.affinity_sweep import Workload
-from pinfold.evaluation.auto import Judged, promises_of
-from pinfold.evaluation.auto_runs import Runs, Subject
+from pinfold.evaluation.auto import runs as auto_runs
+from pinfold.evaluation.auto import section as auto
+from pinfold.evaluation.auto.runs import Runs, Subject
+from pinfold.evaluation.auto.section import Judged, promises_of
 from pinfold.evaluation.finished import Run
+from pinfold.evaluation.workloads import Workload
 
 WORKLOAD = Workload("stencil", 1, "--size 4M")
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pinfold.evaluation import autopin_runs
-from pinfold.evaluation.autopin import ABOUT, PAPER, SCHEDULES, checks, unexpected
-from pinfold.evaluation.autopin_runs import LARGE, SMALL, WORKLOADS, arguments, ratio
+from pinfold.evaluation.autopin import runs as autopin_runs
+from pinfold.evaluation.autopin.runs import LARGE, SMALL, WORKLOADS, arguments, ratio
+from pinfold.evaluation.autopin.section import ABOUT, PAPER, SCHEDULES, checks, unexpected
 
 BETWEEN = {"most_over_worst_percent": 60.0, "worst_distance_percent": 2.0, "programs": []}
 

@@ -9,14 +9,15 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pinfold.evaluation import classify as section
-from pinfold.evaluation import placement_sweep, plot
-from pinfold.evaluation.classify import SEEDS, SKYLAKE, paper_tables, promises
-from pinfold.learn.gate import gate
-from pinfold.learn.placement_features import COLUMN, MACHINE, PROGRAM
-from pinfold.learn.placement_judging import Judged, Known
-from pinfold.learn.placement_model import Learner, Prediction
-from pinfold.learn.placement_report import (
+from pinfold.evaluation import plot
+from pinfold.evaluation.classify import section
+from pinfold.evaluation.classify import sweep as placement_sweep
+from pinfold.evaluation.classify.section import SEEDS, SKYLAKE, paper_tables, promises
+from pinfold.learn.classify.features import MACHINE, PROGRAM
+from pinfold.learn.classify.gate import gate
+from pinfold.learn.classify.judging import Judged, Known
+from pinfold.learn.classify.model import Learner, Prediction
+from pinfold.learn.classify.report import (
     OUTLOOK,
     OUTLOOK_UNSEEN,
     SAME,
@@ -28,7 +29,8 @@ from pinfold.learn.placement_report import (
     tables,
     worst,
 )
-from pinfold.learn.strategies import STRATEGIES, Example
+from pinfold.learn.classify.strategies import STRATEGIES, Example
+from pinfold.learn.tables import OBSERVED
 
 
 def example(name: str, machine: str, *seconds: float) -> Example:
@@ -83,7 +85,7 @@ def programs_on(machine: str, number: int) -> list[Example]:
     return [replace(example(f"p{place}", machine, *times[place % len(times)]), metrics=SEEN) for place in range(number)]
 
 
-SEEN = {COLUMN + name: 0.5 for name in (*PROGRAM, *MACHINE)}
+SEEN = {OBSERVED + name: 0.5 for name in (*PROGRAM, *MACHINE)}
 
 
 def test_on_the_outlook_nothing_is_judged_behind_a_closed_gate() -> None:

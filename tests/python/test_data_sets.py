@@ -10,9 +10,9 @@ import pyarrow.compute
 import pyarrow.parquet
 import pytest
 
-from pinfold.learn.hints import LlcDomains
-from pinfold.learn.judging import cases
-from pinfold.learn.observations import KEY, behaviour_metrics, covered, read_observations, read_table
+from pinfold.learn.hints.judging import cases
+from pinfold.learn.hints.llc_domains import LlcDomains
+from pinfold.learn.hints.observations import KEY, behaviour_metrics, covered, read_observations, read_table
 
 Row = dict[str, Any]
 

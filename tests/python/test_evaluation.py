@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from pinfold.evaluation import __main__ as evaluation
-from pinfold.evaluation import changes, provenance, validation
+from pinfold.evaluation import changes, provenance
 from pinfold.evaluation.provenance import Provenance
-from pinfold.evaluation.sam_mixes import mixes_checks
+from pinfold.evaluation.sam.mixes import mixes_checks
 from pinfold.evaluation.section import Check, Part, Promise, Section, Table, promises_of
-from pinfold.evaluation.validation import ASKED_FOR, ASKED_OF_HOST, promises
+from pinfold.evaluation.simulator import validation
+from pinfold.evaluation.simulator.validation import ASKED_FOR, ASKED_OF_HOST, promises
 
 ONE = Provenance("c1", "b1", "this machine", reduced=False)
 OTHER = Provenance("c2", "b2", "this machine", reduced=False)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pinfold.evaluation.fairness import (
+from pinfold.evaluation.finished import Run
+from pinfold.evaluation.sam.fairness import (
     ALONE,
     DAEMON,
     JUDGED,
@@ -20,7 +21,6 @@ from pinfold.evaluation.fairness import (
     tables,
     text,
 )
-from pinfold.evaluation.finished import Run
 from pinfold.split import APPLICATIONS, part
 
 

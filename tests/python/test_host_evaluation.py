@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pinfold.evaluation import host
-from pinfold.evaluation.host import TRIES, stolen, undisturbed
+from pinfold.evaluation.simulator import host
+from pinfold.evaluation.simulator.host import TRIES, stolen, undisturbed
 
 
 @pytest.fixture

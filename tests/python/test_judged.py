@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from pinfold.evaluation import finished, judged, judged_report, section
-from pinfold.evaluation.judged import (
+from pinfold.evaluation import finished, section
+from pinfold.evaluation.judged import judging as judged
+from pinfold.evaluation.judged import report as judged_report
+from pinfold.evaluation.judged.judging import (
     BASELINE,
     NOISE,
     ONE_SAMPLE,
@@ -24,7 +26,7 @@ from pinfold.evaluation.judged import (
     gain,
     share,
 )
-from pinfold.learn.hints import Hint
+from pinfold.learn.hints.hint import Hint
 
 SUBJECT = Subject("fft", "fft", "opteron-6164x4", 8, Path("fft.pft"), "0-7", 0.5)
 RULES = {name: Rules(Path("rules.json"), Hint.parse("sLP")) for name in (ONE_SAMPLE, VERIFIED, PAIR, TWO_SAMPLES)}

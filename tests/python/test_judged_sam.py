@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from pinfold.evaluation import judged, judged_sam
-from pinfold.evaluation.affinity_sweep import Sweep, Workload
 from pinfold.evaluation.finished import Run
-from pinfold.evaluation.judged import NOISE, SAM, UNPINNED, Outcome, Subject
-from pinfold.evaluation.judged_sam import MACHINE, PAIRS, POLICIES, THREADS, TIME, Gain, Judged
+from pinfold.evaluation.hints.sweep import Sweep
+from pinfold.evaluation.judged import judging as judged
+from pinfold.evaluation.judged import sam as judged_sam
+from pinfold.evaluation.judged.judging import NOISE, SAM, UNPINNED, Outcome, Subject
+from pinfold.evaluation.judged.sam import MACHINE, PAIRS, POLICIES, THREADS, TIME, Gain, Judged
+from pinfold.evaluation.workloads import Workload
 
 SUBJECT = Subject("pigz", "pigz early", MACHINE, 8, Path("pigz.pft"), "0-7", 0.5)
 

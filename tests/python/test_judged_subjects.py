@@ -7,9 +7,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pinfold.evaluation import judged_subjects, windows
-from pinfold.evaluation.affinity_sweep import MACHINE
-from pinfold.evaluation.judged_subjects import of_applications, of_sweep
+from pinfold.evaluation.hints.sweep import MACHINE
+from pinfold.evaluation.judged import subjects as judged_subjects
+from pinfold.evaluation.judged.subjects import of_applications, of_sweep
+from pinfold.evaluation.simulator import windows
 from pinfold.split import APPLICATIONS, part
 
 

@@ -4,15 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reaction_cases import own_binary, regions, rows_of, write
+from react_cases import own_binary, regions, rows_of, write
 
-from pinfold.evaluation import plot, react, react_online, react_searches
-from pinfold.evaluation.react_learners import SANDY_BRIDGE, SKYLAKE
-from pinfold.evaluation.react_report import Nested, Pair
+from pinfold.evaluation import plot
+from pinfold.evaluation.react import online as react_online
+from pinfold.evaluation.react import searches as react_searches
+from pinfold.evaluation.react import section as react
+from pinfold.evaluation.react.learners import SANDY_BRIDGE, SKYLAKE
+from pinfold.evaluation.react.report import Nested, Pair
 from pinfold.evaluation.section import Section
-from pinfold.learn.reaction_data import read
-from pinfold.learn.reaction_method import ALL_PAIRS, BASELINE, MODEL, RACE, SEARCH, STATIC, TWO, Judged, RandomPairs
-from pinfold.learn.reaction_models import SLOW
+from pinfold.learn.react.data import read
+from pinfold.learn.react.method import ALL_PAIRS, BASELINE, MODEL, RACE, SEARCH, STATIC, TWO, Judged, RandomPairs
+from pinfold.learn.react.models import SLOW
 
 __all__ = ["own_binary"]
 
@@ -25,9 +28,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     plots = tmp_path / "docs/plots"
     plots.mkdir(parents=True)
     monkeypatch.setattr(plot, "PLOTS", plots)
-    monkeypatch.setattr(react_online, "react_online", lambda model, quick: [])
+    monkeypatch.setattr(react_online, "run_online", lambda model, quick: [])
     monkeypatch.setattr(react, "MODEL_FILES", tuple(ROOT / file for file in react.MODEL_FILES))
-    monkeypatch.setattr("pinfold.evaluation.react_learners.SLOW", SLOW[-1:])
+    monkeypatch.setattr("pinfold.evaluation.react.learners.SLOW", SLOW[-1:])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

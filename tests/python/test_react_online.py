@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pinfold.evaluation.react_online import (
+from pinfold.evaluation.react.online import (
     LEAST,
     MODES,
     baseline,

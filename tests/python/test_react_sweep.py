@@ -7,11 +7,11 @@ import pyarrow.parquet
 import pytest
 
 from pinfold.applications.recording import FailedError
-from pinfold.evaluation import react_sweep
-from pinfold.evaluation.affinity_sweep import Workload
-from pinfold.evaluation.placement_programs import Caches, Machine
-from pinfold.evaluation.react_programs import REDUCED, workloads
-from pinfold.evaluation.react_sweep import Job, sweep, thread_counts, work
+from pinfold.evaluation.classify.programs import Caches, Machine
+from pinfold.evaluation.react import sweep as react_sweep
+from pinfold.evaluation.react.programs import REDUCED, workloads
+from pinfold.evaluation.react.sweep import Job, sweep, thread_counts, work
+from pinfold.evaluation.workloads import Workload
 
 
 def rows(*regions: tuple[str | None, float, bool]) -> pyarrow.Table:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reaction_cases import own_binary, regions
+from react_cases import own_binary, regions
 
-from pinfold.evaluation.react_transfer import corresponding, transferred
-from pinfold.learn.reaction_data import Configuration, Regions
-from pinfold.learn.reaction_method import ALL_PAIRS, MODEL, POSSIBLE, STATIC, Study
+from pinfold.evaluation.react.transfer import corresponding, transferred
+from pinfold.learn.react.data import Configuration, Regions
+from pinfold.learn.react.method import ALL_PAIRS, MODEL, POSSIBLE, STATIC, Study
 
 __all__ = ["own_binary"]
 

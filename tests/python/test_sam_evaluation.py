@@ -1,11 +1,11 @@
 """The mixes and mappings of SAM's evaluation."""
 
 from pinfold.evaluation.finished import Run, moves
-from pinfold.evaluation.sam_abilities import UNBALANCED
-from pinfold.evaluation.sam_limits import over_calibrated
-from pinfold.evaluation.sam_mixes import relative
-from pinfold.evaluation.sam_runs import CORES, static_mappings
-from pinfold.evaluation.sam_workloads import ALL, MIXES, Application, mix
+from pinfold.evaluation.sam.abilities import UNBALANCED
+from pinfold.evaluation.sam.limits import over_calibrated
+from pinfold.evaluation.sam.mixes import relative
+from pinfold.evaluation.sam.runs import CORES, static_mappings
+from pinfold.evaluation.sam.workloads import ALL, MIXES, Application, mix
 
 
 def test_a_static_mapping_gives_each_rank_its_own_core_while_a_package_has_enough() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinfold.evaluation.sampling import PROGRAMS, Pair, Window, figures, paired
+from pinfold.evaluation.simulator.sampling import PROGRAMS, Pair, Window, figures, paired
 
 
 def row(time: float, error: float | None, share: float) -> dict[str, object]:

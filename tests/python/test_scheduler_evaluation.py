@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tomllib
 
-from pinfold.evaluation.scheduler import agreement, moves, same_shape, shares, spread, table
+from pinfold.evaluation.simulator.scheduler import agreement, moves, same_shape, shares, spread, table
 
 
 def test_the_fullest_package_comes_first() -> None:

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 from conftest import PATIENCE, Sweep
 
-from pinfold.evaluation.affinity_sweep import WORKLOADS
+from pinfold.evaluation.workloads import WORKLOADS
 from pinfold.split import APPLICATIONS, judged, part, refuse_judged
 
 THREADS = 4

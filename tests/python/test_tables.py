@@ -8,7 +8,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pinfold.learn import command, observations, placement_data, reaction_data, tables
+from pinfold.learn import command, tables
+from pinfold.learn.classify import data as classify_data
+from pinfold.learn.hints import observations
+from pinfold.learn.react import data as react_data
 
 METADATA = {
     b"pinfold.metrics": b'[{"name": "ipc", "unit": "1"}]',
@@ -62,7 +65,7 @@ def test_a_column_of_another_type_is_named_with_the_file_and_what_is_expected(
     tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
     file = written(tmp_path / "data.parquet", changes)
-    for read in (observations.read_table, placement_data.read_programs, reaction_data.read):
+    for read in (observations.read_table, classify_data.read_programs, react_data.read):
         with pytest.raises(ValueError, match=r"data\.parquet: the column") as refused:
             read([file])
         assert said in str(refused.value)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from learning_data import COMPARED, FOLDS, LOADERS, Data, folds
 
-from pinfold.learn.ripper import RipperClassifier
+from pinfold.learn.hints.ripper import RipperClassifier
 
 OUTPUT = Path(__file__).parent / "data" / "weka.json"
 #: How often the ten folds are drawn. A fold of the small sets has 15 to 57 rows, of digits 180.

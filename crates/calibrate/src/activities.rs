@@ -5,7 +5,7 @@ use pinfold_policy::sam::{ActivityEvents, MapperEvents, ReadEvents, Thresholds};
 use pinfold_sim::model::{self, Model};
 use pinfold_sim::{EventSet, READS};
 
-/// Why no events count SAM's activities.
+/// Why there are no events for SAM's activities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActivityError {
     /// An event set has no metrics.
@@ -14,7 +14,7 @@ pub enum ActivityError {
          `pinfold machines` lists other machines"
     )]
     NoMetrics(String),
-    /// There is no event set for a machine.
+    /// No event set names this machine.
     #[error(
         "no event set names the machine `{0}`, so SAM cannot be used there; events/*.toml has the sets, each with its machines"
     )]
@@ -38,7 +38,7 @@ pub enum ActivityError {
         /// The name.
         name: String,
     },
-    /// There is no activity.
+    /// The text names no activity.
     #[error(
         "--metric `{0}` names no activity, such as memory_bandwidth=page-faults; activities are {known}",
         known = known_activities()
@@ -58,19 +58,19 @@ fn known_activities() -> String {
     format!("{} and {PROGRESS}", Activity::ALL.map(Activity::name).join(", "))
 }
 
-/// The name of what is no activity: the event that stands for the progress of a task, as instructions do.
+/// The name that assigns the event for a task's progress, instead of instructions. It is not an activity.
 const PROGRESS: &str = "progress";
 
-/// The clock of a task in nanoseconds of its processor time. It replaces cycles where cycles cannot be counted.
+/// The clock of a task: nanoseconds of its processor time. It replaces cycles on machines that cannot count them.
 const TASK_CLOCK: &str = "task-clock";
 
-/// Bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: f64 = 64.0;
 
-/// The model of the paper's machine.
+/// The model of the machine in SAM's paper.
 const PAPERS_MACHINE: &str = "e5-2660v2x2";
 
-/// The threshold of memory is this share of its highest demand (SAM, section 2.2).
+/// The memory threshold is this share of the highest demand (SAM, section 2.2).
 const BELOW_GREATEST: f64 = 0.8;
 
 /// The events of a set for the mapper.
@@ -96,7 +96,7 @@ pub fn of_set(set: &EventSet) -> Result<MapperEvents, ActivityError> {
     })
 }
 
-/// The same, and those of lines from memory, which placement models need.
+/// The events of a set for the mapper, with the reads from memory that placement models need.
 pub fn with_reads(set: &EventSet) -> Result<MapperEvents, ActivityError> {
     let added = |name: &str| Some(set.metric(name)?.add.clone());
     let [local, remote] = READS.map(added);
@@ -111,9 +111,9 @@ pub fn set_of_machine(machine: &str) -> Result<EventSet, ActivityError> {
     EventSet::of_processor(machine).ok_or_else(|| ActivityError::NoSet(machine.to_owned()))
 }
 
-/// Kernel events that replace the events of activities:
+/// The kernel events that the user assigns to activities:
 /// `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their rates are per nanosecond of processor
-/// time. `progress=EVENT` names what counts as progress, which is instructions elsewhere.
+/// time. `progress=EVENT` names the event for progress. The default is instructions.
 pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
     let mut activities: Vec<ActivityEvents> = vec![];
     let mut progress = None;
@@ -157,10 +157,10 @@ pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
     })
 }
 
-/// The thresholds of a model. The one of coherence is the paper's. The one of memory depends on the model's bandwidth.
-/// Where the events include all lines, it is 20 % below the highest demand of copying tasks; a copied line is two
-/// misses and one written line. Where the events do not include prefetched lines, it is the paper's number for its
-/// machine, multiplied by the ratio of the two machines' memory bandwidths.
+/// The thresholds of a model. The coherence threshold is the one of SAM's paper. The memory threshold depends on the
+/// model's bandwidth. If the events count all lines, it is 20 % below the highest demand of copying tasks; a copied
+/// line is two misses and one written line. If the events do not count prefetched lines, it is the paper's number for
+/// its machine, multiplied by the ratio of the two machines' memory bandwidths.
 pub fn thresholds_of_model(model: &Model) -> Thresholds {
     let paper = Thresholds::paper();
     let counts_prefetches =

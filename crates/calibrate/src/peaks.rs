@@ -1,4 +1,4 @@
-//! What a machine can carry, from its model: what `classify` sees of a machine.
+//! The bandwidth and latency limits of a machine, from its model, for `classify`.
 
 use pinfold_policy::classify::MachinePeaks;
 use pinfold_sim::model::Model;
@@ -32,7 +32,8 @@ mod tests {
         let peaks = peaks_of_model(&builtin("e5-2680v3x2").unwrap());
         assert_eq!(peaks.node_bandwidth, Some(30.5e9));
         assert_eq!(peaks.link_bandwidth, Some(15.15e9));
-        // From a node, 6.0 ns more to the other one of the package, 51.4 and 57.4 ns to those of the other.
+        // A load adds 6.0 ns to the other node of the package, and 51.4 and 57.4 ns to the two nodes of the other
+        // package.
         let expected = (89.6 + (6.0 + 51.4 + 57.4) / 3.0) / 89.6;
         assert!((peaks.latency_ratio.unwrap() - expected).abs() < 1e-9, "{peaks:?}");
     }

@@ -4,7 +4,7 @@
 use pinfold_core::measurement::Relation;
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
 
-/// The assumed size of a last-level cache for which the machine reports none, in bytes.
+/// The assumed size in bytes of a last-level cache, if the machine reports none.
 const UNKNOWN_CACHE: u64 = 32 << 20;
 
 /// The PUs for the microbenchmarks. All are allowed, and no two of them are on one core.
@@ -14,7 +14,7 @@ pub struct Places {
     pub together: [PuId; 2],
     /// The first of these, and a PU under another last-level cache.
     pub apart: [PuId; 2],
-    /// The relation of the latter two: in different packages where there are several, otherwise in one.
+    /// The relation of the two PUs in `apart`. They are in different packages if there are several.
     pub relation: Relation,
     /// One PU of each allowed core, in the package that has the most of them.
     pub package: Vec<PuId>,
@@ -86,8 +86,8 @@ impl Places {
     }
 }
 
-/// The first PU that has another one under its last-level cache and one that is not under it: both pairs, and the
-/// relation of the latter.
+/// The first PU that shares its last-level cache with another PU and does not share it with a third: both pairs, and
+/// the relation of the second pair.
 fn pairs(topology: &Topology, usable: &[PuId]) -> Option<([PuId; 2], [PuId; 2], Relation)> {
     let first_that_is = |one: PuId, wanted: Relation| {
         let mut others = usable.iter().copied();
@@ -104,7 +104,7 @@ fn pairs(topology: &Topology, usable: &[PuId]) -> Option<([PuId; 2], [PuId; 2], 
     })
 }
 
-/// Why there are no such pairs.
+/// Why the machine lacks such pairs.
 fn lacking(topology: &Topology) -> PlacesError {
     let allowed = topology.allowed_pus().clone();
     let domains = topology.llc_domains();
@@ -123,7 +123,7 @@ fn lacking(topology: &Topology) -> PlacesError {
     }
 }
 
-/// The first PU of each core, of those in `pus`. A PU outside cores counts as a core.
+/// The first PU of each core among `pus`. A PU outside cores counts as a core.
 fn one_a_core(topology: &Topology, pus: &PuSet) -> Vec<PuId> {
     let mut seen = PuSet::new();
     let mut usable = vec![];

@@ -1,5 +1,5 @@
-//! The events of SAM's activities on this machine, and files of thresholds. `pinfold_calibrate` decides; this module reads
-//! the machine and the files.
+//! The events of SAM's activities on this machine, and files of thresholds. `pinfold_calibrate` decides; this module
+//! reads the machine and the files.
 
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_calibrate::activities::{ActivityError, of_set, parse, with_reads};
@@ -11,7 +11,7 @@ use pinfold_policy::sam::{MapperEvents, Thresholds};
 use pinfold_sim::EventSet;
 use std::path::Path;
 
-/// What else `pinfold run` and the daemon can do where no event set can be used.
+/// The alternatives of `pinfold run` and the daemon if no event set can be used.
 const REMEDY: &str = "name events of the kernel that are to stand for SAM's activities, such as --metric \
                       memory_bandwidth=page-faults with --thresholds, or simulate a machine with --machine";
 

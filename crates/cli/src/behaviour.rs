@@ -52,8 +52,8 @@ impl Arguments {
         Ok(with_note(Opened::new(&self.path()?)?))
     }
 
-    /// Opens the database for a run on a machine with this topology. A run goes on without a database that another process
-    /// keeps locked. With notes for the user.
+    /// Opens the database for a run on a machine with this topology. A run goes on without a database that another
+    /// process keeps locked. With notes for the user.
     pub(crate) fn open_for_run(&self, topology: &Topology, machine: &Machine) -> Result<(Option<Store>, Vec<String>)> {
         match Opened::new(&self.path()?) {
             Err(error @ (StoreError::Locked { .. } | StoreError::InUse { .. })) => {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// The folder in which the runs of pinfold on this machine say to which CPUs they have pinned their programs. Each
+    /// The folder where the runs of pinfold on this machine list the CPUs that they have pinned their programs to. Each
     /// leaves the others' CPUs alone; with `none` it does not look.
     #[arg(
         long,
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The record of this run; `None` where it has none, with a note on the reason.
+    /// The record of this run; `None` if it has none, with a note on the reason.
     pub(crate) fn of_this_run(&self, notes: &mut Vec<String>) -> Option<Claims> {
         if self.claims.as_os_str() == "none" {
             return None;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Print the completions of a shell.
 ///
-/// Where they belong:
+/// Their usual files:
 ///
 ///   bash  pinfold completions bash > /usr/share/bash-completion/completions/pinfold
 ///   zsh   pinfold completions zsh > /usr/share/zsh/site-functions/_pinfold

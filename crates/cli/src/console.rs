@@ -1,11 +1,13 @@
-//! Standard output and standard error: answers go to the first, messages to the second. No other module writes to either.
+//! Standard output and standard error: answers go to the first, messages to the second. No other module writes to
+//! either.
 //!
-//! An answer whose reader has gone (`pinfold topo | head`) is no error. An answer that cannot be written for another reason,
-//! such as a full disk, is.
+//! It is not an error when the reader of an answer closes the pipe (`pinfold topo | head`). An answer that cannot be written
+//! for another reason, such as a full disk, is an error.
 //!
-//! Names and files of others are in answers and messages, so all text is cleaned here (`pinfold_core::text`): a terminal obeys
-//! nothing of it, whether standard output is one or not. Only clap's help and errors have colours; of their sequences, those
-//! that set them go through. `ratatui` (`pinfold top`) and `indicatif` (`progress`) draw by themselves.
+//! Names and files of others are in answers and messages, so all text is cleaned here (`pinfold_core::text`): a
+//! terminal obeys nothing of it, whether standard output is one or not. Only clap's help and errors have colours; of
+//! their sequences, those that set them go through. `ratatui` (`pinfold top`) and `indicatif` (`progress`) draw by
+//! themselves.
 
 use crate::help::color;
 use clap::ColorChoice;
@@ -33,13 +35,13 @@ pub(crate) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()>
     Ok(print(&(serde_json::to_string_pretty(document)? + "\n"))?)
 }
 
-/// Writes an answer to standard output in parts, each of whole characters. The result is whether its reader stayed until the
-/// end.
+/// Writes an answer to standard output in parts, each of whole characters. The result is whether its reader stayed
+/// until the end.
 pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<bool, Unwritable> {
     read_to_the_end(to(&mut io::stdout().lock(), |out| write(&mut Clean(out))))
 }
 
-/// Cleans what is written.
+/// Cleans the text and writes it.
 struct Clean<'a>(&'a mut dyn Write);
 
 impl Write for Clean<'_> {
@@ -56,7 +58,7 @@ impl Write for Clean<'_> {
 fn to(out: &mut impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     write(&mut out)?;
-    // Standard output has a buffer of its own; at the end of the process its errors would be lost.
+    // Standard output is buffered; at the end of the process its errors would be lost.
     out.flush()
 }
 
@@ -68,8 +70,8 @@ fn read_to_the_end(written: io::Result<()>) -> Result<bool, Unwritable> {
     }
 }
 
-/// Prints clap's answer to a command line that it did not parse: help and version to standard output, errors to standard
-/// error. The result is the exit status.
+/// Prints clap's answer to a command line that it did not parse: help and version to standard output, errors to
+/// standard error. The result is the exit status.
 pub(crate) fn print_parsed(answer: &clap::Error) -> Result<i32, Unwritable> {
     if answer.use_stderr() {
         // A message that cannot be written makes no difference to the exit status.
@@ -150,8 +152,8 @@ pub(crate) fn say(message: impl Display) {
     }
 }
 
-/// The lines of a message. All but the first one are indented, so a newline in a name makes no line that looks like a message
-/// of its own.
+/// The lines of a message. All but the first one are indented, so a newline in a name makes no line that looks like
+/// another message.
 pub(crate) fn lines(message: &str) -> Vec<String> {
     let indented = |(number, line): (usize, &str)| {
         let begins = number == 0 || line.is_empty() || line.starts_with("  ");

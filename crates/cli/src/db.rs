@@ -1,4 +1,4 @@
-//! `pinfold db`: what has been learned about programs.
+//! `pinfold db`: the database of programs and their fastest placements.
 
 use crate::rebuild;
 use crate::{behaviour, console};

@@ -22,8 +22,8 @@ pub(crate) fn agent() -> Result<PathBuf> {
     installed.context("the agent cannot be given to the program; name a copy of it in PINFOLD_AGENT")
 }
 
-/// The file of the plugin with which QEMU records: the one that `PINFOLD_PLUGIN` names, the binary's own, or, of a binary that
-/// carries none, the one that cargo built beside it.
+/// The file of QEMU's recording plugin: the one that `PINFOLD_PLUGIN` names, the one in the binary, or, if the binary
+/// has none, the one that cargo built beside it.
 pub(crate) fn recorder() -> Result<PathBuf> {
     if let Some(named) = env::var_os("PINFOLD_PLUGIN") {
         return Ok(named.into());
@@ -57,7 +57,8 @@ fn folders() -> Vec<PathBuf> {
     runtime.into_iter().chain([own.into()]).collect()
 }
 
-/// The recorder of the same build, if only root or this user could have written it: QEMU runs it with the rights of this user.
+/// The recorder of the same build, if only root or this user could have written it: QEMU runs it with the rights of
+/// this user.
 fn built_beside() -> Option<PathBuf> {
     let file = env::current_exe().ok()?.with_file_name("libpinfold_record.so");
     let folder = file.parent()?;

@@ -1,5 +1,5 @@
-//! `pinfold explain`: the reason for each decision of a run, as text, from the record that `pinfold run --json` wrote; or
-//! what a placement model has learned.
+//! `pinfold explain`: the reason for each decision of a run, as text, from the record that `pinfold run --json` wrote;
+//! or what a placement model has learned.
 
 use crate::console;
 use crate::run::policies;
@@ -20,7 +20,8 @@ use std::str::FromStr;
 
 /// Explain in words what a run decided, and why; or what a model looks at, and what it was learned from.
 ///
-/// FILE is what `pinfold run --json FILE`, `pinfold learn train classify -o FILE` or `pinfold learn train react -o FILE` wrote.
+/// FILE is what `pinfold run --json FILE`, `pinfold learn train classify -o FILE` or `pinfold learn train react -o
+/// FILE` wrote.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -131,7 +132,8 @@ fn explained(text: &str) -> Result<String> {
     Ok(document.explanation(does) + &left_out)
 }
 
-/// A model in words, with names that can be shown. It is read as it is before, so that an error names the place in the file.
+/// A model in words, with names that can be shown. It is read as it is before, so that an error names the place in the
+/// file.
 fn in_words<Model>(text: &str) -> Result<String>
 where
     Model: FromStr<Err: Error + Send + Sync + 'static> + Display,

@@ -40,7 +40,8 @@ fn shown(has_groups: bool, command: &Command) -> &'static str {
     }
 }
 
-/// The value of `--color` among the words of the command line. It is needed before they are parsed, for errors of parsing.
+/// The value of `--color` among the words of the command line. It is needed before they are parsed, for errors of
+/// parsing.
 pub(crate) fn color(words: impl IntoIterator<Item = OsString>) -> ColorChoice {
     let mut words = words.into_iter().take_while(|word| word != "--");
     let mut choice = ColorChoice::Auto;

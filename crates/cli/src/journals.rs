@@ -59,7 +59,7 @@ impl Arguments {
             if left.damage().is_some() {
                 unreadable += 1;
             } else if open == 0 {
-                // Where that fails, `pinfold reset` reports it.
+                // If that fails, `pinfold reset` reports it.
                 let _ = left.settle();
                 continue;
             }

@@ -1,8 +1,8 @@
 //! `pinfold learn`: runs `pinfold-learn`, which is Python, as git runs its subcommands.
 //!
-//! It is looked for beside this binary, where `pip install` puts both; in the environment `.venv` of the checkout in which this
-//! binary was built; and in `PATH`. It replaces this process, so its exit status and its signals are those of
-//! the command. The environment variable `PINFOLD` names the binary that called, which `pinfold-learn` asks about machines.
+//! It is looked for beside this binary, where `pip install` puts both; in the environment `.venv` of the checkout that
+//! this binary was built in; and in `PATH`. It replaces this process, so its exit status and its signals are the
+//! command's. The environment variable `PINFOLD` names the calling binary, which `pinfold-learn` asks about machines.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,7 +13,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Learn from data sets which affinity suits a program, and judge what was learned (Python; see `pinfold learn --help`).
+/// Learn from data sets which affinity suits a program, and judge what was learned (Python; see `pinfold learn
+/// --help`).
 #[derive(Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Arguments {

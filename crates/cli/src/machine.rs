@@ -19,10 +19,10 @@ use std::process::{Command, ExitCode};
 pub(crate) struct Arguments {
     /// The machine [default: this machine].
     ///
-    /// NAME is a machine model (`pinfold machines` lists them), FILE.toml a model of your own (`pinfold calibrate --model`
-    /// writes one of this machine); both can be simulated. xml:FILE (hwloc XML), fsroot:DIR (a copy of another machine's /sys
-    /// and /proc) and synthetic:SPEC (hwloc's synthetic description) have a topology only. scripted:FILE is a machine for tests:
-    /// a script gives the rates.
+    /// NAME is a machine model (`pinfold machines` lists them), FILE.toml a model of your own (`pinfold calibrate
+    /// --model` writes one of this machine); both can be simulated. xml:FILE (hwloc XML), fsroot:DIR (a copy of another
+    /// machine's /sys and /proc) and synthetic:SPEC (hwloc's synthetic description) have a topology only. scripted:FILE
+    /// is a machine for tests: a script gives the rates.
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Selected {
     /// This machine.
     Here,
-    /// A machine of which only the topology is known.
+    /// A machine with a known topology and nothing else.
     Described(Source),
     /// A machine whose rates a script gives.
     Scripted(PathBuf),
@@ -105,13 +105,13 @@ impl Selected {
     }
 }
 
-/// The name of the subcommand that reads a machine in a process of its own.
+/// The name of the subcommand that reads a machine in a separate process.
 pub(crate) const READER: &str = "read-topology";
 
 /// Its option to read devices instead of the topology.
 const DEVICES: &str = "--devices";
 
-/// The command that reads a machine in a process of its own.
+/// The command that reads a machine in a separate process.
 fn reader(options: &[&str], source: &Source) -> Command {
     let (kind, operand) = match source {
         Source::Live => ("here", OsStr::new("")),
@@ -124,7 +124,7 @@ fn reader(options: &[&str], source: &Source) -> Command {
     reader
 }
 
-/// This machine, with what the user should know of how it was read.
+/// This machine, with notes for the user about its reading.
 pub(crate) fn here() -> Result<Here> {
     Ok(topology::here(&mut reader(&[], &Source::Live))?)
 }

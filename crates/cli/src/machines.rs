@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// List the machines that can be simulated, or print all numbers of one with their sources and what was published of its
-/// latencies and bandwidths.
+/// List the machines that can be simulated, or print all numbers of one with their sources and what was published of
+/// its latencies and bandwidths.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

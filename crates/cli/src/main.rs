@@ -1,7 +1,7 @@
 //! pinfold: places the threads and the memory of running programs.
 //!
-//! `main` parses the command line, runs one command and turns its result into an exit status. Each command is a module of
-//! the same name.
+//! `main` parses the command line, runs one command and turns its result into an exit status. Each command is a module
+//! of the same name.
 
 mod activities;
 mod behaviour;
@@ -62,7 +62,8 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Use colours in help, errors and `pinfold top`: auto means on a terminal, and not if the variable `NO_COLOR` is set.
+    /// Use colours in help, errors and `pinfold top`: auto means on a terminal, and not if the variable `NO_COLOR` is
+    /// set.
     #[arg(long, global = true, value_enum, default_value_t, hide_possible_values = true, help_heading = help::EVERYWHERE,
           value_name = "auto|always|never")]
     color: ColorChoice,
@@ -96,8 +97,8 @@ enum Command {
     ReadTopology(machine::Described),
 }
 
-/// The exit status of a command that failed, the same as that of `env`, `nice` and `timeout`. The observed program is
-/// unlikely to end with it.
+/// The exit status of a command that failed, as in `env`, `nice` and `timeout`. The observed program is unlikely to end
+/// with it.
 const FAILURE: u8 = 125;
 
 /// What follows from an error where another process has prepared the program.
@@ -113,7 +114,7 @@ fn run_command() -> ExitCode {
     let result = run(waiting.as_ref());
     let left = waiting.filter(WaitingChild::is_left);
     let code = match result {
-        // The parser of the command line has printed what is wrong.
+        // The parser of the command line has printed the error.
         Ok(_) if left.is_some() => {
             console::say(ALONE);
             ExitCode::from(FAILURE)
@@ -132,8 +133,8 @@ fn run_command() -> ExitCode {
     }
 }
 
-/// Takes a negative number after an option as the value of the option, so that the option's own error explains it. clap would
-/// take it as another option, and advise `--` before it, which makes it the name of a program to run.
+/// Takes a negative number after an option as the value of the option, so that the option's own error explains it. clap
+/// would take it as another option, and advise `--` before it, which makes it the name of a program to run.
 fn options_take_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| {

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 /// `command` is all of the command line.
 pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<ExitCode> {
-    // The names of pages follow from those of the commands above.
+    // The names of pages follow from the names of the commands above.
     command.build();
     let Some(folder) = &arguments.output else {
         let wanted = found(&command, &arguments.command)?;

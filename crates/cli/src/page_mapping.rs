@@ -16,8 +16,8 @@ pub(crate) struct Arguments {
     /// preferred:NODE, single:NODE, local, remote (the nearest node that is not the threads' own), locality (on the
     /// node whose threads access the page most) and balance (as many accesses on each node). NODES are such as 0-3,8.
     ///
-    /// Where no nodes are named, pages are in the main memory only, which is DRAM. NODES name memory of other kinds (GPUs,
-    /// high-bandwidth, persistent and CXL memory), too, and all is all of them, as in interleave:all.
+    /// Without NODES, pages are in the main memory only, which is DRAM. NODES can also name memory of other kinds
+    /// (GPUs, high-bandwidth, persistent and CXL memory), and all is all of them, as in interleave:all.
     #[arg(long, group = "mapping", value_name = "MAPPING")]
     page_map: Option<Named>,
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long, group = "mapping", value_name = "NODES")]
     interleave: Option<String>,
 
-    /// Pages on these nodes in turn, more on those with more bandwidth: by the weights in
+    /// Pages on these nodes in turn, more on nodes with more bandwidth: by the weights in
     /// `/sys/kernel/mm/mempolicy/weighted_interleave` (Linux 6.9).
     #[arg(long, group = "mapping", value_name = "NODES")]
     weighted_interleave: Option<String>,
@@ -38,13 +38,12 @@ pub(crate) struct Arguments {
     #[arg(long, group = "mapping", value_name = "NODE")]
     preferred: Option<String>,
 
-    /// Pages on the node of the thread that touches them first; those in memory follow threads that are all on one
-    /// node.
+    /// Pages on the node of the thread that touches them first. Touched pages follow threads that are all on one node.
     #[arg(short, long, group = "mapping")]
     localalloc: bool,
 }
 
-/// The text of a page mapping, in which `all` can take the place of the nodes.
+/// The text of a page mapping, with nodes or `all`.
 #[derive(Clone)]
 struct Named(String);
 
@@ -65,7 +64,7 @@ fn of_nodes(text: &str, all: &str) -> Result<PageMapping, ParsePageMappingError>
     }
 }
 
-/// The page mapping of these nodes; `None` where it takes fewer.
+/// The page mapping of these nodes; `None` if it takes fewer.
 type OfNodes = fn(NodeSet) -> Option<PageMapping>;
 
 impl Arguments {
@@ -152,8 +151,8 @@ impl Migration {
         self.rate
     }
 
-    /// The pages that move beside the program's private ones; with `own_policies` also pages to which the program has given
-    /// a memory policy.
+    /// The pages that move beside the program's private ones; with `own_policies` also pages with a memory policy of
+    /// the program.
     pub(crate) fn selection(&self, own_policies: bool) -> Result<Selection> {
         if self.shared
             && let Err(error) = pinfold_linux::memory::may_move_shared()
@@ -181,8 +180,7 @@ impl Migration {
     }
 }
 
-/// The units of a byte rate and their sizes: those of memory, and the decimal ones. A bare letter is one of memory,
-/// as in `32k`.
+/// The units of a byte rate and their sizes: binary ones and decimal ones. A bare letter is binary, as in `32k`.
 const UNITS: [(&str, f64); 13] = [
     ("B", 1.0),
     ("k", 1024.0),

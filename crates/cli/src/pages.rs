@@ -18,12 +18,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show on which NUMA nodes the pages of a running process are, and move them.
+/// Show the NUMA nodes of a running process's pages, and move the pages.
 ///
-/// With a page mapping, such as --interleave all, what is in memory is moved there; pages that the process touches
-/// later come where its own memory policy puts them. For locality and balance the process's accesses are sampled
-/// first, or taken from a recording (--profile); pages of which none is seen stay where they are. Ctrl-C ends the
-/// moving and not the process. The exit status is 0 even if some pages had to stay; how many and why is printed.
+/// With a page mapping, such as --interleave all, the pages in memory are moved; pages that the process touches later
+/// follow its own memory policy. For locality and balance the process's accesses are sampled first, or taken from a
+/// recording (--profile); pages without a seen access stay. Ctrl-C ends the moving and not the process. The exit status
+/// is 0 even if some pages had to stay; their number and the reason are printed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[command(flatten, next_help_heading = "How accesses are sampled")]
     sampling: crate::sampling::Arguments,
 
-    /// Also move pages to which the program has given a memory policy.
+    /// Also move pages with a memory policy of the program.
     #[arg(long = "override")]
     overrides: bool,
 
@@ -186,7 +186,7 @@ fn nowhere(mapping: PageMapping, threads: &NodeSet) -> String {
     }
 }
 
-/// The nodes line by line, and what was moved.
+/// The nodes line by line, and the moved pages.
 fn text(nodes: &BTreeMap<NodeId, u64>, sampled: Option<&Sampled>, moves: Option<&PageMoves>) -> String {
     let whole: u64 = nodes.values().sum();
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! `pinfold placements`: the pinnings of a thread count up to the machine's symmetries.
 //!
 //! Output is written as the placements are found, so that `pinfold placements … | head` ends at once on a machine with
-//! more of them than could ever be printed. A reader that goes away is no error.
+//! more of them than could ever be printed. It is not an error when a reader closes the pipe.
 
 use crate::console;
 use crate::run::number;
@@ -43,12 +43,12 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "limit")]
     count: bool,
 
-    /// List at most this many placements; the count is still that of all.
+    /// List at most this many placements; the count still includes all.
     #[arg(long, value_parser = number::within(0usize, usize::MAX), value_name = "N")]
     limit: Option<usize>,
 
-    /// List only the placement that this affinity hint leads to: three letters, capital for yes, of S (many packages), L
-    /// (last-level caches apart) and P (packages before caches), such as slp for packed and SLP for distributed.
+    /// List only the placement that this affinity hint leads to: three letters, capital for yes, of S (many packages),
+    /// L (last-level caches apart) and P (packages before caches), such as slp for packed and SLP for distributed.
     #[arg(long, value_name = "SLP", conflicts_with_all = ["count", "limit"])]
     hint: Option<AffinityHint>,
 
@@ -62,7 +62,8 @@ pub(crate) struct Arguments {
     format: Option<ToolForm>,
 
     /// Print JSON: `machine`, `threads`, `count` (a number where it fits 64 bits, else a string) and, without
-    /// `--count`, `placements` with `pus` by rank, `llc_loads`, one list for each package, and with `--leeway` the `hints`.
+    /// `--count`, `placements` with `pus` by rank, `llc_loads`, one list for each package, and with `--leeway` the
+    /// `hints`.
     #[arg(long)]
     json: bool,
 }

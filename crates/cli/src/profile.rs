@@ -6,7 +6,7 @@ use pinfold_core::size_text;
 use pinfold_trace::{Area, Backing, MappedFile, Mappings, Recording};
 use std::path::Path;
 
-/// Reads the accesses of a recording, and what was mapped where.
+/// Reads the accesses of a recording, and its mappings.
 pub(crate) fn read(file: &Path) -> Result<RecordedProfile> {
     let option = || format!("--profile {}", file.display());
     let recording = Recording::open(file).with_context(option)?;

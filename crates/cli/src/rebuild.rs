@@ -1,7 +1,7 @@
 //! From the behaviour database to rules: its samples as a data set, and `pinfold learn train hints` on that.
 //!
-//! Beside the database are `NAME.hints.json`, the rules in use, and `NAME.training.parquet`, a data set of a sweep from which
-//! rules are learned as well.
+//! Beside the database are `NAME.hints.json`, the rules in use, and `NAME.training.parquet`, a data set of a sweep,
+//! which is also used for learning rules.
 
 use crate::behaviour::Arguments;
 use crate::console;

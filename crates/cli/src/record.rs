@@ -1,6 +1,6 @@
 //! `pinfold record`: the memory accesses of an unmodified program.
 //!
-//! 1. Find what is to be run (`pinfold_linux::qemu`), QEMU and the plugin.
+//! 1. Find the executable (`pinfold_linux::qemu`), QEMU and the plugin.
 //! 2. Write the recording's header; make the memory that is shared with the plugin.
 //! 3. Run the program under QEMU with the standard streams of this process.
 //! 4. If the program was ended while it was recorded, complete the recording with the unfinished blocks.
@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Record the data accesses of an unmodified x86-64 program, which runs under qemu-user.
 ///
-/// The exit status is the program's, or 0 with --stop. If the program forks, the first process is recorded; if it calls exec, what came
-/// before is.
+/// The exit status is the program's, or 0 with --stop. If the program forks, the first process is recorded; if it calls
+/// exec, the recording ends there.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "length", conflicts_with = "every")]
     stop: bool,
 
-    /// Print what was recorded and its size.
+    /// Print the content of the recording and its size.
     #[arg(short, long)]
     verbose: bool,
 
@@ -98,7 +98,7 @@ fn count(text: &str) -> Result<u64, String> {
 enum WantedRegion {
     Number(u64),
     Address(u64),
-    /// A function of a file, or of the program where there is none.
+    /// A function of a file, or of the program if no file is named.
     Function {
         file: Option<PathBuf>,
         name: String,
@@ -135,8 +135,8 @@ impl WantedRegion {
         })
     }
 
-    /// The region as the plugin finds it, with a function's code looked up in the file. Errors: there is no such
-    /// function.
+    /// The region as the plugin finds it, with a function's code looked up in the file. Errors: the function does not
+    /// exist.
     fn resolve(&self, program: &Path) -> Result<Region> {
         Ok(match self {
             Self::Number(number) => Region::Number(*number),
@@ -202,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     record(arguments).map(ExitCode::from)
 }
 
-/// Records; the exit status is the program's, or that of a command that could not be run.
+/// Records; the exit status is the program's, or 126 or 127 if the command could not be run.
 pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let program = match Program::find(&arguments.command) {
         Ok(program) => program,
@@ -263,7 +263,7 @@ fn create(arguments: &Arguments, program: &Program, window: Option<Window>) -> R
     Ok(arguments.output.canonicalize()?)
 }
 
-/// Reports what was recorded, and its size.
+/// Reports the content of the recording and its size.
 fn say_size(output: &Path, elapsed: Duration) -> Result<()> {
     let (recording, _) = Recording::salvage(output)?;
     let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
@@ -316,7 +316,7 @@ fn say_missing_window(arguments: &Arguments, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Says which regions began instead of that of --region.
+/// Lists the regions that began instead of the one of --region.
 fn tell_missing_region(recording: &Recording) {
     let names: Vec<String> = recording
         .regions()
@@ -336,7 +336,7 @@ fn tell_missing_region(recording: &Recording) {
     }
 }
 
-/// The name of the function that a region's code lies in; `None` where the file has changed or names none.
+/// The name of the function that a region's code lies in; `None` if the file has changed or names none.
 pub(crate) fn region_name(place: &RegionPlace) -> Option<String> {
     let metadata = place.file.metadata().ok()?;
     if !place.is_of(&metadata) {

@@ -44,7 +44,7 @@ pub(crate) fn open(file: &Path, salvage: bool) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Records a whole run of a program to `file`, and says so unless `quiet`; an exit status where it could not be run.
+/// Records a whole run of a program to `file`, and says so unless `quiet`; an exit status if it could not be run.
 pub(crate) fn record(
     file: &Path,
     command: &[OsString],
@@ -71,8 +71,8 @@ pub(crate) fn record(
     }))
 }
 
-/// The variable that sets the number of threads, where the user gives one and the environment does not. Otherwise an OpenMP
-/// runtime starts one thread for each CPU of this machine, and not of the simulated one.
+/// The variable that sets the number of threads, if the user gives one and the environment does not. Otherwise an
+/// OpenMP runtime starts one thread for each CPU of this machine, and not of the simulated one.
 pub(crate) fn threads_wanted(threads: Option<usize>) -> Vec<(OsString, OsString)> {
     match threads {
         Some(threads) if std::env::var_os("OMP_NUM_THREADS").is_none() => {

@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// Also roll back what was left on purpose (`run --keep-pinned`).
+    /// Also roll back changes that were left on purpose (`run --keep-pinned`).
     #[arg(long)]
     kept: bool,
 
@@ -53,14 +53,14 @@ struct Entry {
     state: State,
     /// Why it cannot be read, wholly or to its end.
     damage: Option<String>,
-    /// Where a damaged one is now.
+    /// The new path of a damaged one.
     set_aside: Option<PathBuf>,
     calls: Vec<Step>,
     /// What another program has changed since.
     left_alone: Vec<String>,
     /// What could not be looked at.
     unknown: Vec<String>,
-    /// Of a journal of other namespaces: which they are, and the command that rolls it back.
+    /// For a journal of other namespaces: these namespaces, and the command that rolls it back.
     elsewhere: Option<String>,
 }
 

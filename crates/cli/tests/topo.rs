@@ -118,7 +118,7 @@ fn a_bad_description_is_answered_with_a_good_one() {
     let message = refused(topo(&["--machine", "synthetic:package:2 foo:3"]));
     assert!(message.contains("`package:2 foo:3`"), "{message}");
     assert!(
-        message.contains("one that works is `package:2 l3:1 core:8 pu:2`"),
+        message.contains("a valid one is `package:2 l3:1 core:8 pu:2`"),
         "{message}"
     );
 }

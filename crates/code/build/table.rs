@@ -1,5 +1,5 @@
-//! Writes the list of a folder's TOML files, for the build scripts of `code` and `sim`. To add a model, an event set or a
-//! microarchitecture, add its file to the folder.
+//! Writes the list of a folder's TOML files, for the build scripts of `code` and `sim`. To add a model, an event set or
+//! a microarchitecture, add its file to the folder.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -13,7 +13,7 @@ pub(crate) fn write_table(folder: &str, constant: &str) {
     fs::write(&file, table(&path, constant)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
-/// A constant with the name and the text of each TOML file of `folder`, in the order of the names.
+/// A constant with the name and the text of each TOML file of `folder`, sorted by name.
 fn table(folder: &Path, constant: &str) -> String {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("a folder can be read to its end").path());

@@ -89,15 +89,15 @@ classes! {
     Shuffle,
     /// Moves parts across 128 bits.
     ShuffleLong,
-    /// From integers in general registers to floating point.
+    /// Conversion of an integer in a general register to floating point.
     IntegerToFloat,
-    /// From floating point to integers in general registers.
+    /// Conversion of floating point to an integer in a general register.
     FloatToInteger,
-    /// Between formats of vector registers.
+    /// Conversion between formats of vector registers.
     Convert,
-    /// From a vector register to a general one.
+    /// Copy of a vector register to a general register.
     VectorToGeneral,
-    /// From a general register to a vector one.
+    /// Copy of a general register to a vector register.
     GeneralToVector,
     /// Arithmetic of the x87 unit, except division.
     X87,
@@ -113,7 +113,7 @@ classes! {
 pub(crate) fn of(instruction: &Instruction) -> Class {
     let mnemonic = instruction.mnemonic();
     let text = format!("{mnemonic:?}").to_ascii_lowercase();
-    // The VEX and EVEX forms have the classes of the old ones.
+    // The VEX and EVEX forms have the classes of the SSE forms.
     let name = text.strip_prefix('v').unwrap_or(&text);
     integer(instruction, mnemonic, &text)
         .or_else(|| moves(instruction, name))

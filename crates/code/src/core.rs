@@ -1,43 +1,43 @@
-//! A core that executes instructions out of order, where all accesses hit the first cache.
+//! An out-of-order core whose accesses all hit the L1 cache.
 //!
 //! For each instruction in program order:
 //!
-//! 1. It is dispatched: at most `width` operations a cycle, when the instruction that is a reorder buffer earlier has
-//!    retired, and after the last branch that was predicted wrongly.
+//! 1. It is dispatched: at most `width` operations a cycle, after the instruction one reorder buffer earlier has
+//!    retired, and after the last mispredicted branch.
 //! 2. It executes when its operands are ready and a port is free, and its result is ready after the latency of its
-//!    class. A load adds the latency of the first cache, or takes its value from an earlier store.
+//!    class. A load adds the latency of the L1 cache, or takes its value from an earlier store.
 //! 3. It retires after all instructions before it.
 //!
-//! Each register carries the loads from which its value was computed, with the cycles of arithmetic since. A load that is
-//! a reorder buffer back has retired, so nothing waits for it.
+//! Each value keeps its origins: the loads that it was computed from, with the cycles of arithmetic since each. A load
+//! that is older than the reorder buffer has retired, so nothing waits for it.
 //!
-//! Known limits: ports serve in program order; the front end's caches, and the prediction of computed jumps, are perfect.
+//! Known limits: ports serve in program order. The front end's caches and the prediction of indirect jumps are perfect.
 
 use crate::class::Class;
 use crate::instruction::{Decoded, Flow, REGISTERS, Registers};
 use crate::microarchitecture::Microarchitecture;
 use crate::predictor::Predictor;
 
-/// The loads that a value remembers.
+/// The number of loads that a value keeps as origins.
 const REMEMBERED: usize = 4;
-/// Words whose last store is remembered.
+/// The number of words whose last store is kept.
 const STORES: usize = 1024;
-/// Bytes that a string instruction with a repeat prefix moves in a cycle, at most (Intel 64 and IA-32 Architectures
-/// Optimization Reference Manual, enhanced REP MOVSB and STOSB; taken for all cores, some of which are slower).
+/// The most bytes that a string instruction with a repeat prefix moves in a cycle (Intel 64 and IA-32 Architectures
+/// Optimization Reference Manual, enhanced REP MOVSB and STOSB). All cores use this value, though some are slower.
 const REPEATED_BYTES: f64 = 32.0;
 
-/// A load from which a value was computed.
+/// A load that contributed to a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Origin {
-    /// Its site.
+    /// The load's site.
     pub(crate) site: u16,
-    /// Cycles of arithmetic since.
+    /// Cycles of arithmetic since the load.
     pub(crate) cycles: f64,
-    /// Its place among all instructions.
+    /// The load's number among all executed instructions.
     place: u64,
 }
 
-/// The loads from which a value was computed, the latest ones of different sites.
+/// The loads that a value was computed from: at most one per site, the latest ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origins {
     all: [Origin; REMEMBERED],
@@ -64,7 +64,7 @@ impl Origins {
             .iter_mut()
             .find(|known| known.site == origin.site)
         {
-            // Of two executions of one load the later one counts, and the longer way from it.
+            // If one load executed twice, the later execution counts, and the longer path from it.
             if origin.place > known.place || (origin.place == known.place && origin.cycles > known.cycles) {
                 *known = origin;
             }
@@ -112,12 +112,12 @@ pub(crate) struct Memory {
     pub(crate) address: u64,
 }
 
-/// What happened to an instruction.
+/// The origins that matter for an executed instruction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Executed {
-    /// The loads from which the address of its memory was computed.
+    /// The loads that the address of its memory access was computed from.
     pub(crate) address: Origins,
-    /// The loads on which it depended as a branch that was predicted wrongly.
+    /// The loads that a mispredicted branch waited for. `None` for other instructions.
     pub(crate) mispredicted: Option<Origins>,
 }
 
@@ -129,14 +129,14 @@ pub(crate) struct Core<'m> {
     ports: Vec<f64>,
     registers: [Value; REGISTERS],
     stores: Vec<Stored>,
-    /// When the last instructions retired, as a ring.
+    /// The times when the last instructions retired, as a ring.
     retirements: Vec<f64>,
     retired: f64,
     place: u64,
     /// The result of the last instruction that accessed memory.
     result: Value,
     fuses: Option<Class>,
-    /// The instruction that was executed last.
+    /// The address of the last instruction.
     address: u64,
     predictor: Predictor,
 }
@@ -160,13 +160,13 @@ impl<'m> Core<'m> {
         }
     }
 
-    /// When the last instruction retired, in cycles.
+    /// The time when the last instruction retired, in cycles.
     pub(crate) fn time(&self) -> f64 {
         self.retired
     }
 
-    /// Executes a further turn of an instruction with a repeat prefix. Microcode knows the addresses before, and moves
-    /// up to `REPEATED_BYTES` a cycle.
+    /// Executes the next repetition of an instruction with a repeat prefix. Microcode knows the addresses in advance,
+    /// and moves up to `REPEATED_BYTES` a cycle.
     fn execute_again(&mut self, instruction: &Decoded, memory: Option<Memory>) -> Executed {
         let share = f64::from(instruction.bits.clamp(8, 64)) / 8.0 / REPEATED_BYTES;
         let dispatched = self.dispatch(self.machine.pipeline.width * share, instruction.class);
@@ -181,7 +181,7 @@ impl<'m> Core<'m> {
         Executed::default()
     }
 
-    /// Executes the next instruction. `taken` says where a conditional branch goes, `memory` what it accesses.
+    /// Executes the next instruction. `taken` is the outcome of a conditional branch, `memory` is the access.
     pub(crate) fn execute(&mut self, instruction: &Decoded, taken: Option<bool>, memory: Option<Memory>) -> Executed {
         let row = *self.machine.row(instruction.class);
         self.place += 1;
@@ -235,12 +235,12 @@ impl<'m> Core<'m> {
         }
     }
 
-    /// The instruction that was executed last also stores to `address`.
+    /// The last instruction also stores to `address`.
     pub(crate) fn also_stores(&mut self, address: u64) {
         self.store(address, self.result);
     }
 
-    /// Whether it is a branch that is one operation with the comparison before it.
+    /// Whether the branch fuses with the comparison before it into one operation.
     fn fused(&mut self, instruction: &Decoded) -> bool {
         let pipeline = &self.machine.pipeline;
         let before = self.fuses.take();
@@ -268,7 +268,7 @@ impl<'m> Core<'m> {
         self.retirements[usize::try_from(self.place % ring).unwrap_or(0)] = self.retired;
     }
 
-    /// The place of the earliest instruction that has not retired for certain.
+    /// The number of the earliest instruction that may not have retired.
     fn oldest(&self) -> u64 {
         self.place.saturating_sub(self.retirements.len() as u64)
     }
@@ -287,7 +287,7 @@ impl<'m> Core<'m> {
         value
     }
 
-    /// Takes one of the ports for `busy` cycles; returns when it is free.
+    /// Occupies one of the ports for `busy` cycles. Returns when the port becomes free.
     fn port(&mut self, ports: u32, dispatched: f64, busy: f64) -> f64 {
         let free = |port: &usize| self.ports[*port].max(dispatched);
         let ports = (0..self.ports.len()).filter(|port| ports >> port & 1 == 1);
@@ -296,7 +296,7 @@ impl<'m> Core<'m> {
         };
         let begin = free(&port);
         self.ports[port] = begin + busy;
-        // Operations that wait for a port fill the scheduler, and then nothing is dispatched.
+        // Operations that wait for a port fill the scheduler, and a full scheduler stops dispatch.
         let waiting = self.machine.pipeline.scheduler / self.machine.pipeline.width;
         self.front = self.front.max(begin - waiting);
         begin
@@ -365,7 +365,8 @@ mod tests {
         Microarchitecture::builtin("skylake_sp").unwrap()
     }
 
-    /// Cycles of one of many executions of a block, whose accesses go to `address` plus `step` a time.
+    /// Cycles per execution of a block that is executed many times. Its accesses start at `address` and advance by
+    /// `step`.
     fn cycles(bytes: &[u8], address: u64, step: u64) -> f64 {
         let machine = machine();
         let block = Reader::new().block(0x1000, bytes);
@@ -415,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_value_goes_through_memory_to_a_load_of_it() {
-        // add [rdi], rax: the load takes the value of the store before
+        // add [rdi], rax: the load takes the value of the previous store
         near(cycles(&[0x48, 0x01, 0x07], 0x1000, 0), 6.0);
         assert!(cycles(&[0x48, 0x01, 0x07], 0x1000, 64) < 1.5);
     }

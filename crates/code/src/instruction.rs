@@ -1,4 +1,4 @@
-//! One decoded instruction: what it computes from what, and where the program goes next.
+//! One decoded instruction: the registers that it reads and writes, and the next instruction.
 
 use crate::class::{self, Class};
 use iced_x86::{
@@ -8,14 +8,14 @@ use iced_x86::{
 /// A set of registers, one bit for each: general registers, vector registers, flags, masks, the x87 stack.
 pub(crate) type Registers = u64;
 
-/// Registers that the decoder distinguishes.
+/// The number of registers that the decoder distinguishes.
 pub(crate) const REGISTERS: usize = 58;
 const FIRST_VECTOR: usize = 16;
 const FLAGS: usize = 48;
 const FIRST_MASK: usize = 49;
 const X87: usize = 57;
 
-/// Where the program continues.
+/// The next instruction of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// At the next instruction.
@@ -36,18 +36,18 @@ pub(crate) struct Decoded {
     pub(crate) next: u64,
     pub(crate) flow: Flow,
     pub(crate) class: Class,
-    /// Registers from which the address of its memory is computed.
+    /// Registers that the address of its memory access is computed from.
     pub(crate) address_reads: Registers,
     /// All other registers that it reads.
     pub(crate) reads: Registers,
     pub(crate) writes: Registers,
     pub(crate) loads: bool,
     pub(crate) stores: bool,
-    /// The bits of its widest register; of one that repeats, of its memory.
+    /// Bits of its widest register. For a repeated instruction, bits of its memory operand.
     pub(crate) bits: u16,
-    /// Whether it and a conditional branch after it may be one operation.
+    /// Whether it can fuse with a conditional branch after it.
     pub(crate) fuses: bool,
-    /// Whether it repeats, so that it may follow itself.
+    /// Whether it has a repeat prefix, so that it may follow itself.
     pub(crate) repeats: bool,
 }
 
@@ -70,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// The instructions of a block, up to the first one that is not valid.
+    /// The instructions of a block, up to the first invalid one.
     pub(crate) fn block(&mut self, address: u64, bytes: &[u8]) -> Vec<Decoded> {
         let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
         let mut decoded = vec![];
@@ -109,7 +109,7 @@ impl Reader {
             }
             if writes(used.access()) {
                 all_writes |= register;
-                // A part of a register is written into what it held before.
+                // A write to a part of a register depends on the register's old value.
                 if conditional(used.access()) || used.register().is_gpr8() || used.register().is_gpr16() {
                     merged |= register;
                 }
@@ -125,7 +125,7 @@ impl Reader {
         if instruction.rflags_modified() != 0 {
             all_writes |= 1 << FLAGS;
         }
-        // The processor computes the stack pointer apart from the rest, and its value is always there.
+        // The processor tracks the stack pointer separately, so its value is always ready.
         let stack = bit(Register::RSP);
         let reads = all_reads & !address_reads | operand_reads(instruction, info) | merged;
         Decoded {
@@ -154,7 +154,7 @@ impl Reader {
     }
 }
 
-/// The registers that are read as operands, and not only in an address.
+/// The registers that are read as operands. Registers that are read only for an address are not included.
 fn operand_reads(instruction: &iced_x86::Instruction, info: &InstructionInfo) -> Registers {
     (0..instruction.op_count())
         .filter(|&operand| instruction.op_kind(operand) == OpKind::Register && reads(info.op_access(operand)))
@@ -180,7 +180,7 @@ fn conditional(access: OpAccess) -> bool {
     matches!(access, OpAccess::CondWrite | OpAccess::ReadCondWrite)
 }
 
-/// The bit of a register; 0 for those that no computation waits for.
+/// The bit of a register. 0 for a register that no computation waits for.
 fn bit(register: Register) -> Registers {
     let place = if register.is_gpr() {
         register.full_register().number()

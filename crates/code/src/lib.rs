@@ -1,15 +1,15 @@
-//! What a program's instructions do, and how many cycles they take on a microarchitecture.
+//! Decodes a program's instructions, and computes their cycles on a microarchitecture.
 //!
 //! A recording holds the program's code, and for each access its instruction and the number of instructions before it.
-//! From these:
+//! The crate works in three steps:
 //!
 //! 1. [`Code`] decodes the instructions, and finds those between two accesses (`program`).
-//! 2. [`Steps`] numbers the ways from one access to the next, and keeps a sample of the accesses (`steps`).
+//! 2. [`Steps`] numbers the paths from one access to the next, and keeps a sample of the accesses (`steps`).
 //! 3. [`Timing`] executes the sample on a model of the core (`core`) with the latencies and ports of a
-//!    [`Microarchitecture`], and takes from it, for each step, its cycles where all accesses hit the first cache, and
-//!    the loads from which the address of its access is computed (`timing`).
+//!    [`Microarchitecture`]. For each step it finds the cycles if all accesses hit the L1 cache, and the loads that the
+//!    address of the step's access depends on (`timing`).
 //!
-//! This is pure: no file is read and no clock.
+//! Pure: this crate reads no file and no clock.
 
 mod class;
 mod core;

@@ -1,9 +1,9 @@
-//! A core's latencies and execution ports, by class of instructions: a TOML file in which every row names its source.
+//! A core's latencies and execution ports for each class of instructions. A core is a TOML file whose rows name their
+//! sources.
 //!
-//! A row of a class gives the cycles from its operands to its result, the ports of which it takes one, for how many
-//! cycles it occupies it, and how many operations of the pipeline's width it is. Loads and stores have ports of their
-//! own, in addition to those of the class. The latency of a load is that of the machine's first cache, and the size of
-//! the reorder buffer is the machine's.
+//! The row of a class gives the cycles from operands to result, the alternative ports of an operation, the cycles that
+//! it occupies its port, and its share of the pipeline's width. Loads and stores use separate ports in addition. The
+//! machine's model gives the latency of the L1 cache and the size of the reorder buffer.
 
 use crate::class::Class;
 use serde::Deserialize;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 include!(concat!(env!("OUT_DIR"), "/microarchitectures.rs"));
 
-/// A core.
+/// The latencies and ports of a core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Microarchitecture {
     pub(crate) name: String,
     pub(crate) pipeline: Pipeline,
-    /// By the number of the class.
+    /// The rows, indexed by class.
     pub(crate) rows: Vec<Row>,
     pub(crate) load_ports: u32,
     pub(crate) store_ports: u32,
@@ -41,16 +41,16 @@ pub(crate) struct Pipeline {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) latency: f64,
-    /// A bit for each port; 0 where it takes none.
+    /// A bit for each port. 0 if the class uses no port.
     pub(crate) ports: u32,
     pub(crate) busy: f64,
     pub(crate) operations: f64,
 }
 
-/// Why a file is no microarchitecture.
+/// Why a file is not a valid microarchitecture.
 #[derive(Debug, thiserror::Error)]
 pub enum MicroarchitectureError {
-    /// It is no TOML, or has other keys.
+    /// The text is not TOML, or it has unknown keys.
     #[error("{name}: {error}")]
     Syntax {
         /// The file.
@@ -58,14 +58,14 @@ pub enum MicroarchitectureError {
         /// The parser's message.
         error: toml::de::Error,
     },
-    /// A value cannot be.
+    /// A value is missing or invalid.
     #[error("{name}: `{key}` {what}")]
     Value {
         /// The file.
         name: String,
         /// The key.
         key: String,
-        /// Why.
+        /// The reason.
         what: &'static str,
     },
 }
@@ -154,26 +154,24 @@ impl Names {
 }
 
 impl Microarchitecture {
-    /// The names of those that come with pinfold.
+    /// The names of the built-in microarchitectures.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         FILES.iter().map(|(name, _)| *name)
     }
 
-    /// The one with this name; `None` where there is none.
+    /// The built-in microarchitecture `name`. `None` if there is no such file.
     pub fn builtin(name: &str) -> Option<Self> {
         let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
-        Some(
-            Self::parse(&format!("microarchitectures/{name}.toml"), text)
-                .expect("those that come with pinfold are tested"),
-        )
+        Some(Self::parse(&format!("microarchitectures/{name}.toml"), text).expect("the built-in files are tested"))
     }
 
-    /// Its name.
+    /// The name in the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads the text of the file `name`. Errors: it is no TOML, a class or a source is missing, a number cannot be.
+    /// Reads the text of the file `name`. Fails if it is not TOML, if a class or a source is missing, or if a number is
+    /// invalid.
     pub fn parse(name: &str, text: &str) -> Result<Self, MicroarchitectureError> {
         let file: File = toml::from_str(text).map_err(|error| MicroarchitectureError::Syntax {
             name: name.to_owned(),
@@ -190,7 +188,7 @@ impl Microarchitecture {
                 return Err(refuse(key, "has no source"));
             }
             if !number.cycles.is_finite() || number.cycles < 0.0 {
-                return Err(refuse(key, "is negative or no number"));
+                return Err(refuse(key, "is negative or not a number"));
             }
             Ok(number.cycles)
         };

@@ -1,11 +1,11 @@
-//! Predicts conditional branches as processors since about 2010 do: by the branch and the branches before it.
+//! Predicts conditional branches from their address and the recent branches, like processors since about 2010.
 
-/// Entries of each table.
+/// The number of entries of each table.
 const ENTRIES: usize = 1 << 14;
 
-/// The predictor of conditional branches: TAGE (Seznec and Michaud, "A case for (partially) tagged
-/// geometric history length branch prediction", JILP 8, 2006). A table of counters by branch, and one for each length of
-/// history, whose entries are tagged; the longest history that is known for the branch predicts.
+/// The predictor of conditional branches: TAGE (Seznec and Michaud, "A case for (partially) tagged geometric history
+/// length branch prediction", JILP 8, 2006). One table of counters has an entry per branch. Each history length has a
+/// table with tagged entries. The longest history with an entry for the branch predicts.
 pub(crate) struct Predictor {
     /// The last outcomes, as a ring.
     outcomes: Vec<bool>,
@@ -19,17 +19,17 @@ pub(crate) struct Predictor {
 const HISTORIES: [usize; 6] = [0, 5, 11, 26, 58, 130];
 /// The multiplier of the hashes: an odd number with no structure (Knuth's golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The largest value of counters, which have three bits.
+/// The largest value of a counter. Counters have three bits.
 const STRONGEST: i8 = 3;
 const MOST_USEFUL: u8 = 3;
 
-/// What a branch does after a history.
+/// The behaviour of a branch after a history.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     tag: u16,
-    /// From 0 on it is taken.
+    /// The branch is predicted taken if this is not negative.
     counter: i8,
-    /// How often it was right where shorter histories were wrong.
+    /// Number of correct predictions where shorter histories were wrong.
     useful: u8,
 }
 
@@ -38,7 +38,7 @@ impl Entry {
         self.counter >= 0
     }
 
-    /// A new entry says little.
+    /// Whether the entry is too new to be reliable.
     fn is_weak(self) -> bool {
         matches!(self.counter, -1 | 0)
     }
@@ -58,7 +58,7 @@ impl Predictor {
         }
     }
 
-    /// Whether it predicts this outcome, of which it then learns.
+    /// Whether the prediction matches the outcome. The predictor then learns the outcome.
     pub(crate) fn predicts(&mut self, address: u64, taken: bool) -> bool {
         let places: [(usize, u16); HISTORIES.len()] = self.hashes.map(|history| {
             let hash = (address ^ history.wrapping_mul(MULTIPLIER)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -87,7 +87,7 @@ impl Predictor {
         predicted == taken
     }
 
-    /// After a wrong prediction the next longer history that has room gets an entry.
+    /// After a misprediction, the next longer history with room gets an entry.
     fn remember_for_longer(&mut self, provider: usize, places: &[(usize, u16); HISTORIES.len()], taken: bool) {
         let longer = self.tables.iter_mut().zip(places).skip(provider + 1);
         for (table, &(place, tag)) in longer {
@@ -105,7 +105,7 @@ impl Predictor {
         }
     }
 
-    /// Adds an outcome to all histories, and removes the one that is too old for each.
+    /// Adds an outcome to all histories. Each history drops its oldest outcome.
     fn remember(&mut self, taken: bool) {
         let size = self.outcomes.len();
         for (hash, &length) in self.hashes.iter_mut().zip(&HISTORIES) {
@@ -147,7 +147,7 @@ mod tests {
         let row = |rows: &mut Predictor| (0..17).filter(|&turn| !rows.predicts(0x30, turn < 16)).count();
         (0..20).for_each(|_| _ = row(&mut rows));
         assert_eq!(row(&mut rows), 0);
-        // Rows of several lengths that come again in turn.
+        // Runs of several lengths that repeat in turn.
         let mut turns = Predictor::new();
         let all = |turns: &mut Predictor| -> usize {
             let row = |turns: &mut Predictor, length| {

@@ -1,15 +1,15 @@
-//! A program's code, and the way between two of its accesses.
+//! A program's code, and the path between two of its accesses.
 //!
-//! A recording has, for each access, its instruction and the number of instructions since the access before. Both
-//! instructions are known, and no instruction between them accesses memory. So the instructions between are a way of
-//! this length in the program's code, and blocks without accesses need no record of their own:
+//! A recording has, for each access, its instruction and the number of instructions since the previous access. Both
+//! instructions are known, and no instruction between them accesses memory. So the instructions between them form a
+//! path of this length in the program's code, and blocks without accesses need no record:
 //!
-//! 1. From the second instruction, go back instruction by instruction, over all that may come before.
-//! 2. Stop when the length is reached: the instruction before the way must be the first one.
+//! 1. Start at the second instruction, and go back over all possible predecessors.
+//! 2. Stop when the length is reached. The predecessor of the path must be the first instruction.
 //!
-//! Known limits: two ways of one length (`if` and `else` of equal length) cannot be told apart. Of several ways the one
-//! that stays in the innermost loop counts, and then the one with the shortest jumps. After a `ret` or a jump to a
-//! computed address, the way may begin at any block of this length.
+//! Known limits: two paths of one length (`if` and `else` of equal length) cannot be told apart. If several paths fit,
+//! a path that stays in the innermost loop wins, then the one with the shortest jumps. After a `ret` or an indirect
+//! jump, the path may start at any block.
 
 use crate::instruction::{Decoded, Flow, Reader};
 use std::collections::HashMap;
@@ -17,25 +17,25 @@ use std::collections::HashMap;
 /// An instruction, by its index.
 pub(crate) type Index = u32;
 
-/// The longest way that is searched. A longer one is a loop without accesses, whose cycles per instruction this
-/// part gives.
+/// The longest path that is searched. A longer path is a loop without accesses, and its last part gives its cycles per
+/// instruction.
 const LONGEST: usize = 1024;
 /// The most instructions that are considered at one distance.
 const WIDEST: usize = 256;
 
-/// All instructions that a recording has.
+/// All instructions of a recording.
 pub struct Code {
     pub(crate) instructions: Vec<Decoded>,
     by_address: HashMap<u64, Index>,
-    /// What may come before each instruction, except after a computed jump.
+    /// The possible predecessors of each instruction, except indirect jumps.
     before: Vec<Vec<Index>>,
-    /// Whether a translated block begins at it.
+    /// Whether a translated block starts at each instruction.
     begins: Vec<bool>,
 }
 
 impl Code {
-    /// Decodes blocks, given by the address of the first instruction and all bytes. Of blocks at one address the last
-    /// one counts.
+    /// Decodes blocks. A block is the address of its first instruction and its bytes. If two blocks overlap, the later
+    /// one wins.
     pub fn new<'a>(blocks: impl IntoIterator<Item = (u64, &'a [u8])>) -> Self {
         let mut reader = Reader::new();
         let mut code = Self {
@@ -87,7 +87,8 @@ impl Code {
                 }
             }
         }
-        // A jump back first, of which the nearest: a long way stays in the innermost loop. Then the nearest.
+        // Backward jumps come first, so that a long path stays in the innermost loop. Among equals the nearest comes
+        // first.
         for (index, before) in self.before.iter_mut().enumerate() {
             let address = self.instructions[index].address;
             before.sort_by_key(|&before| {
@@ -102,9 +103,9 @@ impl Code {
         self.by_address.get(&address).copied()
     }
 
-    /// The instructions after the one at `from` up to the one at `to`, `length` in all; a part of their end where
-    /// they are too many. `from` is `None` where something else than an access was before. `None` where there is no
-    /// such way.
+    /// The instructions after the one at `from` up to the one at `to`, `length` in all. A path longer than `LONGEST` is
+    /// cut to its last part. `from` is `None` if the previous event was not an access. Returns `None` if there is no
+    /// such path.
     pub(crate) fn way(&self, from: Option<u64>, to: u64, length: u32) -> Option<Vec<Index>> {
         let last = self.at(to)?;
         let from = match from {
@@ -116,7 +117,8 @@ impl Code {
         }
         let wanted = (length as usize).min(LONGEST);
         let complete = wanted == length as usize;
-        // By distance from the end: instructions, each with the place of its successor in the level before.
+        // One level per distance from the end: instructions, each with the position of its successor in the previous
+        // level.
         let mut levels: Vec<Vec<(Index, usize)>> = vec![vec![(last, 0)]];
         for _ in 1..wanted {
             let level = self.level_before(levels.last()?);
@@ -135,7 +137,7 @@ impl Code {
         Some(Self::collect(&levels, place))
     }
 
-    /// The instructions without accesses that may come before those of a level.
+    /// The instructions without accesses that may come before an instruction of this level.
     fn level_before(&self, level: &[(Index, usize)]) -> Vec<(Index, usize)> {
         let mut found: Vec<(Index, usize)> = vec![];
         for (place, &(after, _)) in level.iter().enumerate() {

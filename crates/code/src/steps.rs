@@ -1,29 +1,30 @@
-//! The steps of a program: the ways from one access to the next, each with a number.
+//! The steps of a program: the paths from one access to the next, each with a number.
 //!
-//! A step is two instructions that access memory one after the other, and the number of instructions between. A program
-//! has far fewer steps than accesses. So what a step costs is computed once, and an access needs only the step's number.
+//! A step is two instructions that access memory one after the other, and the number of instructions between them. A
+//! program has far fewer steps than accesses. So the cost of a step is computed once, and an access needs only the
+//! step's number.
 //!
-//! While a recording is read for the first time, a [`Learner`] numbers the steps, and keeps a sample of the accesses on
-//! which [`Timing`](crate::Timing) executes them. The sample is made of pieces: a piece is kept if it has a step that is
-//! not in the sample often enough.
+//! The first time a recording is read, a [`Learner`] numbers the steps and keeps a sample of the accesses.
+//! [`Timing`](crate::Timing) executes this sample. The sample consists of pieces: a piece is kept if it has a step that
+//! is not in the sample often enough.
 
 use crate::program::{Code, Index};
 use std::collections::HashMap;
 
-/// Accesses of a piece of the sample.
+/// The number of accesses in a piece of the sample.
 const PIECE: usize = 1024;
-/// Times that a step is in the sample, at least, if it occurs so often.
+/// The number of times that a frequent step is in the sample.
 const ENOUGH: u32 = 2048;
-/// A step that is not in the sample often enough keeps the pieces of its first occurrences, and later those of the
-/// occurrences whose number is a power of two.
+/// While a step is not in the sample often enough, the pieces with its first occurrences are kept. After that, only
+/// occurrences whose number is a power of two keep a piece.
 const FIRST: u32 = 1024;
 /// The most accesses in a sample.
 const LARGEST_SAMPLE: usize = 1 << 20;
 /// The most steps.
 const MOST_STEPS: usize = 60_000;
-/// Numbers of instructions above this one are rounded, to 16 in each octave.
+/// Numbers of instructions above this one are rounded, to 16 values per octave.
 const EXACT: u32 = 128;
-/// Steps that a cursor remembers.
+/// The number of steps that a cursor caches.
 const CACHED: usize = 1024;
 
 /// An instruction that accesses memory, and whether it stores.
@@ -33,10 +34,10 @@ struct Place {
     write: bool,
 }
 
-/// What identifies a step.
+/// The key of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Key {
-    /// The instruction of the access before; 0 where something else was before.
+    /// The instruction of the previous access. 0 after any other event.
     from: u64,
     to: Place,
     instructions: u32,
@@ -50,9 +51,9 @@ fn rounded(instructions: u32) -> u32 {
     instructions >> low << low
 }
 
-/// One thread's place among the steps.
+/// The position of one thread among the steps.
 pub struct Cursor {
-    /// The instruction of the access before; 0 where something else was before.
+    /// The instruction of the previous access. 0 after any other event.
     before: u64,
     cache: Vec<(Key, u16)>,
 }
@@ -67,7 +68,7 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// Something other than an access happens, or accesses are missing.
+    /// An event other than an access occurs, or accesses are missing.
     pub fn interrupted(&mut self) {
         self.before = 0;
     }
@@ -96,13 +97,13 @@ pub(crate) struct Step {
     /// The site of its access.
     pub(crate) site: u16,
     pub(crate) write: bool,
-    /// Instructions, when it was seen first.
+    /// The number of instructions when the step was first seen.
     pub(crate) instructions: u32,
-    /// The instructions after the access before, up to its own; `None` where they are not known.
+    /// The instructions after the previous access, up to and including this one. `None` if the path is not known.
     pub(crate) way: Option<Vec<Index>>,
 }
 
-/// An access of the sample; the first of a piece follows no other.
+/// An access of the sample. The first access of a piece has no predecessor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampled {
     pub(crate) address: u64,
@@ -125,12 +126,12 @@ impl Steps {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Whether the program has no steps.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The number of sites: instructions that access memory, loads and stores apart.
+    /// The number of sites. A site is an instruction that loads or an instruction that stores.
     pub fn sites(&self) -> usize {
         self.sites.len()
     }
@@ -146,8 +147,8 @@ impl Steps {
         self.sample.iter().filter(known).count() as f64 / self.sample.len().max(1) as f64
     }
 
-    /// The step to an access by the instruction at `pc`, of which `instructions` began since the access before. `None`
-    /// where there are too many steps.
+    /// The step to an access by the instruction at `pc`, after `instructions` instructions since the previous access.
+    /// `None` if there are too many steps.
     #[inline]
     pub fn step(&self, cursor: &mut Cursor, pc: u64, write: bool, instructions: u32) -> Option<u16> {
         let key = cursor.key(pc, write, instructions);
@@ -160,7 +161,6 @@ impl Steps {
         Some(step)
     }
 
-    /// Adds a step.
     #[cold]
     fn add(&mut self, key: Key, instructions: u32) -> Option<u16> {
         if self.all.len() >= MOST_STEPS {
@@ -186,12 +186,12 @@ impl Steps {
 pub struct Learner {
     steps: Steps,
     piece: Vec<Sampled>,
-    /// By step: how often it is in the sample, and how often it occurred until it was there often enough.
+    /// For each step: its number in the sample, and its occurrences until it was in the sample often enough.
     kept: Vec<(u32, u32)>,
 }
 
 impl Learner {
-    /// A learner of a program with this code.
+    /// A learner without steps, for a program with this code.
     pub fn new(code: Code) -> Self {
         Self {
             steps: Steps {
@@ -230,7 +230,7 @@ impl Learner {
         }
     }
 
-    /// The next access is not the one after the last: another thread, or a part that is not simulated.
+    /// The next access does not follow the last one: it is another thread's, or a part in between is not simulated.
     pub fn end_piece(&mut self) {
         self.kept.resize(self.steps.all.len(), (0, 0));
         let mut wanted = false;

@@ -1,8 +1,9 @@
-//! The cycles of each step, and the loads for which its access waits.
+//! The cycles of each step, and the loads that its access waits for.
 //!
-//! The sample of a program is executed on a core whose accesses all hit the first cache. A step's cycles are the time
-//! that passes from the retirement of the access before to that of its own, on average: the width and the ports of the
-//! core, chains of results from one iteration to the next, and branches that are predicted wrongly are all in it. What
+//! The sample of a program is executed on a core whose accesses all hit the L1 cache. A step's cycles are the mean time
+//! from the retirement of the previous access to the retirement of its own access. They include the width and the ports
+//! of the core, chains of results from one iteration to the next, and mispredicted branches. A simulation adds the cost
+//! of misses.
 //! misses add, a simulation adds.
 
 use crate::core::{Core, Memory, Origins};
@@ -11,48 +12,48 @@ use crate::microarchitecture::Microarchitecture;
 use crate::steps::{Step, Steps};
 use std::collections::BTreeMap;
 
-/// The most loads for which an access waits.
+/// The most loads that an access waits for.
 pub(crate) const MOST_DEPENDENCES: usize = 2;
 /// A load counts if the access waits for it in at least this share of its executions.
 const OFTEN: f64 = 0.5;
-/// Wrong predictions that are rarer than this do not make the branch wait for loads.
+/// If mispredictions are rarer than this, the branch does not wait for loads.
 const RARE: f64 = 0.002;
 
-/// A load for which something waits.
+/// A load that an access or a branch waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dependence {
     /// The load's site.
     pub site: u16,
-    /// Cycles of arithmetic from its value.
+    /// Cycles of arithmetic between the load and the access or branch.
     pub cycles: f64,
 }
 
-/// What a step costs.
+/// The cost of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepTiming {
     /// The site of its access.
     pub site: u16,
-    /// Cycles per instruction; `None` where its instructions are not known.
+    /// Cycles per instruction. `None` if the step's instructions are not known.
     pub cycles: Option<f64>,
-    /// Cycles per instruction that its operations occupy the core: the least time where another thread uses the rest.
+    /// Cycles per instruction that its operations occupy the core: the least time if another thread uses the rest.
     pub occupied: f64,
-    /// The loads from which the address of its access is computed.
+    /// The loads that the address of its access depends on.
     pub address: Vec<Dependence>,
-    /// The share of its executions in which a branch is predicted wrongly.
+    /// The share of its executions with a mispredicted branch.
     pub mispredicted: f64,
-    /// The loads for which that branch waits.
+    /// The loads that this branch waits for.
     pub condition: Vec<Dependence>,
 }
 
-/// What all steps of a program cost on one core.
+/// The costs of all steps of a program on one core.
 pub struct Timing {
-    /// By the number of the step.
+    /// The steps, indexed by number.
     pub steps: Vec<StepTiming>,
     /// The number of sites.
     pub sites: usize,
 }
 
-/// What the sample shows of one step.
+/// The counts of one step in the sample.
 #[derive(Default)]
 struct Seen {
     times: u64,
@@ -64,7 +65,7 @@ struct Seen {
     condition: Waits,
 }
 
-/// By site: how often, and the sum of the cycles since.
+/// For each site: the number of waits, and the sum of the cycles since the load.
 #[derive(Default)]
 struct Waits(BTreeMap<u16, (u64, f64)>);
 
@@ -77,7 +78,7 @@ impl Waits {
         }
     }
 
-    /// Those of most of `times` executions.
+    /// The loads that most of `times` executions waited for.
     fn often(&self, times: u64) -> Vec<Dependence> {
         let mut all: Vec<(u64, Dependence)> = self
             .0
@@ -95,7 +96,7 @@ impl Waits {
 }
 
 impl Timing {
-    /// Executes the sample of `steps` on `machine`, whose first cache has this latency in cycles.
+    /// Executes the sample of `steps` on `machine` with an L1 cache of this latency in cycles.
     pub fn new(steps: &Steps, machine: &Microarchitecture, load_latency: f64, reorder_buffer: usize) -> Self {
         let mut core = Core::new(machine, load_latency, reorder_buffer);
         let mut seen: Vec<Seen> = steps.all.iter().map(|_| Seen::default()).collect();
@@ -154,7 +155,7 @@ fn execute(steps: &Steps, step: &Step, way: &[u32], address: u64, core: &mut Cor
     }
 }
 
-/// Where a conditional branch goes.
+/// Whether a conditional branch is taken. `None` for other instructions, and for the last one.
 fn taken(branch: &Decoded, next: Option<&Decoded>) -> Option<bool> {
     match (branch.flow, next) {
         (Flow::Condition(target), Some(next)) => Some(next.address == target),
@@ -167,7 +168,7 @@ fn timing(steps: &Steps, step: &Step, seen: &Seen, machine: &Microarchitecture) 
     let instructions = f64::from(step.instructions.max(1));
     let occupied = step.way.as_deref().map_or(0.0, |way| occupied(steps, way, machine));
     let executed = step.way.as_ref().map_or(0.0, |way| way.len() as f64);
-    // A long way was executed in part.
+    // Only a part of a long path was executed.
     let whole = if executed > 0.0 { instructions / executed } else { 1.0 };
     StepTiming {
         site: step.site,
@@ -187,7 +188,7 @@ fn timing(steps: &Steps, step: &Step, seen: &Seen, machine: &Microarchitecture) 
     }
 }
 
-/// The cycles that instructions occupy the width or a port of the core, each operation spread over its ports.
+/// The cycles that instructions occupy the width or a port of the core, with each operation spread over its ports.
 fn occupied(steps: &Steps, way: &[u32], machine: &Microarchitecture) -> f64 {
     let mut ports = vec![0.0; machine.ports];
     let mut operations = 0.0;

@@ -1,8 +1,8 @@
 //! Codes of reasons, for programs that read JSON. The text beside a code is for people, and may change.
 //!
-//! `codes!` defines an enumeration of codes. `CODE_SETS` lists all of them, and a test compares the list with docs/formats.md.
-//! A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later pinfold may have another
-//! code. Both are read as `Unknown`. A set without it grows with the version of its file.
+//! `codes!` defines an enumeration of codes. `CODE_SETS` lists all of them, and a test compares the list with
+//! docs/formats.md. A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later
+//! pinfold may have another code. Both are read as `Unknown`. A set without it grows with the version of its file.
 
 use crate::container::{Qos, Runtime};
 use crate::memory::{LeftCode, Mismatch};
@@ -182,7 +182,7 @@ codes! {
         Sharing = "sharing",
         /// SAM's view: threads need memory bandwidth.
         Contention = "contention",
-        /// The times of parallel regions in what was tried: each belongs where it was fastest.
+        /// The times of parallel regions in the tried configurations: each region gets its fastest one.
         Regions = "regions",
         /// The topology: one of the placements that differ most.
         Topology = "topology",
@@ -201,9 +201,9 @@ codes! {
     /// The result of comparing two candidates in turns.
     #[derive(Default)]
     pub enum ComparedCode for "comparisons.code" {
-        /// It is faster beyond the noise.
+        /// It is faster by more than the noise.
         Faster = "faster",
-        /// It is not faster by what is worth looking for.
+        /// Its gain is below the smallest one that is worth looking for.
         NotFaster = "not_faster",
         /// The noise is larger than the difference.
         NotKnown = "not_known",
@@ -222,13 +222,15 @@ codes! {
         Forecast = "forecast",
         /// It is the faster one of the two profiled configurations, because the model said nothing.
         FasterProfile = "faster_profile",
-        /// It is that of the region whose pages were kept, and the region is faster so.
+        /// It is the configuration of the region whose pages were kept, and this region is faster with it.
         Shared = "shared",
-        /// It is that of the region that takes most of the time, because executions are too short for a change.
+        /// It is the configuration of the region with the largest share of the time. Executions are too short for a
+        /// change.
         Merged = "merged",
         /// It is not faster than unpinned itself, but all regions together are slower with it unpinned.
         Together = "together",
-        /// It is a profiled one for all regions, in which they together are faster than in what was chosen for each.
+        /// It is one profiled configuration for all regions. Together they are faster with it than with their own
+        /// choices.
         Uniform = "uniform",
         /// It was fastest there of all that was tried for the whole program.
         FastestTried = "fastest_tried",
@@ -324,11 +326,11 @@ codes! {
     pub enum ChoiceCode for "chosen.code" {
         /// Its rate was the highest of those that were measured.
         HighestRate = "highest_rate",
-        /// No pinning had a rate that was higher than unpinned beyond the noise.
+        /// No pinning was faster than unpinned by more than the noise.
         NoPinningBetter = "no_pinning_better",
         /// The behaviour database knows the program.
         KnownProgram = "known_program",
-        /// The rules chose the placement in which the program was sampled.
+        /// The rules chose the placement that the program had while it was sampled.
         SamplePlacement = "sample_placement",
         /// The rate with the rules' hint was not worse.
         HintKept = "hint_kept",
@@ -352,7 +354,7 @@ codes! {
         KnownThreads = "known_threads",
         /// Other threads work, and too many searches have begun within an hour.
         SearchLimit = "search_limit",
-        /// The rate with a strategy was higher than unpinned beyond the noise.
+        /// The rate with a strategy was higher than unpinned by more than the noise.
         StrategyKept = "strategy_kept",
         /// The rate with no strategy was higher than unpinned, and nothing is pinned any more.
         StrategyRolledBack = "strategy_rolled_back",
@@ -425,7 +427,7 @@ codes! {
         Gone = "gone",
         /// The task stays where it is.
         Refused = "refused",
-        /// The task stays or went back, because the one with which it was to be swapped stays.
+        /// The task stays or went back, because its partner in the swap stays.
         PartnerStays = "partner_stays",
     }
 

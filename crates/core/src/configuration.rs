@@ -34,8 +34,8 @@ impl Pinning {
         pinning.map_or_else(|| "unpinned".to_owned(), Self::to_string)
     }
 
-    /// The same with the PUs to which unpinned threads are limited, with the mapping of pages, and with how many parallel
-    /// regions run elsewhere, where there are such: `unpinned within 0-3 with pages interleave, 2 regions elsewhere`.
+    /// The same with the PUs that unpinned threads are limited to, the mapping of pages, and the number of parallel
+    /// regions with another configuration, if any: `unpinned within 0-3 with pages interleave, 2 regions elsewhere`.
     pub fn text_of_place(
         pinning: Option<&Self>,
         within: Option<&PuSet>,
@@ -112,8 +112,7 @@ pub struct Configuration {
     /// Tasks that run on this PU, with or without a rank. The fields above hold for all other tasks: without a pinning
     /// they are unpinned.
     pub tasks: BTreeMap<TaskId, PuId>,
-    /// The PUs on which unpinned tasks run; `None` for all on which the program may. A task that has set its own mask
-    /// keeps it.
+    /// The PUs of unpinned tasks; `None` for all that the program may use. A task that has set its own mask keeps it.
     pub within: Option<PuSet>,
     /// Where the pages are; `None` leaves them to the operating system, whose default is `FirstTouch`.
     pub pages: Option<PageMapping>,
@@ -121,14 +120,14 @@ pub struct Configuration {
     pub prefetchers: Option<Prefetchers>,
     /// What differs while a parallel region runs. All that is said above holds for other regions, and between regions.
     pub regions: BTreeMap<RegionId, RegionConfiguration>,
-    /// The longest time for moving pages after threads that changed their node, or to the goal of their process; if it would
-    /// take longer, pages stay. `None` for no limit.
+    /// The longest time for moving pages after threads that changed their node, or to the goal of their process; if it
+    /// would take longer, pages stay. `None` for no limit.
     pub following_within: Option<Duration>,
-    /// The processes whose pages move, and where to. The pages of all others go back to where they were before. `None`:
-    /// those of all processes follow threads.
+    /// The processes whose pages move, with their nodes. The pages of all others go back to their former nodes. `None`:
+    /// the pages of all processes follow threads.
     pub followed: Option<BTreeMap<i32, ProcessGoal>>,
-    /// The longest time for moving pages to where `pages` wants them, where they are not there yet; if it would take
-    /// longer, they stay, and that is reported as `RefusalCode::PagesTooLong`. `None` for no limit.
+    /// The longest time for moving pages to the nodes of `pages`. If it would take longer, they stay, and
+    /// `RefusalCode::PagesTooLong` is reported. `None` for no limit.
     pub mapping_within: Option<Duration>,
 }
 
@@ -196,14 +195,14 @@ pub struct Applied {
     pub moved: Vec<TaskId>,
     /// What could not be done, and why.
     pub refused: Vec<Refusal>,
-    /// The result of moving pages; `None` where no page had to move, or the machine cannot report it.
+    /// The result of moving pages; `None` if no page had to move, or the machine cannot report it.
     pub pages: Option<PageMoves>,
     /// The result of sampling the program's accesses; `None` without sampling.
     pub sampled: Option<Sampled>,
     /// The result of applying a recording's accesses to the program, for each process.
     pub profiled: Vec<Profiled>,
-    /// What was applied in place of the requested configuration, because no thread could be pinned as it says; `None` where
-    /// that was applied.
+    /// What was applied in place of the requested configuration, because no thread could be pinned as it says; `None`
+    /// where that was applied.
     pub instead: Option<Instead>,
 }
 

@@ -28,7 +28,7 @@ pub struct Observed {
     pub name: String,
     /// The unit of the value.
     pub unit: String,
-    /// Per thread and second where each task has a count, per second where the program has one; `None` where it is not
+    /// Per thread and second where each task has a count, per second where the program has one; `None` if it is not
     /// available.
     pub value: Option<f64>,
 }
@@ -40,9 +40,9 @@ pub struct StrategyForecast {
     pub threads: ThreadMap,
     /// Where the pages are.
     pub pages: PageMapping,
-    /// The time over that in the present strategy.
+    /// The time divided by the time in the current strategy.
     pub time_ratio: f64,
-    /// The lower end of the interval that has it for nine programs in ten; `None` where it is not known.
+    /// The lower end of the interval that contains it for nine programs in ten; `None` if unknown.
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
@@ -55,15 +55,15 @@ pub struct RegionChoice {
     pub region: RegionId,
     /// Its share of the time of all regions, unpinned.
     pub share: f64,
-    /// Seconds of one execution, unpinned; `None` where it was not measured.
+    /// Seconds of one execution, unpinned; `None` if it was not measured.
     pub before: Option<f64>,
-    /// Seconds of one execution as it runs now; `None` where it was not measured.
+    /// Seconds of one execution as it runs now; `None` if it was not measured.
     pub after: Option<f64>,
     /// The number of threads of its team; `None` for the program's own.
     pub threads: Option<usize>,
     /// The PUs of its threads; `None` for unpinned threads.
     pub pus: Option<Pinning>,
-    /// The prefetchers that are on while it runs; `None` for those of the whole program.
+    /// The prefetchers that are on while it runs; `None` for the whole program's setting.
     pub prefetch: Option<Prefetchers>,
     /// Why, as a code.
     #[serde(default)]
@@ -115,15 +115,15 @@ pub enum Finding {
     Proposed {
         /// Its pinning; `None` for the unpinned program.
         pus: Option<Pinning>,
-        /// The PUs on which unpinned threads run; `None` for all.
+        /// The PUs of unpinned threads; `None` for all.
         within: Option<PuSet>,
-        /// Where its pages are; `None` leaves them where they are.
+        /// The mapping of its pages; `None` leaves them alone.
         pages: Option<PageMapping>,
         /// The parallel regions that have a placement of their own; empty for none.
         regions: BTreeMap<RegionId, RegionConfiguration>,
         /// Who proposes it.
         by: ProposerCode,
-        /// Its expected rate over the unpinned program's, minus one; `None` where nothing is forecast.
+        /// Its expected rate over the unpinned program's, minus one; `None` if nothing is forecast.
         gain: Option<f64>,
         /// Why it may be faster, as text.
         why: String,
@@ -134,7 +134,7 @@ pub enum Finding {
         candidate: usize,
         /// Position of the one that it was compared with.
         with: usize,
-        /// Its rate over the other's, minus one; `None` where nothing could be measured.
+        /// Its rate over the other's, minus one; `None` if nothing could be measured.
         gain: Option<f64>,
         /// The standard error of the gain.
         error: Option<f64>,
@@ -176,7 +176,7 @@ pub enum Finding {
         rate: Option<f64>,
         /// Coefficient of variation of the readings.
         spread: Option<f64>,
-        /// The standard error of the rate; `None` where there are too few readings to know it.
+        /// The standard error of the rate; `None` if there are too few readings to know it.
         error: Option<f64>,
         /// The duration of the measurement. The warm-up is excluded, unless the candidate was dropped during it; its
         /// rate is then an extrapolation.
@@ -188,9 +188,9 @@ pub enum Finding {
     Chosen {
         /// Position in the list of candidates.
         candidate: usize,
-        /// Its rate over that of the first candidate, minus one.
+        /// Its rate over the first candidate's, minus one.
         gain_over_first: Option<f64>,
-        /// Its rate over that of the worst candidate, minus one.
+        /// Its rate over the worst candidate's, minus one.
         gain_over_worst: Option<f64>,
         /// Why this one, as a code.
         code: ChoiceCode,
@@ -206,18 +206,18 @@ pub enum Finding {
     },
     /// The rate fell and stays low; the search begins again.
     SearchAgain {
-        /// The rate at which the pinning was chosen.
+        /// The pinning's rate when it was chosen.
         chosen_at: f64,
         /// The rate now.
         now: f64,
     },
     /// The program ended before the search did.
     EndedEarly {
-        /// The best probed candidate; `None` when there is none yet.
+        /// The best probed candidate; `None` before the first probe.
         best: Option<usize>,
         /// Its rate.
         rate: Option<f64>,
-        /// The phase in which the program ended, as a code.
+        /// The phase of the search when the program ended, as a code.
         code: EndedCode,
         /// What the program's end prevented, as a whole sentence.
         why: String,
@@ -248,21 +248,21 @@ pub enum Finding {
     Forecast {
         /// What the model sees of the program and the machine. Units are meanings.
         observed: Vec<Observed>,
-        /// The strategies, the present one first; empty where the model says nothing.
+        /// The strategies, the current one first; empty if the model gives no answer.
         strategies: Vec<StrategyForecast>,
         /// What follows from it, as a code.
         code: ForecastCode,
         /// What follows from it, as text.
         why: String,
     },
-    /// Each region has its configuration from now on; unpinned, where none was kept.
+    /// Each region has its configuration from now on. A region without a kept one is unpinned.
     RegionsChosen {
-        /// Where the pages are; `None` where pages were left alone.
+        /// Where the pages are; `None` if pages were left alone.
         pages: Option<PageMapping>,
-        /// The time of all regions as they ran before over that in the configurations, minus one; `None` where that was not
-        /// measured.
+        /// The time of all regions as they ran before over that in the configurations, minus one; `None` if that was
+        /// not measured.
         gain: Option<f64>,
-        /// What the whole program gains; `None` where that was not measured.
+        /// What the whole program gains; `None` if that was not measured.
         program: Option<ProgramGain>,
         /// The regions, those that take most of the time first.
         regions: Vec<RegionChoice>,

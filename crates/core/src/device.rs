@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a device is, by its PCI class or by what the operating system does with it.
+/// The kind of a device, by its PCI class or by its use in the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
@@ -58,7 +58,7 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// A text is no PCI address.
+/// The text is not a PCI address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no PCI address; `lspci -D` writes them, such as 0000:65:00.0")]
 pub struct NoPciAddress(String);
@@ -66,7 +66,7 @@ pub struct NoPciAddress(String);
 impl FromStr for PciAddress {
     type Err = NoPciAddress;
 
-    /// The domain is 0 where it is left out, and so is the function.
+    /// A domain or function that is left out is 0.
     fn from_str(text: &str) -> Result<Self, NoPciAddress> {
         let parse = || {
             let (place, function) = text.rsplit_once('.').unwrap_or((text, "0"));
@@ -106,13 +106,13 @@ impl From<PciAddress> for String {
 pub struct Device {
     /// What it is.
     pub kind: DeviceKind,
-    /// Where it is on the PCI buses; `None` for one that is on no such bus.
+    /// Its PCI address; `None` for a device on another bus.
     pub pci: Option<PciAddress>,
     /// The number of its vendor, as PCI has it.
     pub vendor: Option<u16>,
     /// What the operating system calls it, such as `eth0` or `nvme0n1`.
     pub names: Vec<String>,
-    /// The online PUs that are near it; `None` where the firmware does not say.
+    /// The online PUs near it; `None` if the firmware does not list them.
     pub pus: Option<PuSet>,
 }
 
@@ -207,7 +207,7 @@ impl DeviceName {
             .collect()
     }
 
-    /// The device that it names; `None` where there is none.
+    /// The device with this name, if there is one.
     pub fn find<'a>(&self, devices: &'a [Device]) -> Option<&'a Device> {
         let gpu = |vendor: u16, number: usize| {
             let is_meant = |device: &&Device| device.kind == DeviceKind::Gpu && device.vendor == Some(vendor);

@@ -1,7 +1,7 @@
 //! Numbers in texts from other programs: digits and nothing else.
 //!
-//! [`str::parse`] and `from_str_radix` accept a sign before the digits, so that a `0` that turns into a `+` goes unnoticed. No
-//! format that pinfold reads has such a sign.
+//! [`str::parse`] and `from_str_radix` accept a sign before the digits, so that a `0` that turns into a `+` goes
+//! unnoticed. No format that pinfold reads has such a sign.
 
 use std::str::FromStr;
 
@@ -16,8 +16,8 @@ pub fn octal<T: TryFrom<u128>>(text: &str) -> Option<T> {
     in_base(text, 8)
 }
 
-/// A number of hexadecimal digits, in either case and without a prefix; `None` for any other text, and for a number that the
-/// type does not hold.
+/// A number of hexadecimal digits, in either case and without a prefix; `None` for any other text, and for a number
+/// that the type does not hold.
 pub fn hexadecimal<T: TryFrom<u128>>(text: &str) -> Option<T> {
     in_base(text, 16)
 }

@@ -29,8 +29,8 @@ pub trait Host {
     /// Restores the mask that a task had before it was placed.
     fn release(&mut self, task: TaskId) -> Placed;
 
-    /// From now on the pages of these processes belong where it says, and those of all others where they were before. They
-    /// move while the daemon goes on.
+    /// From now on the pages of these processes belong on the given nodes, and the pages of all others on their former
+    /// nodes. They move while the daemon continues.
     fn follow(&mut self, processes: &BTreeMap<i32, ProcessGoal>);
 
     /// Whether pages are still under way.
@@ -65,11 +65,11 @@ pub struct HostSample {
 pub struct TaskStatus {
     /// Its mask without pinfold. The daemon never moves it to another PU.
     pub allowed: Arc<PuSet>,
-    /// The PU on which the daemon has pinned it.
+    /// The PU that the daemon has pinned it to.
     pub pinned: Option<PuId>,
-    /// Why it is not moved; `None` where it may be.
+    /// Why it is not moved; `None` if it may be moved.
     pub left_alone: Option<LeftAlone>,
-    /// The share of the time since the last sample for which it worked, from 0 to 1; `None` where it is not known.
+    /// Its processor time as a share of the time since the last sample, from 0 to 1; `None` if unknown.
     pub busy: Option<f64>,
     /// The container that its process is in.
     pub container: Option<Arc<Container>>,
@@ -114,7 +114,7 @@ pub enum Placed {
 pub struct ProcessPages {
     /// Its number.
     pub process: i32,
-    /// What was moved; or why all pages stay where they are.
+    /// The moved pages, or why all pages stay.
     pub result: Result<PageMoves, Reason<RefusalCode>>,
 }
 

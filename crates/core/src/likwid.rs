@@ -1,6 +1,6 @@
-//! The nineteen counters of Sánchez Barrera et al. (ICS 2020, section 4.2.1), as LIKWID's performance groups NUMA, L2CACHE,
-//! L3CACHE and ENERGY for Sandy Bridge EP name them, in LIKWID's units. Data sets have them as columns, and the policy
-//! `react` looks at them.
+//! The nineteen counters of Sánchez Barrera et al. (ICS 2020, section 4.2.1), as LIKWID's performance groups NUMA,
+//! L2CACHE, L3CACHE and ENERGY for Sandy Bridge EP name them, in LIKWID's units. Data sets have them as columns, and
+//! the policy `react` looks at them.
 //!
 //! The paper says that there are nineteen, of these groups, and names nine of them (table 3). The groups have eighteen
 //! metrics of memory and of energy; the nineteenth is CPI here, which each of the groups has. Their other metrics say
@@ -20,7 +20,7 @@ pub struct LikwidCounter {
 }
 
 impl LikwidCounter {
-    /// Its value for what was counted in a time in seconds. `None` where a divisor is zero, or the machine has no such
+    /// Its value for these counts in this time in seconds. `None` if a divisor is zero, or if the machine has no such
     /// cache.
     pub fn value(&self, counts: &RegionCounts, seconds: f64) -> Option<f64> {
         (self.formula)(counts, seconds)

@@ -4,7 +4,7 @@ use crate::{Applied, Configuration, Metric, NodeId, Sample, Topology};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A machine on which one program runs. It owns the clock: policies and the loop read no other, so a simulated run is
+/// A machine that runs one program. It owns the clock: policies and the loop read no other, so a simulated run is
 /// deterministic and takes no time.
 pub trait Machine {
     /// The topology, with the PUs and nodes that the program may use.
@@ -24,17 +24,17 @@ pub trait Machine {
         vec![]
     }
 
-    /// The program's memory on each NUMA node, in bytes; a node that is missing has none of it. `None` where this is not
+    /// The program's memory on each NUMA node, in bytes; a node that is missing has none of it. `None` if this is not
     /// known, or where reading it again so soon would cost too much.
     fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
         None
     }
 
-    /// Applies `configuration` to the present tasks and to future ones, and reports what was done.
+    /// Applies `configuration` to existing and future tasks, and reports the changes.
     fn apply(&mut self, configuration: &Configuration) -> Applied;
 
-    /// Lets a program go that runs on: rolls back all changes, and reports what was done. A machine that does this is
-    /// of no further use.
+    /// Lets go of a program that continues: rolls back all changes, and reports them. The machine cannot be used
+    /// afterwards.
     fn let_go(&mut self) -> Applied {
         Applied::default()
     }

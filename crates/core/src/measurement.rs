@@ -183,7 +183,7 @@ pub struct PairMeasurement {
 }
 
 /// Two PUs whose throughput together is below this share a core. Two cores reach 2 minus the noise. Siblings reach at
-/// most about 1.7 with these loops, one of which alone leaves most of a wide core idle.
+/// most about 1.7 with these loops, because one loop alone leaves most of a wide core idle.
 const SIBLINGS: f64 = 1.75;
 
 impl PairMeasurement {
@@ -242,7 +242,7 @@ pub struct Calibration {
     pub pu: PuId,
     /// The clock, in hertz.
     pub frequency: Measured,
-    /// By loop: seconds per instruction where all data are in the L1.
+    /// By loop: seconds per instruction with all data in the L1.
     pub instruction: Vec<Measured>,
     /// Seconds of an atomic addition in the L1.
     pub atomic: Measured,
@@ -260,14 +260,14 @@ pub struct Calibration {
     pub pairs: Vec<(Relation, PairMeasurement)>,
     /// Bandwidths.
     pub bandwidth: Vec<BandwidthMeasurement>,
-    /// Latencies between nodes, where there are several.
+    /// Latencies between nodes, if there are several.
     pub nodes: Vec<NodeLatency>,
-    /// The share of the processor time that a hypervisor took during the measurement; `None` where the kernel does not
+    /// The share of the processor time that a hypervisor took during the measurement; `None` if the kernel does not
     /// report it.
     pub stolen: Option<f64>,
     /// The share of the requested bytes of huge pages that the kernel gave.
     pub huge_share: Option<f64>,
-    /// By level, from 1 on: whether a cache is inclusive of the caches nearer to the core; `None` where the processor
+    /// By level, from 1 on: whether a cache is inclusive of the caches nearer to the core; `None` if the processor
     /// does not report it.
     pub inclusive: Vec<Option<bool>>,
     /// What the processor says it is.
@@ -300,7 +300,7 @@ pub struct TimedRun {
 pub struct SharedRuns {
     /// Accesses of each thread in a run.
     pub accesses: u64,
-    /// In each round: the run with the threads close together, and the one with the threads apart.
+    /// By round: the run with the threads close together, and the run with the threads apart.
     pub rounds: Vec<(TimedRun, TimedRun)>,
 }
 
@@ -311,7 +311,7 @@ pub struct CopiedRuns {
     pub bytes: u64,
     /// The runs.
     pub runs: Vec<TimedRun>,
-    /// The share of the arrays on other nodes than those of their tasks; `None` where the kernel does not report it.
+    /// The share of the arrays that is not on their tasks' nodes; `None` if the kernel does not report it.
     pub elsewhere: Option<f64>,
 }
 

@@ -14,7 +14,7 @@ const WORD_BITS: u32 = u64::BITS;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeSet([u64; WORDS]);
 
-/// Why a text is no list of nodes.
+/// Why a text is not a list of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{list}` is no list of NUMA nodes: {why}; write numbers and ranges such as 0-3,8")]
 pub struct ParseNodeSetError {
@@ -44,7 +44,7 @@ impl NodeSet {
         word.is_some_and(|word| word >> (node.0 % WORD_BITS) & 1 == 1)
     }
 
-    /// Adds `node`. Returns false, and adds nothing, where it is above [`NodeSet::HIGHEST`].
+    /// Adds `node`. Returns false, and adds nothing, if it is above [`NodeSet::HIGHEST`].
     pub fn insert(&mut self, node: NodeId) -> bool {
         let word = self.0.get_mut((node.0 / WORD_BITS) as usize);
         word.map(|word| *word |= 1 << (node.0 % WORD_BITS)).is_some()
@@ -60,7 +60,7 @@ impl NodeSet {
         self.iter().next()
     }
 
-    /// The only node; `None` where there are more, or none.
+    /// The only node; `None` if there are more, or none.
     pub fn only(&self) -> Option<NodeId> {
         if self.len() == 1 { self.first() } else { None }
     }

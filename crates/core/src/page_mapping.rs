@@ -1,11 +1,12 @@
-//! Where a program's pages are.
+//! The nodes of a program's pages.
 
 use crate::{NodeId, NodeSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where pages are: the mappings of Sánchez Barrera et al., ICS 2020, section 2.1.2, and those of numactl that name nodes.
+/// The nodes of pages: the mappings of Sánchez Barrera et al., ICS 2020, section 2.1.2, and numactl's mappings with
+/// named nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageMapping {
     /// On the node of the thread that touches the page first.
@@ -29,8 +30,8 @@ pub enum PageMapping {
     Remote,
     /// On the node whose threads access the page most. Needs the accesses of each thread.
     Locality,
-    /// Distributed so that all nodes of the main memory have about the same number of accesses. Needs the accesses of each
-    /// thread.
+    /// Distributed so that all nodes of the main memory have about the same number of accesses. Needs the accesses of
+    /// each thread.
     Balance,
 }
 
@@ -69,7 +70,7 @@ const BIND: &str = "bind";
 const PREFERRED: &str = "preferred";
 const SINGLE: &str = "single";
 
-/// A text is no page mapping.
+/// The text is not a page mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no page mapping: there are first_touch, interleave, interleave:NODES, weighted_interleave:NODES, \

@@ -40,7 +40,7 @@ impl Prefetchers {
         Self(enabled)
     }
 
-    /// The same but for one: what is on is off, and the other way round.
+    /// The same with one prefetcher toggled.
     #[must_use]
     pub fn toggled(mut self, prefetcher: Prefetcher) -> Self {
         self.0[prefetcher as usize] ^= true;
@@ -64,7 +64,7 @@ impl FromIterator<Prefetcher> for Prefetchers {
     }
 }
 
-/// A text is no prefetcher setting.
+/// The text is not a prefetcher setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no prefetcher setting: write four characters, 0 for enabled and 1 for disabled, in the order DCU-IP, DCU, \

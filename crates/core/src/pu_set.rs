@@ -10,7 +10,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PuSet(BTreeSet<PuId>);
 
-/// Why a text is no CPU list.
+/// Why a text is not a CPU list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{list}` is not a CPU list: {why}; write numbers and ranges such as 0-3,8 or 0-14:2")]
 pub struct ParsePuSetError {

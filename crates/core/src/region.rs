@@ -1,4 +1,4 @@
-//! Parallel regions: what is counted of each, and what a policy sets for each.
+//! Parallel regions: the counts of each, and the configuration that a policy sets for each.
 
 use crate::{Pinning, Prefetchers};
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ pub struct RegionSample {
     pub id: RegionId,
     /// Ended executions. A simulated machine, whose counts grow evenly, also counts the completed part of one.
     pub executions: f64,
-    /// The time from the begin to the end of all executions together, in seconds.
+    /// The time from the start to the end of all executions together, in seconds.
     pub seconds: f64,
-    /// What the whole machine counted during them; `None` where regions are only timed.
+    /// What the whole machine counted during them; `None` if regions are only timed.
     pub counts: Option<RegionCounts>,
 }
 
@@ -38,7 +38,7 @@ pub struct CacheCounts {
 }
 
 impl CacheCounts {
-    /// `self + factor * growth`, where what is not counted is nothing; `None` if neither is.
+    /// `self + factor * growth`. A missing count adds nothing; `None` if both are missing.
     fn sum(before: Option<Self>, factor: f64, growth: Option<Self>) -> Option<Self> {
         let (one, other) = (before.unwrap_or_default(), growth.unwrap_or_default());
         (before.is_some() || growth.is_some()).then_some(Self {
@@ -48,13 +48,13 @@ impl CacheCounts {
     }
 }
 
-/// What the whole machine counted during the executions of a region: all from which the counters of LIKWID's groups NUMA,
-/// L2CACHE, L3CACHE and ENERGY follow.
+/// The machine's counts during the executions of a region: all that the metrics of LIKWID's groups NUMA, L2CACHE,
+/// L3CACHE and ENERGY are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionCounts {
     /// Instructions of all threads.
     pub instructions: f64,
-    /// Cycles for which threads ran.
+    /// Cycles of running threads.
     pub cycles: f64,
     /// The second-level caches; `None` on a machine without them.
     pub l2: Option<CacheCounts>,
@@ -90,14 +90,14 @@ impl RegionCounts {
     }
 }
 
-/// What is set while a region runs, from its begin to the begin of the next one that wants something else.
+/// What is set while a region runs, from its begin to the start of the next one that wants something else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionConfiguration {
     /// The PUs of its team's threads; `None` for unpinned threads.
     pub pinning: Option<Pinning>,
     /// The number of threads of its team; `None` for the program's own number.
     pub threads: Option<usize>,
-    /// The prefetchers that are on; `None` for those of the whole program.
+    /// The prefetchers that are on; `None` for the whole program's setting.
     pub prefetchers: Option<Prefetchers>,
 }
 

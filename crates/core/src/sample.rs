@@ -14,8 +14,8 @@ pub struct Sample {
     /// One count per metric of the machine, in the order of `Machine::metrics`; `None` for a metric that each task
     /// counts for itself and for one that could not be read.
     pub program: Vec<Option<Count>>,
-    /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are not
-    /// told apart.
+    /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are
+    /// not told apart.
     pub regions: Vec<RegionSample>,
 }
 
@@ -30,7 +30,7 @@ pub struct TaskSample {
     pub alive: bool,
     /// The processor time that it has used, user and system together.
     pub cpu_time: Option<Duration>,
-    /// The PU on which it last ran, at most a second ago.
+    /// The PU that it last ran on, at most a second ago.
     pub last_pu: Option<PuId>,
     /// One count per metric of the machine, in the order of `Machine::metrics`.
     pub counts: Vec<Option<Count>>,
@@ -58,7 +58,7 @@ impl Count {
         }
     }
 
-    /// Whether the counter ran for less than the time for which it was enabled, so that `since` estimates.
+    /// Whether the counter ran for a part of its enabled time only, so that `since` estimates.
     pub fn multiplexed(&self) -> bool {
         self.running < self.enabled
     }

@@ -28,7 +28,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The mean of values that do not depend on each other, such as the times of several runs; `None` for fewer than two.
+    /// The mean of values that do not depend on each other, such as the times of several runs; `None` for fewer than
+    /// two.
     pub fn of_independent(values: &[f64]) -> Option<Self> {
         if values.len() < 2 {
             return None;
@@ -321,8 +322,9 @@ mod tests {
 
     #[test]
     fn welchs_test_agrees_with_a_worked_example() {
-        // Two samples without autocorrelation, means 10 and 12, variances of the means 0.5 and 0.25 with 4 and 9 degrees
-        // of freedom: t = 2 / sqrt(0.75) = 2.3094, Welch and Satterthwaite give 0.75^2 / (0.25/4 + 0.0625/9) = 8.1.
+        // Two samples without autocorrelation, means 10 and 12, variances of the means 0.5 and 0.25 with 4 and 9
+        // degrees of freedom: t = 2 / sqrt(0.75) = 2.3094, Welch and Satterthwaite give 0.75^2 / (0.25/4 + 0.0625/9) =
+        // 8.1.
         let low = Estimate {
             value: 10.0,
             variance: 0.5,
@@ -340,8 +342,8 @@ mod tests {
 
     #[test]
     fn the_two_sided_test_of_independent_values_agrees_with_a_worked_example() {
-        // Means 3 and 6, variances of the means 2.5 / 5 and 10 / 5, with 4 degrees of freedom each: t = 3 / sqrt(2.5), and
-        // 2.5^2 / (0.25/4 + 4/4) = 5.88 degrees of freedom.
+        // Means 3 and 6, variances of the means 2.5 / 5 and 10 / 5, with 4 degrees of freedom each: t = 3 / sqrt(2.5),
+        // and 2.5^2 / (0.25/4 + 4/4) = 5.88 degrees of freedom.
         let one = Estimate::of_independent(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let other = Estimate::of_independent(&[2.0, 4.0, 6.0, 8.0, 10.0]).unwrap();
         let expected = 2.0 * upper_tail_of_t(3.0 / 2.5f64.sqrt(), 6.25 / 1.0625);
@@ -380,7 +382,7 @@ mod tests {
         assert!((falling.value - 12.5).abs() < 1e-9, "{falling:?}");
     }
 
-    /// The share of 4000 trials in which the test at 1 % finds a difference between two equal processes.
+    /// The share of 4000 trials that find a difference between two equal processes at 1 %.
     fn false_alarms(rho: f64, number: usize) -> usize {
         let mut state = 1;
         let mut alarm = || {

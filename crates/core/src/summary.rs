@@ -45,7 +45,7 @@ fn restriction(number: usize, allowed: &PuSet) -> String {
     }
 }
 
-/// The last-level caches; `None` where the machine reports no caches or they are of several levels.
+/// The last-level caches; `None` if the machine reports no caches or they are of several levels.
 fn last_level_caches(topology: &Topology) -> Option<String> {
     let caches: Vec<_> = topology
         .llc_domains()
@@ -67,7 +67,7 @@ fn last_level_caches(topology: &Topology) -> Option<String> {
     })
 }
 
-/// A number and its noun, in the plural where it is not one.
+/// A number and its noun, in the plural unless the number is one.
 fn counted(number: usize, name: &str) -> String {
     match number {
         1 => format!("1 {name}"),
@@ -75,7 +75,7 @@ fn counted(number: usize, name: &str) -> String {
     }
 }
 
-/// A size in bytes with a binary unit: whole where that is short (`1280 KiB`), else with one decimal (`6.7 GiB`).
+/// A size in bytes with a binary unit: whole if that is short (`1280 KiB`), else with one decimal (`6.7 GiB`).
 pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     /// Up to here, whole numbers are as easy to read as a decimal of the next unit.

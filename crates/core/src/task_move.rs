@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 codes! {
-    /// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the
-    /// names that `[[metric]]` of events/*.toml has.
+    /// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with
+    /// the names that `[[metric]]` of events/*.toml has.
     pub enum Activity for "moves.activity" {
         /// Coherence between packages (last-level-cache domains).
         InterPackageCoherence = "inter_package_coherence",
@@ -29,9 +29,10 @@ codes! {
         Bandwidth = "bandwidth",
         /// It was moved for coherence, and that did not help.
         RollBack = "undo",
-        /// It stays where it is, and is pinned there: others were brought to it, and all make more progress.
+        /// It stays, and is pinned to its PU: others were brought to it, and all make more progress.
         Keep = "keep",
-        /// The mapper's moves are compared with the unpinned machine: it goes back to where it was, or there again.
+        /// The mapper's moves are compared with the unpinned machine: it goes back to its former PU, or returns from
+        /// there.
         Comparison = "comparison",
         /// An earlier run of its program was fastest so, and these PUs were idle.
         Known = "known",
@@ -63,9 +64,9 @@ impl Activity {
 pub struct TaskMove {
     /// Which task.
     pub task: TaskId,
-    /// Where it runs.
+    /// Its current PU.
     pub from: PuId,
-    /// Where it is to run; the same as `from` for `Keep`.
+    /// Its next PU; the same as `from` for `Keep`.
     pub to: PuId,
     /// Why.
     pub reason: MoveReason,
@@ -73,7 +74,7 @@ pub struct TaskMove {
     pub makes_room: bool,
     /// Whether it is a reluctant move of the paper: a memory-intensive task leaves the node that has its memory.
     pub reluctant: bool,
-    /// The rate that caused it; `None`, and no keys, where none did (`Known`).
+    /// The rate that caused it; `None`, and no keys, if no rate did (`Known`).
     #[serde(flatten)]
     pub excess: Option<Excess>,
     /// The task that comes to `from`.
@@ -100,7 +101,7 @@ impl fmt::Display for Excess {
 }
 
 impl TaskMove {
-    /// Whether the task stays where it runs, and is pinned there.
+    /// Whether the task stays on its PU, and is pinned to it.
     pub fn stays(&self) -> bool {
         self.from == self.to
     }
@@ -118,7 +119,7 @@ pub struct MappingComparison {
     /// The processes whose pages were moved where their tasks are, in the turns with the moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<i32>,
-    /// For how long no task is pinned now, in seconds; `None` where the moves stay.
+    /// For how long no task is pinned now, in seconds; `None` if the moves stay.
     pub pause: Option<f64>,
 }
 

@@ -1,15 +1,16 @@
 //! Text of others in lines for people: names of programs and threads, command lines, models of CPUs, what files say.
 //!
-//! A terminal obeys control characters: an escape sequence clears the screen, sets the title, or moves the cursor to what
-//! another command has printed. Characters that set the direction of text show it in another order than it has. A newline
-//! begins a line that looks like one of pinfold. So there are two rules:
+//! A terminal obeys control characters: an escape sequence clears the screen, sets the title, or moves the cursor to
+//! what another command has printed. Characters that set the direction of text show it in another order than it has. A
+//! newline begins a line that looks like one of pinfold. So there are two rules:
 //!
-//! 1. What goes to the terminal is [`clean`], whatever it is. One module does that for all commands (`cli/src/console.rs`).
+//! 1. What goes to the terminal is [`clean`], whatever it is. One module does that for all commands
+//!    (`cli/src/console.rs`).
 //! 2. Text of others within a line is [`one_line`], since only who makes the line knows which newlines are pinfold's.
 //!
-//! A character is replaced by its escape and not removed, so that two names stay different: `\x1b`, `\n`, and from U+007F
-//! on `\u202e`. The latter is also what JSON has for the character, so a document stays the same document. A backslash is
-//! not escaped: paths of Windows and patterns have them, and the text is for people.
+//! A character is replaced by its escape and not removed, so that two names stay different: `\x1b`, `\n`, and from
+//! U+007F on `\u202e`. The latter is also what JSON has for the character, so a document stays the same document. A
+//! backslash is not escaped: paths of Windows and patterns have them, and the text is for people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -36,8 +37,8 @@ fn is_obeyed(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Soft hyphen, marks and overrides of direction, zero-width space, separators of lines, operators that are not
-            // shown, the byte order mark, interlinear annotation, musical beams, and tags.
+            // Soft hyphen, marks and overrides of direction, zero-width space, separators of lines, operators that are
+            // not shown, the byte order mark, interlinear annotation, musical beams, and tags.
             '\u{ad}'
                 | '\u{61c}'
                 | '\u{180e}'

@@ -38,11 +38,11 @@ impl fmt::Display for ThreadMap {
     }
 }
 
-/// `threads` threads on the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes, or more nodes than
-/// exist or than threads. PUs that belong to no node count as one node after the others.
+/// `threads` threads on the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes, or more nodes
+/// than exist or than threads. PUs that belong to no node count as one node after the others.
 ///
-/// The threads are spread evenly while each has a PU of its own: a node that is full has no more, and the first nodes
-/// have one more where the division leaves a rest. Further threads share PUs, again one on each.
+/// The threads are spread evenly while each has its own PU: a full node gets no more, and the first nodes get the
+/// remainder of the division. Further threads share PUs, again one on each.
 pub fn map_threads(topology: &Topology, threads: usize, nodes: usize, map: ThreadMap) -> Option<Pinning> {
     let mut pus = pus_by_node(topology);
     if nodes == 0 || nodes > pus.len() || nodes > threads {
@@ -65,8 +65,8 @@ pub fn map_over_nodes(topology: &Topology, threads: usize, map: ThreadMap) -> Op
     map_threads(topology, threads, nodes.min(threads), map)
 }
 
-/// The number of threads on each of several groups of PUs: as even as possible while each thread has a PU of its own, and
-/// the first groups have one more where the division leaves a rest.
+/// The number of threads on each of several groups of PUs: as even as possible while each thread has its own PU. The
+/// first groups get the remainder of the division.
 pub(crate) fn shares(threads: usize, pus: &[Vec<PuId>]) -> Vec<usize> {
     let all: usize = pus.iter().map(Vec::len).sum();
     let (rounds, mut rest) = (threads / all, threads % all);
@@ -83,8 +83,8 @@ pub(crate) fn shares(threads: usize, pus: &[Vec<PuId>]) -> Vec<usize> {
     shares.iter().zip(full).map(|(share, full)| share + full).collect()
 }
 
-/// The allowed PUs of each node that has any, and then those of no node: the first PU of each core, core by core, then
-/// the second ones.
+/// The allowed PUs of each node that has any, and then the PUs without a node: the first PU of each core, core by core,
+/// then the second ones.
 fn pus_by_node(topology: &Topology) -> Vec<Vec<PuId>> {
     let cores = cores(topology);
     let siblings = cores.iter().map(Vec::len).max().unwrap_or(0);

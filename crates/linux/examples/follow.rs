@@ -1,9 +1,10 @@
-//! A minimal launcher: runs a program, follows it, and says on standard error which tasks it saw.
+//! A minimal launcher: runs a program, follows it, and prints on standard error which tasks it saw.
 //!
 //!     follow [--pin LIST] [--every MILLISECONDS] [--outlive DIRECTORY] [--keep] [--quiet] -- COMMAND [ARGUMENT]...
 //!
-//! `--pin` pins the ranks to these PUs, `--every` says how often to observe, `--outlive` lets the program go on when
-//! this process is killed, with a journal in a directory; `--keep` leaves pinned what is left of the program at its end, `--quiet` says nothing.
+//! `--pin` pins the ranks to these PUs, `--every` sets the interval between observations, `--outlive` lets the program
+//! go on when this process is killed, with a journal in a directory; `--keep` leaves the rest of the program pinned at
+//! its end, `--quiet` prints nothing.
 //! The exit status is the program's.
 
 #![expect(clippy::disallowed_macros, reason = "an example prints what it shows")]
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
             "--keep" => keep_pinned = true,
             "--quiet" => quiet = true,
             "--" => break,
-            other => panic!("{other} is no option; the command comes after --"),
+            other => panic!("{other} is not an option; the command comes after --"),
         }
     }
 

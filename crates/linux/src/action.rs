@@ -1,4 +1,4 @@
-//! A call that changes a mask or a register, for making it or, with `--dry-run`, for printing it.
+//! A call that changes a mask or a register. It is executed, or printed with `--dry-run`.
 
 use crate::affinity::CpuMask;
 use crate::requested::Requested;
@@ -8,24 +8,24 @@ use std::fmt;
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A thread gets this mask.
+    /// Sets the mask of a thread.
     Mask {
         /// The process.
         process: i32,
         /// The thread's number.
         thread: i32,
-        /// Its present mask.
+        /// Its current mask.
         now: CpuMask,
         /// Its new mask.
         to: Requested,
     },
-    /// A register is written.
+    /// Writes a register.
     Register {
         /// The PU.
         pu: PuId,
         /// The register's number.
         register: u32,
-        /// Its present value.
+        /// Its current value.
         now: u64,
         /// Its new value.
         to: u64,

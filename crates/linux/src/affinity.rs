@@ -6,7 +6,7 @@ use pinfold_core::{PuId, PuSet};
 use std::io;
 use std::sync::OnceLock;
 
-/// A set of PUs as a bit mask in words of 64 PUs, without empty words at its end, so that equal sets are equal masks.
+/// A set of PUs as a bit mask in words of 64 PUs. It has no empty words at its end, so equal sets are equal masks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct CpuMask(Vec<u64>);
 
@@ -18,7 +18,7 @@ impl CpuMask {
         [pu].into_iter().collect()
     }
 
-    /// The mask of these words, the first of which holds PUs 0 to 63.
+    /// The mask of these words. The first word holds PUs 0 to 63.
     pub fn from_words(mut words: Vec<u64>) -> Self {
         while words.last() == Some(&0) {
             words.pop();
@@ -26,7 +26,7 @@ impl CpuMask {
         Self(words)
     }
 
-    /// The words, the last of which is not empty.
+    /// The words. The last word is not empty.
     pub fn words(&self) -> &[u64] {
         &self.0
     }
@@ -81,7 +81,7 @@ impl CpuMask {
             .all(|(index, word)| word & !self.0.get(index).copied().unwrap_or(0) == 0)
     }
 
-    /// The only PU of the mask; `None` where there are more, or none.
+    /// The only PU of the mask. `None` for an empty mask and for several PUs.
     pub fn only(&self) -> Option<PuId> {
         let bits: u32 = self.0.iter().map(|word| word.count_ones()).sum();
         (bits == 1).then(|| self.pus().next()).flatten()
@@ -99,10 +99,10 @@ impl CpuMask {
         self.pus().collect()
     }
 
-    /// The mask of thread `thread`; 0 is the calling thread.
+    /// Reads the mask of thread `thread`; 0 is the calling thread.
     pub fn of_thread(thread: i32) -> io::Result<Self> {
         let mut words = vec![0u64; kernel_words()];
-        // SAFETY: the kernel writes at most the given number of bytes into a buffer of that length.
+        // SAFETY: the kernel writes at most this number of bytes, and the buffer is as long.
         let written = unsafe {
             libc::syscall(
                 libc::SYS_sched_getaffinity,
@@ -125,7 +125,7 @@ impl CpuMask {
     /// `ESRCH` for a thread that has ended, `EINVAL` when the cpuset allows none of the PUs, `EPERM` when the thread
     /// belongs to another user.
     pub fn give_to(&self, thread: i32) -> io::Result<()> {
-        // SAFETY: the kernel reads the given number of bytes from a buffer of that length and keeps no pointer.
+        // SAFETY: the kernel reads this number of bytes from a buffer of that length, and keeps no pointer.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_sched_setaffinity,
@@ -161,8 +161,8 @@ impl From<&PuSet> for CpuMask {
     }
 }
 
-/// The number of words of the kernel's masks. The kernel refuses shorter buffers and reports the length in no other
-/// place.
+/// The number of words of the kernel's masks. The kernel refuses shorter buffers, and does not report the length
+/// elsewhere.
 pub(crate) fn kernel_words() -> usize {
     static WORDS: OnceLock<usize> = OnceLock::new();
     *WORDS.get_or_init(|| {
@@ -178,7 +178,7 @@ pub(crate) fn kernel_words() -> usize {
                     mask.as_mut_ptr(),
                 )
             };
-            // No kernel is built for more than 2^20 PUs; this limit ends the loop where the call is forbidden.
+            // No kernel is built for more than 2^20 PUs. The limit ends the loop if the call is forbidden.
             if written > 0 || words * WORD_BITS >= 1 << 20 {
                 return words;
             }

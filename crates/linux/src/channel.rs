@@ -1,18 +1,18 @@
-//! The channel between a program and pinfold: a segment of shared memory in which the program's processes count, and
-//! which pinfold reads. Neither side waits for the other.
+//! The channel between a program and pinfold. The program's processes count in a segment of shared memory, and pinfold
+//! reads it. Neither side waits for the other.
 //!
-//! The other side is `agent/pinfold.h`, whose structures are mirrored here; a test compares the two.
+//! The other side is `agent/pinfold.h`. Its structures are mirrored here, and a test compares the two.
 //!
-//! The segment has no name in any file system. Processes open it through `/proc/PID/fd/N` of this process. So nothing
-//! remains after pinfold, however it ends, and no file descriptor of pinfold's appears in the program. Consequences:
+//! The segment has no name in any file system. Processes open it through pinfold's `/proc/PID/fd/N`. So nothing remains
+//! after pinfold, however it ends, and the program has no file descriptor of pinfold's. Consequences:
 //!
 //! - A process that starts after pinfold has ended finds no channel and is not counted; running processes continue.
 //! - The program must see pinfold under its process number. It has no access from a new PID namespace, or if `/proc`
 //!   hides other processes.
 //! - The kernel permits access to `/proc/PID/fd` only to a process that may trace pinfold. A program that changes its
-//!   user has no access, and none has access to a pinfold with file capabilities (`setcap`).
+//!   user loses access. No program has access to a pinfold with file capabilities (`setcap`).
 //!
-//! A process without access runs as without pinfold. A total is `None` where no process has ever attached.
+//! A process without access runs as without pinfold. A total is `None` if no process has ever attached.
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -36,21 +36,21 @@ const VERSION: u32 = 1;
 /// `PINFOLD_CHANNEL_SLOTS`.
 const SLOTS: usize = 1024;
 
-/// The counters of a slot; `ChannelCounter::word` says which is whose.
+/// The counters of a slot. `ChannelCounter::word` has the position of each.
 const WORDS: usize = 8;
-/// `PINFOLD_SOURCES`: the words of `attached`; `Attached` says which is whose.
+/// `PINFOLD_SOURCES`: the words of `attached`. `Attached` has the position of each.
 const ATTACHED: usize = 3;
 /// The unused words behind them.
 const UNUSED: usize = 8;
 
-/// `struct pinfold_slot`: what one thread has counted.
+/// `struct pinfold_slot`: the counts of one thread.
 #[repr(C)]
 struct Slot {
     counts: [AtomicU64; WORDS],
 }
 
-/// `struct pinfold_channel`: the whole segment. All of it is atomic, since a program that has mapped it can write to
-/// all of it.
+/// `struct pinfold_channel`: the whole segment. All of it is atomic, because a program that has mapped it can write to
+/// any part of it.
 #[repr(C)]
 struct Segment {
     magic: AtomicU64,
@@ -75,18 +75,18 @@ pub struct Channel {
     segment: NonNull<Segment>,
 }
 
-// SAFETY: the mapping is read-only, is not tied to a thread, and everything read from it after creation is atomic.
+// SAFETY: the mapping is read-only and not tied to a thread. After creation, all reads from it are atomic.
 unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
 
-/// Totals since the channel was created, over all processes that use it. A total is `None` where no library that counts
-/// it has ever attached; that is not a count of zero.
+/// Totals since the channel was created, over all processes that use it. A total is `None` if no library that counts it
+/// has ever attached. That differs from a count of zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals([Option<u64>; WORDS]);
 
 impl Totals {
-    /// The total of a source; `None` also for a source that is not in the channel.
+    /// The total of a source. `None` also for a source that is not in the channel.
     pub fn of(&self, source: &MetricSource) -> Option<u64> {
         self.0[source.counter?.word]
     }
@@ -99,7 +99,7 @@ impl Totals {
 
 /// The shared memory cannot be created.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot create the shared memory in which programs report progress: {step}: {error}")]
+#[error("cannot create the shared memory that programs report progress in: {step}: {error}")]
 pub struct ChannelError {
     step: &'static str,
     error: std::io::Error,
@@ -135,11 +135,11 @@ impl Channel {
             step: "initialisation",
             error,
         })?;
-        // If a program truncated the file, the next reading would end pinfold with SIGBUS.
+        // Without the seals, a program could truncate the file, and the next read would end pinfold with SIGBUS.
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(failed("F_ADD_SEALS"))?;
         let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
-        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file, which cannot shrink.
+        // SAFETY: a new mapping at an address that the kernel chooses, as long as the file, which cannot shrink.
         let address = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) };
         let address = address.map_err(failed("mmap"))?;
         Ok(Self {
@@ -148,20 +148,20 @@ impl Channel {
         })
     }
 
-    /// Says that nobody had set the mask of the program, which has this number of PUs. So the agent gives threads all CPUs
-    /// back, and not those of the moment.
+    /// Records that the program's mask is unset, on a machine with this number of PUs. So the agent resets threads to
+    /// all CPUs, and not to the CPUs allowed at that time.
     pub(crate) fn mask_is_unset(&self, pus: usize) {
         let pus = u32::try_from(pus).unwrap_or(0).to_ne_bytes();
         let offset = i64::try_from(offset_of!(Segment, unset_pus)).unwrap_or(i64::MAX);
-        // Without it the agent gives the CPUs of the program's start back.
+        // If the write fails, the agent restores the CPUs of the program's start.
         let _ = pwrite(&self.file, &pus, offset);
     }
 
-    /// The present totals: the sum over the slots in use. Each slot is one cache line, so a program with eight threads
-    /// costs nine cache lines. The kinds are not read at the same time: one total may include a count of which another
-    /// one does not.
+    /// The current totals: the sum over the slots in use. Each slot is one cache line, so a program with eight threads
+    /// costs nine cache lines. The counters are not read at one instant: one total may include an event that another
+    /// total still lacks.
     pub fn totals(&self) -> Totals {
-        // SAFETY: the mapping lives as long as `self`, and other processes change only what is atomic here.
+        // SAFETY: the mapping lives as long as `self`, and other processes change only fields that are atomic here.
         let segment = unsafe { self.segment.as_ref() };
         let taken = segment.slots_taken.load(Ordering::Relaxed) as usize;
         let mut totals = Totals::default();
@@ -177,7 +177,7 @@ impl Channel {
         totals
     }
 
-    /// The metrics in the channel, in the order in which `auto` prefers them.
+    /// The metrics in the channel. `auto` prefers them in this order.
     pub fn metrics() -> Vec<Metric> {
         sources::reported()
             .map(|(source, _)| source.metric(Scope::Program))
@@ -185,8 +185,8 @@ impl Channel {
     }
 
     /// The environment variables, with their values, that the program needs in addition to the inherited ones.
-    /// `inherited` returns an inherited value; a value of the user stays, and comes before pinfold's. Without `agent`
-    /// only heartbeats can arrive. A program that is followed needs those of `variables` only.
+    /// `inherited` returns an inherited value. A value of the user stays, and comes before pinfold's. Without `agent`
+    /// only heartbeats can arrive. A followed program needs only the result of `variables`.
     pub fn environment(
         &self,
         inherited: impl Fn(&str) -> Option<OsString>,
@@ -198,14 +198,15 @@ impl Channel {
         let users = inherited(PRELOAD);
         variables.push((PRELOADED.into(), users_entry(users.as_deref())));
         variables.push((PRELOAD.into(), appended(users, agent.as_os_str())));
-        // A program built by GCC with AddressSanitizer refuses to start when a library precedes the sanitizer's, since
-        // it might replace a function that the sanitizer intercepts. The agent replaces none of these.
+        // A program that GCC built with AddressSanitizer refuses to start if a library precedes the sanitizer's,
+        // because that library might replace a function that the sanitizer intercepts. The agent replaces none of
+        // these.
         let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
         variables.push(("ASAN_OPTIONS".into(), sanitizer));
         variables
     }
 
-    /// The part of `environment` that a followed program needs, which gets the agent at its exec (`launch::Preload`).
+    /// The part of `environment` for a followed program, which gets the agent at its exec (`launch::Preload`).
     pub fn variables(
         &self,
         inherited: impl Fn(&str) -> Option<OsString>,
@@ -213,8 +214,8 @@ impl Channel {
     ) -> Vec<(OsString, OsString)> {
         let path = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
         let mut variables = vec![("PINFOLD_CHANNEL".into(), path.into())];
-        // An OpenMP runtime finds a preloaded tool by itself. The agent must be in the list of tools only where there
-        // is one: then it lets the other tools go first (agent/ompt.c).
+        // An OpenMP runtime finds a preloaded tool without a variable. The agent must be in the list of tools only if
+        // there is a list: then it lets the other tools go first (agent/ompt.c).
         let tools = inherited("OMP_TOOL_LIBRARIES").filter(|tools| !tools.is_empty());
         if let (Some(agent), Some(tools)) = (agent, tools) {
             variables.push(("OMP_TOOL_LIBRARIES".into(), appended(Some(tools), agent.as_os_str())));
@@ -225,7 +226,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+        // SAFETY: the mapping belongs to this value, and no reference into it outlives `self`.
         let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
         unmapped.expect("a mapping that was made can be unmapped");
     }
@@ -234,15 +235,15 @@ impl Drop for Channel {
 /// An anonymous file that can be sealed, is never executed and is not inherited across exec.
 pub(crate) fn create_memory(name: &CStr) -> nix::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    // Linux 6.3 expects a flag that says whether the file may be executed, and can be set to refuse files without it.
-    // Older kernels do not know the flag.
+    // Linux 6.3 expects a flag that says whether the file may be executed, and can be configured to refuse files
+    // without it. Older kernels do not know the flag.
     match memfd_create(name, flags | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL)) {
         Err(nix::Error::EINVAL) => memfd_create(name, flags),
         result => result,
     }
 }
 
-/// The value of `PRELOADED`, where the user's value of `PRELOAD` is this.
+/// The value of `PRELOADED` for a user's value of `PRELOAD`.
 pub(crate) fn users_entry(users: Option<&OsStr>) -> OsString {
     users.map_or_else(OsString::new, |users| {
         let mut entry = OsString::from(PRELOAD);
@@ -252,7 +253,7 @@ pub(crate) fn users_entry(users: Option<&OsStr>) -> OsString {
     })
 }
 
-/// `entry` at the end of a colon-separated list, unless it is the last one already.
+/// Appends `entry` to a colon-separated list, unless it is already the last entry.
 pub(crate) fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
     use std::os::unix::ffi::OsStrExt;
     match list {
@@ -266,8 +267,8 @@ pub(crate) fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
     }
 }
 
-/// The agent that the user names (the value of `PINFOLD_AGENT`). The path is absolute, so that it also holds for a program
-/// that runs in another directory.
+/// The agent that the user names (the value of `PINFOLD_AGENT`). The path becomes absolute, so that it is valid for a
+/// program in another directory.
 pub fn named_agent(path: &OsStr) -> Result<PathBuf, AgentError> {
     let path = PathBuf::from(path);
     let found = path.canonicalize().map_err(|_| AgentError::NotThere(path))?;
@@ -311,7 +312,7 @@ mod tests {
             .collect()
     }
 
-    /// The values of expressions of the C header.
+    /// The values of expressions in the C header.
     fn values_in_c(numbers: &[String]) -> Vec<u64> {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("layout.c");

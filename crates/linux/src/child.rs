@@ -1,6 +1,6 @@
-//! A command that replaces pinfold and is not placed. It ends with pinfold, and signals that a process sends to pinfold
-//! are forwarded to it. It gets the signals of the terminal itself; pinfold ignores those, to complete its work when
-//! the command has ended.
+//! A command that pinfold runs in its own place, without placing it. It ends with pinfold. Signals that a process sends
+//! to pinfold are forwarded to it. The terminal sends its signals to the command directly. pinfold ignores them, so
+//! that it completes its work when the command has ended.
 
 use crate::launch::signals::{next, owned};
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 
-/// The signals by which users and batch systems end or notify a program.
+/// The signals that users and batch systems use to end or notify a program.
 const FORWARDED: [i32; 6] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -21,17 +21,17 @@ const FORWARDED: [i32; 6] = [
     libc::SIGUSR2,
 ];
 
-/// Those of them that ask a program to end.
+/// The forwarded signals that ask a program to end.
 const ENDING: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// Makes the kernel end a command when the thread that starts it ends.
 pub fn dies_with_us(command: &mut Command) -> &mut Command {
     let us = std::process::id().cast_signed();
-    // SAFETY: between fork and exec only system calls are made.
+    // SAFETY: only system calls are made between fork and exec.
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // The thread may have ended before the kernel was informed.
+            // The thread may have ended before the call.
             if libc::getppid() != us {
                 libc::raise(libc::SIGKILL);
             }
@@ -41,12 +41,12 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
 }
 
 /// Runs a command to its end. Call it from the process's first thread, before there are others: the kernel ends the
-/// command when the thread that started it ends.
+/// command when the starting thread ends.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     Forwarding::begin()?.run(command)
 }
 
-/// Signals that go to the command that runs, instead of ending pinfold, until this value is dropped.
+/// Forwards signals to the running command instead of letting them end pinfold, until this value is dropped.
 pub struct Forwarding {
     forwarded: libc::sigset_t,
     before: libc::sigset_t,
@@ -57,11 +57,11 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Call it from the process's first thread, before there are others: they inherit the mask of signals.
+    /// Call it from the process's first thread, before there are others: they inherit the signal mask.
     pub fn begin() -> io::Result<Self> {
         let mut forwarded = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: the calls fill the sets that they are given; a zeroed one is valid. The descriptor is ours alone.
+        // SAFETY: the calls fill the given sets, and a zeroed set is valid. The descriptor belongs to no one else.
         unsafe {
             libc::sigemptyset(forwarded.as_mut_ptr());
             for signal in FORWARDED {
@@ -82,7 +82,7 @@ impl Forwarding {
     /// Runs a command to its end. The kernel ends it when this thread ends.
     pub fn run(&mut self, command: &mut Command) -> io::Result<ExitStatus> {
         let before = self.before;
-        // SAFETY: between fork and exec only system calls are made.
+        // SAFETY: only system calls are made between fork and exec.
         unsafe {
             dies_with_us(command).pre_exec(move || {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
@@ -91,25 +91,25 @@ impl Forwarding {
         }
         let mut child = command.spawn()?;
         let id = child.id().cast_signed();
-        // SAFETY: a system call without memory; the descriptor is ours alone.
+        // SAFETY: a system call without memory. The descriptor belongs to no one else.
         let end = unsafe { owned(RawFd::try_from(libc::syscall(libc::SYS_pidfd_open, id, 0)).unwrap_or(-1))? };
         while let Some(signal) = next(&mut self.signals, &end) {
             let number = signal.ssi_signo.cast_signed();
             self.received(number);
             let sent_by_process = signal.ssi_code <= 0;
             if sent_by_process {
-                // SAFETY: a plain system call; the child has not been waited for, so the id is its own.
+                // SAFETY: a plain system call. The child has not been waited for, so its id is still valid.
                 unsafe { libc::kill(id, number) };
             }
         }
         child.wait()
     }
 
-    /// The first signal that has asked pinfold to end; `None` if there was none yet.
+    /// The first signal that asked pinfold to end. `None` if there was none yet.
     pub fn asked_to_end(&mut self) -> Option<i32> {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
-            // SAFETY: the call reads the two structures, and a null signal information is allowed.
+            // SAFETY: the call reads the two structures, and may get a null pointer for the signal information.
             let number =
                 unsafe { libc::sigtimedwait(&raw const self.forwarded, std::ptr::null_mut(), &raw const at_once) };
             if number <= 0 {
@@ -128,7 +128,7 @@ impl Forwarding {
 
 impl Drop for Forwarding {
     fn drop(&mut self) {
-        // SAFETY: the mask that `begin` has read.
+        // SAFETY: `begin` has read this mask.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_command_that_dies_with_us_is_killed_when_its_starter_ends() {
         let start = || dies_with_us(Command::new("sleep").arg("1000")).spawn().unwrap();
-        // A thread represents the process: the kernel watches the thread.
+        // A thread stands for the process: the kernel watches the thread.
         let mut child = std::thread::spawn(start).join().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
@@ -173,7 +173,7 @@ mod tests {
     fn a_signal_that_asks_pinfold_to_end_is_kept_and_the_others_are_not() {
         let mut forwarding = Forwarding::begin().unwrap();
         assert_eq!(forwarding.asked_to_end(), None);
-        // The signals go to this thread alone, as other tests run in others.
+        // The signals go only to this thread, because other threads run other tests.
         for signal in [libc::SIGUSR1, libc::SIGTERM, libc::SIGINT] {
             // SAFETY: a plain system call; the signal is blocked in this thread.
             unsafe { libc::raise(signal) };

@@ -1,16 +1,16 @@
-//! Which PUs the live runs of pinfold on this machine have pinned their programs to, so that none takes another's.
+//! The PUs that the live runs of pinfold on this machine have claimed. They keep two runs from pinning on the same PUs.
 //!
-//! Each user has one file in shared memory, a table with a record for each run: its process, the start time of that, and
-//! its PUs. Runs of one user read their table, and the table of root, which all users may read. What other users claim is
-//! not believed: a record may name every PU, and its process may sleep. The name has the PID namespace, because the numbers
-//! of processes mean something in one namespace.
+//! Each user has one file in shared memory, a table with a record for each run: its process, the start time of the
+//! process, and its PUs. Runs of one user read their table and root's table, which all users may read. They ignore the
+//! claims of other users: a record may name every PU while its process sleeps. The file's name contains the PID
+//! namespace, because process numbers are valid in one namespace only.
 //!
-//! - A record whose process has ended is free. So a kill leaves nothing that matters.
-//! - Nobody waits for a lock. To claim PUs, a run writes them into its record as wanted, and then reads the others. PUs
-//!   that are settled are another's. Of two runs that want the same PUs, the one with the lower record gets them.
+//! - A record whose process has ended is free. So a killed run leaves no claim.
+//! - No run waits for a lock. To claim PUs, a run writes them into its record as wanted, and then reads the others.
+//!   Settled PUs belong to their run. If two runs want the same PUs, the one with the lower record gets them.
 //! - A table of root that cannot be read counts as absent, with a note.
 //!
-//! Limits: of PUs above 4095, and of more than 256 runs of one user, nothing is known.
+//! Limits: PUs above 4095, and more than 256 runs of one user, are not covered.
 
 use crate::own::{self, Own};
 use crate::procfs::Procfs;
@@ -38,16 +38,17 @@ const NOTHING: u32 = 0;
 const WANTED: u32 = 1;
 const SETTLED: u32 = 2;
 
-/// How often, and how long each time, a run waits for another one that wants the same PUs and will give way.
+/// The number and the interval of the checks while a run waits for another one that wants the same PUs and will give
+/// way.
 const LOOKS: usize = 50;
 const LOOK: Duration = Duration::from_micros(100);
 
 const ROOT: Uid = Uid::from_raw(0);
 
-/// What one run has.
+/// The claim of one run.
 #[repr(C)]
 struct Record {
-    /// The process, and the low 32 bits of its start time above it; 0 for nobody.
+    /// The process in the low half, and the low 32 bits of its start time in the high half. 0 for a free record.
     owner: AtomicU64,
     state: AtomicU32,
     unused: AtomicU32,
@@ -56,10 +57,10 @@ struct Record {
 
 const SIZE: usize = RECORDS * size_of::<Record>();
 
-/// There is no table of this user.
+/// Why this user's table is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimsError {
-    /// The system refuses.
+    /// The system reports an error.
     #[error("{}: {error}", path.display())]
     Io {
         /// The file.
@@ -67,32 +68,32 @@ pub enum ClaimsError {
         /// The system's error.
         error: io::Error,
     },
-    /// Something else has its name.
+    /// The name belongs to another kind of file.
     #[error("{}: {what}; --claims names another folder", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
     },
     /// Each record belongs to a live run.
-    #[error("{}: {RECORDS} runs have records there already", .0.display())]
+    #[error("{}: it is full, with records of {RECORDS} runs", .0.display())]
     Full(PathBuf),
 }
 
-/// PUs that another run of this user or of root has pinned its program to.
+/// A conflict with another run of this user or of root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// One of them.
+    /// A PU that both want.
     pub pu: PuId,
     /// The process of the other run.
     pub by: i32,
 }
 
-/// The record of this run in the table of its user, and the view of all others. The record is free when this is dropped.
+/// The record of this run in the table of its user, and the view of all others. Dropping this frees the record.
 #[derive(Debug)]
 pub struct Claims {
-    /// The table of root; `None` where that is the own one.
+    /// The table of root. `None` if root's table is this user's own.
     of_root: Option<PathBuf>,
     table: NonNull<Record>,
     own: usize,
@@ -131,7 +132,8 @@ impl Claims {
         file.set_len(SIZE as u64).map_err(failed)?;
         let length = NonZeroUsize::new(SIZE).expect("there are records");
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file. Only this user can truncate it.
+        // SAFETY: a new mapping at an address that the kernel chooses, as long as the file. Only this user can truncate
+        // it.
         let table = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) };
         let start = procfs.stat(process, process).map_or(0, |stat| stat.start);
         let mut claims = Self {
@@ -150,7 +152,7 @@ impl Claims {
         (0..RECORDS).find(|&index| {
             let owner = &self.records()[index].owner;
             let present = owner.load(Ordering::Acquire);
-            // A second run of one process is another run.
+            // A second claim of one process is a separate run.
             (present == 0 || !is_alive(&self.procfs, present))
                 && owner
                     .compare_exchange(present, self.owner, Ordering::AcqRel, Ordering::Acquire)
@@ -159,7 +161,7 @@ impl Claims {
     }
 
     fn records(&self) -> &[Record] {
-        // SAFETY: the mapping has as many records and lives as long as `self`, and all of it is atomic.
+        // SAFETY: the mapping has this number of records, lives as long as `self`, and all of it is atomic.
         unsafe { std::slice::from_raw_parts(self.table.as_ptr(), RECORDS) }
     }
 
@@ -179,11 +181,12 @@ impl Claims {
         (taken, notes)
     }
 
-    /// Claims these PUs in place of those that this run has; they stay as they are where another run has one of them.
+    /// Claims these PUs in place of this run's current ones. The current ones stay if another run has one of the wanted
+    /// PUs.
     pub fn claim(&self, wanted: &PuSet) -> Result<(), Taken> {
         let before: PuSet = pus(self.own()).collect();
         self.own().state.store(WANTED, Ordering::SeqCst);
-        // What it has remains its own until it is known whether it gets the rest.
+        // The current PUs remain claimed until the result is known.
         let mut both = before.clone();
         both.extend(wanted.iter());
         self.write(&both);
@@ -220,7 +223,7 @@ impl Claims {
         Ok(())
     }
 
-    /// This run has no PU any more.
+    /// Releases all PUs of this run.
     pub fn release(&self) {
         self.own().state.store(NOTHING, Ordering::SeqCst);
         self.write(&PuSet::new());
@@ -238,8 +241,8 @@ impl Claims {
         is_alive(&self.procfs, record.owner.load(Ordering::SeqCst))
     }
 
-    /// Calls this with the process and the PUs of each live run of root, where that is another user; returns notes on a table
-    /// that cannot be read.
+    /// Calls `each` with the process and the PUs of each live run of root, if root is another user. Returns notes on a
+    /// table that cannot be read.
     fn others(&self, each: &mut dyn FnMut(i32, &PuSet)) -> Vec<String> {
         let Some(path) = &self.of_root else { return vec![] };
         match read_table(path, ROOT) {
@@ -248,7 +251,7 @@ impl Claims {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 return vec![format!(
-                    "What pinfold has pinned for root is not known, and may be on the same CPUs: {}: {error}.",
+                    "The CPUs that pinfold has pinned for root are not known, and may be the same: {}: {error}.",
                     path.display()
                 )];
             }
@@ -273,12 +276,12 @@ impl Drop for Claims {
             self.release();
             self.own().owner.store(0, Ordering::SeqCst);
         }
-        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        // SAFETY: the mapping belongs to this value, and no reference to it is left.
         let _ = unsafe { munmap(self.table.cast(), SIZE) };
     }
 }
 
-/// The words of this user's table; `None` for a file that is none.
+/// The words of this user's table. `None` if the file is not such a table.
 fn read_table(path: &Path, user: Uid) -> io::Result<Option<Vec<u64>>> {
     let file = OpenOptions::new()
         .read(true)
@@ -359,7 +362,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dead = Claims::new(folder.path()).unwrap();
         dead.claim(&pus("0")).unwrap();
-        // The number of this process, with another start.
+        // The number of this process, with another start time.
         let owner = dead.owner ^ 1 << 32;
         dead.own().owner.store(owner, Ordering::SeqCst);
         let next = Claims::new(folder.path()).unwrap();
@@ -377,7 +380,7 @@ mod tests {
                 let tries: Vec<_> = runs
                     .iter()
                     .map(|run| {
-                        // The record is another one for each thread.
+                        // Each thread has its own record.
                         let run = Shared(run);
                         scope.spawn(move || usize::from(run.claim()))
                     })
@@ -389,7 +392,7 @@ mod tests {
         }
     }
 
-    /// A reference that may go to another thread: all that it leads to is atomic or constant.
+    /// A reference that may go to another thread: all that it refers to is atomic or constant.
     struct Shared<'a>(&'a Claims);
 
     // SAFETY: see above.

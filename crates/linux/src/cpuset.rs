@@ -1,17 +1,19 @@
-//! The CPUs that a task may use when nobody has set a mask for it: what its cpuset and hotplug leave.
+//! The CPUs that a task may use without a mask set by anyone: the CPUs of its cpuset that are online.
 //!
-//! 1. `/proc/TASK/cgroup` names the task's control group in the hierarchy of the controller `cpuset`: a hierarchy of
-//!    its own in version 1 of control groups, or the one of version 2.
-//! 2. `/proc/self/mountinfo` says where this hierarchy is mounted, and which of its groups is the root of the mount.
-//! 3. The group's file has the CPUs that are in effect; without that file, or without a CPU that is online, it is the
-//!    nearest group above.
+//! 1. `/proc/TASK/cgroup` names the task's control group in the hierarchy of the controller `cpuset`. In version 1 of
+//!    control groups this is a separate hierarchy, in version 2 the only one.
+//! 2. `/proc/self/mountinfo` names the mount point of this hierarchy, and the group at the root of the mount.
+//! 3. A file of the group lists the CPUs in effect. If the group lacks that file, or an online CPU in it, the nearest
+//!    group above counts.
 //!
-//! The kernel treats the first group of the hierarchy differently. Its tasks keep the bits of CPUs that are offline;
-//! tasks of other groups lose them, and get them back with the CPUs.
+//! The kernel treats the root group of the hierarchy differently. Its tasks keep the bits of offline CPUs. Tasks of
+//! other groups lose them, and get them back with the CPUs. A CPU that comes online is in effect in the root group a
+//! little later (`cpuset_hotplug_workfn`). A mask that is set in between lacks the CPU for good, because the kernel does
+//! not change masks in the root group.
 //!
-//! Where no group can be seen, as in a container without control groups, a thread of this process sets all CPUs for
-//! itself and reads what the kernel makes of them. That holds for tasks of the same cpuset. For others only the
-//! machine's CPUs are known.
+//! If no group is visible, as in a container without control groups, a thread of this process sets its mask to all CPUs
+//! and reads the resulting mask. It is valid for tasks of the same cpuset. For other tasks only the machine's CPUs are
+//! known.
 
 use crate::affinity::{CpuMask, kernel_words};
 use crate::procfs::Procfs;
@@ -19,9 +21,9 @@ use pinfold_core::{PuSet, digits};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Where cpusets and the machine's CPUs are read.
+/// Reads cpusets and the machine's CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpusets {
     procfs: Procfs,
@@ -29,15 +31,19 @@ pub(crate) struct Cpusets {
     system: PathBuf,
     mounts: Arc<OnceLock<Vec<Mount>>>,
     possible: Arc<OnceLock<CpuMask>>,
+    /// CPUs that stayed late for longer than the kernel takes: a partition has them.
+    partitions: Arc<Mutex<CpuMask>>,
 }
 
-/// The CPUs of a task for which nobody has set a mask.
+/// The CPUs of a task whose mask no one has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Allowed {
-    /// Those on which it can run now.
+    /// The CPUs that it can run on now.
     pub(crate) now: CpuMask,
-    /// Its whole mask: in the first group of the hierarchy it also has the CPUs that are offline.
+    /// Its whole mask. In the root group of the hierarchy it also has the offline CPUs.
     pub(crate) mask: CpuMask,
+    /// CPUs that are online but not in effect in the root group: they came online just now, or a partition has them.
+    pub(crate) late: CpuMask,
 }
 
 /// A version of control groups.
@@ -47,7 +53,7 @@ enum Version {
     Two,
 }
 
-/// A mounted hierarchy in which cpusets may be.
+/// A mounted hierarchy that may have cpusets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
@@ -63,17 +69,18 @@ impl Default for Cpusets {
 }
 
 impl Cpusets {
-    /// Those of a `/proc`, with the machine's CPUs in the `/sys` at `system`.
+    /// Reads from this `/proc`, with the machine's CPUs in the `/sys` at `system`.
     pub(crate) fn new(procfs: Procfs, system: impl Into<PathBuf>) -> Self {
         Self {
             procfs,
             system: system.into(),
             mounts: Arc::default(),
             possible: Arc::default(),
+            partitions: Arc::default(),
         }
     }
 
-    /// The `/proc` in which tasks are found.
+    /// The `/proc` of the tasks.
     pub(crate) fn procfs(&self) -> &Procfs {
         &self.procfs
     }
@@ -85,19 +92,19 @@ impl Cpusets {
             .get_or_init(|| self.machine("possible").unwrap_or_else(all))
     }
 
-    /// The CPUs that run now.
+    /// The online CPUs.
     fn online(&self) -> CpuMask {
         self.machine("online").unwrap_or_else(|| self.possible().clone())
     }
 
-    /// The CPUs that are there and do not run now.
+    /// The CPUs that are present and offline.
     pub(crate) fn offline(&self) -> CpuMask {
         let present = self.machine("present").unwrap_or_default();
         present.difference(&self.online())
     }
 
-    /// Whether the kernel remembers the mask that was set last, and brings it back when a cpuset grows: since Linux 6.2
-    /// (commit 8f9ea86fdf99). A distribution's older kernel may do so, too.
+    /// Whether the kernel remembers the mask that was last set, and restores it when a cpuset grows: since Linux 6.2
+    /// (commit 8f9ea86fdf99). A distribution's older kernel may also do so.
     pub(crate) fn remembers_masks(&self) -> bool {
         let file = self.procfs.root().join("sys/kernel/osrelease");
         let release = fs::read_to_string(file).ok();
@@ -110,14 +117,14 @@ impl Cpusets {
         list(&self.system.join("devices/system/cpu").join(file))
     }
 
-    /// The CPUs that the cpuset of a task allows now; those that are online where it cannot be read.
+    /// The CPUs that the cpuset of a task allows now. The online CPUs if the cpuset cannot be read.
     pub(crate) fn now(&self, task: i32) -> CpuMask {
         let online = self.online();
         let group = self.of_group(task, &online);
         group.map_or(online, |(now, _)| now)
     }
 
-    /// The CPUs of a task if nobody has set a mask for it.
+    /// The CPUs of a task if no one has set a mask for it.
     ///
     /// # Errors
     ///
@@ -126,8 +133,12 @@ impl Cpusets {
         let online = self.online();
         if let Some((now, is_first)) = self.of_group(task, &online) {
             let offline = || self.possible().difference(&online);
-            let mask = if is_first { now.union(&offline()) } else { now.clone() };
-            return Ok(Allowed { now, mask });
+            let (mask, late) = if is_first {
+                (now.union(&offline()), online.difference(&now))
+            } else {
+                (now.clone(), CpuMask::default())
+            };
+            return Ok(Allowed { now, mask, late });
         }
         let of = |task: &str| fs::read_to_string(self.procfs.file(task, "cpuset"));
         let ours = of("self").ok();
@@ -141,10 +152,23 @@ impl Cpusets {
         Ok(Allowed {
             now: online,
             mask: self.possible().clone(),
+            late: CpuMask::default(),
         })
     }
 
-    /// The CPUs of `online` that are in effect in the group of a task, and whether that is the first group of its hierarchy.
+    /// Whether all of these late CPUs are known to belong to partitions.
+    pub(crate) fn are_in_partitions(&self, late: &CpuMask) -> bool {
+        let known = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        known.is_superset(late)
+    }
+
+    /// Remembers that these late CPUs belong to partitions.
+    pub(crate) fn add_to_partitions(&self, late: &CpuMask) {
+        let mut known = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = known.union(late);
+    }
+
+    /// The CPUs of `online` that are in effect in a task's group, and whether that is the root group of its hierarchy.
     fn of_group(&self, task: i32, online: &CpuMask) -> Option<(CpuMask, bool)> {
         let groups = fs::read_to_string(self.procfs.file(&task.to_string(), "cgroup")).ok()?;
         let (version, group) = group_of(&groups)?;
@@ -163,7 +187,7 @@ impl Cpusets {
         text.lines().filter_map(Mount::parse).collect()
     }
 
-    /// The CPUs of a thread of this process that has set all CPUs.
+    /// The mask of a thread of this process that has set its mask to all CPUs.
     fn tried(&self) -> Option<Allowed> {
         let all = self.possible().clone();
         let thread = std::thread::Builder::new().spawn(move || {
@@ -172,14 +196,15 @@ impl Cpusets {
             // SAFETY: a plain system call.
             let own = unsafe { libc::gettid() };
             let mask = Procfs::default().mask(own)?;
-            Ok::<_, io::Error>(Allowed { now, mask })
+            let late = CpuMask::default();
+            Ok::<_, io::Error>(Allowed { now, mask, late })
         });
         thread.ok()?.join().ok()?.ok()
     }
 }
 
 impl Version {
-    /// The files with the CPUs in effect: version 1 can be mounted without prefixes.
+    /// The files with the CPUs in effect. Version 1 can be mounted without prefixes.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::One => &["cpuset.effective_cpus", "effective_cpus"],
@@ -187,7 +212,8 @@ impl Version {
         }
     }
 
-    /// Whether the group at this path is the first of its hierarchy, which has other files than those below it.
+    /// Whether the group at this path is the root group of its hierarchy. The root group has other files than the
+    /// groups below.
     fn is_first(self, path: &Path) -> bool {
         match self {
             Self::One => path.join("cgroup.sane_behavior").exists(),
@@ -195,8 +221,8 @@ impl Version {
         }
     }
 
-    /// The CPUs of `online` that are in effect in the group `below` the mount, or in the nearest group above it that has
-    /// such CPUs, and whether that is the first group.
+    /// The CPUs of `online` that are in effect in the group `below` the mount, or in the nearest group above it with
+    /// such CPUs, and whether that is the root group.
     fn nearest(self, mount: &Path, below: &Path, online: &CpuMask) -> Option<(CpuMask, bool)> {
         let mut path = mount.join(below);
         loop {
@@ -213,8 +239,8 @@ impl Version {
 }
 
 impl Mount {
-    /// The line of a mount in `mountinfo`: number, parent, device, root, place, options, any number of fields, `-`,
-    /// type, source, options of the file system. `None` for one without cpusets.
+    /// Parses the line of a mount in `mountinfo`: number, parent, device, root, mount point, options, any number of
+    /// fields, `-`, type, source, options of the file system. `None` for a mount without cpusets.
     fn parse(line: &str) -> Option<Self> {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
@@ -232,7 +258,7 @@ impl Mount {
     }
 }
 
-/// A path of `mountinfo`, in which three octal digits after a backslash stand for spaces and the like.
+/// A path of `mountinfo`. Three octal digits after a backslash stand for a space or another special character.
 fn path(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut path = parts.next().unwrap_or_default().to_owned();
@@ -249,7 +275,7 @@ fn path(text: &str) -> PathBuf {
     path.into()
 }
 
-/// The group in the hierarchy of the controller `cpuset`. Version 2 has it where no hierarchy of version 1 does.
+/// The group in the hierarchy of the controller `cpuset`. Version 2 has it if no hierarchy of version 1 has it.
 fn group_of(groups: &str) -> Option<(Version, &str)> {
     let mut second = None;
     for line in groups.lines() {
@@ -271,7 +297,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((digits::decimal(numbers.next()?)?, digits::decimal(numbers.next()?)?))
 }
 
-/// The CPU list in a file; `None` where there is none, or an empty one.
+/// The CPU list in a file. `None` if the file is missing or the list is empty.
 fn list(file: &Path) -> Option<CpuMask> {
     let set: PuSet = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     (!set.is_empty()).then(|| CpuMask::from(&set))
@@ -281,8 +307,8 @@ fn list(file: &Path) -> Option<CpuMask> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A machine of these CPUs with these files, below the directories `proc` and `sys`; `{sys}` in a text is the path
-    /// of the latter.
+    /// A machine of these CPUs with these files, below the directories `proc` and `sys`. `{sys}` in a text is the path
+    /// of `sys`.
     pub(crate) fn machine(possible: &str, online: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, Cpusets) {
         let root = tempfile::tempdir().unwrap();
         let cpus = [
@@ -301,7 +327,7 @@ pub(crate) mod tests {
         (root, cpusets)
     }
 
-    /// What task 7 may use without a mask of its own: now, and in its mask.
+    /// The CPUs of task 7 without a mask set by anyone: now, and in its mask.
     fn of(possible: &str, online: &str, files: &[(&str, &str)]) -> (String, String) {
         let (_root, cpusets) = machine(possible, online, files);
         let allowed = cpusets.allowed(7).unwrap();

@@ -1,5 +1,5 @@
-//! A shared library inside the binary, as a file that other programs map. docs/design/embedded-agent.md explains why it
-//! is a file, and where.
+//! A shared library inside the binary, as a file that other programs map. docs/design/embedded-agent.md gives the
+//! reasons for a file and for its location.
 
 use crate::channel::can_be_preloaded;
 use crate::own::{self, Own};
@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// There is no place for a library.
+/// No folder is suitable for a library.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// No folder is suitable.
@@ -23,9 +23,9 @@ pub enum InstallError {
     },
 }
 
-/// Writes a library to the first suitable folder, unless it is already there, and returns its path. It stays, since
-/// other pinfolds use it too. A folder is suitable when it belongs to this user, no other user may write to it, and its
-/// files may be mapped for execution.
+/// Writes a library to the first suitable folder, unless it is already there, and returns its path. The file stays,
+/// because other pinfolds use it as well. A folder is suitable if it belongs to this user, no other user may write to
+/// it, and its files may be mapped for execution.
 pub fn install(name: &str, library: &[u8], folders: &[PathBuf]) -> Result<PathBuf, InstallError> {
     let mut reasons = vec![];
     for folder in folders {
@@ -40,17 +40,18 @@ pub fn install(name: &str, library: &[u8], folders: &[PathBuf]) -> Result<PathBu
 
 fn install_in(folder: &Path, name: &str, library: &[u8]) -> io::Result<PathBuf> {
     if !can_be_preloaded(folder) {
-        return Err(io::Error::other("its name has a space or a colon"));
+        return Err(io::Error::other("its name contains a space or a colon"));
     }
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let there = fs::symlink_metadata(folder)?;
     let (owner, mode) = (there.uid(), there.mode() & 0o7777);
     if !there.is_dir() || owner != geteuid().as_raw() || mode & 0o022 != 0 {
-        let text = format!("it belongs to user {owner} and has mode {mode:o}, so others could put a library there");
+        let text =
+            format!("it belongs to user {owner} and has mode {mode:o}, so other users could write a library there");
         return Err(io::Error::other(text));
     }
     if statvfs(folder)?.flags().contains(FsFlags::ST_NOEXEC) {
-        return Err(io::Error::other("nothing may be executed there (noexec)"));
+        return Err(io::Error::other("it is mounted noexec"));
     }
     let path = folder.join(format!("{:08x}-{name}", crc32fast::hash(library)));
     if !is_installed(&path, library) {
@@ -71,10 +72,10 @@ fn is_installed(path: &Path, library: &[u8]) -> bool {
     private && file.read_to_end(&mut content).is_ok() && content == library
 }
 
-/// Writes the file under another name first, so that no process finds a part of it.
+/// Writes the file under another name first, so that no process maps an incomplete file.
 fn write(path: &Path, library: &[u8]) -> io::Result<()> {
     let new = path.with_extension(format!("{}.new", std::process::id()));
-    // Of an earlier process with the same number.
+    // An earlier process with the same number may have left it.
     let _ = fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
     let written = file

@@ -1,16 +1,16 @@
-//! The guard: a small process that rolls changes back if pinfold dies before it has done so.
+//! The guard: a small process that rolls changes back if pinfold dies before it has done so itself.
 //!
-//! It is needed only where a change outlives pinfold: registers, and masks of a program that continues after pinfold.
-//! Otherwise the kernel ends the program with pinfold. The guard sleeps and costs nothing.
+//! The guard is needed only if a change outlives pinfold: registers, and masks of a program that continues after
+//! pinfold. Otherwise the kernel ends the program with pinfold. The guard sleeps and takes no processor time.
 //!
-//! 1. pinfold makes a pipe and forks the guard. pinfold continues when the guard has closed its copies of pinfold's
-//!    files: with them it would hold the lock of the journal and of the one daemon after pinfold's death.
-//! 2. The guard keeps the journal's file open, because somebody may remove the file's directory: `rm -r`, or the end of
-//!    the user's session. It blocks in a read of the pipe. A byte says that the journal has another file from now on, or
-//!    that the end is a normal one: then the guard exits. The end of the pipe means that pinfold died, or that it has
-//!    left changes to the guard.
-//! 3. Then it rolls back pinfold's changes, by the function that it was given. No thread of pinfold can make a change any
-//!    more, so no lock of a stranger is waited for.
+//! 1. pinfold creates a pipe and forks the guard. pinfold continues when the guard has closed its copies of pinfold's
+//!    files. With them it would keep the locks of the journal and of the daemon after pinfold's death.
+//! 2. The guard keeps the journal's file open, because the file's directory may be removed: by `rm -r`, or by the end
+//!    of the user's session. It blocks in a read of the pipe. One byte means that the journal has a new file. Another
+//!    byte means a normal end: the guard exits. The end of the pipe means that pinfold died, or that it has left
+//!    changes to the guard.
+//! 3. Then the guard rolls back pinfold's changes with the function that it was given. No thread of pinfold can make a
+//!    change any more, so the guard waits for no lock of another process.
 //!
 //! Limits: if the guard is killed together with pinfold, nothing is rolled back until `pinfold reset`.
 
@@ -26,9 +26,9 @@ const FAREWELL: u8 = b'!';
 /// The byte that says that the journal has another file.
 const ANOTHER_FILE: u8 = b'a';
 
-/// What a guard does.
+/// The work of a guard.
 pub(crate) trait Duty {
-    /// Opens the present file of the journal; `None` where that is not possible.
+    /// Opens the journal's current file. `None` if that is not possible.
     fn open(&self) -> Option<File>;
 
     /// Rolls the changes back. `file` is the last file that could be opened.
@@ -43,13 +43,13 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Forks the guard, which does its duty if this process dies. It has no terminal, no standard streams, and no file of
-    /// this process.
+    /// Forks the guard, which does its duty if this process dies. The guard has no terminal, no standard streams, and
+    /// no file of this process.
     pub(crate) fn start(duty: impl Duty) -> io::Result<Self> {
         let (pipe_read, pipe_write) = pipe()?;
         let (ready_read, ready_write) = pipe()?;
-        // SAFETY: the child shares no lock with this process but the allocator's, which the C library's fork leaves
-        // usable in the child of a process with several threads; it never returns from `watch`.
+        // SAFETY: the child shares only the allocator's lock with this process, and the C library's fork leaves that
+        // usable in the child of a process with several threads. The child never returns from `watch`.
         let process = unsafe { libc::fork() };
         match process {
             -1 => Err(io::Error::last_os_error()),
@@ -60,7 +60,7 @@ impl Guard {
             }
             _ => {
                 drop(ready_write);
-                // No data are written: this waits for the end.
+                // No data are written. The read returns when the other end is closed.
                 File::from(ready_read).read_to_end(&mut vec![])?;
                 Ok(Self {
                     process,
@@ -70,20 +70,20 @@ impl Guard {
         }
     }
 
-    /// The guard's number.
+    /// The guard's process number.
     pub(crate) fn process(&self) -> i32 {
         self.process
     }
 
-    /// The journal has another file from now on.
+    /// Makes the guard open the journal's new file.
     pub(crate) fn open_again(&mut self) {
         let _ = self.pipe.write_all(&[ANOTHER_FILE]);
     }
 
-    /// Leaves the changes that are in force to the guard, which ends after it has rolled them back.
+    /// Leaves the changes in force to the guard. The guard ends after it has rolled them back.
     pub(crate) fn take_over(self) {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: the pipe is closed here and used nowhere else: the value is not dropped.
+        // SAFETY: the pipe is closed here and not used again, because the value is not dropped.
         unsafe { std::ptr::drop_in_place(&raw mut this.pipe) };
     }
 }
@@ -92,18 +92,18 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let _ = self.pipe.write_all(&[FAREWELL]);
-        // SAFETY: the guard is this process's child and is waited for nowhere else.
+        // SAFETY: the guard is a child of this process, and no other code waits for it.
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
     }
 }
 
 /// The main function of the guard.
 fn watch(pipe: File, duty: impl Duty) -> ! {
-    // SAFETY: plain system calls in a process of a single thread, which keeps the pipe under the descriptor 0 and closes
-    // all others; `ManuallyDrop` keeps the old one from being closed a second time.
+    // SAFETY: plain system calls in a process with a single thread. It keeps the pipe under descriptor 0 and closes all
+    // others. `ManuallyDrop` keeps the old descriptor from being closed a second time.
     let mut pipe = unsafe {
         let pipe = ManuallyDrop::new(pipe);
-        // A session of its own: signals of the terminal to pinfold do not reach the guard.
+        // A separate session: signals of the terminal to pinfold do not reach the guard.
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"pinfold-guard".as_ptr());
         for signal in 1..=HIGHEST_SIGNAL {
@@ -111,7 +111,7 @@ fn watch(pipe: File, duty: impl Duty) -> ! {
         }
         libc::dup2(pipe.as_raw_fd(), 0);
         if libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0) < 0 {
-            // Linux before 5.9 has no such call, and a filter may forbid it.
+            // Linux before 5.9 lacks this call, and a filter may forbid it.
             let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(3, 65_536);
             for descriptor in 1..i32::try_from(most).unwrap_or(65_536) {
                 libc::close(descriptor);
@@ -132,6 +132,6 @@ fn watch(pipe: File, duty: impl Duty) -> ! {
             }
         }
     }
-    // SAFETY: ends the process without running what belongs to the one that it was forked from.
+    // SAFETY: ends the process without running exit handlers of the process that forked it.
     unsafe { libc::_exit(0) }
 }

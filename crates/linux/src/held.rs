@@ -1,23 +1,23 @@
-//! A process that is held by a pidfd, so that another one with the same number is not confused with it.
+//! A process that is held by a pidfd. A new process that reuses its number is not confused with it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// A held process: if its number is reused, the new process is not confused with it.
+/// A held process.
 #[derive(Debug)]
 pub(crate) struct Held(Option<OwnedFd>);
 
 impl Held {
-    /// `None` when there is no such process.
+    /// `None` if there is no such process.
     pub(crate) fn new(process: i32) -> Option<Self> {
         // SAFETY: a system call without memory.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
         if descriptor >= 0 {
-            // SAFETY: the descriptor is new, and ours alone.
+            // SAFETY: the descriptor is new, and belongs to no one else.
             let descriptor = unsafe { OwnedFd::from_raw_fd(RawFd::try_from(descriptor).ok()?) };
             return Some(Self(Some(descriptor)));
         }
-        // Linux before 5.3 has no such call, and a filter may forbid it; then the start time has to be sufficient.
+        // Linux before 5.3 lacks this call, and a filter may forbid it. Then the start time has to suffice.
         (io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)).then_some(Self(None))
     }
 

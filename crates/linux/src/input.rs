@@ -6,24 +6,24 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The most bytes of a record, a model, or another document. Records have some hundred kilobytes at most, because their time
-/// line is thinned, and models some megabytes.
+/// The most bytes of a record, a model, or another document. Records have some hundred kilobytes at most, because their
+/// time line is thinned, and models some megabytes.
 pub const MOST: u64 = 64 << 20;
 
 /// The most bytes of a daemon's log.
 pub const MOST_OF_LOG: u64 = 1 << 30;
 
-/// The text of a file of at most `most` bytes, also of a pipe. A longer one is an error, and so is a device without an end.
+/// The text of a file or pipe of at most `most` bytes. A longer one is an error, and so is an endless device.
 pub fn text(file: &Path, most: u64) -> io::Result<String> {
     read(OpenOptions::new().read(true), file, most)
 }
 
-/// The same for a file that the user has not named: it has to be a regular file, so that nothing is waited for.
+/// Like `text`, for a file that the user has not named. It must be a regular file, so that the read cannot block.
 pub fn text_of_regular(file: &Path, most: u64) -> io::Result<String> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
     if !options.open(file)?.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     read(&options, file, most)
 }
@@ -32,7 +32,7 @@ fn read(options: &OpenOptions, file: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     options.open(file)?.take(most + 1).read_to_string(&mut text)?;
     if text.len() as u64 > most {
-        let text = format!("it has more than {} MiB, the most of such a file", most >> 20);
+        let text = format!("it has more than {} MiB, the limit for such a file", most >> 20);
         return Err(io::Error::other(text));
     }
     Ok(text)
@@ -58,6 +58,6 @@ mod tests {
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let refused = text_of_regular(&pipe, MOST).unwrap_err().to_string();
-        assert_eq!(refused, "it is no regular file");
+        assert_eq!(refused, "it is not a regular file");
     }
 }

@@ -3,7 +3,7 @@
 use nix::sys::signal::{SigSet, Signal};
 use std::io;
 
-/// SIGINT, SIGTERM and SIGHUP are blocked in this thread and in all threads that it starts from now on, until they are
+/// Blocks SIGINT, SIGTERM and SIGHUP in this thread, and in all threads that it starts afterwards, until they are
 /// received.
 pub struct Interrupts(SigSet);
 
@@ -15,7 +15,7 @@ impl Interrupts {
         Ok(Self(signals))
     }
 
-    /// Waits for one of them; returns its number.
+    /// Waits for one of the signals. Returns its number.
     pub fn wait(&self) -> io::Result<i32> {
         Ok(self.0.wait()? as i32)
     }

@@ -1,10 +1,11 @@
 //! The resource limits of this process: setrlimit(2).
 //!
 //! pinfold inherits the limits that a user has set for a program. It needs more than a small program: threads, shared
-//! memory, files. So it raises its own limits as far as it may, and the program gets the inherited ones at its exec
-//! (`launch::inherited`). Where a limit stays too small, pinfold steps aside: the program runs without it.
+//! memory, files. So it raises its own limits as much as it may. The program gets the inherited ones at its exec
+//! (`launch::inherited`). If a limit is still too small, pinfold steps aside: the program runs without it.
 //!
-//! Limit: a program larger than the limit of its address space is ended by the kernel at its exec, and so is pinfold.
+//! Limit: the kernel ends a program at its exec if the program is larger than the limit of its address space. The same
+//! holds for pinfold.
 
 use crate::memory::page_size;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -15,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Those that pinfold's own work can reach.
+/// The limits that pinfold's own work can reach.
 const RAISED: [Resource; 7] = [
     Resource::RLIMIT_AS,
     Resource::RLIMIT_CPU,
@@ -26,29 +27,31 @@ const RAISED: [Resource; 7] = [
     Resource::RLIMIT_NPROC,
 ];
 
-/// The usual limit of a stack, with which all commands were tested.
+/// The usual limit of a stack. All commands were tested with it.
 const STACK: u64 = 8 << 20;
 
 /// Memory for the stacks of pinfold's threads, of 2 MiB each, and for their allocations.
 const MEMORY: u64 = 64 << 20;
 
-/// Shared memory counts as a file: the table of regions is the largest, with half a MiB.
+/// Shared memory counts as a file. The table of regions is the largest, with half a MiB.
 const FILE_SIZE: u64 = 1 << 20;
 
 /// Files of a run without counters: pipes, shared memory, the journal.
 const FILES: u64 = 32;
 
-/// Processes and threads. pinfold has up to five of its own, and the program needs the rest.
+/// Processes and threads. pinfold has up to five, and the program needs the rest.
 const TASKS: u64 = 32;
 
-/// More tasks than a user usually has: a higher limit is not compared with their number, which has to be counted.
+/// More tasks than a user usually has. A higher limit is not compared with their number, because that has to be
+/// counted.
 const MANY_TASKS: u64 = 4096;
 
-/// Raises the limits of this process as far as it may. A file that becomes too large is an error of that file, and no signal.
+/// Raises the limits of this process as much as it may. A write to a file that becomes too large fails, and sends no
+/// signal.
 pub fn raise_own() {
     for resource in RAISED {
         let Ok((_, hard)) = getrlimit(resource) else { continue };
-        // Only a privileged process may raise the second one. Where nothing can be raised the limit stays.
+        // Only a privileged process may raise the hard limit. If nothing can be raised the limit stays.
         if setrlimit(resource, RLIM_INFINITY, RLIM_INFINITY).is_err() {
             let _ = setrlimit(resource, hard, hard);
         }
@@ -57,7 +60,7 @@ pub fn raise_own() {
     let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
 }
 
-/// Why the present limits are too small for pinfold; `None` where they are not.
+/// Why the current limits are too small for pinfold. `None` if they suffice.
 pub fn too_small() -> Option<String> {
     let limit = |resource| getrlimit(resource).map_or(RLIM_INFINITY, |(soft, _)| soft);
     let memory = fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -96,7 +99,7 @@ pub fn too_small() -> Option<String> {
     None
 }
 
-/// The processes and threads of this user, as far as `/proc` shows them.
+/// The number of this user's processes and threads that `/proc` shows.
 fn tasks_of_user() -> u64 {
     let own = getuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -109,7 +112,8 @@ fn tasks_of_user() -> u64 {
     tasks.sum()
 }
 
-/// Runs the main function of a command, in another thread where the stack of this one may not grow to the usual size.
+/// Runs the main function of a command. If this thread's stack may not grow to the usual size, runs it in another
+/// thread.
 pub fn with_usual_stack<T: Send + 'static>(main: fn() -> T) -> T {
     let is_usual = getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(soft, _)| soft >= STACK);
     let mut before = SigSet::empty();
@@ -117,7 +121,7 @@ pub fn with_usual_stack<T: Send + 'static>(main: fn() -> T) -> T {
         return main();
     }
     let size = usize::try_from(STACK).expect("the size fits into the address space");
-    // The kernel gives signals to the thread that does not block them.
+    // The kernel delivers signals to the thread that does not block them.
     let begun = thread::Builder::new().stack_size(size).spawn(move || {
         let _ = before.thread_set_mask();
         main()

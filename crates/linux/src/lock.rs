@@ -1,8 +1,9 @@
-//! Locks on files (flock(2)), and which process has one.
+//! Locks on files (flock(2)), and the process that holds one.
 //!
-//! Whoever may read a file can lock it for as long as he likes. So the files that pinfold locks are private
-//! (`own::open_private`), no lock is waited for without an end, and an error names the holder. A lock of another user is a
-//! stranger's: he opened the file while it was not private, and his lock says nothing about another pinfold.
+//! Any user who may read a file can lock it for an unlimited time. So the files that pinfold locks are private
+//! (`own::open_private`), each wait for a lock has a time limit, and an error names the holder. A lock of another user
+//! is a stranger's: that user opened the file while it was not private, and the lock is not evidence of another
+//! pinfold.
 
 use crate::procfs::Procfs;
 use nix::errno::Errno;
@@ -31,13 +32,13 @@ impl Deref for LockedFile {
     }
 }
 
-/// Locks a file against all other locks; `None` where another process has a lock.
+/// Locks a file exclusively. `None` if another process has a lock.
 pub fn lock(file: File) -> io::Result<Option<LockedFile>> {
     try_lock(file, FlockArg::LockExclusiveNonblock).map(Result::ok)
 }
 
-/// Waits, for `patience` at most, until no process has a lock against all others; then shares a lock. `Err` gives the file
-/// back.
+/// Waits, for at most `patience`, until no process has an exclusive lock, and then takes a shared lock. `Err` returns
+/// the file.
 pub fn share(mut file: File, patience: Duration) -> io::Result<Result<LockedFile, File>> {
     let deadline = Instant::now() + patience;
     loop {
@@ -57,17 +58,17 @@ fn try_lock(file: File, how: FlockArg) -> io::Result<Result<LockedFile, File>> {
     }
 }
 
-/// A process that has a lock on a file, of whatever kind.
+/// A process that has a lock of any kind on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     process: i32,
-    /// Its name and its real user; `None` where it has ended: a process that it has forked has the lock now.
+    /// Its name and its real user. `None` if it has ended: then a process that it has forked holds the lock.
     about: Option<(String, u32)>,
 }
 
 impl Holder {
-    /// A process that has a lock on this file, and a stranger only where no other one has; `None` where none is seen from
-    /// this PID namespace.
+    /// A process that has a lock on this file. A stranger is returned only if no other process has one. `None` if no
+    /// holder is visible in this PID namespace.
     pub fn of(file: &File) -> Option<Self> {
         let procfs = Procfs::default();
         let locks = fs::read_to_string(procfs.root().join("locks")).ok()?;
@@ -83,7 +84,7 @@ impl Holder {
         holders.min_by_key(Self::is_stranger)
     }
 
-    /// Whether it is a process of another user than this one and root.
+    /// Whether it is a process of a user other than this one and root.
     pub fn is_stranger(&self) -> bool {
         self.about
             .as_ref()
@@ -101,12 +102,13 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The holder as text, also where none is seen.
+/// The holder as text, even if it is not visible.
 pub fn holder_text(holder: Option<&Holder>) -> String {
-    holder.map_or_else(|| "a process that is not seen from here".to_owned(), Holder::to_string)
+    holder.map_or_else(|| "a process that is not visible here".to_owned(), Holder::to_string)
 }
 
-/// The device of the file as `/proc/locks` has it. It is that of the mount: stat(2) gives another one for files of btrfs.
+/// The device of the file in `/proc/locks`. It is the device of the mount: stat(2) returns another one for files of
+/// btrfs.
 fn device(file: &File, procfs: &Procfs) -> Option<String> {
     let about = fs::read_to_string(procfs.file("self", &format!("fdinfo/{}", file.as_raw_fd()))).ok()?;
     let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
@@ -119,8 +121,8 @@ fn device(file: &File, procfs: &Procfs) -> Option<String> {
     })
 }
 
-/// The process in a line of `/proc/locks` about the file with this device and inode. Lines with an arrow are of processes
-/// that wait for a lock.
+/// The process in a line of `/proc/locks` about the file with this device and inode. `None` for lines with an arrow:
+/// these are processes that wait for a lock.
 fn holder(line: &str, identity: &str) -> Option<i32> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let &[_, kind, _, _, process, file, ..] = words.as_slice() else {

@@ -1,4 +1,4 @@
-//! The machine at hand, with one program running on it.
+//! This machine, with one program running on it.
 
 use crate::claims::{Claims, Taken};
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
@@ -10,52 +10,52 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// The machine at hand, and the program that was launched on it, or that runs on it already.
+/// This machine, and the program that was launched on it or attached to.
 ///
-/// # Where tasks run
+/// # Placement of tasks
 ///
 /// Each thread is pinned before its first instruction, to the PU of its rank. A process's first thread is an exception:
-/// runtimes (libgomp, libomp, Go) read at their start the number of PUs on which they may run, and create as many
-/// threads. So a first thread that is alone keeps its original mask for the time `Launch::grace` after its creation and
-/// after each exec. It also keeps it while LLVM's OpenMP runtime is mapped, which reads the mask at the program's first
-/// use of it. For programs that read it later, or from another thread (Java does), the agent answers.
+/// runtimes (libgomp, libomp, Go) read the number of available PUs at their start, and create as many threads. So a
+/// first thread that is alone keeps its original mask for the time `Launch::grace` after its creation and after each
+/// exec. It also keeps it while LLVM's OpenMP runtime is mapped, because that runtime reads the mask when the program
+/// first uses it. For programs that read the mask later, or from another thread (Java does), the agent answers.
 ///
 /// No task is ever placed outside its original mask. A task that sets its own mask keeps it, and that is reported once.
-/// A mask that is as wide as the original one was reset by the runtime (libomp does so in each new thread). It is
-/// narrowed again a tenth of a second after the thread began, or when the masks are next read: by `observe` at most
+/// If a mask is as wide as the original one, the runtime has reset it (libomp does so in each new thread). It is
+/// narrowed again a tenth of a second after the thread started, or when the masks are next read: by `observe` at most
 /// once a second, and by `apply`.
 ///
-/// Unpinned tasks run on the PUs of `Configuration::within`, and on all that the program may use where it names none
+/// Unpinned tasks run on the PUs of `Configuration::within`, or on all that the program may use if it names none
 /// (`launch::limit`).
 ///
 /// # The end
 ///
 /// When the main process ends, the remaining tasks of the program get their original masks back and continue. If the
-/// machine is dropped before, the program ends, unless it was launched to outlive pinfold. A program that ran before is
-/// let go as it was: at its end, at a signal to pinfold, and when the machine is dropped.
+/// machine is dropped before that, the program ends, unless it was launched to outlive pinfold. An attached program is
+/// let go with its original masks: at its end, at a signal to pinfold, and when the machine is dropped.
 ///
 /// # Limits
 ///
 /// If the first thread of a process ends before the others, that is only seen at the next observation. A program with
-/// the set-user-id bit runs without it unless pinfold is root, as all traced programs. While a thread is observed no
-/// other one can begin or end: some microseconds per thread.
+/// the set-user-id bit runs without that privilege unless pinfold is root, like all traced programs. While a thread is
+/// observed no other thread can start or end: this takes some microseconds per thread.
 pub struct LinuxMachine {
     running: Running,
     topology: Topology,
     sharing: Option<Sharing>,
 }
 
-/// How often a machine looks at what other runs have claimed: each look reads a file of each of them.
+/// The interval of checks for claims of other runs. Each check reads a file of each of them.
 const LOOKING: Duration = Duration::from_secs(1);
-/// For how long a claim outlasts the pinning, so that a search in turns finds its PUs again.
+/// The time that a claim outlasts its pinning, so that a search in turns finds its PUs again.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// The PUs that runs of pinfold share.
+/// The sharing of PUs with other runs of pinfold.
 struct Sharing {
     claims: Claims,
-    /// The machine, with the PUs of other runs.
+    /// The whole machine, including the PUs of other runs.
     whole: Topology,
-    /// The PUs of the present pinning, and of the one before.
+    /// The PUs of the current and of the previous pinning.
     present: PuSet,
     before: PuSet,
     changed: Instant,
@@ -80,7 +80,7 @@ impl Sharing {
         }
     }
 
-    /// The machine without the PUs of others, where a look is due; all of it where they have all.
+    /// The machine without the PUs of other runs, or all of it if they have all PUs. `None` if no check is due.
     fn look(&mut self) -> Option<Topology> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOKING) {
             return None;
@@ -102,7 +102,7 @@ impl Sharing {
         )
     }
 
-    /// Claims the PUs of a configuration, and keeps those of the one before for a while.
+    /// Claims the PUs of a configuration, and keeps the previous ones for a while.
     fn claim(&mut self, configuration: &Configuration) -> Result<(), Taken> {
         let regions = configuration
             .regions
@@ -123,9 +123,9 @@ impl Sharing {
 }
 
 impl LinuxMachine {
-    /// Starts the program and follows it. Returns after its exec. From then on until the machine is dropped, signals
-    /// that are sent to this process are forwarded to the program. Call it while the process has few threads: other
-    /// threads that do not block the signals would receive them.
+    /// Starts the program and follows it. Returns after its exec. From then on until the machine is dropped, signals to
+    /// this process are forwarded to the program. Call it while the process has few threads: other threads that do not
+    /// block the signals would receive them.
     pub fn launch(mut launch: Launch) -> Result<Self, LaunchError> {
         let topology = launch.topology.clone();
         let claims = launch.claims.take();
@@ -140,7 +140,7 @@ impl LinuxMachine {
 
     /// Attaches to a running process, with its threads and descendants, and follows it as if it had been launched here.
     /// From then on until the machine is dropped, SIGHUP, SIGINT, SIGQUIT and SIGTERM to this process end `wait`. Call
-    /// it while the process has few threads, as `launch`.
+    /// it while the process has few threads, like `launch`.
     pub fn attach(mut attach: Attach) -> Result<Self, AttachError> {
         let topology = attach.topology.clone();
         let claims = attach.claims.take();
@@ -153,7 +153,7 @@ impl LinuxMachine {
         })
     }
 
-    /// The number of tasks that the program has had so far.
+    /// The number of tasks that have started in the program.
     pub fn tasks_begun(&self) -> u64 {
         self.running.shared.lock().program.tasks_begun()
     }
@@ -190,7 +190,7 @@ impl Machine for LinuxMachine {
     }
 
     fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
-        // On one node there is nothing to distinguish.
+        // With one node there is nothing to distinguish.
         if self.topology.nodes().len() < 2 {
             return None;
         }
@@ -218,10 +218,7 @@ impl Machine for LinuxMachine {
         let Running { shared, pages, .. } = &mut self.running;
         pages.apply(shared, &self.topology, configuration, [&before, &after], &mut applied);
         if let Some(left) = left {
-            let why = format!(
-                "A placement is not tried, and threads run unpinned instead: {}.",
-                left.why
-            );
+            let why = format!("The placement is not applied, and threads run unpinned: {}.", left.why);
             applied.refused.push(Refusal::of_machine(RefusalCode::Claimed, why));
             applied.instead = Some(left);
         } else if let (Some(why), true) = (
@@ -278,7 +275,7 @@ impl Machine for LinuxMachine {
     }
 }
 
-/// The configuration without its pinnings, of which another run has a PU.
+/// The configuration without its pinnings, because another run has one of their PUs.
 fn left_to_others(configuration: &Configuration, taken: Taken) -> Instead {
     let Taken { pu, by } = taken;
     let why = format!("another pinfold (process {by}) has pinned its program to CPU {pu}");
@@ -293,7 +290,7 @@ fn unpinned(configuration: &Configuration, why: String) -> Instead {
     Instead { configuration, why }
 }
 
-/// The ranked tasks, each on the PU outside of regions: there the agent places them, and pages are where these threads are.
+/// The ranked tasks, each on its PU outside of regions. The agent places them there, and pages follow these places.
 fn placed_by_agent(ranked: Vec<Ranked>, configuration: &Configuration) -> Vec<Ranked> {
     let pinning = configuration.pinning.as_ref();
     ranked

@@ -1,22 +1,22 @@
 //! The names nearest to one that does not exist, for error messages.
 
-/// The least similarity of two names for a suggestion: 1 is equal, 0 has nothing in common. Two typing errors in a name
-/// of five letters are just within it.
+/// The minimum similarity of two names for a suggestion: 1 is equal, 0 has nothing in common. Two typing errors in a
+/// name of five letters are just within it.
 const LEAST_SIMILARITY: f64 = 0.6;
 
-/// The similarity of a name that contains the other one: higher than most misspellings.
+/// The similarity of a name that contains the other: higher than for most misspellings.
 const CONTAINED: f64 = 0.8;
 
 /// The number of names in a message.
 const OFFERED: usize = 3;
 
-/// The names among `candidates` that are most similar to `name`, the best first, at most three; case is ignored. For a
+/// The names among `candidates` that are most similar to `name`, the best first, at most three. Case is ignored. For a
 /// qualified name (`a::b`) its last part alone is compared as well.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     most_like(name, candidates, similarity)
 }
 
-/// The names of which `name` is a misspelling: as `nearest`, without names that merely contain it.
+/// The names that `name` may be a misspelling of: like `nearest`, without names that merely contain it.
 pub(crate) fn misspelt<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     most_like(name, candidates, spelling)
 }
@@ -48,12 +48,12 @@ fn spelling(wanted: &str, candidate: &str) -> f64 {
 
 fn similarity(wanted: &str, candidate: &str) -> f64 {
     let spelling = spelling(wanted, candidate);
-    // A text of one or two letters is contained in almost all names.
+    // A text of one or two letters occurs in almost all names.
     let contained = wanted.len() > 2 && candidate.contains(wanted);
     if contained { spelling.max(CONTAINED) } else { spelling }
 }
 
-/// `names` as the end of a message: `; did you mean a, b or c?`, or nothing where there are none.
+/// `names` as the end of a message: `; did you mean a, b or c?`. Empty if there are no names.
 pub(crate) fn suggestion(names: &[String]) -> String {
     match names {
         [] => String::new(),

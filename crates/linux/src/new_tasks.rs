@@ -1,32 +1,32 @@
-//! Which tasks may have begun since the last look.
+//! Finds the tasks that may have started since the last search.
 //!
-//! Listing all of `/proc` ten times a second would cost more than reading the tasks. But the kernel gives out numbers
-//! in ascending order, and the newest one is in `loadavg`. While that stays the same, no task has begun; otherwise only
-//! the numbers after the previous one have to be tried. All tasks are listed where that is not possible. The daemon also
+//! Listing all of `/proc` ten times a second would cost more than reading the tasks. But the kernel assigns numbers in
+//! ascending order, and `loadavg` has the newest one. While that stays the same, no task has started. Otherwise only
+//! the numbers after the previous one have to be tried. If that is not possible, all tasks are listed. The daemon also
 //! lists them once a second, for two reasons: a process may change its name, user or control group, and a program may
 //! choose a number (`clone3`).
 
 use crate::procfs::Procfs;
 use std::time::Duration;
 
-/// With more new numbers than this, all tasks are listed.
+/// If there are more new numbers than this, all tasks are listed.
 const MOST_TRIED: i32 = 200;
 
 /// The time between two lists of all tasks.
 const LISTING: Duration = Duration::from_secs(1);
 
-/// Where to look for new tasks.
+/// The numbers to search for new tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NewTasks {
-    /// Nowhere.
+    /// No number.
     None,
     /// Among these numbers.
     Among(std::ops::RangeInclusive<i32>),
-    /// Everywhere.
+    /// All tasks have to be listed.
     Anywhere,
 }
 
-/// The newest number, and when all tasks were listed last.
+/// The newest number, and the time of the last list of all tasks.
 #[derive(Debug, Default)]
 pub(crate) struct NewTaskSearch {
     newest: Option<i32>,
@@ -34,7 +34,7 @@ pub(crate) struct NewTaskSearch {
 }
 
 impl NewTaskSearch {
-    /// Where tasks may be that began since the last call, or any task once a second.
+    /// The numbers to search for tasks that started since the last call. Once a second, all tasks.
     pub(crate) fn since_last_search(&mut self, procfs: &Procfs, at: Duration) -> NewTasks {
         let new = self.since_last_number(procfs);
         if self.listed.is_none_or(|listed| at >= listed + LISTING) {
@@ -44,7 +44,7 @@ impl NewTaskSearch {
         new
     }
 
-    /// Where tasks may be that began since the last call.
+    /// The numbers to search for tasks that started since the last call.
     pub(crate) fn since_last_number(&mut self, procfs: &Procfs) -> NewTasks {
         let newest = procfs.newest();
         let before = std::mem::replace(&mut self.newest, newest);
@@ -57,7 +57,7 @@ impl NewTaskSearch {
         }
     }
 
-    /// All tasks are listed at the next call.
+    /// Makes the next call list all tasks.
     pub(crate) fn list_all(&mut self) {
         self.listed = None;
     }
@@ -70,7 +70,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(100);
 
-    /// The results for these newest numbers, one after the other, a tenth of a second apart.
+    /// The results for these newest numbers in turn, a tenth of a second apart.
     fn searches(newest: &[i32]) -> Vec<NewTasks> {
         let root = tempfile::tempdir().unwrap();
         let mut search = NewTaskSearch::default();

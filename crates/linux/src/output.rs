@@ -1,14 +1,15 @@
 //! Files that a command writes: `--json`, `--output`, `--plot` and others.
 //!
-//! 1. `Output::open` checks before a command does its work whether its result can be written. It creates no file.
-//! 2. `Output::write` writes to a temporary file in the same folder and renames it when it is complete. A command that is
-//!    interrupted leaves the file as it was before, or no file.
-//! 3. Terminals, pipes and devices, such as `/dev/stdout`, cannot be replaced by renaming. The first step opens them, and
-//!    the second writes to them. The same holds for a file in a folder that is not writable.
+//! 1. `Output::open` checks, before a command does its work, whether its result can be written. It creates no file.
+//! 2. `Output::write` writes to a temporary file in the same folder and renames it when it is complete. A command that
+//!    is interrupted leaves the file as it was before, or no file.
+//! 3. Terminals, pipes and devices, such as `/dev/stdout`, cannot be replaced by renaming. The first step opens them,
+//!    and the second writes to them. The same holds for a file in a folder that is not writable.
 //!
-//! In a folder that all users may write to (sticky, as `/tmp`), symbolic links and files of another user are refused, unless
-//! they belong to the owner of the folder. That is the rule of `fs.protected_symlinks` and `fs.protected_regular` (proc(5)),
-//! which are not set on every machine. Without this rule another user could make root write through a link.
+//! In a folder that all users may write to (sticky, as `/tmp`), symbolic links and files of another user are refused,
+//! unless they belong to the owner of the folder. That is the rule of `fs.protected_symlinks` and
+//! `fs.protected_regular` (proc(5)), which are not set on every machine. Without this rule another user could make root
+//! write through a link.
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
@@ -19,7 +20,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file that an option names cannot be written.
+/// The file of an option cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{option} cannot be written")]
 pub struct OutputError {
@@ -28,22 +29,22 @@ pub struct OutputError {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// Why nothing can be written to a path.
+/// Why a path cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// The system refuses.
+    /// The system reports an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The path ends with a slash.
     #[error("there is no such folder, and a file is needed")]
     NoFolder,
-    /// The path is that of a folder.
+    /// The path names a folder.
     #[error("it is a folder; name a file in it")]
     Folder,
-    /// The links are a ring, or more than Linux follows.
+    /// The links form a cycle, or there are more than Linux follows.
     #[error("too many symbolic links")]
     Links,
-    /// Another user has put it into a folder that all may write to.
+    /// Another user has created it in a folder that all users may write to.
     #[error(
         "{} is {what} of user {user} in a folder that all users may write to; name a file in another folder",
         .path.display()
@@ -51,14 +52,14 @@ pub enum PathError {
     OfAnotherUser {
         /// The file or the link.
         path: PathBuf,
-        /// What it is: a symbolic link or a file.
+        /// Whether it is a symbolic link or a file.
         what: &'static str,
-        /// The number of its owner.
+        /// The number of the owner.
         user: u32,
     },
 }
 
-/// A file that can be written.
+/// A writable file.
 #[derive(Debug)]
 pub struct Output {
     /// The option and the file.
@@ -68,7 +69,7 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Place {
-    /// A file that is replaced, or created, with these permissions.
+    /// A file that is replaced or created with these permissions.
     File(PathBuf, Permissions),
     /// A file that is written in place.
     Open(File),
@@ -87,7 +88,7 @@ impl Output {
         }
     }
 
-    /// The same for an option that may be absent.
+    /// Like `open`, for an option that may be absent.
     pub fn optional(option: &str, path: Option<&Path>) -> Result<Option<Self>, OutputError> {
         path.map(|path| Self::open(option, path)).transpose()
     }
@@ -123,7 +124,7 @@ impl Output {
         })
     }
 
-    /// Replaces the content of the file by what `write` writes.
+    /// Replaces the content of the file by the output of `write`.
     pub fn write_with<E>(self, write: impl FnOnce(&mut File) -> Result<(), E>) -> Result<(), OutputError>
     where
         E: Into<Box<dyn Error + Send + Sync>>,
@@ -161,7 +162,7 @@ impl Place {
                 write(temporary.as_file_mut())?;
                 temporary.as_file().sync_all()?;
                 temporary.persist(&path).map_err(|error| error.error)?;
-                // The new name is on the disk when its folder is.
+                // The new name is on the disk once its folder is.
                 File::open(folder(&path))?.sync_all()?;
                 Ok(())
             }
@@ -169,14 +170,14 @@ impl Place {
     }
 }
 
-/// Opens a file that grows while the command runs and that is kept when the command is interrupted. `options` may create it.
+/// Opens a file that grows while the command runs and is kept if the command is interrupted. `options` may create it.
 pub fn open_growing(named: &Path, options: &OpenOptions) -> Result<File, PathError> {
     let path = resolve(named)?;
     check(&path, fs::symlink_metadata(&path).ok().as_ref())?;
     Ok(open(&path, options)?)
 }
 
-/// Opens a resolved path. A link that was put there meanwhile is not followed.
+/// Opens a resolved path. It does not follow a link that was created there meanwhile.
 fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let mut options = options.clone();
     if !is_of_kernel(path) {
@@ -195,9 +196,9 @@ fn folder(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// Follows the symbolic links of a file that is to be written.
+/// Resolves the symbolic links of a file that is to be written.
 fn resolve(named: &Path) -> Result<PathBuf, PathError> {
-    /// Linux follows no more.
+    /// Linux follows at most this number of links.
     const MOST_LINKS: usize = 40;
     let mut path = named.to_owned();
     for _ in 0..MOST_LINKS {
@@ -213,10 +214,10 @@ fn resolve(named: &Path) -> Result<PathBuf, PathError> {
     Err(PathError::Links)
 }
 
-/// The permissions of a folder that all users may write to, and in which a user may only remove files of the user: sticky.
+/// The permissions of a sticky folder: all users may write to it, but a user may only remove that user's files.
 const SHARED: u32 = 0o1002;
 
-/// Refuses a folder, and what another user has put in a folder that all may write to.
+/// Refuses a folder, and a file or link of another user in a folder that all users may write to.
 fn check(path: &Path, there: Option<&Metadata>) -> Result<(), PathError> {
     let Some(there) = there else {
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
@@ -334,7 +335,7 @@ mod tests {
         });
         open_output(&pipe).unwrap().write(b"text").unwrap();
         assert_eq!(reader.join().unwrap(), "text");
-        // An open file of this process, as /dev/stdout is one: a reader of it would get nothing if it were replaced.
+        // An open file of this process, like /dev/stdout. If it were replaced, its readers would get nothing.
         let file = File::create(root.path().join("file")).unwrap();
         let named = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
         open_output(&named).unwrap().write(b"text").unwrap();
@@ -367,7 +368,7 @@ mod tests {
             assert!(open_growing(path, &options).is_err());
         }
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
-        // In a folder that is not shared the kernel follows all links, too.
+        // In a folder that is not shared the kernel also follows all links.
         fs::set_permissions(&shared, Permissions::from_mode(0o755)).unwrap();
         assert!(open_output(&link).is_ok());
     }

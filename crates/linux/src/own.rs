@@ -1,4 +1,4 @@
-//! Resources of this process: processor time, and files that it alone may work on.
+//! Resources of this process: processor time, and files that only this user may access.
 
 use nix::fcntl::OFlag;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -26,7 +26,7 @@ pub struct ProcessorTime {
     pub system: Duration,
 }
 
-/// Processor time so far of the children of this process that have ended, and of those for which they have waited.
+/// Processor time so far of the ended children of this process, and of the children that those have waited for.
 pub fn processor_time_of_children() -> io::Result<ProcessorTime> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let duration = |microseconds: i64| Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
@@ -36,17 +36,17 @@ pub fn processor_time_of_children() -> io::Result<ProcessorTime> {
     })
 }
 
-/// What is at a path that should be a file of this user.
+/// The kind of file at a path that should have a file of this user.
 #[derive(Debug)]
 pub enum Own {
     /// A regular file of this user, open.
     File(File),
-    /// Something else, as text. It was not touched.
+    /// Another kind of file, as text. It was not touched.
     Foreign(&'static str),
 }
 
-/// Opens a regular file that belongs to this user. Symbolic links are not followed, and other kinds of files are
-/// neither waited for nor changed.
+/// Opens a regular file that belongs to this user. Symbolic links are not followed. Other kinds of files are not
+/// changed, and opening them does not block.
 pub fn open(path: &Path, options: &OpenOptions) -> io::Result<Own> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = match options.clone().custom_flags(flags.bits()).open(path) {
@@ -62,8 +62,8 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<Own> {
     })
 }
 
-/// Opens a file as `open` does, which no other user may open: whoever may read a file can lock it. A file that is made is
-/// private from the beginning, and one that an older pinfold has made becomes so.
+/// Opens a file like `open`, and keeps all other users from opening it: any user who may read a file can lock it. A new
+/// file is private from the start, and a file that an older pinfold has created becomes private.
 pub fn open_private(path: &Path, options: &OpenOptions) -> io::Result<Own> {
     let opened = open(path, options.clone().mode(PRIVATE))?;
     if let Own::File(file) = &opened {
@@ -72,7 +72,7 @@ pub fn open_private(path: &Path, options: &OpenOptions) -> io::Result<Own> {
     Ok(opened)
 }
 
-/// Takes the permissions of a file of this user from all others. A file of another user stays as it is.
+/// Removes all other users' permissions from a file of this user. A file of another user stays unchanged.
 pub fn make_private(file: &File) -> io::Result<()> {
     let there = file.metadata()?;
     let (mode, private) = (there.mode() & 0o777, there.mode() & 0o700);
@@ -85,12 +85,12 @@ pub fn make_private(file: &File) -> io::Result<()> {
 /// The permissions of a file that only its owner may open.
 const PRIVATE: u32 = 0o600;
 
-/// Why something is no regular file of this user.
+/// Why a file is not a regular file of this user.
 fn foreign(there: &Metadata) -> Option<&'static str> {
     if there.is_symlink() {
         Some("it is a symbolic link")
     } else if !there.is_file() {
-        Some("it is no regular file")
+        Some("it is not a regular file")
     } else if there.uid() != geteuid().as_raw() {
         Some("it belongs to another user")
     } else {
@@ -98,10 +98,10 @@ fn foreign(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Why a path may not be used as the socket of a server that has ended: `None` where it may.
+/// Why a path may not be reused as the socket of a server that has ended. `None` if it may.
 pub fn not_an_own_socket(there: &Metadata) -> Option<&'static str> {
     if !there.file_type().is_socket() {
-        Some("it is no socket")
+        Some("it is not a socket")
     } else if there.uid() != geteuid().as_raw() {
         Some("it belongs to another user")
     } else {
@@ -109,7 +109,7 @@ pub fn not_an_own_socket(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Whether `path` names this file: another process may have removed it, and put another one in its place.
+/// Whether `path` names this file. Another process may have removed the file and created another in its place.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), fs::metadata(path)) {
@@ -151,7 +151,7 @@ mod tests {
         ));
         assert!(matches!(
             open(folder.path(), &options).unwrap(),
-            Own::Foreign("it is no regular file")
+            Own::Foreign("it is not a regular file")
         ));
         assert!(open(&folder.path().join("nothing"), &options).is_err());
     }

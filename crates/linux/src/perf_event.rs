@@ -16,13 +16,13 @@ const ID: libc::c_ulong = 0x8008_2407;
 /// The scope of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
-    /// A thread, on any CPU; 0 is the calling one.
+    /// A thread, on any CPU; 0 is the calling thread.
     Thread(i32),
     /// A CPU, with any thread.
     Cpu(i32),
 }
 
-/// Opens an event, in the group of `leader` where there is one.
+/// Opens an event, in the group of `leader` if one is given.
 pub(crate) fn open(
     attributes: &sys::perf_event_attr,
     watched: Watched,
@@ -32,7 +32,7 @@ pub(crate) fn open(
         Watched::Thread(thread) => (thread, -1),
         Watched::Cpu(cpu) => (-1, cpu),
     };
-    // SAFETY: the attributes say how large they are, and they and what they may point to live until the call has returned.
+    // SAFETY: the attributes contain their size. They, and all that they point to, live until the call has returned.
     // The kernel keeps no pointer.
     let descriptor = unsafe {
         libc::syscall(
@@ -45,29 +45,29 @@ pub(crate) fn open(
         )
     };
     let descriptor = i32::try_from(Errno::result(descriptor)?).map_err(|_| Errno::EMFILE)?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
+    // SAFETY: the kernel has just created this descriptor, and it belongs to no one else.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// The number by which records name an event.
+/// The id of an event in records.
 pub(crate) fn id(event: &OwnedFd) -> Result<u64, Errno> {
     let mut id = 0u64;
-    // SAFETY: the kernel writes the number to where it is told.
+    // SAFETY: the kernel writes the id to the given location.
     Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), ID, &raw mut id) })?;
     Ok(id)
 }
 
 /// Makes the kernel write an event's records into the buffer of another event, of the same thread or CPU.
 pub(crate) fn set_output(event: &OwnedFd, buffer_of: &OwnedFd) -> Result<(), Errno> {
-    // SAFETY: both are perf events of ours; the kernel keeps no pointer.
+    // SAFETY: both are perf events of this process. The kernel keeps no pointer.
     Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, buffer_of.as_raw_fd()) })?;
     Ok(())
 }
 
-/// Switches counting on or off. When it is off, the processor's buffered samples are in the records.
+/// Switches counting on or off. After it is switched off, the processor's buffered samples are in the records.
 pub(crate) fn set_counting(event: &OwnedFd, counts: bool) -> Result<(), Errno> {
     let request = if counts { ENABLE } else { DISABLE };
-    // SAFETY: a perf event of ours, and a request without an argument.
+    // SAFETY: a perf event of this process, and a request without an argument.
     Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), request, 0) })?;
     Ok(())
 }
@@ -93,7 +93,7 @@ fn of_kernel(kind: u32, event: u32, user_only: bool) -> sys::perf_event_attr {
     attributes
 }
 
-/// How long a thread has run since this was opened.
+/// The time that a thread has run since this was opened.
 pub(crate) struct TaskClock(File);
 
 impl TaskClock {
@@ -102,7 +102,7 @@ impl TaskClock {
             let attributes = software(sys::PERF_COUNT_SW_TASK_CLOCK, user_only);
             open(&attributes, Watched::Thread(thread), None)
         };
-        // The clock includes the time in the kernel in either case; requesting it needs a privilege.
+        // The clock includes the time in the kernel in either case, but requesting that needs a privilege.
         match clock(false) {
             Err(Errno::EACCES | Errno::EPERM) => clock(true),
             opened => opened,

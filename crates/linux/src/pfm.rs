@@ -1,14 +1,14 @@
 //! A safe interface to libpfm4: names of performance events, and their encodings for `perf_event_open(2)`.
 //!
 //! libpfm4 has tables of the events of some hundred PMUs (performance monitoring units: a processor's cores, its uncore
-//! units, the kernel's own events). `Library::pmus` lists them and says which are present, `Library::events` lists the
-//! events of one, and `Library::encode` turns a name into the attributes for the kernel.
+//! units, the kernel's own events). `Library::pmus` lists them and whether they are present, `Library::events` lists
+//! the events of one, and `Library::encode` converts a name into the attributes for the kernel.
 //!
-//! The library is initialised once per process, in the mode in which it also encodes the events of PMUs that are not
-//! present. So an event set can be checked on any machine, and an unknown name differs from one of another processor.
+//! The library is initialised once per process, in the mode that also encodes the events of absent PMUs. So an event
+//! set can be checked on any machine, and an unknown name can be distinguished from one of another processor.
 //!
 //! Known limits: libpfm4 does not promise thread safety, so each call into it takes one lock. The mode is set through
-//! the environment. So `library` must first be called before C code in another thread changes the environment.
+//! the environment. So `library` must be called before C code in another thread changes the environment.
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -30,7 +30,7 @@ pub(crate) mod sys {
     include!(concat!(env!("OUT_DIR"), "/libpfm4.rs"));
 }
 
-/// Makes libpfm4 encode events of PMUs that are not present: `LIBPFM_ENCODE_INACTIVE` of libpfm(3).
+/// Makes libpfm4 encode events of absent PMUs: `LIBPFM_ENCODE_INACTIVE` of libpfm(3).
 const ENCODE_INACTIVE: &str = "LIBPFM_ENCODE_INACTIVE";
 
 /// An error of libpfm4.
@@ -60,12 +60,12 @@ pub enum PfmError {
     },
 }
 
-/// What a PMU belongs to.
+/// The part of the machine that a PMU belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmuKind {
-    /// A processor core: counts for one thread.
+    /// A processor core. It counts for one thread.
     Core,
-    /// Units that several cores share: they count for a whole package and never for one thread.
+    /// Units that several cores share. They count for a whole package and never for one thread.
     Uncore,
     /// The kernel's own events, and its generic names for the processor's.
     Kernel,
@@ -78,14 +78,14 @@ pub enum PmuKind {
 pub struct Pmu {
     /// The prefix of its events' names: `spr` in `spr::INSTRUCTION_RETIRED`.
     pub name: String,
-    /// Its description: `Intel SapphireRapid`.
+    /// The description: `Intel SapphireRapid`.
     pub description: String,
-    /// What it belongs to.
+    /// The part of the machine.
     pub kind: PmuKind,
     /// Whether libpfm4 found it on this machine. It checks the processor's model only: a virtual machine can have a
     /// processor model without its counters.
     pub present: bool,
-    /// The number of programmable counters; 0 for the kernel's events, which need none.
+    /// The number of programmable counters. 0 for the kernel's events, which need none.
     pub counters: u32,
     /// The number of counters with one fixed event each.
     pub fixed_counters: u32,
@@ -97,11 +97,11 @@ pub struct Pmu {
 /// An event of a PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its name without the PMU's prefix.
+    /// The name without the PMU's prefix.
     pub name: String,
-    /// What it counts.
+    /// The description.
     pub description: String,
-    /// The event of which this is an alias.
+    /// The event that this name is an alias of.
     pub alias_of: Option<String>,
     /// The attributes that can follow the name after a colon.
     pub attributes: Vec<Attribute>,
@@ -110,20 +110,20 @@ pub struct Event {
 /// A unit mask or a modifier of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// What is written after the colon.
+    /// The text after the colon.
     pub name: String,
-    /// What it means.
+    /// The description.
     pub description: String,
-    /// What follows the name.
+    /// The kind of attribute.
     pub kind: AttributeKind,
     /// Whether a unit mask is used when none is given.
     pub default: bool,
 }
 
-/// What an attribute is.
+/// The kind of attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeKind {
-    /// A unit mask, which selects what of the event is counted: `:NAME`.
+    /// A unit mask, which selects a part of the event: `:NAME`.
     UnitMask,
     /// A modifier that is on or off: `:u`, `:u=0`.
     Switch,
@@ -131,7 +131,7 @@ pub enum AttributeKind {
     Number,
 }
 
-/// The privilege levels in which an event is counted if its name does not set them by `:u` or `:k`.
+/// The privilege levels of a count if the event's name does not set them by `:u` or `:k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// User space only.
@@ -149,12 +149,12 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// The kernel's number for the kind of PMU: `type` of `perf_event_attr`.
+    /// The kernel's number of the PMU: `type` of `perf_event_attr`.
     pub fn event_type(&self) -> u32 {
         self.attributes.type_
     }
 
-    /// Which event of that PMU: `config` of `perf_event_attr`.
+    /// The event of that PMU: `config` of `perf_event_attr`.
     pub fn config(&self) -> u64 {
         self.attributes.config
     }
@@ -175,14 +175,14 @@ pub fn library() -> Result<&'static Library, PfmError> {
 impl Library {
     fn initialise() -> Result<Self, PfmError> {
         let inherited = env::var_os(ENCODE_INACTIVE);
-        // SAFETY: Rust code reads and writes the environment under the standard library's lock. C code of other
-        // threads could read it without; glibc keeps the strings and the first array alive, so that it would at worst
-        // miss a variable.
+        // SAFETY: Rust code reads and writes the environment under the standard library's lock. C code in other threads
+        // could read it without the lock. glibc keeps the strings and the first array alive, so in the worst case it
+        // would miss a variable.
         unsafe { env::set_var(ENCODE_INACTIVE, "1") };
-        // SAFETY: no precondition, and `OnceLock` lets one thread in.
+        // SAFETY: the call has no precondition, and `OnceLock` admits one thread.
         let status = unsafe { sys::pfm_initialize() };
         if inherited.is_none() {
-            // SAFETY: as above. The programs that we start must not inherit it.
+            // SAFETY: as above. Programs that this process starts must not inherit the variable.
             unsafe { env::remove_var(ENCODE_INACTIVE) };
         }
         if status != sys::PFM_SUCCESS.cast_signed() {
@@ -206,14 +206,14 @@ impl Library {
         let mut index = pmu.first_event;
         while index >= 0 {
             events.extend(event(index));
-            // SAFETY: `index` is one that libpfm4 gave; any other would give -1.
+            // SAFETY: libpfm4 has returned `index`. For an invalid one it would return -1.
             index = unsafe { sys::pfm_get_event_next(index) };
         }
         events
     }
 
-    /// Encodes `name`, which may have the PMU (`perf::`), unit masks and modifiers in libpfm4's notation. An event of a
-    /// PMU that is not present is encoded like any other.
+    /// Encodes `name`, which may have the PMU (`perf::`), unit masks and modifiers in libpfm4's notation. Events of
+    /// absent PMUs are encoded like any other.
     pub fn encode(&self, name: &str, privilege: Privilege) -> Result<Encoding, PfmError> {
         let Ok(text) = CString::new(name) else {
             return Err(PfmError::NotFound(name.replace('\0', "\\0")));
@@ -234,7 +234,7 @@ impl Library {
             pad0: 0,
         };
         let _lock = self.lock();
-        // SAFETY: the string ends in NUL, and `argument` and what it points to live until the call has returned.
+        // SAFETY: the string ends in NUL. `argument` and all that it points to live until the call has returned.
         let status = unsafe {
             sys::pfm_get_os_event_encoding(
                 text.as_ptr(),
@@ -260,7 +260,8 @@ impl Library {
             return Err(error(status));
         }
         let name = copy(full_name).unwrap_or_default();
-        // SAFETY: libpfm4 allocated the string by malloc for us to free (pfm_get_os_event_encoding(3)); null is allowed.
+        // SAFETY: libpfm4 allocated the string with malloc for the caller to free (pfm_get_os_event_encoding(3)). Null
+        // is allowed.
         unsafe { libc::free(full_name.cast()) };
         Ok(Encoding { name, attributes })
     }
@@ -270,7 +271,7 @@ impl Library {
     }
 }
 
-/// Attributes of which only the size is set.
+/// Attributes with only the size set.
 pub(crate) fn empty_attributes() -> sys::perf_event_attr {
     sys::perf_event_attr {
         size: u32::try_from(size_of::<sys::perf_event_attr>()).expect("the structure is small"),
@@ -278,13 +279,13 @@ pub(crate) fn empty_attributes() -> sys::perf_event_attr {
     }
 }
 
-/// The PMU with this number, where the installed libpfm4 has it.
+/// The PMU with this number, if the installed libpfm4 has it.
 fn pmu(id: sys::pfm_pmu_t) -> Option<Pmu> {
     let mut info = sys::pfm_pmu_info_t {
         size: size_of::<sys::pfm_pmu_info_t>(),
         ..Default::default()
     };
-    // SAFETY: `info` is ours and says how large it is.
+    // SAFETY: `info` is a local that contains its size.
     let status = unsafe { sys::pfm_get_pmu_info(id, &raw mut info) };
     (status == sys::PFM_SUCCESS.cast_signed()).then(|| Pmu {
         name: copy(info.name).unwrap_or_default(),
@@ -309,7 +310,7 @@ fn event(index: c_int) -> Option<Event> {
         size: size_of::<sys::pfm_event_info_t>(),
         ..Default::default()
     };
-    // SAFETY: `info` is ours and says how large it is; a wrong index is refused.
+    // SAFETY: `info` is a local that contains its size. A wrong index is refused.
     let status = unsafe { sys::pfm_get_event_info(index, sys::PFM_OS_PERF_EVENT, &raw mut info) };
     (status == sys::PFM_SUCCESS.cast_signed()).then(|| Event {
         name: copy(info.name).unwrap_or_default(),
@@ -319,13 +320,13 @@ fn event(index: c_int) -> Option<Event> {
     })
 }
 
-/// One attribute of an event; `None` for raw masks, which have no name. The caller holds the lock.
+/// One attribute of an event. `None` for raw masks, which have no name. The caller holds the lock.
 fn attribute(event: c_int, number: c_int) -> Option<Attribute> {
     let mut info = sys::pfm_event_attr_info_t {
         size: size_of::<sys::pfm_event_attr_info_t>(),
         ..Default::default()
     };
-    // SAFETY: `info` is ours and says how large it is; wrong numbers are refused.
+    // SAFETY: `info` is a local that contains its size. Wrong numbers are refused.
     let status = unsafe { sys::pfm_get_event_attr_info(event, number, sys::PFM_OS_PERF_EVENT, &raw mut info) };
     let kind = match info.type_ {
         sys::PFM_ATTR_UMASK => AttributeKind::UnitMask,
@@ -346,12 +347,12 @@ fn message(status: c_int) -> String {
     copy(unsafe { sys::pfm_strerror(status) }).unwrap_or_else(|| format!("error {status}"))
 }
 
-/// A copy of a string of libpfm4; `None` for null.
+/// A copy of a string of libpfm4. `None` for null.
 fn copy(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: libpfm4's strings end in NUL and are not changed while the caller holds the lock.
+    // SAFETY: libpfm4's strings end in NUL and do not change while the caller holds the lock.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 

@@ -9,14 +9,14 @@
 //! `MSR_PREFETCH_CONTROL` in the tables of the Software Developer's Manual, volume 4. AMD: `PrefetchControl`
 //! (`MSRC000_0108`) in the Processor Programming References of families 19h, models 10h on, and 1Ah.
 //!
-//! AMD's prefetchers differ; each of the four is mapped to the one with the same function: L1 stride (by instruction)
+//! AMD's prefetchers differ. Each of the four is mapped to the one with the same function: L1 stride (by instruction)
 //! for DCU-IP, L1 stream (the following lines) for DCU, L2 up/down (the line before or after) for L2 adjacent, L2
-//! stream for L2 streamer. Its fifth, L1 region, is not changed.
+//! stream for L2 streamer. AMD's fifth, L1 region, is not changed.
 //!
 //! A processor is identified by its family and model. Atom, Xeon Phi and processors with two kinds of cores have other
-//! registers or other bits, and are not supported. Processors of Arm have no such register that the kernel shows.
+//! registers or other bits, and are not supported. On Arm processors the kernel shows no such register.
 //!
-//! Limits: the register belongs to a core, so it is written once for each of its PUs, with the same value. The
+//! Limits: the register belongs to a core, so it is written once for each of the core's PUs, with the same value. The
 //! behaviour of a hypervisor is not known: some accept the value and ignore it.
 
 use crate::action::Action;
@@ -34,7 +34,7 @@ const INTEL: u32 = 0x1a4;
 /// AMD's register.
 const AMD: u32 = 0xc000_0108;
 
-/// The prefetchers cannot be read or set.
+/// Why the prefetchers cannot be read or set.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefetcherError {
     /// The switches of this processor's prefetchers are not known.
@@ -54,11 +54,11 @@ pub enum PrefetcherError {
 
 fn remedy(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::ENOENT) => format!("{error}; `modprobe msr` makes it, if the PU is online"),
+        Some(libc::ENOENT) => format!("{error}; `modprobe msr` creates it, if the PU is online"),
         Some(libc::EACCES | libc::EPERM) => {
             format!("{error}; it needs root with CAP_SYS_RAWIO, on a kernel that is not locked down")
         }
-        Some(libc::EIO) => format!("{error}; the processor, or the hypervisor, has no such register"),
+        Some(libc::EIO) => format!("{error}; the processor or the hypervisor lacks this register"),
         _ => error.to_string(),
     }
 }
@@ -77,8 +77,8 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// The registers behind the devices in `devices`: `N/msr` is PU N's, with the eight bytes of a register at the
-    /// register's number.
+    /// The registers behind the devices in `devices`. `N/msr` is the device of PU N, with the eight bytes of a register
+    /// at the register's number.
     pub fn new(devices: impl Into<PathBuf>) -> Self {
         Self {
             devices: devices.into(),
@@ -128,7 +128,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// The switches of the processor that `/proc/cpuinfo`, given as `cpuinfo`, describes.
+    /// The switches of the processor that `cpuinfo` (`/proc/cpuinfo`) describes.
     pub fn of_processor(cpuinfo: &Path) -> Result<Self, PrefetcherError> {
         let text = fs::read_to_string(cpuinfo).map_err(|error| PrefetcherError::Device {
             path: cpuinfo.to_path_buf(),
@@ -145,10 +145,10 @@ impl Switches {
                 .find(|(key, _)| key.trim() == name)
                 .map(|(_, value)| value.trim())
         };
-        // Only the kernel of Arm's architecture reports these.
+        // Only kernels for Arm report these.
         if let (Some(implementer), Some(part)) = (field("CPU implementer"), field("CPU part")) {
             return Err(PrefetcherError::UnknownProcessor(format!(
-                "Arm's architecture, implementer {implementer}, part {part}; the registers of Intel and AMD are known"
+                "Arm's architecture, implementer {implementer}, part {part}; Intel's and AMD's can be switched"
             )));
         }
         let number = |name| field(name).and_then(digits::decimal::<u32>);
@@ -217,8 +217,8 @@ pub fn calls(pus: &[PuId], setting: Prefetchers) -> Result<Vec<Action>, Prefetch
         .collect()
 }
 
-/// The models of Intel's family 6 that have the register with these four bits (Software Developer's Manual, volume 4, where
-/// the tables are by CPUID signature).
+/// The models of Intel's family 6 that have the register with these four bits (Software Developer's Manual, volume 4,
+/// with tables by CPUID signature).
 const INTEL_MODELS: &[u32] = &[
     0x1a, 0x1e, 0x1f, 0x2e, // Nehalem
     0x25, 0x2c, 0x2f, // Westmere
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn an_unknown_processor_is_named() {
-        // Zen 3, an Atom, a processor with two kinds of cores, and none at all.
+        // Zen 3, an Atom, a processor with two kinds of cores, and no processor.
         for (vendor, family, model) in [
             ("AuthenticAMD", 0x19, 0x01),
             ("GenuineIntel", 6, 0x5c),

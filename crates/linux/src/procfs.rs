@@ -1,4 +1,4 @@
-//! The fields of `/proc` that following and placing threads needs.
+//! The fields of `/proc` that are needed to follow and place threads.
 //!
 //! The root is an argument, so that a test can use its own directory. A value that cannot be read is `None`: a thread
 //! may end between any two system calls.
@@ -31,9 +31,9 @@ pub struct ThreadStat {
     pub name: String,
     /// The state's letter: `R`, `S`, `T` …; `Z` for a thread that has ended and was not reaped.
     pub state: char,
-    /// When the thread began, in clock ticks since boot. Together with the thread id it identifies a thread.
+    /// The start time of the thread, in clock ticks since boot. It identifies a thread together with the thread id.
     pub start: u64,
-    /// The PU on which it last ran.
+    /// The PU that it last ran on.
     pub last_pu: Option<PuId>,
     /// The parent of its process.
     pub parent: i32,
@@ -76,12 +76,12 @@ impl Procfs {
         Self { root: root.into() }
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A file of a process, which is its number or `self`.
+    /// A file of a process. `process` is a number or `self`.
     pub(crate) fn file(&self, process: &str, name: &str) -> PathBuf {
         self.root.join(process).join(name)
     }
@@ -92,25 +92,26 @@ impl Procfs {
         parse_stat(&String::from_utf8_lossy(&bytes))
     }
 
-    /// The file with the state of one thread, kept open: reading it again costs half.
+    /// The open file with the state of one thread. Reading it again costs half as much as opening it.
     pub fn open_stat(&self, process: i32, thread: i32) -> Option<StatFile> {
         let file = File::open(self.thread(process, thread).join("stat")).ok()?;
         Some(StatFile(file))
     }
 
-    /// The processor time of one thread, user and system together. The kernel updates it at scheduler ticks, so that of
-    /// a running thread may be late by one tick.
+    /// The processor time of one thread, user and system together. The kernel updates it at scheduler ticks, so the
+    /// time of a running thread may lag by one tick.
     pub fn cpu_time(&self, process: i32, thread: i32) -> Option<Duration> {
         self.open_cpu_time(process, thread)?.read()
     }
 
-    /// The same, kept open: reading it again costs a fifth.
+    /// The open file with the processor time of one thread. Reading it again costs a fifth.
     pub fn open_cpu_time(&self, process: i32, thread: i32) -> Option<CpuTimeFile> {
         let file = File::open(self.thread(process, thread).join("schedstat")).ok()?;
         Some(CpuTimeFile(file))
     }
 
-    /// How often the scheduler has moved a thread to another PU; `None` where the kernel does not report it.
+    /// The number of times that the scheduler has moved a thread to another PU. `None` if the kernel does not report
+    /// it.
     pub(crate) fn migrations(&self, process: i32, thread: i32) -> Option<u64> {
         let text = fs::read_to_string(self.thread(process, thread).join("sched")).ok()?;
         let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
@@ -131,24 +132,24 @@ impl Procfs {
         })
     }
 
-    /// Whether a process is the first of a PID namespace, which becomes the parent of processes whose parent has ended.
+    /// Whether a process is the first of a PID namespace. It becomes the parent of processes whose parent has ended.
     pub(crate) fn adopts(&self, process: i32) -> bool {
         self.own_numbers(process).last() == Some(&1)
     }
 
-    /// A checksum of the control groups of a process; `None` when it has ended. Children inherit the groups of their
-    /// creator.
+    /// A checksum of the control groups of a process. `None` if the process has ended. Children inherit the groups of
+    /// their creator.
     pub(crate) fn groups_checksum(&self, process: i32) -> Option<u32> {
         let text = fs::read(self.file(&process.to_string(), "cgroup")).ok()?;
         (!text.is_empty()).then(|| crc32fast::hash(&text))
     }
 
-    /// Whether a process is in a PID namespace below that of this `/proc`; false for one that has ended.
+    /// Whether a process is in a PID namespace below this `/proc`'s namespace. False if the process has ended.
     pub(crate) fn is_in_nested_namespace(&self, process: i32) -> bool {
         self.own_numbers(process).len() > 1
     }
 
-    /// The numbers of a process in the PID namespaces from the one of this `/proc` down to its own.
+    /// The numbers of a process in the PID namespaces from this `/proc`'s namespace down to its own.
     fn own_numbers(&self, process: i32) -> Vec<i32> {
         let text = fs::read(self.root.join(process.to_string()).join("status")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -157,14 +158,15 @@ impl Procfs {
         numbers.filter_map(|number| number.parse().ok()).collect()
     }
 
-    /// Whether a process has mapped a file whose path contains one of these texts; false when that cannot be read.
+    /// Whether a process has mapped a file whose path contains one of these texts. False if the mappings cannot be
+    /// read.
     pub fn has_mapped(&self, process: i32, texts: &[&str]) -> bool {
         let maps = fs::read(self.root.join(process.to_string()).join("maps")).unwrap_or_default();
         let maps = String::from_utf8_lossy(&maps);
         texts.iter().any(|text| maps.contains(text))
     }
 
-    /// A variable of the environment with which the program of a process began.
+    /// A variable of the environment that the program of a process started with.
     pub(crate) fn variable(&self, process: i32, name: &str) -> Option<OsString> {
         let environment = fs::read(self.file(&process.to_string(), "environ")).unwrap_or_default();
         let value = environment
@@ -178,8 +180,8 @@ impl Procfs {
         numbered(&self.root)
     }
 
-    /// The number of the newest task, from `loadavg`: while it stays the same, no task has begun. Numbers are given out
-    /// in ascending order, and from the beginning again after the highest.
+    /// The number of the newest task, from `loadavg`. While it stays the same, no task has started. The kernel assigns
+    /// numbers in ascending order, and starts again after the highest.
     pub fn newest(&self) -> Option<i32> {
         let text = fs::read_to_string(self.root.join("loadavg")).ok()?;
         digits::decimal(text.split_whitespace().nth(4)?)
@@ -208,7 +210,7 @@ impl Procfs {
         digits::decimal(line.split_whitespace().nth(index)?)
     }
 
-    /// The mask of a task, with CPUs that are offline.
+    /// The mask of a task, including offline CPUs.
     ///
     /// # Errors
     ///
@@ -220,7 +222,7 @@ impl Procfs {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The thread that traces a task; `None` where none does.
+    /// The thread that traces a task. `None` if no thread does.
     pub(crate) fn tracer(&self, task: i32) -> Option<i32> {
         self.status_field(&task.to_string(), "TracerPid:")
             .and_then(|text| digits::decimal(&text))
@@ -240,7 +242,7 @@ impl Procfs {
         self.family_without(process, &BTreeSet::new())
     }
 
-    /// The same without some processes and their descendants.
+    /// Like `family`, without some processes and their descendants.
     pub(crate) fn family_without(&self, process: i32, without: &BTreeSet<i32>) -> Vec<i32> {
         let mut family = vec![process];
         let mut at = 0;
@@ -257,7 +259,7 @@ impl Procfs {
         family
     }
 
-    /// The text after a field's name in `status` of a task, which is its number or `self`.
+    /// The text after a field's name in `status` of a task. `task` is a number or `self`.
     fn status_field(&self, task: &str, name: &str) -> Option<String> {
         let bytes = fs::read(self.file(task, "status")).ok()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -265,12 +267,12 @@ impl Procfs {
         Some(value.trim().to_owned())
     }
 
-    /// The threads of a process, in ascending order; none when it has ended.
+    /// The threads of a process, in ascending order. Empty if the process has ended.
     pub fn threads(&self, process: i32) -> Vec<i32> {
         numbered(&self.root.join(process.to_string()).join("task"))
     }
 
-    /// The children of a thread; none where the kernel does not report them.
+    /// The children of a thread. Empty if the kernel does not report them.
     pub fn children(&self, process: i32, thread: i32) -> Vec<i32> {
         fs::read_to_string(self.thread(process, thread).join("children"))
             .unwrap_or_default()
@@ -284,7 +286,7 @@ impl Procfs {
     }
 }
 
-/// The time since boot in the unit of start times, clock ticks.
+/// The time since boot in clock ticks, the unit of start times.
 pub(crate) fn ticks_since_boot() -> io::Result<u64> {
     let time = clock_gettime(ClockId::CLOCK_BOOTTIME)?;
     let ticks = sysconf(SysconfVar::CLK_TCK)?.unwrap_or(100);
@@ -304,7 +306,7 @@ fn numbered(directory: &Path) -> Vec<i32> {
     numbers
 }
 
-/// File descriptors that remain for other uses: beyond them a file is opened for each reading.
+/// File descriptors that are left for other uses. If fewer are left, a file is opened for each reading.
 const SPARE: u64 = 64;
 
 fn may_stay_open(file: &File) -> bool {
@@ -312,7 +314,7 @@ fn may_stay_open(file: &File) -> bool {
     u64::try_from(file.as_raw_fd()).is_ok_and(|descriptor| descriptor + SPARE < limit)
 }
 
-/// An open `stat` of one thread. It stays with that thread, also if the number is reused.
+/// An open `stat` of one thread. It stays with that thread, even if the number is reused.
 #[derive(Debug)]
 pub struct StatFile(File);
 
@@ -322,16 +324,16 @@ impl StatFile {
         may_stay_open(&self.0)
     }
 
-    /// The state of the thread; `None` when it has been reaped.
+    /// The state of the thread. `None` if it has been reaped.
     pub fn read(&self) -> Option<ThreadStat> {
-        // Fifty-two numbers of at most twenty digits, and a name.
+        // The buffer holds fifty-two numbers of at most twenty digits, and a name.
         let mut buffer = [0; 2048];
         let length = self.0.read_at(&mut buffer, 0).ok()?;
         parse_stat(&String::from_utf8_lossy(&buffer[..length]))
     }
 }
 
-/// An open `schedstat` of one thread. It stays with that thread, also if the number is reused.
+/// An open `schedstat` of one thread. It stays with that thread, even if the number is reused.
 #[derive(Debug)]
 pub struct CpuTimeFile(File);
 
@@ -341,9 +343,9 @@ impl CpuTimeFile {
         may_stay_open(&self.0)
     }
 
-    /// The processor time that the thread has used; `None` when it has been reaped.
+    /// The processor time of the thread. `None` if it has been reaped.
     pub fn read(&self) -> Option<Duration> {
-        // Three numbers of at most twenty digits.
+        // The buffer holds three numbers of at most twenty digits.
         let mut buffer = [0; 64];
         let length = self.0.read_at(&mut buffer, 0).ok()?;
         let text = std::str::from_utf8(&buffer[..length]).ok()?;
@@ -359,7 +361,7 @@ fn parse_stat(line: &str) -> Option<ThreadStat> {
     let (_, name) = before.split_once('(')?;
     let mut fields = (3..).zip(after.split_ascii_whitespace());
     let mut field = |number: i32| fields.find_map(|(at, field)| (at == number).then_some(field));
-    // In ascending order: each field is looked for after the one before.
+    // The fields are read in ascending order, because each is searched after the previous one.
     let state = field(3)?.chars().next()?;
     let parent = digits::decimal(field(4)?)?;
     let flags: u64 = digits::decimal(field(9)?)?;

@@ -1,7 +1,7 @@
 //! The ELF file that QEMU has to run for a command.
 //!
-//! QEMU runs only ELF files of its architecture: it does not search `PATH` and does not interpret `#!`. So both are
-//! done here as in the kernel, and what QEMU cannot run is refused with its name.
+//! QEMU runs only ELF files of its architecture: it does not search `PATH` and does not interpret `#!`. So this module
+//! does both, like the kernel, and refuses a file that QEMU cannot run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,7 +23,7 @@ pub struct Program {
 /// Why a command cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{0}: command not found")]
     NotFound(String),
     /// The file cannot be read.
@@ -31,10 +31,10 @@ pub enum ProgramError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The file may not be executed.
+    /// The user may not execute the file.
     #[error("{} is not executable", .0.display())]
     NotExecutable(PathBuf),
     /// The file would get privileges that it does not get under QEMU.
@@ -48,8 +48,8 @@ pub enum ProgramError {
         /// The architecture.
         architecture: String,
     },
-    /// The kernel could not execute the file.
-    #[error("{} is neither an ELF file nor a script that begins with #!", .0.display())]
+    /// The kernel could not execute the file either.
+    #[error("{} is neither an ELF file nor a script that starts with #!", .0.display())]
     Unknown(PathBuf),
     /// Too many interpreters are nested.
     #[error("{}: its interpreter is a script whose interpreter is a script, and so on", .0.display())]
@@ -57,7 +57,7 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// The exit statuses of shells: 127 for a command that does not exist, 126 for one that cannot be run.
+    /// The exit statuses of shells: 127 for a command that does not exist, 126 for a command that cannot be run.
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
@@ -72,7 +72,7 @@ const INTERPRETERS: usize = 5;
 const LINE: usize = 256;
 
 impl Program {
-    /// The program for a command, which has at least one word.
+    /// The program of a command, which has at least one word.
     pub fn find(command: &[OsString]) -> Result<Self, ProgramError> {
         let name = &command[0];
         let file = if name.as_bytes().contains(&b'/') {
@@ -122,12 +122,12 @@ impl Program {
         Err(ProgramError::Endless(file))
     }
 
-    /// The command line that runs it under QEMU, with this plugin, its shared memory, and these variables in the
-    /// program's environment.
+    /// The command that runs it under QEMU, with this plugin, its shared memory, and these variables in the program's
+    /// environment.
     pub fn command(&self, qemu: &Path, plugin: &Path, memory: &str, environment: &[(OsString, OsString)]) -> Command {
         let mut option = OsString::new();
         for byte in plugin.as_os_str().as_bytes() {
-            // For QEMU two commas are one comma that is no separator.
+            // QEMU reads two commas as one comma that does not separate.
             let piece: &[u8] = if *byte == b',' {
                 b",,"
             } else {
@@ -137,11 +137,11 @@ impl Program {
         }
         option.push(format!(",memory={memory}"));
         let mut command = Command::new(qemu);
-        // All that QEMU can emulate, so that programs find their vector instructions; but not "fast strings", with
-        // which memcpy would move single bytes.
+        // All features that QEMU can emulate, so that programs find their vector instructions. "Fast strings" are
+        // excluded, because they would make memcpy move single bytes.
         command.args(["-cpu", "max,erms=off", "-plugin"]).arg(option);
         for (name, value) in environment {
-            // A comma begins QEMU's next variable. Variables with a comma are left out.
+            // A comma starts QEMU's next variable. Variables with a comma are left out.
             if !value.as_bytes().contains(&b',') {
                 let mut variable = name.clone();
                 variable.push("=");
@@ -169,7 +169,7 @@ pub fn search_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
         })
 }
 
-/// The architecture of an ELF file, by its machine and class; `None` if it is none.
+/// The architecture of an ELF file, by its machine and class. `None` for any other file.
 fn elf_architecture(head: &[u8]) -> Option<String> {
     if !head.starts_with(b"\x7fELF") || head.len() < 20 {
         return None;
@@ -180,7 +180,7 @@ fn elf_architecture(head: &[u8]) -> Option<String> {
     } else {
         number(18)
     };
-    // Numbers from the ELF specification's e_machine; class 1 with machine 62 is the x32 ABI.
+    // The numbers are from e_machine of the ELF specification. Class 1 with machine 62 is the x32 ABI.
     Some(match (machine, head[4]) {
         (62, 2) => "x86-64".to_owned(),
         (62, _) => "x32 (x86-64 with 32-bit addresses)".to_owned(),

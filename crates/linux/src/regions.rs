@@ -1,10 +1,11 @@
-//! The table of parallel regions: the agent in the program counts and times them there, and reads from there how many threads
-//! a region's team shall have and where they run.
+//! The table of parallel regions. The agent in the program counts and times the regions there, and reads the size and
+//! the placement of a region's team.
 //!
-//! The other side is `agent/regions.h`, whose structures are mirrored here; a test compares the two. The segment is reached
-//! like the channel's (`channel`), and has the same limits: a process that cannot open it runs as without a table.
+//! The other side is `agent/regions.h`. Its structures are mirrored here, and a test compares the two. Processes reach
+//! the segment like the channel's (`channel`), with the same limits: a process that cannot open it runs as without a
+//! table.
 //!
-//! Each process has its own addresses of code, so two processes of one program use two entries where their libraries are at
+//! Each process has its own code addresses. So two processes of one program use two entries if their libraries are at
 //! different addresses, and share one otherwise.
 
 use crate::channel::create_memory;
@@ -34,16 +35,16 @@ const PUS: usize = 1024;
 /// `PINFOLD_REGION_OWN_MASKS`.
 const OWN_MASKS: u32 = 4;
 
-/// `enum pinfold_region_flag`, and what each means for the user.
+/// `enum pinfold_region_flag`, and the message for each.
 const FLAGS: [(u32, &str); 4] = [
     (
         1,
-        "keeps its number of threads: the program names it itself, by num_threads or an if clause",
+        "keeps its number of threads: the program sets it with num_threads or an if clause",
     ),
     (
         2,
-        "keeps its number of threads: the wanted one is above omp_get_max_threads(), by which the program may have sized its \
-         arrays; set OMP_NUM_THREADS to the number of cores",
+        "keeps its number of threads: the wanted number is above omp_get_max_threads(), and the program may have sized \
+         its arrays by that; set OMP_NUM_THREADS to the number of cores",
     ),
     (
         OWN_MASKS,
@@ -51,12 +52,14 @@ const FLAGS: [(u32, &str); 4] = [
     ),
     (
         8,
-        "keeps its threads where they are: the runtime must see the function of a region with task reductions as it is",
+        "keeps its threads where they are: the function of a region with task reductions must reach the runtime \
+         unchanged",
     ),
 ];
 
-/// A region with at least `KNOWN` executions is short if their mean is below `SHORT`, in nanoseconds: then its time costs more
-/// than half a percent of it, and no policy that ignores it would place it (`auto/regions.rs`).
+/// A region with at least `KNOWN` executions is short if their mean is below `SHORT`, in nanoseconds. Then timing it
+/// costs more than half a percent of its time, and a policy that ignores this cost would not place it
+/// (`auto/regions.rs`).
 const KNOWN: u64 = 256;
 const SHORT: u64 = 20_000;
 
@@ -87,35 +90,35 @@ struct Segment {
 pub struct RegionTable {
     file: OwnedFd,
     segment: NonNull<Segment>,
-    /// The PUs on which threads of some region ran or run.
+    /// The PUs that threads of some region run or ran on.
     placed: BTreeSet<PuId>,
-    /// What was already reported of each region.
+    /// The flags that were already reported for each region.
     reported: BTreeSet<(RegionId, u32)>,
-    /// How often something was set for regions.
+    /// The number of settings for regions so far.
     generation: u32,
-    /// Whether regions that are too short for a placement of their own are not timed any more.
+    /// Whether regions that are too short for a separate placement are not timed any more.
     ignores_short: bool,
 }
 
-// SAFETY: the mapping is not tied to a thread, and everything in it is atomic after creation.
+// SAFETY: the mapping is not tied to a thread. After creation all of it is atomic.
 unsafe impl Send for RegionTable {}
 // SAFETY: as above.
 unsafe impl Sync for RegionTable {}
 
 impl RegionTable {
-    /// Creates a table without regions, in which nothing is wanted. With `ignores_short` the agent stops to time regions as
-    /// short as that costs something: two readings of a clock are a sixth of the shortest one.
+    /// Creates a table without regions and without requests. With `ignores_short` the agent stops timing regions that
+    /// are so short that the timing costs something: two clock reads are a sixth of the shortest one.
     pub fn create(ignores_short: bool) -> io::Result<Self> {
         let file = File::from(create_memory(c"pinfold-regions")?);
         file.set_len(size_of::<Segment>() as u64)?;
         file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
         file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Segment, magic) as u64)?;
-        // If a program truncated the file, the next reading would end pinfold with SIGBUS.
+        // Without the seals, a program could truncate the file, and the next read would end pinfold with SIGBUS.
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file, which cannot shrink.
+        // SAFETY: a new mapping at an address that the kernel chooses, as long as the file, which cannot shrink.
         let address = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
         Ok(Self {
             file: file.into(),
@@ -146,7 +149,7 @@ impl RegionTable {
         })
     }
 
-    /// The regions that have ended, in the order of their addresses.
+    /// The regions that have been executed, by address.
     pub fn samples(&self) -> Vec<RegionSample> {
         let sample = |(id, entry): (RegionId, &Entry)| {
             let executions = entry.executions.load(Ordering::Acquire);
@@ -166,10 +169,10 @@ impl RegionTable {
         samples
     }
 
-    /// Writes what `configuration` wants of each region. Regions that it does not name run in its pinning.
+    /// Writes the requests of `configuration` for each region. Regions that it does not name run in its pinning.
     ///
-    /// If it names none and pins threads, this process places them, and the agent does nothing. If it pins nothing, the agent
-    /// takes back what it has done before.
+    /// If it names no region and pins threads, this process places them, and the agent does nothing. If it pins
+    /// nothing, the agent undoes its earlier pinnings.
     pub fn plan(&mut self, configuration: &Configuration) {
         let names_none = configuration.regions.is_empty();
         let others = configuration.pinning.as_ref().filter(|_| !names_none);
@@ -202,24 +205,24 @@ impl RegionTable {
         self.segment().active.store(active, Ordering::Release);
     }
 
-    /// Whether anything was ever wanted of regions.
+    /// Whether there was ever a request for regions.
     pub(crate) fn is_active(&self) -> bool {
         self.generation > 0
     }
 
-    /// The PUs on which the agent may have pinned threads: some region was to run there, and the program has not set masks
-    /// itself, as far as the agent has seen. `None` where it has pinned none.
+    /// The PUs that the agent may have pinned threads on. `None` if it has pinned none: no region was ever to run on
+    /// PUs, or the agent has seen the program set masks itself.
     pub(crate) fn pinned(&self) -> Option<&BTreeSet<PuId>> {
         let sets_masks = |(_, entry): (RegionId, &Entry)| entry.flags.load(Ordering::Relaxed) & OWN_MASKS != 0;
         (self.is_active() && !self.entries().any(sets_masks)).then_some(&self.placed)
     }
 
-    /// Whether a thread that may use this PU alone may have been pinned there by the agent.
+    /// Whether the agent may have pinned a thread that may only use this PU.
     pub(crate) fn may_have_pinned(&self, pu: PuId) -> bool {
         self.pinned().is_some_and(|pinned| pinned.contains(&pu))
     }
 
-    /// Why regions do not get what is wanted, each reason once: whole sentences.
+    /// Why regions do not get the requested placement, each reason once, in whole sentences.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         let mut notes = vec![];
         let flags: Vec<(RegionId, u32)> = self
@@ -239,15 +242,15 @@ impl RegionTable {
 
 impl Drop for RegionTable {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+        // SAFETY: the mapping belongs to this value, and no reference into it outlives `self`.
         let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
         unmapped.expect("a mapping that was made can be unmapped");
     }
 }
 
-/// The prefetchers of the whole program, where regions want them: a processor's registers cannot be written at each border
-/// for less than a region change may cost. If all regions want the same, it is that; else the configuration's own, and a
-/// refusal.
+/// The prefetchers of the whole program, if regions request settings. Writing a processor's registers at each border of
+/// a region takes longer than a region change may. If all regions request the same setting, it is used. Otherwise the
+/// configuration's setting is used, and a refusal is returned.
 pub(crate) fn prefetchers(configuration: &Configuration) -> (Option<Prefetchers>, Option<Refusal>) {
     let wanted: BTreeSet<Option<String>> = configuration
         .regions
@@ -265,8 +268,8 @@ pub(crate) fn prefetchers(configuration: &Configuration) -> (Option<Prefetchers>
         _ => {
             let kept = configuration.prefetchers;
             let why = format!(
-                "the prefetchers are {} for all regions, though these want different ones: to write the registers of all cores \
-                 at each border would take longer than a region change may",
+                "the prefetchers are {} for all regions, although these request different ones: writing the registers \
+                 of all cores at each border would take longer than a region change may",
                 kept.map_or_else(|| "as they were".to_owned(), |kept| kept.to_string())
             );
             (kept, Some(Refusal::of_machine(RefusalCode::Regions, why)))
@@ -435,6 +438,6 @@ mod tests {
         assert_eq!(want(2, "0110").0, Some("0110".parse().unwrap()));
         let (kept, refusal) = want(2, "1111");
         assert_eq!(kept, Some(Prefetchers::ALL));
-        assert!(refusal.unwrap().why.contains("want different ones"));
+        assert!(refusal.unwrap().why.contains("request different ones"));
     }
 }

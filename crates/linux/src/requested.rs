@@ -1,21 +1,19 @@
-//! The mask of a task as somebody has asked for it, which the kernel does not show.
+//! The mask of a task as it was requested. The kernel does not show it.
 //!
-//! The kernel shows the mask of the moment: what was asked for, cut to the cpuset of the moment and, in
-//! `sched_getaffinity`, to the CPUs that are online. Written back as it was read, such a mask counts as asked for: a
-//! cpuset that grows, or a CPU that comes online, then no longer reaches the task. So pinfold keeps a mask as
-//! `Requested`:
+//! The kernel shows the current mask: the requested mask, cut to the current cpuset and, in `sched_getaffinity`, to the
+//! online CPUs. If such a mask is written back, it counts as requested. Then CPUs that a growing cpuset adds, or that
+//! come online, no longer reach the task. So pinfold keeps a mask as `Requested`:
 //!
-//! - `Nobody`, where the mask has all that the task's cpuset allows. It is given back as all CPUs, which the kernel cuts
-//!   to the cpuset of each moment.
-//! - `Cpus`, where it has less. The bits of CPUs that are offline belong to it.
+//! - `Nobody`, if the mask has all CPUs that the task's cpuset allows. It is restored as all CPUs, which the kernel
+//!   always cuts to the current cpuset.
+//! - `Cpus`, if it has fewer. The bits of offline CPUs belong to it.
 //!
-//! Since Linux 6.2 the kernel remembers the mask that was set last. A cpuset that allows none of its CPUs replaces it,
-//! and it returns when the cpuset grows. So a mask of the moment that is not pinfold's does not prove that another
-//! program has set one: `Seen::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the
-//! mask.
+//! Since Linux 6.2 the kernel remembers the mask that was last set. A cpuset that allows none of its CPUs replaces it,
+//! and it returns when the cpuset grows. So a current mask that is not pinfold's does not prove that another program
+//! has set one: `Seen::standing` distinguishes the cases. Before Linux 6.2 each change of a cpuset forgets the mask.
 //!
-//! Limits: a mask that somebody has set and that has all CPUs of the cpuset counts as asked for by nobody. Of a mask that
-//! the cpuset cuts, only the remaining CPUs are seen.
+//! Limits: a mask that has all CPUs of the cpuset counts as unset, even if someone has set it. If the cpuset cuts a
+//! mask, only the remaining CPUs are seen.
 
 use crate::affinity::CpuMask;
 use crate::cpuset::{Allowed, Cpusets};
@@ -25,19 +23,22 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a reading or a call is repeated that a change of a cpuset has disturbed, at most.
+/// The most repetitions of a reading or a call that a change of a cpuset has disturbed.
 const TRIES: usize = 20;
 
-/// Longer than the kernel takes from changing a cpuset to changing the masks of its tasks.
+/// This is longer than the kernel takes from changing a cpuset to changing the masks of its tasks.
 const CHANGING: Duration = Duration::from_millis(2);
 
-/// For how long a reading holds for other threads of the process that have the same mask: threads come in bursts.
+/// This is longer than the kernel takes from bringing a CPU online to putting it into the root cpuset, even if it is busy.
+const LATE: Duration = Duration::from_secs(1);
+
+/// The time that a reading is valid for other threads of the process with the same mask. Threads are created in bursts.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// A mask as it was asked for.
+/// A requested mask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Requested {
-    /// Nobody has set one: the task may use all that its cpuset allows.
+    /// No one has set one. The task may use all CPUs that its cpuset allows.
     Nobody,
     /// These CPUs.
     Cpus(CpuMask),
@@ -46,46 +47,46 @@ pub enum Requested {
 /// The mask of a task at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// The mask, with CPUs that are offline.
+    /// The mask, including offline CPUs.
     pub(crate) mask: CpuMask,
-    /// The mask if nobody had set one.
+    /// The mask that the task would have if no one had set one.
     pub(crate) allowed: Allowed,
     /// All CPUs that the kernel could ever have.
     possible: CpuMask,
-    /// Whether the kernel remembers the mask that was set last.
+    /// Whether the kernel remembers the mask that was last set.
     remembers: bool,
 }
 
-/// The relation of a mask to the PU on which pinfold has pinned the task.
+/// The relation of a mask to pinfold's pinning of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The task is pinned there.
     InForce,
-    /// The cpuset or hotplug has taken the PU away. The task has all that remains, and may be pinned again when the PU
+    /// The cpuset or hotplug has removed the PU. The task has all remaining CPUs, and may be pinned again when the PU
     /// returns.
     Cut,
-    /// The task has all that its cpuset allows, the PU among it: the pinning is forgotten.
+    /// The task has all CPUs that its cpuset allows, including the PU: the pinning is forgotten.
     Gone,
-    /// Another program has set the mask, or the task itself.
+    /// Another program or the task itself has set the mask.
     Foreign,
 }
 
-/// What a task that pinfold has pinned is to get back.
+/// The mask to restore for a task that pinfold has pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Return {
-    /// Nothing: its mask is what it would be without pinfold.
+    /// None: its mask is the same as without pinfold.
     Nothing,
     /// This mask.
     Mask(Requested),
-    /// Nothing: its mask is another program's.
+    /// None: another program has set its mask.
     Foreign,
 }
 
 impl Requested {
-    /// The mask of `task` as somebody has asked for it.
+    /// The requested mask of `task`.
     ///
-    /// While a cpuset changes, the kernel shows the new cpuset and the old mask for a moment. So a mask that seems to be
-    /// asked for is read again until it stays the same.
+    /// While a cpuset changes, the kernel briefly shows the new cpuset and the old mask. So a mask that seems to be set
+    /// is read again until it stays the same.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Requested {
         }
     }
 
-    /// Those of `cpus` that it has.
+    /// The CPUs of `cpus` that it has.
     pub(crate) fn among(&self, cpus: &CpuMask) -> CpuMask {
         match self {
             Self::Nobody => cpus.clone(),
@@ -110,7 +111,7 @@ impl Requested {
         }
     }
 
-    /// Whether the kernel makes this mask of it.
+    /// Whether the kernel derives this mask from it.
     pub(crate) fn explains(&self, seen: &Seen) -> bool {
         let own = self.among(&seen.allowed.now);
         if own.is_empty() {
@@ -119,17 +120,17 @@ impl Requested {
         seen.mask.intersection(&seen.allowed.now) == own
     }
 
-    /// Sets it for `task`, without a check of the result.
+    /// Sets it for `task`, without checking the result.
     ///
     /// # Errors
     ///
-    /// Those of `CpuMask::give_to`. A change of the cpuset during the call does not count as one.
+    /// The errors of `CpuMask::give_to`. A change of the cpuset during the call is not an error.
     pub(crate) fn give_to(&self, task: i32, cpusets: &Cpusets) -> io::Result<()> {
         let mask = self.among(cpusets.possible());
         let mut given = mask.give_to(task);
         for _ in 0..TRIES {
             match &given {
-                // The kernel refuses a mask during whose setting the cpuset has changed.
+                // The kernel refuses a mask if the cpuset changes during the call.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     let now = cpusets.now(task);
                     if mask.intersection(&now).is_empty() {
@@ -143,18 +144,22 @@ impl Requested {
         given
     }
 
-    /// Gives it back to a task that pinfold has pinned, and confirms that it is in force. Returns the mask that the task
-    /// has meanwhile if it cannot be in force yet:
+    /// Restores it for a task that pinfold has pinned, and confirms that it is in force. If it cannot be in force yet,
+    /// returns the mask that the task has until then. There are two cases:
     ///
-    /// - The cpuset allows none of its CPUs. Then the task gets all CPUs until it does.
-    /// - CPUs of it are offline, and the kernel, before Linux 6.2, forgets those.
+    /// - The cpuset allows none of its CPUs. Then the task gets all CPUs until the cpuset allows one.
+    /// - Some of its CPUs are offline, and the kernel is older than Linux 6.2, so it forgets them.
+    ///
+    /// A CPU that has just come online is waited for.
     ///
     /// # Errors
     ///
-    /// Those of `CpuMask::give_to`.
+    /// The errors of `CpuMask::give_to`.
     pub(crate) fn give_back(&self, task: i32, cpusets: &Cpusets) -> io::Result<Option<CpuMask>> {
         let mut seen = None;
-        for _ in 0..TRIES {
+        let mut late_since = None;
+        let mut tries = 0;
+        while tries < TRIES {
             let waits = match self.give_to(task, cpusets) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     Self::Nobody.give_to(task, cpusets)?;
@@ -166,19 +171,32 @@ impl Requested {
                 }
             };
             let Ok(now) = Seen::once(task, cpusets) else {
-                // It has ended.
+                // The task has ended.
                 return Ok(None);
             };
             if waits {
                 return Ok(Some(now.mask));
             }
-            if self.explains(&now) {
-                return Ok(self.lacks_offline(&now, cpusets).then_some(now.mask));
+            if !self.explains(&now) {
+                // The cpuset has changed, and the call has set the CPUs that the old one allowed.
+                tries += 1;
+                if seen.replace(now.clone()) == Some(now) {
+                    sleep(CHANGING);
+                }
+                continue;
             }
-            // The cpuset has changed, and the call has set what the former one allowed.
-            if seen.replace(now.clone()) == Some(now) {
-                sleep(CHANGING);
+            if self.lacks_offline(&now, cpusets) {
+                return Ok(Some(now.mask));
             }
+            let late = self.among(&now.allowed.late);
+            if now.mask.is_superset(&late) || cpusets.are_in_partitions(&late) {
+                return Ok(None);
+            }
+            if late_since.get_or_insert_with(Instant::now).elapsed() > LATE {
+                cpusets.add_to_partitions(&late);
+                return Ok(None);
+            }
+            sleep(CHANGING);
         }
         Ok(None)
     }
@@ -193,7 +211,7 @@ impl Requested {
     }
 }
 
-/// As text for people.
+/// The text for messages.
 impl fmt::Display for Requested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -228,7 +246,7 @@ impl Seen {
         })
     }
 
-    /// The same, repeated until two readings agree or one `is_clear`.
+    /// Like `once`, repeated until two readings agree or one `is_clear`.
     pub(crate) fn settled(task: i32, cpusets: &Cpusets, is_clear: impl Fn(&Self) -> bool) -> io::Result<Self> {
         let mut seen = Self::once(task, cpusets)?;
         for _ in 0..TRIES {
@@ -245,7 +263,7 @@ impl Seen {
         Ok(seen)
     }
 
-    /// The mask, as somebody has asked for it.
+    /// The requested mask.
     pub(crate) fn requested(&self) -> Requested {
         if self.is_unasked() {
             Requested::Nobody
@@ -259,12 +277,12 @@ impl Seen {
         self.mask.is_superset(&self.allowed.now)
     }
 
-    /// Whether the mask is what it is if nobody has set one.
+    /// Whether the mask equals the mask that the task would have if no one had set one.
     pub(crate) fn is_unasked(&self) -> bool {
         self.mask.is_superset(&self.allowed.mask)
     }
 
-    /// The relation of the mask to the PUs on one of which pinfold has pinned the task last.
+    /// The relation of the mask to `pins`, the PUs that pinfold may have pinned the task on last.
     pub(crate) fn standing(&self, pins: &[PuId]) -> Standing {
         if self.mask.only().is_some_and(|pu| pins.contains(&pu)) {
             Standing::InForce
@@ -277,9 +295,9 @@ impl Seen {
         }
     }
 
-    /// The pinning that a task may have inherited from a pinned one, and the mask that it then gets: its mask is that PU, or
-    /// what a cpuset makes of it. In the latter case a task that has inherited nothing has the same mask. It must not
-    /// become narrower, so it gets all CPUs, which changes nothing for it.
+    /// The pinning that a task may have inherited from a pinned task, and the mask to restore. The task's mask is that
+    /// PU, or the result of a cpuset on it. In the latter case a task that has inherited nothing has the same mask. It
+    /// must not become narrower, so it gets all CPUs, which changes nothing for it.
     pub(crate) fn inherited<'a>(
         &self,
         pins: impl Iterator<Item = (PuId, &'a Requested)>,
@@ -295,7 +313,7 @@ impl Seen {
         cut
     }
 
-    /// What the task is to get back if pinfold has pinned it on one of `pins`, and its mask was `original`.
+    /// The mask to restore if pinfold has pinned the task on one of `pins`, and its mask was `original`.
     pub(crate) fn to_return(&self, pins: &[PuId], original: &Requested) -> Return {
         let standing = self.standing(pins);
         match (standing, original) {
@@ -303,7 +321,7 @@ impl Seen {
             (Standing::InForce, Requested::Cpus(cpus)) if *cpus == self.mask => Return::Nothing,
             (Standing::InForce, _) => Return::Mask(original.clone()),
             (Standing::Cut, Requested::Cpus(_)) if self.remembers => Return::Mask(original.clone()),
-            // Where all CPUs are set, offline ones among them, nothing is remembered.
+            // If all CPUs are set, including offline ones, nothing has to be remembered.
             _ if self.mask.is_superset(&self.possible) => Return::Nothing,
             _ => Return::Mask(Requested::Nobody),
         }
@@ -321,7 +339,7 @@ pub(crate) struct MaskReader {
 #[derive(Debug)]
 struct Recent {
     process: i32,
-    /// The CPUs on which the thread could run.
+    /// The CPUs that the thread could run on.
     usable: CpuMask,
     seen: Seen,
     at: Instant,
@@ -332,8 +350,8 @@ impl MaskReader {
         &self.cpusets
     }
 
-    /// The mask of a thread of `process` that can run on `usable` now. A mask with less than the cpuset allows has
-    /// `settled`, or else may be one of the moment.
+    /// The mask of a thread of `process` that can run on `usable`. If `settled`, a mask with less than the cpuset
+    /// allows is read until it is stable. Otherwise it may be transient.
     ///
     /// # Errors
     ///
@@ -366,19 +384,22 @@ pub(crate) mod tests {
     use super::*;
     use crate::cpuset::tests::machine;
     use proptest::prelude::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     pub(crate) fn mask(pus: &str) -> CpuMask {
         CpuMask::from(&pus.parse().unwrap())
     }
 
-    /// A mask on a machine of four CPUs, in a group that allows `now` and, where it is the first, the CPUs that are
-    /// offline.
+    /// A mask on a machine of four CPUs, in a group that allows `now`. `unasked` is the mask that the task would have
+    /// if no one had set one.
     pub(crate) fn seen(mask_now: &str, now: &str, unasked: &str) -> Seen {
         Seen {
             mask: mask(mask_now),
             allowed: Allowed {
                 now: mask(now),
                 mask: mask(unasked),
+                late: CpuMask::default(),
             },
             possible: mask("0-3"),
             remembers: true,
@@ -401,7 +422,7 @@ pub(crate) mod tests {
     #[test]
     fn what_a_cpuset_allows_was_asked_for_by_nobody() {
         assert_eq!(seen("0-1", "0-1", "0-1").requested(), Requested::Nobody);
-        // It was read before the cpuset shrank.
+        // The mask was read before the cpuset shrank.
         assert_eq!(seen("0-3", "0-1", "0-1").requested(), Requested::Nobody);
         assert_eq!(seen("0", "0-1", "0-1").requested(), cpus("0"));
     }
@@ -425,18 +446,18 @@ pub(crate) mod tests {
         let cut = seen("0", "0", "0");
         assert_eq!(cut.to_return(PIN, &cpus("0-1")), Return::Mask(cpus("0-1")));
         assert_eq!(cut.to_return(PIN, &Requested::Nobody), Return::Mask(Requested::Nobody));
-        // An older kernel has forgotten it with the change of the cpuset, also without pinfold.
+        // An older kernel has forgotten the mask when the cpuset changed, as it does without pinfold.
         assert_eq!(older(cut).to_return(PIN, &cpus("0-1")), Return::Mask(Requested::Nobody));
     }
 
     #[test]
     fn cpus_that_are_offline_are_not_lost_by_writing_a_mask_again() {
-        // Hotplug has taken CPU 1, and the kernel has set all CPUs.
+        // Hotplug has removed CPU 1, and the kernel has set all CPUs.
         let fallen_back = older(seen("0-3", "0,2-3", "0-3"));
         assert_eq!(fallen_back.to_return(PIN, &Requested::Nobody), Return::Nothing);
     }
 
-    /// A `/proc` with a task of this mask in a group of these CPUs.
+    /// A `/proc` with a task with this mask, in a group with these CPUs.
     fn task(mask: &str, group: &str) -> (tempfile::TempDir, Cpusets) {
         let status = format!("Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t{mask}");
         machine(
@@ -463,6 +484,63 @@ pub(crate) mod tests {
         }
         let (_root, cpusets) = task("0", "0");
         assert_eq!(Requested::of(8, &cpusets).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// A thread of the first group whose CPU 3 came online before the kernel put it into effect.
+    fn with_a_late_cpu(own: i32) -> (tempfile::TempDir, Cpusets) {
+        let status = "Name:\tx\nCpus_allowed:\t7\nCpus_allowed_list:\t0-2";
+        machine(
+            "0-3",
+            "0-3",
+            &[
+                (
+                    "proc/self/mountinfo",
+                    "30 1 0:1 / {sys}/fs/cgroup rw - cgroup2 cgroup2 rw",
+                ),
+                (&format!("proc/{own}/cgroup"), "0::/"),
+                (&format!("proc/{own}/status"), status),
+                ("sys/fs/cgroup/cpuset.cpus.effective", "0-2"),
+            ],
+        )
+    }
+
+    #[test]
+    fn a_mask_is_given_back_again_when_a_cpu_that_came_online_is_in_effect() {
+        std::thread::spawn(|| {
+            // SAFETY: a plain system call.
+            let own = unsafe { libc::gettid() };
+            let (root, cpusets) = with_a_late_cpu(own);
+            let in_effect = Arc::new(AtomicBool::new(false));
+            let kernel = std::thread::spawn({
+                let (root, in_effect) = (root.path().to_owned(), in_effect.clone());
+                move || {
+                    sleep(CHANGING);
+                    in_effect.store(true, Ordering::SeqCst);
+                    let status = "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n";
+                    std::fs::write(root.join(format!("proc/{own}/status")), status).unwrap();
+                    std::fs::write(root.join("sys/fs/cgroup/cpuset.cpus.effective"), "0-3\n").unwrap();
+                }
+            });
+            assert_eq!(Requested::Nobody.give_back(own, &cpusets).unwrap(), None);
+            assert!(in_effect.load(Ordering::SeqCst));
+            kernel.join().unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_cpus_of_a_partition_are_not_waited_for_for_ever() {
+        std::thread::spawn(|| {
+            // SAFETY: a plain system call.
+            let own = unsafe { libc::gettid() };
+            let (_root, cpusets) = with_a_late_cpu(own);
+            assert_eq!(Requested::Nobody.give_back(own, &cpusets).unwrap(), None);
+            assert!(cpusets.are_in_partitions(&mask("3")));
+            assert!(!cpusets.are_in_partitions(&mask("2-3")));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
@@ -492,7 +570,7 @@ pub(crate) mod tests {
             let asked = if nobody { Requested::Nobody } else { Requested::Cpus(asked) };
             let made = asked.among(&now);
             let mask = if made.is_empty() { now.clone() } else { made };
-            let allowed = Allowed { mask: now.clone(), now };
+            let allowed = Allowed { mask: now.clone(), now, late: CpuMask::default() };
             let seen = Seen { mask, allowed, possible: mask_of_all(), remembers: true };
             prop_assert!(asked.explains(&seen));
         }
@@ -504,7 +582,7 @@ pub(crate) mod tests {
             let pins = [PuId(pin)];
             let pinned = CpuMask::single(PuId(pin)).intersection(&now);
             let mask = if pinned.is_empty() { now.clone() } else { pinned };
-            let allowed = Allowed { mask: now.clone(), now };
+            let allowed = Allowed { mask: now.clone(), now, late: CpuMask::default() };
             let seen = Seen { mask, allowed, possible: mask_of_all(), remembers };
             prop_assert_eq!(seen.to_return(&pins, &Requested::Nobody), Return::Mask(Requested::Nobody));
         }

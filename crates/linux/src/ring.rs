@@ -1,4 +1,4 @@
-//! The buffer into which the kernel writes the samples of an event: `perf_event_open(2)`, "MMAP layout".
+//! The buffer that the kernel writes the samples of an event to: `perf_event_open(2)`, "MMAP layout".
 
 use crate::pfm::sys;
 use nix::errno::Errno;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The bytes of a record's header: its type in the first four, its size with the header in the last two.
 const HEADER: usize = 8;
 
-/// The length in bytes of the longest record that is read.
+/// The length in bytes of the longest record that can be read.
 const LONGEST: usize = 64;
 
 /// One record.
@@ -21,7 +21,7 @@ pub(crate) enum Record {
     Lost(u64),
     /// The kernel throttled the sampling, because samples came too fast.
     Throttled,
-    /// A thread was created in its creator's process, or as the first of another process.
+    /// A thread was created: in its creator's process, or as the first thread of another process.
     Fork { thread: i32, creator: i32 },
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Sample {
     pub(crate) event: u64,
     pub(crate) process: u32,
     pub(crate) thread: u32,
-    /// Nanoseconds of the event's clock.
+    /// Nanoseconds on the event's clock.
     pub(crate) time: u64,
     pub(crate) address: u64,
     pub(crate) pu: u32,
 }
 
-/// The fields that an event must sample for `Record`, in the order in which the kernel writes them.
+/// The fields that an event must sample for `Record`, in the kernel's order.
 pub(crate) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
     | sys::PERF_SAMPLE_TID
     | sys::PERF_SAMPLE_TIME
@@ -46,7 +46,7 @@ pub(crate) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
     | sys::PERF_SAMPLE_CPU;
 
 impl Record {
-    /// Parses a record with its header; `None` for an unknown kind, or one that is too short.
+    /// Parses a record with its header. `None` for an unknown kind, or a record that is too short.
     fn parse(record: &[u8]) -> Option<Self> {
         let word = |index: usize| -> Option<u64> {
             let bytes = record.get(HEADER + 8 * index..HEADER + 8 * index + 8)?;
@@ -76,20 +76,21 @@ impl Record {
 /// A mapped buffer.
 pub(crate) struct Ring {
     mapped: NonNull<u8>,
-    /// Bytes of the first page, which describes the buffer, and of the buffer behind it: a power of two.
+    /// The size of the first page, which describes the buffer, and of the buffer behind it, a power of two. In bytes.
     page: usize,
     data: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, and what the kernel writes meanwhile is read as atomics say.
+// SAFETY: the mapping belongs to this value, and memory that the kernel writes concurrently is accessed through
+// atomics.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps the buffer of an event with this number of bytes, or fewer where the limit of locked memory is lower.
+    /// Maps the buffer of an event with this number of bytes, or fewer if the limit of locked memory is lower.
     pub(crate) fn map(event: &impl AsFd, page: usize, bytes: usize) -> Result<Self, Errno> {
         let mut data = bytes.max(page).next_power_of_two();
         loop {
-            // SAFETY: a new mapping at an address of the kernel's choice.
+            // SAFETY: a new mapping at an address that the kernel chooses.
             let mapped = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -110,16 +111,16 @@ impl Ring {
 
     /// A word of the first page.
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the offset is that of an aligned 64-bit field of `perf_event_mmap_page`, within the first page, which is
-        // mapped as long as `self` lives and which the kernel, too, accesses atomically.
+        // SAFETY: the offset belongs to an aligned 64-bit field of `perf_event_mmap_page`, within the first page. That
+        // page is mapped while `self` lives, and the kernel accesses the field atomically as well.
         unsafe { self.mapped.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Removes all records that are there.
+    /// Removes all records from the buffer.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(Record)) {
         let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
         let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
-        // The kernel has written everything before it moves the head; it overwrites nothing before the tail moves.
+        // The kernel writes all data before it moves the head. It overwrites no data before the tail moves.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         while at < end {
             let mut bytes = [0; LONGEST];
@@ -127,7 +128,7 @@ impl Ring {
             let [.., low, high] = bytes[..HEADER] else { break };
             let size = usize::from(u16::from_ne_bytes([low, high]));
             if size < HEADER || size as u64 > end - at {
-                // The kernel writes no such record, and the rest cannot be parsed.
+                // The kernel never writes such a record, and the rest cannot be parsed.
                 break;
             }
             let copied = &mut bytes[..size.min(LONGEST)];
@@ -140,11 +141,11 @@ impl Ring {
         tail.store(end, Ordering::Release);
     }
 
-    /// Copies from the buffer, across its end where needed.
+    /// Copies from the buffer, across its end if necessary.
     fn copy(&self, from: u64, into: &mut [u8]) {
         let start = usize::try_from(from % self.data as u64).unwrap_or(0);
         let first = into.len().min(self.data - start);
-        // SAFETY: both parts are within the buffer, which is mapped behind the first page, and the kernel writes nothing
+        // SAFETY: both parts are within the buffer, which is mapped behind the first page. The kernel writes nothing
         // there before the tail has passed them.
         unsafe {
             let data = self.mapped.add(self.page);
@@ -156,7 +157,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: it was mapped so, and nobody has a reference into it any more.
+        // SAFETY: it was mapped with this size, and no reference into it is left.
         unsafe { libc::munmap(self.mapped.as_ptr().cast(), self.page + self.data) };
     }
 }
@@ -218,7 +219,7 @@ mod tests {
     impl Ring {
         /// A buffer without an event.
         fn blank(page: usize, data: usize) -> Self {
-            // SAFETY: a new mapping at an address of the kernel's choice, zeroed.
+            // SAFETY: a new zeroed mapping at an address that the kernel chooses.
             let mapped = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -234,8 +235,7 @@ mod tests {
             Self { mapped, page, data }
         }
 
-        /// Writes a record like the kernel: after the last one, across the end where needed. False where there is no
-        /// room.
+        /// Writes a record like the kernel: after the last one, across the end if necessary. False if there is no room.
         fn put(&self, record: &[u8]) -> bool {
             let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
             let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
@@ -260,8 +260,7 @@ mod tests {
     }
 
     proptest! {
-        /// Records that are written between two reads, also across the end of the buffer, are read once and in their
-        /// order.
+        /// Records that are written between two reads are read once and in order, even across the end of the buffer.
         #[test]
         fn every_record_comes_out_once_and_in_order(
             looks in proptest::collection::vec(proptest::collection::vec((0u8..4, 5usize..12), 0..60), 1..40),

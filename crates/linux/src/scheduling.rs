@@ -1,8 +1,8 @@
-//! Scheduling policies for which a thread is not pinned.
+//! Scheduling policies whose threads are not pinned.
 //!
-//! The kernel refuses a deadline to a thread that may not run on all PUs of its root domain. A thread with real-time
-//! priority keeps others from its PU for as long as it works, and the scheduler moves it where nothing of more
-//! importance runs (sched(7)).
+//! The kernel refuses a deadline for a thread that may not run on all PUs of its root domain. A thread with real-time
+//! priority keeps others off its PU while it works. The scheduler moves it to a PU without more important work
+//! (sched(7)).
 
 use pinfold_core::TaskId;
 use std::collections::BTreeSet;
@@ -18,9 +18,9 @@ pub(crate) enum RealTime {
 }
 
 impl RealTime {
-    /// That of a thread; `None` for a thread with another policy, or that has ended.
+    /// The policy of a thread. `None` if the thread has another policy or has ended.
     pub(crate) fn of_thread(thread: i32) -> Option<Self> {
-        // The C library's function is without effect in musl.
+        // The C library's function has no effect in musl.
         // SAFETY: a plain system call.
         let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
         Self::of_policy(i32::try_from(policy).ok()?)
@@ -35,7 +35,7 @@ impl RealTime {
     }
 }
 
-/// What the thread has.
+/// The property of the thread, for messages.
 impl fmt::Display for RealTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -45,12 +45,13 @@ impl fmt::Display for RealTime {
     }
 }
 
-/// What is reported of threads that are left alone for their policies: the first of each process.
+/// The reported threads that are left alone for their policies: one per process and policy.
 #[derive(Debug, Default)]
 pub(crate) struct RealTimeNotes(BTreeSet<(i32, RealTime)>);
 
 impl RealTimeNotes {
-    /// A thread, with this name, is left alone; returns the note for the user, once for each process and policy.
+    /// Records that the thread with this name is left alone. Returns the note for the user, once per process and
+    /// policy.
     pub(crate) fn note(&mut self, id: TaskId, name: &str, real_time: RealTime) -> Option<String> {
         let TaskId { process, thread, .. } = id;
         self.0.insert((process, real_time)).then(|| {
@@ -78,7 +79,7 @@ mod tests {
         ] {
             assert_eq!(RealTime::of_policy(policy), expected, "{policy}");
         }
-        // A policy that the call cannot report.
+        // The system call never reports this policy.
         assert_eq!(RealTime::of_policy(-1), None);
     }
 }

@@ -1,15 +1,15 @@
-//! The place of a function in a binary's file: a uprobe needs its beginning, and a parallel region is named after the
+//! The place of a function in a binary's file. A uprobe needs its start, and a parallel region is named after the
 //! function that contains its code.
 //!
 //! 1. Take the functions that `.symtab` and `.dynsym` define.
-//! 2. Select those whose name in the table is the wanted one. Without one, select those whose demangled name is,
+//! 2. Select those whose name in the table is the wanted one. If there is none, select those whose demangled name is,
 //!    written with or without parameters, return type or Rust's hash.
-//! 3. They must be one function: several names may share an address, but not several functions a name.
-//! 4. The offset is `st_value - p_vaddr + p_offset` of the `PT_LOAD` segment that holds the address (elf(5)), which
-//!    is right for position-independent and for fixed binaries alike.
+//! 3. They must be one function: one address may have several names, but a name must not belong to several functions.
+//! 4. The offset is `st_value - p_vaddr + p_offset` of the `PT_LOAD` segment that contains the address (elf(5)). This
+//!    holds for position-independent and for fixed binaries.
 //!
 //! Known limits: detached debug files (`.gnu_debuglink`, build ids) and compressed mini-tables (`.gnu_debugdata`) are
-//! not read, and a function that was inlined everywhere has no place to probe.
+//! not read. A function that was inlined everywhere has no address to probe.
 
 use crate::nearest::{nearest, suggestion};
 use cpp_demangle::DemangleOptions;
@@ -28,7 +28,7 @@ pub enum SymbolError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The file is not an ELF binary, or a damaged one.
@@ -36,7 +36,7 @@ pub enum SymbolError {
     NotElf {
         /// The file.
         path: PathBuf,
-        /// What it is instead, and the remedy.
+        /// The actual kind of file, and the remedy.
         why: String,
     },
     /// The file names no functions.
@@ -48,7 +48,7 @@ pub enum SymbolError {
     NoSymbols {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The requested name.
         symbol: String,
     },
     /// No function has this name.
@@ -61,7 +61,7 @@ pub enum SymbolError {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The requested name.
         symbol: String,
         /// Whether only the dynamic symbols were available.
         stripped: bool,
@@ -70,7 +70,7 @@ pub enum SymbolError {
     },
     /// Several functions have this name.
     #[error(
-        "`{symbol}` names {} functions of {}: {}; give the one that is meant by its name in the symbol table (nm)",
+        "`{symbol}` names {} functions of {}: {}; select one by its name in the symbol table (nm)",
         candidates.len(),
         path.display(),
         candidates.join(", ")
@@ -78,13 +78,13 @@ pub enum SymbolError {
     Ambiguous {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The requested name.
         symbol: String,
         /// The names in the symbol table, with their addresses.
         candidates: Vec<String>,
     },
     /// The symbol's address is not in a part of the file that is loaded.
-    #[error("`{symbol}` of {} has address {address:#x}, which no loaded segment of the file holds", path.display())]
+    #[error("`{symbol}` of {} has address {address:#x}, which is in no loaded segment of the file", path.display())]
     NotLoaded {
         /// The file.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum SymbolError {
     },
 }
 
-/// The offset in bytes into the file `path` at which the function `symbol` begins.
+/// The offset in bytes of the start of the function `symbol` in the file `path`.
 pub(crate) fn file_offset(path: &Path, symbol: &str) -> Result<u64, SymbolError> {
     Functions::read(path)?.file_offset(symbol)
 }
@@ -106,30 +106,30 @@ pub struct Functions {
     path: PathBuf,
     /// Whether only the dynamic symbols were available.
     stripped: bool,
-    /// By name in the table; a name can be there twice (in both tables, or as a static function of several units).
+    /// By name in the table. A name can occur twice (in both tables, or as a static function of several units).
     by_name: BTreeMap<String, Vec<Code>>,
 }
 
 /// The code of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Code {
-    /// In the symbol table.
+    /// The address in the symbol table.
     address: u64,
-    /// Bytes; 0 where the table does not have it.
+    /// Bytes. 0 if the table lacks the size.
     size: u64,
-    /// Where it begins in the file; `None` where no loaded segment holds it.
+    /// The offset of its start in the file. `None` if no loaded segment contains it.
     offset: Option<u64>,
 }
 
 impl Code {
-    /// Where it lies in the file: a byte at least.
+    /// Its range in the file, at least one byte.
     fn range(&self) -> Option<Range<u64>> {
         self.offset.map(|offset| offset..offset + self.size.max(1))
     }
 }
 
 impl Functions {
-    /// Reads the symbol tables of a file. Errors: it cannot be read or is no ELF binary.
+    /// Reads the symbol tables of a file. Fails if the file cannot be read or is not an ELF binary.
     pub fn read(path: &Path) -> Result<Self, SymbolError> {
         let content = fs::read(path).map_err(|source| SymbolError::Unreadable {
             path: path.to_owned(),
@@ -147,7 +147,8 @@ impl Functions {
             let why = "it is a script; name the binary that interprets it: PATH:SYMBOL";
             return Err(not_elf(why.to_owned()));
         }
-        let file = object::File::parse(content).map_err(|error| not_elf(format!("it is no ELF binary ({error})")))?;
+        let file =
+            object::File::parse(content).map_err(|error| not_elf(format!("it is not an ELF binary ({error})")))?;
         if file.format() != BinaryFormat::Elf {
             return Err(not_elf(format!("it is a {:?} binary, not an ELF one", file.format())));
         }
@@ -180,8 +181,8 @@ impl Functions {
         })
     }
 
-    /// The name of the function whose code contains this offset of the file, as a user writes it; the innermost where
-    /// several do.
+    /// The name, as a user writes it, of the function whose code contains this offset of the file. If there are several
+    /// functions, the innermost one.
     pub fn at(&self, offset: u64) -> Option<String> {
         let holding = self.by_name.iter().flat_map(|(name, codes)| {
             codes
@@ -190,14 +191,14 @@ impl Functions {
                 .filter(|range| range.contains(&offset))
                 .map(move |range| (range.start, name))
         });
-        // Of several names for the same code the shorter one is the usual one.
+        // If the same code has several names, the shorter one is the usual one.
         holding
             .max_by_key(|(start, name)| (*start, std::cmp::Reverse(name.len())))
             .map(|(_, name)| shortest_name(name))
     }
 
-    /// The parts of the file with the code of the function `symbol`, and of the functions that the compiler made of its
-    /// parts, whose names have it before a dot (`main._omp_fn.0` of `main`). Errors: there is no such function.
+    /// The parts of the file with the code of the function `symbol`, and of the functions that the compiler outlined
+    /// from it, whose names have it before a dot (`main._omp_fn.0` of `main`). Fails if there is no such function.
     pub fn ranges_of(&self, symbol: &str) -> Result<Vec<Range<u64>>, SymbolError> {
         let ranges: Vec<Range<u64>> = self
             .by_name
@@ -262,8 +263,8 @@ impl Functions {
     }
 }
 
-/// Whether the function `name` of a symbol table is the one that a user calls `wanted`, or a part that the compiler
-/// made of it.
+/// Whether the function `name` of a symbol table is the user's `wanted`, or a function that the compiler outlined from
+/// it.
 fn is_or_is_part_of(name: &str, wanted: &str) -> bool {
     let fits = |text: &str| {
         text.strip_prefix(wanted)
@@ -278,10 +279,10 @@ fn is_or_is_part_of(name: &str, wanted: &str) -> bool {
         .any(|readable| fits(&format!("{readable}{part}")))
 }
 
-/// The names by which a user may call the function with the mangled name `name`; none where it is not mangled.
+/// The names that a user may write for the function with the mangled name `name`. Empty if the name is not mangled.
 fn readable_names(name: &str) -> Vec<String> {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        // The alternate form leaves out the hash.
+        // The alternate form omits the hash.
         return vec![format!("{rust:#}"), rust.to_string()];
     }
     if !name.starts_with("_Z") {
@@ -302,7 +303,7 @@ fn readable_names(name: &str) -> Vec<String> {
     .collect()
 }
 
-/// The name that a user would write. What the compiler appended for a part of a function stays.
+/// The name that a user would write. A suffix that the compiler appended for an outlined part stays.
 fn shortest_name(name: &str) -> String {
     let (base, part) = name.split_at(name.find('.').unwrap_or(name.len()));
     match readable_names(base).into_iter().next() {
@@ -317,7 +318,7 @@ mod tests {
     use std::process::Command;
     use tempfile::TempDir;
 
-    /// Compiles and links sources, each a name and a text; `None`, with a message, where there is no such compiler.
+    /// Compiles and links sources, each a name and a text. `None`, with a message, if there is no such compiler.
     fn compiled(compiler: &str, sources: &[(&str, &str)], flags: &[&str]) -> Option<(TempDir, PathBuf)> {
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join("binary");
@@ -331,7 +332,10 @@ mod tests {
         if command.status().is_ok_and(|status| status.success()) {
             return Some((directory, binary));
         }
-        pinfold_testing::skip(format_args!("`{compiler} {}` does not work here", flags.join(" ")));
+        pinfold_testing::skip(format_args!(
+            "`{compiler} {}` does not work on this machine",
+            flags.join(" ")
+        ));
         None
     }
 

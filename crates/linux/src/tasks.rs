@@ -1,8 +1,8 @@
-//! The living tasks of a program, their ranks, and the rule that decides a task's PUs. Pure: nothing here calls the
-//! kernel.
+//! The living tasks of a program, their ranks, and the rule that decides a task's PUs. Pure: this module makes no
+//! system calls.
 //!
-//! Ranks: a task takes the lowest free rank when it begins and frees it when it ends. When the tasks without rank are
-//! set, all others are numbered again, without gaps, in the order of their creation.
+//! Ranks: a task takes the lowest free rank when it starts and frees it when it ends. When the set of tasks without
+//! rank changes, all others are numbered again, without gaps, in the order of their creation.
 
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
@@ -17,28 +17,28 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) id: TaskId,
-    /// Its original mask: it is restored at the end, and the task is never placed outside it.
+    /// The original mask. It is restored at the end, and the task is never placed outside it.
     pub(crate) original: Arc<Requested>,
-    /// The PU on which pinfold has pinned it.
+    /// The PU that pinfold has pinned it on.
     pub(crate) pinned: Option<PuId>,
-    /// The PU on which pinfold had pinned it before, and until when: a thread that it created then has that mask, and
-    /// is seen only now.
+    /// pinfold's previous pinning, and the time when it ended. A thread that the task created under it has that mask,
+    /// and may be seen only now.
     pub(crate) before: Option<(PuId, Instant)>,
-    /// Its name in the journal, if it is there.
+    /// The name in the journal, if the task is there.
     pub(crate) noted: Option<Thread>,
-    /// Why it is not on the PU of its rank, so that a reason is reported once.
+    /// Why the task is not on the PU of its rank. It is stored so that a reason is reported once.
     pub(crate) refused: Option<String>,
-    /// Its name when it was last read; empty before.
+    /// The name at the last reading. Empty before the first.
     pub(crate) name: String,
-    /// Its processor time when it was last read.
+    /// The processor time at the last reading.
     pub(crate) cpu_time: Option<Duration>,
 }
 
-/// Longer than a new thread waits until it is seen, also on a busy machine.
+/// This is longer than a new thread waits until it is seen, even on a busy machine.
 const BEING_MADE: Duration = Duration::from_secs(1);
 
 impl Task {
-    /// pinfold has given the task another mask: that of one PU, or its original one.
+    /// Records a change of the mask: to one PU, or back to the original mask.
     pub(crate) fn set_pinned(&mut self, pinned: Option<PuId>) {
         if let Some(before) = self.pinned.filter(|_| self.pinned != pinned) {
             self.before = Instant::now().checked_add(BEING_MADE).map(|until| (before, until));
@@ -46,7 +46,7 @@ impl Task {
         self.pinned = pinned;
     }
 
-    /// The PUs on which pinfold has pinned it, now and a moment ago.
+    /// The PUs that pinfold pins it on, or recently pinned it on.
     fn pins(&self) -> impl Iterator<Item = PuId> + Clone {
         let lately = self.before.filter(|&(_, until)| Instant::now() < until);
         self.pinned.into_iter().chain(lately.map(|(pu, _)| pu))
@@ -57,7 +57,7 @@ impl Task {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     tasks: BTreeSet<u64>,
-    /// Since when its first thread is alone, so that its runtime may still read the number of PUs: see `machine`.
+    /// The time since which its first thread is alone and its runtime may still read the number of PUs: see `machine`.
     pub(crate) alone_since: Option<Instant>,
     /// The births of its threads.
     pub(crate) births: Births,
@@ -74,12 +74,12 @@ pub(crate) struct TaskTable {
 }
 
 impl TaskTable {
-    /// The number of tasks so far.
+    /// The number of tasks that have started.
     pub(crate) fn begun(&self) -> u64 {
         self.next_serial
     }
 
-    /// Adds a task that has just begun. `skipped` says of its serial whether it has no rank.
+    /// Adds a task that has just started. `skipped` tells whether a serial has no rank.
     pub(crate) fn begin(&mut self, process: i32, thread: i32, origin: Origin, skipped: impl Fn(u64) -> bool) -> TaskId {
         let id = TaskId {
             serial: self.next_serial,
@@ -167,18 +167,18 @@ impl TaskTable {
             .filter_map(|serial| self.tasks.get(serial))
     }
 
-    /// The PUs on which tasks of a process are pinned, now or a moment ago, with the original masks of these tasks.
+    /// The PUs that tasks of a process are or were recently pinned on, with the original masks of these tasks.
     pub(crate) fn pins_of(&self, process: i32) -> impl Iterator<Item = (PuId, Arc<Requested>)> + '_ {
         self.tasks_of(process)
             .flat_map(|task| task.pins().map(|pu| (pu, Arc::clone(&task.original))))
     }
 
-    /// The rank of a task; `None` for one that is left alone.
+    /// The rank of a task. `None` for a task that is left alone.
     pub(crate) fn rank(&self, serial: u64) -> Option<usize> {
         self.ranks.of(serial)
     }
 
-    /// Numbers all tasks again for which `left_alone` is false.
+    /// Numbers all tasks again, except for those that `left_alone` selects.
     pub(crate) fn number_again(&mut self, left_alone: impl Fn(TaskId) -> bool) {
         self.ranks = Ranks::default();
         for task in self.tasks.values().filter(|task| !left_alone(task.id)) {
@@ -186,24 +186,25 @@ impl TaskTable {
         }
     }
 
-    /// Since when this task is its process's first thread and alone; `None` when it is not.
+    /// The time since which this task is its process's first thread and alone. `None` if it is not.
     pub(crate) fn alone_since(&self, id: TaskId) -> Option<Instant> {
         let process = self.processes.get(&id.process).filter(|_| id.thread == id.process)?;
         process.alone_since
     }
 
-    /// The process has created another thread; the serial of its first, if that was alone until now.
+    /// Records that the process has created another thread. Returns the serial of its first thread if that was alone
+    /// until now.
     pub(crate) fn not_alone(&mut self, process: i32) -> Option<u64> {
         let state = self.processes.get_mut(&process)?;
         state.alone_since.take()?;
         self.by_thread.get(&process).copied()
     }
 
-    /// The origin of a task that begins in, or is created by, `process`, and can run on `usable`; `look` reads its mask.
-    /// If pinfold has pinned a task of that process to exactly that mask, now or a moment ago, or a cpuset makes that
-    /// mask of the pinning, the new task inherited the pinning and has that task's original mask. Otherwise the program
-    /// has set the mask, unless the agent may have pinned a thread to this mask (`by_agent`): then the new task has the
-    /// original mask of the process's oldest task. `None` for a task that has ended.
+    /// The origin of a task that starts in `process`, or was created by it, and can run on `usable`. `look` reads its
+    /// mask. If pinfold has recently pinned a task of that process to exactly that mask, or if a cpuset derives that
+    /// mask from the pinning, the new task inherited the pinning and has that task's original mask. Otherwise the
+    /// program has set the mask, unless the agent may have pinned a thread to it (`by_agent`): then the new task has
+    /// the original mask of the process's oldest task. `None` for a task that has ended.
     pub(crate) fn origin_of_new_task(
         &self,
         process: i32,
@@ -231,7 +232,7 @@ impl TaskTable {
             return inherited(pu, Arc::new(original.clone()));
         }
         let requested = seen.requested();
-        // Sharing one mask among all tasks that have it keeps two thousand of them small.
+        // All tasks with equal masks share one, which keeps two thousand of them small.
         let shared = self.tasks_of(process).find(|task| *task.original == requested);
         Some(Origin {
             original: shared.map_or_else(|| Arc::new(requested), |task| Arc::clone(&task.original)),
@@ -243,9 +244,9 @@ impl TaskTable {
 /// The origin of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// Its original mask.
+    /// The original mask.
     pub(crate) original: Arc<Requested>,
-    /// The pinning of pinfold's that it inherited.
+    /// The pinning by pinfold that it inherited.
     pub(crate) pinned: Option<PuId>,
 }
 
@@ -259,7 +260,7 @@ impl Origin {
     }
 }
 
-/// Ranks in use. The ranks below `end` are all either held or in `free`.
+/// The ranks in use. Each rank below `end` is either held or in `free`.
 #[derive(Debug, Default)]
 struct Ranks {
     held: HashMap<u64, usize>,
@@ -290,22 +291,22 @@ impl Ranks {
 /// The decision about a task's mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is as it should be.
+    /// The mask is as it should be.
     Keep,
     /// Pin the task on this PU.
     Pin(PuId),
-    /// Give the task this mask: its original one, unless the kernel has forgotten that without pinfold, too.
+    /// Set this mask: the task's original one, unless the kernel has forgotten that even without pinfold.
     Restore(Requested),
-    /// It cannot be as requested, for this reason.
+    /// The mask cannot be as requested, for this reason.
     Refuse(Reason<StayCode>),
 }
 
-/// Decides about a task that can run on the PUs of `current`, and that should be on `wanted`, or have its original mask.
-/// `look` reads its mask, where the PUs do not decide it.
+/// Decides about a task that can run on the PUs of `current`. It should run on `wanted`, or else have its original
+/// mask. `look` reads its mask if the PUs do not decide.
 ///
-/// A mask that is neither one that pinfold set, or a cpuset has made of that, nor as wide as the original is the task's
-/// own choice: it stays. A mask as wide as the original was reset by a runtime at the start of the thread (LLVM's OpenMP
-/// runtime does so) and is no choice. A task never gets a PU outside its original mask.
+/// If a mask is not pinfold's, nor the result of a cpuset on pinfold's, nor as wide as the original, the task has
+/// chosen it: it stays. A mask as wide as the original was not chosen: a runtime has reset it at the start of the
+/// thread (LLVM's OpenMP runtime does so). A task never gets a PU outside its original mask.
 pub(crate) fn decide(
     task: &Task,
     current: &CpuMask,
@@ -315,10 +316,7 @@ pub(crate) fn decide(
     let in_force = task.pinned.is_some() && current.only() == task.pinned;
     match wanted {
         Some(pu) if !task.original.has(pu) => {
-            let why = format!(
-                "PU {pu} is not among the PUs {} on which the task may run",
-                task.original
-            );
+            let why = format!("PU {pu} is not among the task's allowed PUs, {}", task.original);
             return Verdict::Refuse(Reason::new(StayCode::PuNotAllowed, why));
         }
         Some(pu) if current.only() == Some(pu) => return Verdict::Keep,
@@ -346,7 +344,7 @@ pub(crate) fn decide(
         (Some(pu), _) if is_reset => Verdict::Pin(pu),
         (Some(_), _) => {
             let why = format!(
-                "its PUs are {} now, which pinfold did not set: the program pinned it itself, or another program did",
+                "its PUs are {}, which pinfold did not set: the task itself or another program has set them",
                 seen.mask.to_set()
             );
             Verdict::Refuse(Reason::new(StayCode::MaskChanged, why))
@@ -366,7 +364,7 @@ mod tests {
         Requested::Cpus(mask(pus))
     }
 
-    /// A decision about a task with the mask `current` whose cpuset allows four PUs.
+    /// The decision about a task with the mask `current` and a cpuset of four PUs.
     fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Verdict {
         decide_within("0-3", task, current, wanted)
     }
@@ -469,10 +467,10 @@ mod tests {
         let id = begin(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         assert_eq!(origin(&table, "2", "0-3", false), (cpus("0-3"), Some(PuId(2))));
-        // A moment after the creator was moved, a thread may be seen that was created before.
+        // A thread that was created before its creator was moved may be seen shortly after the move.
         table.get_mut(id.serial).unwrap().set_pinned(None);
         assert_eq!(origin(&table, "2", "0-3", false), (cpus("0-3"), Some(PuId(2))));
-        // A mask that pinfold did not set was the program's own choice.
+        // The program has chosen a mask that pinfold did not set.
         assert_eq!(origin(&table, "1", "0-3", false), (cpus("1"), None));
         // The agent may have set it.
         assert_eq!(origin(&table, "1", "0-3", true), (cpus("0-3"), Some(PuId(1))));
@@ -484,7 +482,7 @@ mod tests {
         let id = begin(&mut table, 1);
         assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, None));
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
-        // One that has inherited nothing has the same mask: it does not become narrower.
+        // A task that has inherited nothing has the same mask, and does not become narrower.
         assert_eq!(origin(&table, "0-1", "0-1", false), (Requested::Nobody, Some(PuId(2))));
         assert_eq!(origin(&table, "0", "0-1", false), (cpus("0"), None));
     }

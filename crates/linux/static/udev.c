@@ -1,6 +1,6 @@
-/* A libudev that knows no device, for the static binary: Debian has no static one. Of libudev hwloc takes the model and the
- * serial number of disks, and only where one asks for disks, which pinfold does not. Each function answers as the real one does
- * where there is no udev.
+/* A libudev without devices, for the static binary: Debian has no static libudev. hwloc uses libudev only for the model
+ * and the serial number of disks, and pinfold does not request disks. Each function answers like the real one on a
+ * machine without udev.
  */
 
 #include <stddef.h>

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Where Debian puts libomp.
+/// The folders of Debian's libomp.
 const LIBOMP_FOLDERS: [&str; 2] = ["/usr/lib/llvm-14/lib", "/usr/lib/x86_64-linux-gnu"];
 
 fn agent_folder() -> PathBuf {
@@ -54,7 +54,7 @@ fn compile(compiler: &str, arguments: &[&str], sources: &[&str], folder: &TempDi
     binary
 }
 
-/// Compiles a program by gcc, for LLVM's libomp in place of libgomp. `None` where there is no libomp.
+/// Compiles a program with gcc, for LLVM's libomp in place of libgomp. `None` if libomp is not installed.
 fn compile_for_libomp(source: &str, folder: &TempDir, name: &str) -> Option<PathBuf> {
     let mut folders = LIBOMP_FOLDERS.iter();
     let libomp = folders.find(|libomp| Path::new(libomp).join("libomp.so").exists())?;
@@ -78,7 +78,7 @@ fn with_agent(channel: &Channel, program: &Path, variables: &[(&str, &Path)]) ->
     command
 }
 
-/// Runs to the end, which must be a good one, and gives the output.
+/// Runs to the end, which must be successful, and returns the output.
 fn succeed(command: &mut Command) -> Output {
     let output = command
         .output()
@@ -101,7 +101,7 @@ fn counts(totals: &Totals) -> [Option<u64>; 3] {
     [&HEARTBEAT, &REGIONS, &BARRIERS].map(|source| totals.of(source))
 }
 
-/// What `agent/tests/constructs.c` does in its ten rounds: construct, regions, barriers.
+/// The operations of `agent/tests/constructs.c` in its ten rounds: construct, regions, barriers.
 const CONSTRUCTS: [(&str, u64, u64); 19] = [
     ("empty", 10, 0),
     ("static_loop", 10, 10),
@@ -152,8 +152,8 @@ fn every_construct_that_clang_compiles_for_libomp_is_counted_exactly() {
     }
     let folder = TempDir::new().unwrap();
     let program = compile("clang", &["-fopenmp"], &["constructs.c"], &folder, "constructs");
-    // libomp reports the barriers of copyprivate as its own, and each initial team of a league as a region. A
-    // cancelled dynamic loop fails an assertion in libomp 14, with the agent and without.
+    // libomp reports the barriers of copyprivate as internal ones, and each initial team of a league as a region. A
+    // cancelled dynamic loop fails an assertion in libomp 14, with or without the agent.
     assert_constructs_are_counted(&program, &[("copyprivate", 10, 0), ("league_of_teams", 40, 0)]);
 }
 
@@ -189,7 +189,7 @@ fn two_private_copies_of_libgomp_each_serve_their_own_library() {
     let original = Command::new("gcc").arg("-print-file-name=libgomp.so").output().unwrap();
     let original = fs::read(String::from_utf8(original.stdout).unwrap().trim()).unwrap();
     let plugins = [b'A', b'B'].map(|letter| {
-        // The copy gets a name of its own, or the linker would take both for one.
+        // The copy gets another name, or the linker would take both for one library.
         let mut copy = original.clone();
         let name = b"libgomp.so.1\0";
         while let Some(place) = copy.windows(name.len()).position(|bytes| bytes == name) {
@@ -206,7 +206,7 @@ fn two_private_copies_of_libgomp_each_serve_their_own_library() {
     let host = compile("gcc", &["-ldl"], &["plugin_host.c"], &folder, "host");
 
     let counted = totals(&host, &plugins.each_ref().map(|path| path.to_str().unwrap()), &[]);
-    // Five rounds of two regions, each with two barriers before its end: an explicit one and that of `single`.
+    // Five rounds of two regions, each with two barriers before its end: an explicit one and the one of `single`.
     assert_eq!(counts(&counted), [None, Some(10), Some(20)]);
 }
 
@@ -287,7 +287,7 @@ fn without_a_channel_programs_run_as_ever() {
     }
 }
 
-/// A file laid out as a channel, with this magic number and version; and its content.
+/// A file laid out as a channel, with this magic number and version, and its content.
 fn channel_file(folder: &TempDir, magic: [u8; 8], version: u32) -> (PathBuf, Vec<u8>) {
     let path = folder.path().join("channel");
     let mut bytes = [magic.as_slice(), &version.to_ne_bytes()].concat();
@@ -327,7 +327,7 @@ fn a_setuid_program_does_not_trust_the_environment() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     if std::os::unix::fs::chown(&program, Some(65_534), None).is_err() {
-        pinfold_testing::skip("only root can make a program of another user's");
+        pinfold_testing::skip("only root can create a program of another user");
         return;
     }
     succeed(Command::new(&program).env("PINFOLD_CHANNEL", &path));
@@ -414,7 +414,8 @@ fn answers(program: &Path, arguments: &[&str]) -> Vec<usize> {
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
-/// What `asks` prints: on how many PUs it may run in all, and what it was told in three ways after its thread was put on one.
+/// The output of `asks`: the number of PUs that it may run on, and the answers of three calls after its thread was
+/// pinned on one.
 fn answers_of_asks(arguments: &[&str]) -> Vec<usize> {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-pthread"], &["asks.c"], &folder, "asks");
@@ -425,7 +426,7 @@ fn answers_of_asks(arguments: &[&str]) -> Vec<usize> {
 fn several_pus() -> bool {
     let several = std::thread::available_parallelism().is_ok_and(|pus| pus.get() > 1);
     if !several {
-        pinfold_testing::skip("only one PU may be used here, and two are needed");
+        pinfold_testing::skip("only one PU is allowed, and two are needed");
     }
     several
 }
@@ -476,7 +477,7 @@ fn a_process_that_sets_its_own_mask_reads_the_real_masks() {
     assert_eq!(answers_of_asks(&["sets"])[1..], [1, 1, 1, 1]);
 }
 
-/// What `counts` prints: the C library's numbers of PUs before its thread is put on one PU, and after that.
+/// The output of `counts`: the C library's numbers of PUs before and after its thread is pinned on one PU.
 fn counted(compiler: &str, arguments: &[&str]) -> [Vec<usize>; 2] {
     let folder = TempDir::new().unwrap();
     let program = compile(compiler, &[], &["counts.c"], &folder, "counts");

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-/// A control group with a cpuset; without a value where none can be made.
+/// A control group with a cpuset. `None` if none can be created.
 struct Cpuset(PathBuf);
 
 impl Cpuset {
@@ -34,7 +34,7 @@ impl Cpuset {
             Some(Self(path))
         });
         if made.is_none() {
-            pinfold_testing::skip("no cpuset can be made here: that takes root, and the controller in a hierarchy");
+            pinfold_testing::skip("no cpuset can be created: that needs root, and the controller in a hierarchy");
         }
         made
     }
@@ -102,7 +102,7 @@ fn mask(thread: i32) -> PuSet {
     CpuMask::of_thread(thread).unwrap().to_set()
 }
 
-/// The watched task of a thread, which works.
+/// The watched task of a working thread.
 fn task(watcher: &mut Watcher, thread: i32) -> TaskId {
     let mut found = None;
     eventually("a thread is seen to work", || {

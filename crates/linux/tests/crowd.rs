@@ -1,5 +1,5 @@
-//! Two thousand short threads and two thousand short processes: nothing is lost, nothing leaks. One test in a process
-//! of its own, since it counts the open files of the process.
+//! Two thousand short threads and two thousand short processes: nothing is lost, nothing leaks. The test has a separate
+//! process, because it counts the open files of the process.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Each thread and process of a program is followed from its first instruction, for all ways of creating it.
+//! Each thread and process of a program is followed from its first instruction, in whatever way it is created.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn an_exec_by_another_thread_than_the_first_begins_a_new_task() {
 fn a_static_program_is_followed() {
     let workshop = Workshop::new();
     let Some(program) = workshop.compiled("cc", "births", &["-pthread", "-static"]) else {
-        pinfold_testing::skip("no static C library here");
+        pinfold_testing::skip("no static C library is installed");
         return;
     };
     let (status, sample) = run(plain([program, workshop.file("out"), "3".into()]));
@@ -158,12 +158,12 @@ fn the_environment_is_ours_with_what_is_added_and_removed() {
 fn the_program_gets_the_signal_state_that_any_other_child_gets() {
     let workshop = Workshop::new();
     let copy = format!("cat /proc/self/status >{}", workshop.file("out").display());
-    // The standard library gives its children no signal blocked and SIGPIPE as it is by default.
+    // The standard library gives its children no blocked signals, and SIGPIPE with its default action.
     let expected = Command::new("cat").arg("/proc/self/status").output().unwrap().stdout;
     let expected = String::from_utf8(expected).unwrap();
     assert_eq!(run(plain(["sh", "-c", &copy])).0, 0);
     let seen = fs::read_to_string(workshop.file("out")).unwrap();
-    // Signals 32 and 33 are the C library's own, and not even it can be asked about them.
+    // Signals 32 and 33 belong to the C library. It does not report even their masks.
     let set = |text: &str, name| u64::from_str_radix(&field(text, name).unwrap(), 16).unwrap() & !(0b11 << 31);
     for name in ["SigBlk", "SigIgn", "SigCgt"] {
         assert_eq!(set(&seen, name), set(&expected, name), "{name}");
@@ -200,7 +200,7 @@ fn a_stopped_program_stays_stopped_until_it_is_continued() {
         status_field(process, "State").is_some_and(|state| state.starts_with(['T', 't']))
     });
     assert_eq!(machine.wait(Duration::ZERO).unwrap(), Wait::Elapsed);
-    // A signal that does not end the stop must not be taken for one that does.
+    // A signal that does not end the stop must not be mistaken for one that does.
     send(process, libc::SIGWINCH);
     assert_eq!(machine.wait(Duration::ZERO).unwrap(), Wait::Elapsed);
     send(process, libc::SIGCONT);

@@ -17,7 +17,7 @@ const STATUS: &str = "Name:\tx\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t7\nPi
 const TIMES: &str = "1500000000 20 3\n";
 const CHILDREN: &str = "30 41 ";
 
-/// A shared library of no more than a few functions.
+/// A shared library with a few functions.
 fn binary() -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let (source, library) = (directory.path().join("a.c"), directory.path().join("a.so"));
@@ -31,14 +31,14 @@ fn binary() -> Vec<u8> {
     fs::read(library).unwrap()
 }
 
-/// A folder; in memory where there is such a file system. Otherwise files would take most of the time.
+/// A folder, in memory if there is such a file system. Otherwise files would take most of the time.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
 
-/// A folder like /proc, in which each input replaces the last.
+/// A folder like /proc. Each input replaces the last.
 static PROC: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let root = folder();
     fs::create_dir_all(root.path().join("7/task/17")).unwrap();
@@ -77,7 +77,7 @@ proptest! {
     fn a_machine_s_description_is_understood_or_refused(
         text in spoiled_text(&["package:2 [numa] l3:2 core:4 pu:2", "node:4 core:2 1"]),
     ) {
-        // A description of more than a million PUs is one, and takes hwloc long.
+        // A description of more than a million PUs is valid, and takes hwloc long.
         let product = text.split(|byte: char| !byte.is_ascii_digit()).filter_map(|number| number.parse::<f64>().ok());
         prop_assume!(product.product::<f64>() < 10_000.0 && !text.contains('\0'));
         if let Ok(topology) = read(&Source::Synthetic(text)) {

@@ -1,6 +1,6 @@
-//! Children of pinned tasks whose creators have ended, and of which nothing says whose children they were.
+//! Children of pinned tasks whose creators have ended, so that `/proc` does not show whose children they were.
 //!
-//! The tests run one after the other: each would take the orphans of another for its own.
+//! The tests run one after the other: each would mistake another's orphans for its own.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn only(pu: PuId) -> PuSet {
     [pu].into_iter().collect()
 }
 
-/// A shell that begins a command through a process that ends at once, so that nothing says whose child it is.
+/// A shell that starts a command through a process that ends at once, so that `/proc` does not show whose child it is.
 struct Orphans {
     shell: Child,
     said: BufReader<std::process::ChildStdout>,
@@ -50,7 +50,7 @@ impl Orphans {
         self.shell.id().cast_signed()
     }
 
-    /// The number of another orphan; `None` where it is adopted by a process that the rule does not know.
+    /// The number of another orphan. `None` if a process that the rule does not know adopts it.
     fn another(&mut self) -> Option<i32> {
         self.shell.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
         let mut line = String::new();
@@ -76,7 +76,7 @@ impl Drop for Orphans {
     }
 }
 
-/// Watches processes of these names, and meets the shell.
+/// Watches processes of these names, and waits until the shell is found.
 fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId) {
     let named = Selection {
         names: names.iter().map(|&name| name.to_owned()).collect(),
@@ -95,7 +95,7 @@ fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId)
 fn an_orphan_of_a_pinned_task_is_set_free_when_it_is_met() {
     let Some([first, _]) = two_pus() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    // The orphan is watched, or it is not.
+    // The orphan is watched in the first case, and not in the second.
     for names in [&["sh", "sleep"][..], &["sh"]] {
         let mut orphans = Orphans::start("sleep 1000");
         let journals = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
     let (mut watcher, shell) = watch_names(journals.path(), &["sh"], orphans.process());
     assert_eq!(watcher.place(shell, first), Placed::Done);
     let Some(orphan) = orphans.another() else { return };
-    // A creator that is pinned no more, and one that is.
+    // A creator that is not pinned any more, and one that is.
     watcher.release(shell);
     assert_eq!((mask(orphan), mask(shell.thread)), (only(first), allowed()));
     let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
@@ -149,7 +149,7 @@ fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
     let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));
     let Some(orphan) = orphans.another() else { return };
     eventually("taskset has set the mask", || mask(orphan) == only(first));
-    // Times have the resolution of clock ticks: wait for the next one.
+    // Times have the resolution of clock ticks, so wait for the next one.
     let started = Instant::now();
     eventually("a clock tick", || started.elapsed() > Duration::from_millis(20));
     let journals = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
     assert_eq!((mask(orphan), mask(shell.thread)), (only(first), allowed()));
 }
 
-/// A program that creates this number of children when it gets a signal; each writes the number of its PUs.
+/// A program that creates this number of children when it gets a signal. Each writes the number of its PUs.
 struct Siblings {
     child: Child,
     workshop: common::Workshop,
@@ -183,7 +183,7 @@ impl Siblings {
         }
     }
 
-    /// What its children saw, once all have said so.
+    /// The numbers of its children, once all have written them.
     fn seen(&self) -> Vec<usize> {
         send(self.child.id().cast_signed(), libc::SIGUSR1);
         let read = || fs::read_to_string(self.workshop.file("seen")).unwrap_or_default();
@@ -218,7 +218,7 @@ fn no_child_ever_sees_the_mask_of_its_pinned_creator() {
     let wrong = seen.iter().filter(|&&pus| pus != allowed().len()).count();
     assert_eq!(wrong, 0, "of {}, {:?}", seen.len(), watcher.statistics());
     assert_eq!(mask(task.thread), only(first));
-    // A double fork has a child in between.
+    // A double fork has an intermediate child.
     assert_eq!(watcher.statistics().freed, 500);
 }
 

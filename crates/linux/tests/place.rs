@@ -1,4 +1,4 @@
-//! Tasks run where their ranks belong, and get everything back.
+//! Tasks run on the PUs of their ranks, and get everything back.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn texts(pus: &[PuId]) -> Vec<String> {
     pus.iter().map(PuId::to_string).collect()
 }
 
-/// Checks what `births` wrote when its ranks were pinned to the second and the first PU.
+/// Checks the output of `births` with its ranks pinned to the second and the first PU.
 fn check_births(workshop: &Workshop, [first, second]: [PuId; 2]) {
     let lines = workshop.lines("out");
     let pus = |line: usize| lines[line][1..].to_vec();
@@ -44,7 +44,7 @@ fn a_thread_of_a_static_program_is_too() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let Some(program) = workshop.compiled("cc", "births", &["-pthread", "-static"]) else {
-        pinfold_testing::skip("no static C library here");
+        pinfold_testing::skip("no static C library is installed");
         return;
     };
     let command = [program, workshop.file("out"), "4".into()];
@@ -67,7 +67,7 @@ fn a_skipped_task_is_not_pinned_and_takes_no_rank() {
     assert_eq!(lines[3][1..], texts(&[second]));
 }
 
-/// A program whose first thread and two others wait without end.
+/// A program whose first thread and two others wait forever.
 fn lingering(workshop: &Workshop) -> [PathBuf; 3] {
     [workshop.program("linger"), workshop.file("out"), "2".into()]
 }
@@ -90,7 +90,7 @@ fn a_configuration_moves_the_tasks_and_gives_them_back() {
 
     assert_eq!(machine.apply(&configuration).moved, []);
 
-    // Without the second task, the third has rank 1; the second goes where it could go before.
+    // Without the second task, the third has rank 1. The second task gets its original mask.
     configuration.left_alone = [tasks[1]].into();
     assert_eq!(machine.apply(&configuration).moved, tasks[1..]);
     assert_eq!(masks_of(process), [one(second), allowed(), one(first)]);
@@ -142,7 +142,7 @@ fn unpinned_tasks_are_limited_from_the_start_and_until_the_limit_is_lifted() {
         [everything.clone(), everything.clone(), everything.clone()]
     );
 
-    // A pinned task may be outside of the limit, and is limited when it is unpinned.
+    // A pinned task may be outside the limit, and is limited when it is unpinned.
     let mut pinned = limited.clone();
     pinned.tasks = [(tasks[1], second)].into();
     assert_eq!(machine.apply(&pinned).moved, tasks);
@@ -235,7 +235,7 @@ fn a_task_that_chose_its_own_pus_keeps_them_and_is_reported_once() {
     assert_eq!(masks_of(process), [allowed(), one(first)]);
 }
 
-/// Launches `linger` in such a way that its main process ends and a child of three threads goes on.
+/// Launches `linger` so that its main process ends and a child of three threads continues.
 fn survivors(workshop: &Workshop, keep_pinned: bool, pus: &[PuId]) -> i32 {
     let [program, out, threads] = lingering(workshop);
     let mut launch = pinned([program, out, threads, "leave".into()], pus);
@@ -299,11 +299,11 @@ fn llvms_openmp_runtime_sees_all_pus_and_its_threads_are_pinned_though_it_resets
         .into_iter()
         .any(|compiler| check_team(compiler, &["-fopenmp"]));
     if !compiled {
-        pinfold_testing::skip("no clang with OpenMP here");
+        pinfold_testing::skip("clang with OpenMP is not installed");
     }
 }
 
-/// Whether the compiler is there; if so the OpenMP program must be as it should.
+/// Whether the compiler is installed. If so, checks the OpenMP program.
 fn check_team(compiler: &str, flags: &[&str]) -> bool {
     let workshop = Workshop::new();
     let Some(program) = workshop.compiled(compiler, "team", flags) else {
@@ -327,8 +327,8 @@ fn check_team(compiler: &str, flags: &[&str]) -> bool {
     true
 }
 
-/// A process whose first thread is pinned, and which then begins or executes `births` with one thread: the PUs that its
-/// first thread saw.
+/// A process whose first thread is pinned, and that then starts or executes `births` with one thread. Returns the PUs
+/// that its first thread saw.
 fn births_of_a_pinned_process(how: &str) -> Option<Vec<String>> {
     let [_, second] = two_pus()?;
     let workshop = Workshop::new();

@@ -1,4 +1,4 @@
-//! The launcher as a process: signals, job control on a terminal, and what happens when it is killed.
+//! The launcher as a process: signals, job control on a terminal, and the effects of a kill.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn a_signal_that_the_program_sends_to_the_launcher_is_not_sent_back() {
     std::fs::write(&script, text).unwrap();
     let mut launcher = follow(&[], &[Path::new("sh"), &script, &workshop.file("out")]);
     workshop.number("out");
-    // The launcher takes SIGUSR1 first, which was there before and has the lower number.
+    // The launcher takes SIGUSR1 first: it arrived earlier and has the lower number.
     send(number(&launcher), libc::SIGTERM);
     assert_eq!(launcher.wait().unwrap().code(), Some(9));
 }
@@ -73,7 +73,7 @@ impl Session {
         writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// What the shell says next.
+    /// The next output of the shell.
     fn hear(&mut self) -> String {
         let mut line = String::new();
         self.says.read_line(&mut line).unwrap();
@@ -125,7 +125,7 @@ fn a_stop_from_the_terminal_stops_both_and_the_shell_continues_both() {
     assert_eq!(session.hear(), "ended 9");
 }
 
-/// Starts `linger` under a launcher, waits until it is there, and kills the launcher; the program's number.
+/// Starts `linger` under a launcher, waits until it runs, and kills the launcher. Returns the program's number.
 fn kill_launcher(workshop: &Workshop, options: &[&str]) -> i32 {
     let pus: Vec<String> = allowed().iter().map(|pu| pu.to_string()).collect();
     let pus = pus.join(",");

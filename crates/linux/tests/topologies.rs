@@ -1,7 +1,7 @@
-//! Topologies of real machines, of synthetic ones and of small made-up trees, read through hwloc.
+//! Topologies of real machines, of synthetic ones and of small invented trees, read through hwloc.
 //!
 //! The expectations of the captured machines were taken from `lstopo` of hwloc 2.9 on the same files, with
-//! `HWLOC_COMPONENTS=linux,stop` for the copies of `/sys`, so that the machine at hand does not mix in.
+//! `HWLOC_COMPONENTS=linux,stop` for the copies of `/sys`, so that this machine does not mix in.
 
 use pinfold_core::memory::{main_memory, memory_nodes};
 use pinfold_core::placement::NamedPlacement;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is expected of a captured machine.
+/// The expected topology of a captured machine.
 struct Expected {
     file: &'static str,
     name: &'static str,
@@ -21,7 +21,7 @@ struct Expected {
     domains: usize,
     cores: usize,
     pus: &'static str,
-    /// The PUs and the nodes that may be used, where it is not all of them.
+    /// The usable PUs and nodes, if these are not all.
     allowed: Option<(&'static str, &'static [u32])>,
     /// The first row of the distances.
     distances: Option<&'static [u64]>,
@@ -245,7 +245,7 @@ const XML: [Expected; 8] = [
     },
 ];
 
-/// The captured machines, where they are at hand.
+/// The folder of the captured machines, if it exists.
 fn captures() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies");
     if folder.is_dir() {
@@ -255,12 +255,12 @@ fn captures() -> Option<PathBuf> {
     None
 }
 
-/// A folder for the thousands of small files of a copy: in memory where there is such a file system.
+/// A folder for the thousands of small files of a copy, in memory if there is such a file system.
 fn temporary_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// Unpacks a copy of a machine; where its root is.
+/// Unpacks a copy of a machine. Returns its root.
 fn unpack(archive: &Path, into: &Path) -> Option<PathBuf> {
     let status = Command::new("tar")
         .arg("-xjf")
@@ -367,7 +367,7 @@ fn every_xml_file_is_read_as_lstopo_reads_it() {
         let topology = read(&Source::Xml(folder.join(format!("xml/{}.xml", expected.file)))).unwrap();
         assert_as_expected(&topology, expected);
         assert_consistent(&topology);
-        // These files were made from CPUID dumps, which say nothing of memory.
+        // These files were made from CPUID dumps, which have no memory sizes.
         assert_eq!(topology.nodes()[0].memory, None, "memory of {}", expected.file);
     }
 }
@@ -376,11 +376,11 @@ fn every_xml_file_is_read_as_lstopo_reads_it() {
 fn reading_a_copy_leaves_no_trace_in_the_environment() {
     let tree = FakeTree::new();
     read(&Source::FsRoot(tree.root())).unwrap();
-    // Loads of copies wait for each other, and this one of the machine at hand fails if one of them is still set.
+    // Loads of copies wait for each other. This load of the real machine fails if a copy's variable is still set.
     assert!(read(&Source::Live).is_ok());
 }
 
-/// A made-up `/sys`: two packages of two CPUs each, and these nodes.
+/// An invented `/sys`: two packages of two CPUs each, and these nodes.
 struct FakeTree(tempfile::TempDir);
 
 impl FakeTree {
@@ -519,7 +519,7 @@ fn a_node_without_cpus_that_is_near_to_none_hangs_from_the_machine_and_has_no_pu
 
 #[test]
 fn the_live_machine_allows_no_more_than_the_affinity_mask() {
-    // A thread of its own, so that the mask of the other tests stays.
+    // A separate thread, so that the mask of the other tests stays.
     std::thread::spawn(|| {
         let topology = read(&Source::Live).unwrap();
         assert_consistent(&topology);
@@ -637,7 +637,7 @@ fn a_bad_description_is_named_and_a_good_one_is_shown() {
     synthetic(EXAMPLE);
 }
 
-/// What holds of every topology.
+/// Properties of every topology.
 fn assert_consistent(topology: &Topology) {
     let all = &topology.object(topology.root()).pus;
     assert!(topology.allowed_pus().is_subset(all));
@@ -668,7 +668,7 @@ fn assert_consistent(topology: &Topology) {
     assert_ranks_are_distinct(topology);
 }
 
-/// That each thread has a PU of its own, where there are as many.
+/// Each thread has a separate PU if there are enough.
 fn assert_ranks_are_distinct(topology: &Topology) {
     let all = topology.allowed_pus().len();
     for name in ["compact", "scatter", "close", "spread", "packed", "distributed"] {
@@ -681,7 +681,7 @@ fn assert_ranks_are_distinct(topology: &Topology) {
     }
 }
 
-/// That `parts` are disjoint and make up `whole`.
+/// `parts` are disjoint and together form `whole`.
 fn assert_partition<'a>(whole: &PuSet, parts: impl Iterator<Item = &'a PuSet>) {
     let mut seen = PuSet::new();
     for pu in parts.flat_map(PuSet::iter) {
@@ -690,7 +690,7 @@ fn assert_partition<'a>(whole: &PuSet, parts: impl Iterator<Item = &'a PuSet>) {
     assert_eq!(&seen, whole);
 }
 
-/// A description of a machine, and how many packages, nodes, cores and PUs it has.
+/// A description of a machine, and its numbers of packages, nodes, cores and PUs.
 fn description() -> impl Strategy<Value = (String, [usize; 4])> {
     let optional = |name: &'static str| prop_oneof![Just(None), (1usize..4).prop_map(move |count| Some((name, count)))];
     let levels = (optional("die"), optional("numa"), optional("l3"), optional("l2"));
@@ -727,7 +727,7 @@ proptest! {
     }
 }
 
-/// Makes the kernel refuse `sched_getaffinity` to the calling thread, as a container's filter of system calls may.
+/// Makes the kernel refuse `sched_getaffinity` for the calling thread, as a container's filter of system calls may.
 fn refuse_affinity() {
     let [load, equal, leave] = [
         libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
@@ -739,7 +739,7 @@ fn refuse_affinity() {
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
     let mut filter = [
         step(load, 0, 0),
-        // One step further where it is the call: to the last.
+        // For this call, skip one instruction, to the last one.
         step(equal, 1, u32::try_from(libc::SYS_sched_getaffinity).unwrap()),
         step(leave, 0, libc::SECCOMP_RET_ALLOW),
         step(leave, 0, refused),
@@ -761,7 +761,7 @@ fn refuse_affinity() {
 #[test]
 fn a_refused_affinity_mask_is_an_error_with_the_remedy() {
     let (done, result) = std::sync::mpsc::channel();
-    // The filter is the thread's alone. hwloc, if it were asked, would never come back.
+    // The filter applies only to this thread. hwloc would never return if it were called.
     std::thread::spawn(move || {
         refuse_affinity();
         done.send(read(&Source::Live).map(drop)).unwrap();

@@ -1,5 +1,5 @@
-//! Tasks that ptrace does not report, where unpinned tasks are limited, and where the daemon pins. What happens to them
-//! where `run` pins is in `tests/test_run_untraced.py`.
+//! Tasks that ptrace does not report, with limited unpinned tasks, and under the daemon. `tests/test_run_untraced.py`
+//! covers them under `run`.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn within(pus: impl IntoIterator<Item = PuId>) -> Configuration {
     }
 }
 
-/// The program of the tests of whole programs; `None` where the threads of rings do not inherit masks.
+/// The program of the tests of whole programs. `None` if the threads of rings do not inherit masks.
 fn ring(workshop: &Workshop) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/ring.c");
     let program = workshop.file("ring");

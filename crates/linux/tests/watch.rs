@@ -1,4 +1,5 @@
-//! A daemon's tasks, which other programs have created: found, read, placed, and their masks restored in each case.
+//! Tasks that other programs have created, under the daemon: found, read, placed, and their masks restored in each
+//! case.
 
 mod common;
 
@@ -56,7 +57,7 @@ impl Drop for Program {
     }
 }
 
-/// Observes until the thread works; its id and the sample.
+/// Observes until the thread works. Returns its id and the sample.
 fn until_it_works(watcher: &mut Watcher, thread: i32) -> (TaskId, HostSample) {
     let mut found = None;
     eventually("a thread is seen to work", || {
@@ -68,7 +69,7 @@ fn until_it_works(watcher: &mut Watcher, thread: i32) -> (TaskId, HostSample) {
     found.unwrap()
 }
 
-/// A program with one working thread, which is watched and has been seen to work.
+/// A program with one working thread that is watched and was seen to work.
 struct Watched {
     watcher: Watcher,
     /// The directory of the journal.
@@ -250,7 +251,7 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
     let mut watched = Watched::task();
     watched.watcher.place(watched.task, first);
     CpuMask::single(second).give_to(watched.thread).unwrap();
-    // Before it was observed, and after.
+    // Before the task was observed, and after.
     for _ in 0..2 {
         let Placed::Refused(reason) = watched.watcher.place(watched.task, first) else {
             panic!("a mask that is another's was overwritten");
@@ -296,7 +297,7 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
     assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
 }
 
-/// Gives a thread real-time priority; returns whether that is possible here.
+/// Gives a thread real-time priority. Returns whether that is possible on this machine.
 fn give_real_time_priority(thread: i32) -> bool {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the parameters.
@@ -309,7 +310,7 @@ fn give_real_time_priority(thread: i32) -> bool {
         )
     };
     if result != 0 {
-        pinfold_testing::skip("no task can be given real-time priority here");
+        pinfold_testing::skip("no task can get real-time priority on this machine");
     }
     result == 0
 }
@@ -348,7 +349,7 @@ fn a_task_with_real_time_priority_is_never_moved() {
     };
     assert_eq!(reason.code, StayCode::RealTime);
     assert_eq!(mask(thread), allowed());
-    // One that is met with it.
+    // A task that has it when it is found.
     drop(watcher);
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
@@ -371,9 +372,9 @@ fn a_task_that_dies_between_observing_and_placing_is_gone() {
     );
 }
 
-/// The calling thread, and no other, becomes a user without privileges.
+/// Makes only the calling thread a user without privileges.
 fn become_nobody() {
-    // SAFETY: plain system calls, which the C library would make in all threads.
+    // SAFETY: plain system calls. The C library's functions would act on all threads.
     let result = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
     assert_eq!(result, 0);
 }
@@ -390,7 +391,7 @@ fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     let tasks = [threads[1], threads[2]].map(|thread| until_it_works(&mut watcher, thread).0);
-    // In a thread of its own, so that the other tests stay root.
+    // A separate thread, so that the other tests stay root.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             become_nobody();
@@ -433,7 +434,7 @@ fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
 #[test]
 fn software_events_are_counted_for_tasks_that_work() {
     let Ok(plan) = Plan::new(&[Request::Event("task-clock".to_owned())]) else {
-        pinfold_testing::skip("no events can be counted here");
+        pinfold_testing::skip("no events can be counted on this machine");
         return;
     };
     let program = Program::start(1);
@@ -461,7 +462,7 @@ fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     let mut watcher = watch(journals.path(), watching_process(program.process()));
     let (task, _) = until_it_works(&mut watcher, thread);
     watcher.place(task, first);
-    // The file as a kill at this moment would leave it.
+    // A copy of the file as a kill at this moment would leave it.
     let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
     let left = fs::read(&file).unwrap();
     drop(watcher);
@@ -500,7 +501,7 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
     };
     let mut watcher = watch(journals.path(), counted);
     eventually("all are met", || watcher.observe().watched == 2004);
-    // Sleepers have no counters, and some may have to be read without an open file; none is lost.
+    // Sleeping tasks have no counters, and some may have to be read without an open file. None is lost.
     assert!(watcher.observe().sample.tasks.len() < 2004);
     for child in &children {
         send(-child.id().cast_signed(), libc::SIGKILL);
@@ -512,7 +513,7 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
     assert_eq!(watcher.statistics().ended, watcher.statistics().found);
 }
 
-/// What becomes of the pages of a process, as soon as it is known.
+/// The result of a page migration of a process, as soon as it is known.
 fn page_moves(watcher: &mut Watcher) -> ProcessPages {
     let mut moves = vec![];
     eventually("pages have moved", || {
@@ -524,7 +525,7 @@ fn page_moves(watcher: &mut Watcher) -> ProcessPages {
     moves.remove(0)
 }
 
-/// A program with one working thread and its watcher, on a machine whose PUs are all those of one node.
+/// A program with one working thread and its watcher, on a machine with all PUs on one node.
 fn on_node(node: u32, pages: PageLimits, journals: &Path) -> (Program, Watcher) {
     let mut builder = TopologyBuilder::new("one node");
     let root = builder.root();
@@ -564,7 +565,7 @@ fn pages_follow_a_process_and_go_back() {
         let moves = brought.result.unwrap();
         assert_eq!((brought.process, moves.goal.as_str()), (program.process(), text));
         assert!(moves.in_place.pages > 0, "{moves}");
-        // Nothing was pinned since.
+        // No task was pinned in between.
         watcher.follow(&followed);
         assert!(!watcher.are_pages_under_way());
     }

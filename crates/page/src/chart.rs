@@ -33,7 +33,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) description: String,
     /// The end of the time axis.
     pub(crate) end: f64,
-    /// Each part: from when, until when, and its value; `None` where it is not known.
+    /// Each part: its start, its end, and its value, or `None` if that is unknown.
     pub(crate) parts: Vec<(f64, f64, Option<f64>)>,
     /// The upper end of the axis; `None` for a round number above the largest value.
     pub(crate) top: Option<f64>,

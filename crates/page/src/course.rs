@@ -33,7 +33,7 @@ pub(crate) struct Thread {
     /// The kernel's number of it.
     #[serde(skip)]
     pub(crate) number: i32,
-    /// The points at which its place changed, with the PU; `None` where it is not known.
+    /// The points when its PU changed, with the new PU, or `None` if that is unknown.
     pub(crate) places: Vec<(usize, Option<u32>)>,
 }
 
@@ -111,7 +111,7 @@ impl Course {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// The last point at which any thread has a place: the state at the end of the program. `None` where there is none.
+    /// The last point when any thread has a known PU: the state at the end of the program. `None` without such a point.
     pub(crate) fn last(&self) -> Option<usize> {
         (0..self.at.len())
             .rev()

@@ -26,7 +26,7 @@ pub(crate) fn of(record: &Record) -> Vec<Decision> {
         found.extend(chosen(number, searches.len(), search));
     }
     if let Some(line) = &record.timeline {
-        // A search that ends applies what it keeps.
+        // A search ends with the configuration that it keeps.
         let kept = |one: &TimedConfiguration| {
             let mut chosen = searches.iter().filter_map(|search| search.chosen.as_ref());
             chosen.any(|chosen| chosen.at.to_bits() == one.at.to_bits() && chosen.pus == one.pus)
@@ -81,7 +81,7 @@ impl Decision {
     }
 }
 
-/// `search 2, ` where there are several.
+/// `search 2, ` if the run had several searches.
 fn of_search(number: usize, searches: usize) -> String {
     if searches > 1 {
         format!("search {}, ", number.saturating_add(1))
@@ -154,7 +154,7 @@ fn applied(one: &TimedConfiguration, searches: usize) -> Decision {
     )
 }
 
-/// Where the ranks are, in words; `within` has the CPUs to which unpinned ones are limited.
+/// The CPUs of the ranks, in words; `within` has the CPUs that unpinned ranks may use.
 pub(crate) fn place(pus: Option<&Pinning>, within: Option<&PuSet>) -> String {
     match (pus, within) {
         (Some(pus), _) => format!("CPUs {pus} by rank"),

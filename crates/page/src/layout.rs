@@ -2,8 +2,8 @@
 //!
 //! 1. Each NUMA node, package and domain is a set of PUs. Nodes without PUs, and nodes that cut across packages, are no
 //!    boxes.
-//! 2. The sets are put into each other, the largest first. Of equal sets the package is outside, then the node, then
-//!    the domain. So a node with several packages, and a domain with several nodes, are drawn as they are.
+//! 2. The sets are nested, the largest first. If sets are equal, the package contains the node, and the node the
+//!    domain. So a node with several packages, and a domain with several nodes, are drawn as they are.
 //! 3. A core is in the smallest box that contains it.
 
 use pinfold_core::{NodeId, NumaNode, ObjectKind, PuSet, Topology, size_text};

@@ -68,7 +68,7 @@ pub(crate) fn signed_percent(share: f64) -> String {
     format!("{:+.1} %", 100.0 * share)
 }
 
-/// By what counts per second are divided, and their unit then: `instructions per second`, and watts for energy.
+/// The divisor of counts per second, and the unit of the quotient: `instructions per second`, and watts for energy.
 pub(crate) fn unit(unit: &str) -> (f64, String) {
     if unit == ENERGY_UNIT {
         (COUNTS_OF_A_JOULE, "watts".to_owned())

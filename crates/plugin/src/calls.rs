@@ -1,4 +1,4 @@
-//! System calls: what they tell about the order of threads, about their creation and end, and about mappings.
+//! System calls: the order of threads, their creation and end, and mappings.
 
 use crate::memory_call::MemoryCall;
 use crate::thread::Thread;
@@ -10,7 +10,7 @@ use std::ffi::c_uint;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// The thread that this one creates, during the system call.
+    /// The thread that the calling thread creates, during the system call.
     pub(crate) static CREATING: Cell<Option<Creating>> = const { Cell::new(None) };
 }
 
@@ -18,9 +18,9 @@ thread_local! {
 #[derive(Clone, Copy)]
 pub(crate) struct Creating {
     pub(crate) parent: u32,
-    /// The word that the kernel clears when it ends.
+    /// The word that the kernel clears when the new thread ends.
     pub(crate) clear_at_end: u64,
-    /// Its number, once QEMU has reported it.
+    /// The number of the new thread, once QEMU has reported it.
     pub(crate) child: Option<u32>,
 }
 

@@ -1,7 +1,8 @@
 //! The program's code: each translated block is written to the recording once.
 //!
-//! QEMU translates a block again when its cache is full or another thread needs it at another place; such a block is
-//! known by its address and a hash of its bytes. Blocks are collected, and written before the accesses that they make.
+//! QEMU translates a block again when its cache is full or when another thread needs the block at another place. The
+//! block's address and a hash of its bytes identify it. Blocks are collected, and written before the accesses that they
+//! make.
 
 use crate::recorder::{self, lock};
 use pinfold_trace::{BLOCK_CAPACITY, CodeBlock, Writer};

@@ -1,15 +1,15 @@
 //! The plugin of qemu-user that records a program's data accesses. `pinfold record` loads it.
 //!
-//! QEMU calls the plugin in the thread that runs the recorded code: at the beginning of each translation block, at each
-//! data access, and before and after each system call. It also calls it when a block is translated, when a thread is
-//! created, and at the end. A thread is identified by its vcpu index. QEMU reuses an index after its thread has ended,
-//! so a thread's state is created again when QEMU reports that a vcpu begins; that call comes in the thread that
-//! creates it. QEMU 7.2 does not report the end of a thread: the system call `exit` shows it (`calls`). Threads share no
-//! state on the path of an access, and take no lock there.
+//! QEMU calls the plugin in the thread that runs the recorded code: at the start of each translation block, at each
+//! data access, and before and after each system call. It also calls it when it translates a block, when a thread is
+//! created, and at the end. A thread is identified by its vcpu index. QEMU reuses an index after its thread has ended.
+//! So the plugin creates a new state when QEMU reports that a vcpu starts; the creating thread makes that call. QEMU
+//! 7.2 does not report the end of a thread: the system call `exit` shows it (`calls`). Threads share no state on the
+//! path of an access, and take no lock there.
 //!
 //! Known limits: memory that the kernel reads and writes for a system call is not recorded, except for the pages that
 //! `read`, `pread64` and `recvfrom` touch first. Child processes of the program are not recorded, nor is a program that
-//! replaces the process by `exec`. Memory that is attached by `shmat` is in no mapping.
+//! replaces the process by `exec`. Memory that `shmat` attaches belongs to no mapping.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -36,7 +36,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use thread::Thread;
 
-/// The version of QEMU's plugin interface that this plugin is made for; QEMU looks for it.
+/// The version of QEMU's plugin interface. QEMU looks for this symbol.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = qemu::VERSION;
 
@@ -62,12 +62,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU hands over a valid description.
+    // SAFETY: QEMU passes a valid description.
     let info = unsafe { &*info };
-    // SAFETY: its name is a string that stays.
+    // SAFETY: the name is a string that stays valid.
     let target = unsafe { CStr::from_ptr(info.target_name) };
     if info.system_emulation || target.to_bytes() != b"x86_64" || info.version_min > qemu::VERSION {
-        say("the recording plugin works in qemu-x86_64 (user mode, plugin interface 1) alone");
+        say("the recording plugin works only in qemu-x86_64 (user mode, plugin interface 1)");
         return 1;
     }
     let memory = (0..usize::try_from(count).unwrap_or(0)).find_map(|i| {
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         argument.to_str().ok()?.strip_prefix("memory=")
     });
     let Some(memory) = memory else {
-        say("the recording plugin lacks memory=FILE; `pinfold record` gives it");
+        say("the recording plugin needs memory=FILE; `pinfold record` passes it");
         return 1;
     };
     if let Err(error) = recorder::start(memory) {
@@ -111,8 +111,8 @@ fn say(message: impl Display) {
 /// # Safety
 ///
 /// The caller is a callback of this vcpu, in its thread, and drops the reference before it returns or calls this again.
-/// So there is no other reference to the state. The state exists until the thread has ended. The end of the process
-/// also reads it, but stops translated code first and waits for BUSY.
+/// So this is the only reference to the state. The state exists until the thread has ended. The end of the process also
+/// reads it, but stops translated code first and waits for BUSY.
 #[inline]
 unsafe fn state<'callback>(vcpu: c_uint) -> Option<&'callback mut Thread> {
     let state = STATES.get(vcpu as usize)?.load(Ordering::Relaxed);
@@ -120,7 +120,7 @@ unsafe fn state<'callback>(vcpu: c_uint) -> Option<&'callback mut Thread> {
     unsafe { state.as_mut() }
 }
 
-/// A vcpu begins. This runs in the thread that creates it.
+/// A vcpu starts. This runs in the creating thread.
 #[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of pages")]
 extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     if recorder::stopped() {
@@ -133,8 +133,8 @@ extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     let number = recorder::next_thread();
     let creating = CREATING.get();
     let parent = creating.map(|creating| creating.parent);
-    // SAFETY: the slot is large enough and aligned to pages; an Output is plain numbers; the thread that had this
-    // index is gone, so no other thread uses the slot.
+    // SAFETY: the slot is large enough and page-aligned, and an Output is plain numbers. The previous thread with this
+    // index has ended, so no other thread uses the slot.
     let output = unsafe { &mut *memory.cast::<Output>() };
     let window = WINDOW.load(Ordering::Relaxed);
     let mut thread = Box::new(Thread::new(number, output, window, window % 2 == 1));
@@ -156,20 +156,20 @@ extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     }
     let gone = STATES[vcpu as usize].swap(Box::into_raw(thread), Ordering::Relaxed);
     if !gone.is_null() {
-        // SAFETY: it came from a box, and its thread has gone.
+        // SAFETY: it came from a box, and its thread has ended.
         drop(unsafe { Box::from_raw(gone) });
     }
 }
 
-/// The data of an instruction for each access: its number, and its index in its block.
+/// The datum of an instruction holds its number, and in these low bits its index in its block.
 const INDEX_BITS: u32 = 16;
 
 extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
     if recorder::stopped() {
         return;
     }
-    // SAFETY: QEMU's block is there during this call, and has so many instructions, whose bytes QEMU has read; a user datum
-    // is a number of ours.
+    // SAFETY: QEMU's block is valid during this call and has this many instructions, whose bytes QEMU has read. A user
+    // datum is a plain number.
     unsafe {
         let count = qemu::qemu_plugin_tb_n_insns(block);
         let mut code: Vec<u8> = vec![];
@@ -220,8 +220,8 @@ fn is_atomic(bytes: &[u8]) -> bool {
     false
 }
 
-/// Whether it is `syscall` or `pause`, which access no memory. QEMU 7.2 must not be asked for their accesses: it leaves the
-/// block without forgetting the callbacks, and uses them after `qemu_plugin_reset` has freed them.
+/// Whether it is `syscall` or `pause`, which access no memory. QEMU 7.2 must not be asked for their accesses: it leaves
+/// the block with the callbacks still set, and uses them after `qemu_plugin_reset` has freed them.
 fn leaves_block(bytes: &[u8]) -> bool {
     bytes == [0x0f, 0x05] || bytes == [0xf3, 0x90]
 }
@@ -258,9 +258,9 @@ fn look(thread: &mut Thread, begun: u64) {
     }
 }
 
-/// Whether the callbacks may be removed: while the program has had one thread only, or where it ends then. In QEMU 7.2 a
+/// Whether the callbacks may be removed: the program has had only one thread, or ends after the window. In QEMU 7.2 a
 /// thread that leaves a block within an instruction keeps a pointer to the callbacks of its accesses, and uses it after
-/// they are freed: of five runs of a program with eight threads, three crashed. So a program with several threads keeps
+/// they are freed: three of five runs of a program with eight threads crashed. So a program with several threads keeps
 /// its callbacks, which do nothing after the last window.
 fn may_remove() -> bool {
     recorder::stops_after_window() || recorder::threads() <= 1
@@ -279,7 +279,7 @@ extern "C" fn on_removed(id: qemu::Id) {
     }
     if recorder::stops_after_window() {
         complete();
-        // SAFETY: all threads are outside translated code. The program's own clean-up does not run, as after a kill.
+        // SAFETY: all threads are outside translated code. The program's own clean-up does not run, as after SIGKILL.
         unsafe { libc::_exit(0) };
     }
     register_calls_outside_code(id);
@@ -295,9 +295,9 @@ extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_voi
     on_known_access(thread, u32::from(kind), address, datum as u64);
 }
 
-/// The meaning of QEMU's descriptions of accesses: the size in bytes, times two, plus one for a write; 0 where QEMU was
-/// not asked yet. Two queries per access would take longer than the rest of an access. In QEMU 7.2 descriptions are
-/// below this number.
+/// The decoded form of QEMU's descriptions of accesses: the size in bytes, times two, plus one for a write. 0 if QEMU
+/// was not asked yet. Two queries per access would take longer than the rest of an access. QEMU 7.2 has fewer
+/// descriptions than this table.
 static KINDS: [AtomicU8; 1 << 18] = [const { AtomicU8::new(0) }; 1 << 18];
 
 #[inline]
@@ -310,7 +310,7 @@ fn on_known_access(thread: &mut Thread, kind: u32, address: u64, datum: u64) {
 #[inline(never)]
 fn on_unknown_access(thread: &mut Thread, info: u32, address: u64, datum: u64) {
     mapping::note_access(address);
-    // SAFETY: functions of their argument alone.
+    // SAFETY: the functions depend only on their argument.
     let (shift, write) = unsafe {
         (
             qemu::qemu_plugin_mem_size_shift(info),
@@ -324,7 +324,7 @@ fn on_unknown_access(thread: &mut Thread, info: u32, address: u64, datum: u64) {
     on_known_access(thread, kind, address, datum);
 }
 
-/// Runs `act` with the calling thread's state, and not at the same time as the end of the process.
+/// Runs `act` with the calling thread's state, and excludes the end of the process meanwhile.
 fn outside_code(vcpu: c_uint, act: impl FnOnce(&mut Thread)) {
     let Some(busy) = BUSY.get(vcpu as usize) else { return };
     while busy.swap(true, Ordering::Acquire) {
@@ -346,7 +346,8 @@ extern "C" fn on_exit(_: qemu::Id, _: *mut c_void) {
     }
     for (state, busy) in STATES.iter().zip(&BUSY) {
         let state = state.load(Ordering::Relaxed);
-        // SAFETY: translated code that calls us is gone, and BUSY keeps other callbacks away; it is not given back.
+        // SAFETY: translated code that calls the plugin is gone. BUSY, which is not released, keeps other callbacks
+        // away.
         if let Some(thread) = unsafe { state.as_mut() } {
             while busy.swap(true, Ordering::Acquire) {
                 std::hint::spin_loop();
@@ -357,7 +358,7 @@ extern "C" fn on_exit(_: qemu::Id, _: *mut c_void) {
     complete();
 }
 
-/// All blocks are written: the recording ends.
+/// Ends the recording after all blocks are written.
 fn complete() {
     code::flush();
     recorder::append(Ok(Writer::end()));

@@ -1,5 +1,5 @@
-//! The mappings of the recorded program: the initial ones from this process's memory map, since QEMU maps the program's
-//! files, and later ones from its system calls.
+//! The mappings of the recorded program: the initial ones from this process's memory map, because QEMU maps the
+//! program's files, and later ones from its system calls.
 
 use crate::memory_call::MemoryCall;
 use crate::place::{self, MapsLine};
@@ -20,13 +20,13 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 /// The mapped files, by their numbers.
 static FILES: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
-/// The address of the program's first access; 0 until there is one.
+/// The address of the program's first access. 0 before it.
 static FIRST_ACCESS: AtomicU64 = AtomicU64::new(0);
-/// The end of the heap from the last `brk`; 0 before the first.
+/// The end of the heap from the last `brk`. 0 before the first call.
 static HEAP_END: AtomicU64 = AtomicU64::new(0);
 static TOLD_STACK: AtomicBool = AtomicBool::new(false);
 
-/// The initial mappings. The first access comes later.
+/// Records the initial mappings. The program's first access comes later.
 pub(crate) fn tell_begin(thread: &mut Thread) {
     for line in place::maps() {
         let MapsLine { start, end, .. } = line;
@@ -41,13 +41,13 @@ pub(crate) fn tell_begin(thread: &mut Thread) {
     }
 }
 
-/// The program makes an access by a new instruction. The first access of all is to its stack, which has the initial
-/// data of a program (System V ABI for AMD64, section 3.4.1).
+/// Notes an access by a new instruction. The program's first access is to its stack, which has the initial data of a
+/// program (System V ABI for AMD64, section 3.4.1).
 pub(crate) fn note_access(address: u64) {
     let _ = FIRST_ACCESS.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Reports once where the stack is, when that is known.
+/// Records the address of the stack once, when it is known.
 pub(crate) fn tell_stack(thread: &mut Thread) {
     let address = FIRST_ACCESS.load(Ordering::Relaxed);
     if address != 0 && !TOLD_STACK.swap(true, Ordering::Relaxed) {
@@ -55,7 +55,7 @@ pub(crate) fn tell_stack(thread: &mut Thread) {
     }
 }
 
-/// A system call on mappings has returned `result`.
+/// Records the effect of a system call on mappings that has returned `result`.
 pub(crate) fn tell_result(thread: &mut Thread, call: MemoryCall, result: i64) {
     let Ok(address) = u64::try_from(result) else { return };
     tell_touches(thread, call, address);
@@ -103,13 +103,13 @@ pub(crate) fn tell_result(thread: &mut Thread, call: MemoryCall, result: i64) {
     thread.event(event);
 }
 
-/// Updates the touched pages after a system call whose result is `result`.
+/// Updates the touched pages after a system call that returned `result`.
 fn tell_touches(thread: &mut Thread, call: MemoryCall, result: u64) {
     match call {
         // The result is the number of bytes that the kernel has written.
         MemoryCall::Read { address } => thread.touch(address, result),
         MemoryCall::Remap { from, old_length, .. } => move_touches(thread, from, old_length, result),
-        // The result is the heap's end. Pages above it are gone.
+        // The result is the heap's end. The kernel has freed the pages above it.
         MemoryCall::Break => {
             let before = HEAP_END.swap(result, Ordering::Relaxed);
             touches::forget(result, before.saturating_sub(result));
@@ -118,7 +118,7 @@ fn tell_touches(thread: &mut Thread, call: MemoryCall, result: u64) {
     }
 }
 
-/// Memory moves to another address. Its pages count as touched by the thread that moves them, which in nearly all cases
+/// Memory moves to another address. Its pages count as touched by the thread that moves them: in nearly all cases it
 /// has filled them.
 fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
     if from == to {
@@ -130,7 +130,7 @@ fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
     touches::forget(from, length);
 }
 
-/// The number of a file in mappings. A new file is added to the recording. `None` where it is no file.
+/// The number of a file in mappings. A new file is added to the recording. `None` if the name is not a regular file.
 fn file(name: &Path) -> Option<u64> {
     let metadata = fs::metadata(name).ok().filter(fs::Metadata::is_file)?;
     let mut files = recorder::lock(&FILES);

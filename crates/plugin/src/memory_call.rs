@@ -23,14 +23,14 @@ pub(crate) enum MemoryCall {
         length: u64,
     },
     Break,
-    /// The kernel writes what was read from a file or socket to this address.
+    /// The kernel writes data from a file or socket to this address.
     Read {
         address: u64,
     },
 }
 
 impl MemoryCall {
-    /// The call with this number; `None` for calls that change neither mappings nor memory.
+    /// The call with this number. `None` for calls that change neither mappings nor memory.
     pub(crate) fn of(number: i64, arguments: [u64; 6]) -> Option<Self> {
         let [address, length, protection, flags, descriptor, offset] = arguments;
         Some(match number {

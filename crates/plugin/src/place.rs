@@ -1,12 +1,12 @@
-//! The file of an address of the recorded program, from this process's memory map: QEMU maps the program's files as the
-//! program requests, at its addresses plus a constant.
+//! Finds the file of an address of the recorded program in this process's memory map. QEMU maps the program's files at
+//! the requested addresses plus a constant.
 
 use pinfold_trace::RegionPlace;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
-/// The constant that QEMU adds to the program's addresses: 0 for all programs that fit beside QEMU.
+/// The constant that QEMU adds to the program's addresses. It is 0 for all programs that fit beside QEMU.
 static GUEST_BASE: OnceLock<u64> = OnceLock::new();
 
 /// Sets the constant from the address of an instruction in this process and in the program.
@@ -21,7 +21,7 @@ pub(crate) struct MapsLine {
     /// The permissions: 1 read, 2 write, 4 execute.
     pub(crate) protection: u64,
     pub(crate) offset: u64,
-    /// The file's name, or the text in its place; empty without either.
+    /// The file's name, or the text in its place. Empty if there is neither.
     pub(crate) file: String,
 }
 
@@ -46,7 +46,7 @@ impl MapsLine {
     }
 }
 
-/// The present mappings, including QEMU's memory.
+/// The current mappings, including QEMU's memory.
 pub(crate) fn maps() -> Vec<MapsLine> {
     let Some(&guest_base) = GUEST_BASE.get() else {
         return vec![];
@@ -57,7 +57,7 @@ pub(crate) fn maps() -> Vec<MapsLine> {
         .collect()
 }
 
-/// The place of the code at this address; `None` where it is in no file.
+/// The place of the code at this address. `None` if the address belongs to no file.
 pub(crate) fn of(identity: u64) -> Option<RegionPlace> {
     let line = maps()
         .into_iter()

@@ -16,7 +16,7 @@ pub(crate) struct TranslationBlock([u8; 0]);
 #[repr(C)]
 pub(crate) struct Instruction([u8; 0]);
 
-/// The beginning of `qemu_info_t`.
+/// The first part of `qemu_info_t`.
 #[repr(C)]
 pub struct Info {
     pub(crate) target_name: *const c_char,
@@ -25,7 +25,7 @@ pub struct Info {
     pub(crate) system_emulation: bool,
 }
 
-/// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not look at registers.
+/// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not access registers.
 pub(crate) const NO_REGISTERS: c_int = 0;
 /// `QEMU_PLUGIN_MEM_RW`. In 7.2 a filter for only reads or only writes is not exact.
 pub(crate) const READS_AND_WRITES: c_int = 3;
@@ -58,7 +58,7 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_register_vcpu_syscall_cb(id: Id, callback: OnSyscall);
     pub(crate) fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, callback: OnSyscallReturn);
     pub(crate) fn qemu_plugin_register_atexit_cb(id: Id, callback: OnExit, user_data: *mut c_void);
-    /// Removes all callbacks, also from translated code, and then calls `callback`, while all threads are outside
+    /// Removes all callbacks, also from translated code. Then calls `callback`, while all threads are outside
     /// translated code.
     pub(crate) fn qemu_plugin_reset(id: Id, callback: OnReset);
     pub(crate) fn qemu_plugin_tb_n_insns(block: *const TranslationBlock) -> usize;

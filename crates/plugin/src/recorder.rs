@@ -1,5 +1,5 @@
-//! The shared data of the recorded program's threads: the memory shared with pinfold, the order of events, the numbers
-//! of instructions, the window, the file.
+//! The data that the recorded program's threads share: the memory shared with pinfold, the order of events, the numbers
+//! of instructions, the window, and the file.
 //!
 //! None of this is on the path of an access: threads use it at events, at translations, when a block is full, and every
 //! [`LOOK`] instructions when there is a window.
@@ -28,9 +28,9 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicU32 = AtomicU32::new(0);
 /// Odd while accesses are recorded. It grows by one with every change.
 pub(crate) static WINDOW: AtomicU64 = AtomicU64::new(0);
-/// Instructions of all threads together, counted where the window is in instructions.
+/// Instructions of all threads together. Counted only if the window is in instructions.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
-/// Whether no further window can begin.
+/// Whether no further window can start.
 static LAST_WINDOW_ENDED: AtomicBool = AtomicBool::new(false);
 /// Whether the recorded process has forked this one, which is not recorded.
 static STOPPED: AtomicBool = AtomicBool::new(false);
@@ -43,7 +43,7 @@ static REGIONS: Mutex<Regions> = Mutex::new(Regions {
 static INSTRUCTION_NUMBERS: Mutex<Option<HashMap<u64, u32>>> = Mutex::new(None);
 static PCS: Mutex<Vec<Pc>> = Mutex::new(vec![]);
 
-/// A panic never unwinds into QEMU, so the data of a poisoned lock are used as they are.
+/// A panic never unwinds into QEMU, so a poisoned lock's data are used as they are.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -51,7 +51,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Maps the shared memory, the file with this name, and reads the settings.
 pub(crate) fn start(file: &str) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(file)?;
-    // SAFETY: a new mapping of SIZE bytes at an address of the kernel's choice; no memory of ours is touched.
+    // SAFETY: a new mapping of SIZE bytes at an address that the kernel chooses. No existing memory is touched.
     let memory = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -66,7 +66,7 @@ pub(crate) fn start(file: &str) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     let memory = memory.cast::<u8>();
-    // SAFETY: the mapping is larger than STATUS and stays; pinfold wrote the settings before QEMU was started.
+    // SAFETY: the mapping is larger than STATUS and stays. pinfold wrote the settings before it started QEMU.
     let head = unsafe { std::slice::from_raw_parts(memory, shared::STATUS) };
     let length = u64::from_ne_bytes(std::array::from_fn(|i| head[i])) as usize;
     let text = head[8..].get(..length).ok_or(io::ErrorKind::InvalidData)?;
@@ -112,7 +112,7 @@ pub(crate) fn next_sequence() -> u64 {
     SEQUENCE.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The position of the next event.
+/// The position of the next event. Does not reserve it.
 pub(crate) fn sequence() -> u64 {
     SEQUENCE.load(Ordering::Relaxed)
 }
@@ -162,7 +162,7 @@ impl Pc {
 }
 
 struct Regions {
-    /// Their identities in the order of their first beginnings, and whether the window is for them.
+    /// The regions' identities in the order of their first starts, and whether the window is for them.
     known: Vec<(u64, bool)>,
     /// Executions of the region of the window.
     executions: u64,
@@ -170,8 +170,8 @@ struct Regions {
     recorded_depth: u64,
 }
 
-/// A parallel region begins (`true`) or has ended: the window may open or close. At the first beginning of a region its
-/// place is added to the recording.
+/// A parallel region starts (`true`) or has ended: the window may open or close. At a region's first start its place is
+/// added to the recording.
 pub(crate) fn region(identity: u64, begins: bool) {
     let window = SETTINGS.get().and_then(|settings| settings.window.as_ref());
     let mut regions = lock(&REGIONS);
@@ -223,7 +223,7 @@ pub(crate) fn windowed() -> bool {
     SETTINGS.get().is_some_and(|settings| settings.window.is_some())
 }
 
-/// Whether the program is ended after the last window.
+/// Whether the program ends after the last window.
 pub(crate) fn stops_after_window() -> bool {
     SETTINGS.get().is_some_and(|settings| settings.stop)
 }
@@ -241,7 +241,7 @@ pub(crate) fn window_is_of_instructions() -> bool {
     )
 }
 
-/// This many more instructions have begun: the window may open or close.
+/// Counts `more` instructions. The window may open or close.
 pub(crate) fn add_instructions(more: u64) {
     let Some(Window::Instructions { from, length, every }) =
         SETTINGS.get().and_then(|settings| settings.window.as_ref())
@@ -260,7 +260,7 @@ pub(crate) fn add_instructions(more: u64) {
     });
     let window = WINDOW.load(Ordering::Relaxed);
     if (window % 2 == 1) != inside {
-        // If another thread was first, it has done this.
+        // If another thread was faster, it has made this change.
         let _ = WINDOW.compare_exchange(window, window + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,13 @@
 //! One thread of the recorded program: counts its instructions, joins the parts of an access, and passes both to the
 //! encoder.
 //!
-//! QEMU calls the plugin once per translation block and once per part of an access. An instruction's position is that
-//! of its block, which the block's callback stores, plus its index in the block, which comes with the access. A block
-//! counts as a whole, also where a fault ends it early; each repetition of a `rep` string instruction counts as an
+//! QEMU calls the plugin once per translation block and once per part of an access. An instruction's position is its
+//! block's position, which the block's callback stores, plus its index in the block, which comes with the access. A
+//! block counts as a whole, even if a fault ends it early. Each repetition of a `rep` string instruction counts as an
 //! instruction.
 //!
 //! QEMU splits accesses of more than 8 bytes: a 16-byte load is two of 8. Adjacent parts of one instruction are joined
-//! again, up to 64 bytes. A size that is no power of two (the 10 bytes of x87) is split into the largest ones.
+//! again, up to 64 bytes. A size that is not a power of two (the 10 bytes of x87) is split into the largest ones.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -22,40 +22,40 @@ use pinfold_trace::{Encoder, Event, EventKind, Output, Site};
 /// The widest access, in bytes.
 const WIDEST: u64 = 64;
 
-/// An access that may still be joined with a next part.
+/// An access that the next part may still extend.
 struct Pending {
     /// The recorder's number of the instruction, times two, plus one for a write.
     site: u32,
     size: u32,
     address: u64,
-    /// The instructions that the thread has begun, including this one.
+    /// The number of instructions that the thread has started, including this one.
     position: u64,
 }
 
 /// One thread.
 pub(crate) struct Thread {
-    /// Whether accesses are recorded at present.
+    /// Whether accesses are recorded.
     active: bool,
     pending: Pending,
-    /// The instructions that the thread had begun before the present translation block.
+    /// The number of instructions that the thread had started before the current translation block.
     block_begin: u64,
     block_length: u64,
     /// The position of the last access or event of the encoder.
     encoded: u64,
     /// The position of the next check of the window's bounds.
     pub(crate) next_look: u64,
-    /// The instructions that were added to the sum over all threads.
+    /// The instructions that are already in the sum over all threads.
     pub(crate) published: u64,
     /// The recorder's window at this thread's last check.
     pub(crate) window: u64,
     encoder: Encoder<'static>,
     /// The pages that it touches first while accesses are not recorded.
     toucher: Toucher,
-    /// The recording's number of the thread.
+    /// The number of the thread in the recording.
     pub(crate) number: u32,
     /// The word that the kernel clears when the thread ends.
     pub(crate) clear_at_end: u64,
-    /// The futex for which the thread waits.
+    /// The futex that the thread waits for.
     pub(crate) waits_for: Option<u64>,
     /// The system call on mappings that the thread is in.
     pub(crate) memory_call: Option<MemoryCall>,
@@ -90,7 +90,8 @@ impl Thread {
         }
     }
 
-    /// A translation block of this many instructions begins. Returns the instructions that the thread has begun before.
+    /// A translation block of `length` instructions starts. Returns the number of instructions that the thread started
+    /// before.
     #[inline]
     pub(crate) fn begin_block(&mut self, length: u64) -> u64 {
         self.block_begin += self.block_length;
@@ -98,9 +99,9 @@ impl Thread {
         self.block_begin
     }
 
-    /// The instruction of this index in the present block accesses memory.
+    /// The instruction with this index in the current block accesses memory.
     ///
-    /// In nearly all cases the access before is complete and was predicted. This path is short, so that it saves
+    /// In nearly all cases the previous access is complete and was predicted. This path is short, so that it saves
     /// nothing on the stack.
     #[inline]
     pub(crate) fn access(&mut self, site: u32, index: u64, address: u64, size: u32) {
@@ -176,12 +177,12 @@ impl Thread {
         }
     }
 
-    /// Something other than an access happens.
+    /// An event other than an access occurs.
     pub(crate) fn event(&mut self, kind: EventKind) {
         self.event_at(self.block_begin + self.block_length, kind);
     }
 
-    /// An event before the present translation block, which has not accessed anything yet.
+    /// Adds an event before the current translation block, which has not accessed anything yet.
     pub(crate) fn event_before_block(&mut self, kind: EventKind) {
         self.event_at(self.block_begin, kind);
     }
@@ -248,7 +249,7 @@ impl Thread {
     #[inline]
     fn encode(&mut self, address: u64, size: u32) {
         let Pending { site, position, .. } = self.pending;
-        // After an event, or where a fault ended a block, the encoder may be ahead of the instruction.
+        // The encoder may be ahead of the instruction: after an event, or if a fault ended a block.
         let mut instructions = position.saturating_sub(self.encoded);
         self.encoded = self.encoded.max(position);
         if instructions > u64::from(u32::MAX) {

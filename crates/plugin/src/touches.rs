@@ -1,10 +1,10 @@
-//! Which pages the recorded program has touched, so that the first touch of a page is recorded even where accesses are not.
+//! The pages that the recorded program has touched. They let the first touch of a page be recorded outside windows too.
 //!
-//! The kernel places a page on the node of the thread that touches it first. In a recording with a window, that is often the
-//! thread that initialised the data before the window. Outside windows, the plugin therefore looks up the page of each access
-//! in a bitmap that all threads share: one bit per page, in leaves of 1 GiB that are allocated when they are first needed. A
-//! thread waits for another only while a leaf is allocated. A page that the program unmaps or discards is new when it is
-//! touched again.
+//! The kernel places a page on the node of the thread that touches it first. If a recording has a window, this thread
+//! has often initialised the data before the window. Outside windows, the plugin therefore looks up the page of each
+//! access in a bitmap that all threads share: one bit per page, in leaves of 1 GiB that are allocated when they are
+//! first needed. A thread waits for another only while a leaf is allocated. A page that the program unmaps or discards
+//! is new when it is touched again.
 //!
 //! A thread collects adjacent pages into one range, and the range becomes one event.
 //!
@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages of 4 KiB, the smallest that x86-64 has.
+/// Pages of 4 KiB, the smallest size of x86-64.
 const PAGE_SHIFT: u32 = 12;
 pub(crate) const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
-/// Pages of a leaf: 1 GiB.
+/// The number of pages in a leaf: 1 GiB.
 const LEAF_PAGES: usize = 1 << 18;
 const WORDS: usize = LEAF_PAGES / 64;
 /// User space of x86-64 without five-level paging has 2^47 bytes.
@@ -40,7 +40,7 @@ impl PageSet {
         }
     }
 
-    /// Adds a page and returns whether it was not there. A page above user space is never new.
+    /// Adds a page. Returns whether it was new. A page above user space is never new.
     #[inline]
     fn insert(&self, page: u64) -> bool {
         let Some(leaf) = self.leaves.get(page as usize / LEAF_PAGES) else {
@@ -49,18 +49,18 @@ impl PageSet {
         let leaf = leaf.get_or_init(|| (0..WORDS).map(|_| AtomicU64::new(0)).collect());
         let (word, bit) = position(page);
         let word = &leaf[word];
-        // Most pages are there: a load leaves their cache line shared.
+        // Most pages are in the set: a load leaves their cache line shared.
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
-    /// Whether the page is there.
+    /// Whether the page is in the set.
     fn contains(&self, page: u64) -> bool {
         let (word, bit) = position(page);
         self.leaf(page)
             .is_some_and(|leaf| leaf[word].load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// Removes the pages that lie in these addresses as a whole or in part.
+    /// Removes the pages that overlap these addresses.
     fn remove(&self, addresses: Range<u64>) {
         let end = addresses.end.div_ceil(PAGE_BYTES).min((LEAVES * LEAF_PAGES) as u64);
         let mut page = addresses.start >> PAGE_SHIFT;
@@ -105,7 +105,7 @@ pub(crate) fn is_touched(page: u64) -> bool {
     TOUCHED.contains(page)
 }
 
-/// Adjacent pages that a thread touched first, in the order of their addresses.
+/// Adjacent pages that a thread touched first, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touches {
     pub(crate) pages: u64,
@@ -114,20 +114,21 @@ pub(crate) struct Touches {
     pub(crate) since: u64,
 }
 
-/// The pages of an access or of a range of memory. None where the range is empty.
+/// The pages of an access or of a range of memory. Empty for an empty range.
 pub(crate) fn pages_of(address: u64, bytes: u64) -> Range<u64> {
     let end = address.saturating_add(bytes).div_ceil(PAGE_BYTES);
     address >> PAGE_SHIFT..end
 }
 
-/// What one thread touches first: a range of pages that may still grow.
+/// The pages that one thread touches first: a range that may still grow.
 #[derive(Debug, Default)]
 pub(crate) struct Toucher {
     open: Option<Touches>,
 }
 
 impl Toucher {
-    /// The thread touches a page. Returns a range that has ended, if one has. `now` gives the number of events of all threads.
+    /// The thread touches a page. Returns the previous range if it has ended. `now` returns the number of events of all
+    /// threads.
     #[inline]
     pub(crate) fn touch(&mut self, page: u64, now: impl FnOnce() -> u64) -> Option<Touches> {
         if TOUCHED.insert(page) {
@@ -152,7 +153,7 @@ impl Toucher {
         })
     }
 
-    /// The range that may still grow, which ends.
+    /// Ends and returns the open range.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Touches> {
         self.open.take()
@@ -163,7 +164,7 @@ impl Toucher {
 mod tests {
     use super::*;
 
-    /// Each test uses other gibibytes.
+    /// Each test uses a separate gibibyte.
     static SET: PageSet = PageSet::new();
 
     #[test]

@@ -1,4 +1,4 @@
-//! A model that the Python package wrote says here what it says there (`tests/python/test_placement_file.py`).
+//! A model that the Python package wrote says here what it says there (`tests/python/test_classify_file.py`).
 
 use pinfold_policy::classify::PlacementModel;
 use serde_json::Value;

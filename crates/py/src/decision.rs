@@ -1,4 +1,4 @@
-//! What a policy answers, as Python objects, and what the machine did of it.
+//! A policy's decision, and the part of it that the machine applied, as Python objects.
 
 use pinfold_core::{Finding, NoteCode, PageMapping, Pinning, Prefetchers, PuId, TaskId, Topology};
 use pyo3::exceptions::PyValueError;

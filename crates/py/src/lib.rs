@@ -1,7 +1,7 @@
 //! `pinfold._native`: simulated machines for Python, and policies that are written in Python.
 //!
-//! - `topology` and `sample` are what a policy sees; `decision` is what it answers;
-//! - `policy` makes a policy of Python one of the loop;
+//! - `topology` and `sample` are a policy's input; `decision` is its answer;
+//! - `policy` lets the loop call a policy that is written in Python;
 //! - `simulation` runs it.
 //!
 //! Signatures and descriptions for users are in `python/pinfold/_native.pyi`.

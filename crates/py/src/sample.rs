@@ -88,7 +88,7 @@ impl Sample {
         }
     }
 
-    /// The growth of a metric since `earlier`: the program's own, or that of all tasks which both samples have.
+    /// The growth of a metric since `earlier`: the program's own count, or the sum over all tasks in both samples.
     fn growth(&self, earlier: &Self, metric: &str) -> Option<f64> {
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.checked_sub(before?)? as f64);
         if let Some(&now) = self.program.get(metric) {

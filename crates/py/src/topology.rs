@@ -15,7 +15,7 @@ pub(crate) struct Pu {
     core: usize,
     llc: usize,
     package: usize,
-    /// Its NUMA node; `None` where it has none.
+    /// Its NUMA node, if it has one.
     node: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ impl Pu {
 pub(crate) struct Node {
     /// The operating system's number.
     number: u32,
-    /// Its memory in bytes; `None` where it is not known.
+    /// Its memory in bytes, if known.
     memory: Option<u64>,
     /// The numbers of its PUs.
     pus: Vec<u32>,

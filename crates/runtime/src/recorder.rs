@@ -4,9 +4,9 @@ use crate::Record;
 use pinfold_core::{Applied, Configuration, Finding, Refusal, Sample};
 use std::time::Duration;
 
-/// Receives every event of a run, with the time on the machine's clock. The record that comes with an event already contains
-/// the event, so that no recorder builds a record itself. A recorder implements the methods that it needs; the others do
-/// nothing.
+/// Receives every event of a run, with the time on the machine's clock. The record that comes with an event already
+/// contains the event, so that no recorder builds a record itself. A recorder implements the methods that it needs; the
+/// others do nothing.
 pub trait Recorder {
     /// The counts were read.
     fn sample(&mut self, _sample: &Sample) {}

@@ -6,8 +6,8 @@ use pinfold_policy::Policy;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Runs `policy` on `machine` until the program ends, and returns the program's exit status; `None` where the user
-/// ended the run and the program runs on. Each event goes into `record` first, then to `recorder`.
+/// Runs `policy` on `machine` until the program ends, and returns the program's exit status; `None` if the user ended
+/// the run and the program continues. Each event goes into `record` first, then to `recorder`.
 pub fn run(
     machine: &mut impl Machine,
     policy: &mut dyn Policy,
@@ -56,7 +56,7 @@ pub fn run(
     Ok(exit_status)
 }
 
-/// Records what the machine did of a configuration.
+/// Records the part of a configuration that the machine applied.
 fn was_applied(
     machine: &impl Machine,
     configuration: &Configuration,

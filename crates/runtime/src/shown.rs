@@ -1,8 +1,9 @@
 //! Documents that are read to be shown: their strings in lines.
 //!
-//! A record, a state and a log have names that programs chose, and may be files of others. Their strings stand in lines of
-//! text, so each is one line when the document is read. Reasons are sentences of pinfold, in keys that end with `why`. They
-//! may have several lines, and all but the first one are indented, so none looks like a line of the text around them.
+//! A record, a state and a log have names that programs chose, and may be files of others. Their strings stand in lines
+//! of text, so each is one line when the document is read. Reasons are sentences of pinfold, in keys that end with
+//! `why`. They may have several lines, and all but the first one are indented, so none looks like a line of the text
+//! around them.
 
 use pinfold_core::text::one_line;
 use serde_json::Value;

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct MetricRate {
     /// The name that `--metric` takes.
     pub name: String,
-    /// Counts per second, of all tasks together; `None` where it is not available.
+    /// Counts per second, of all tasks together; `None` if missing.
     pub rate: Option<f64>,
     /// Whether a counter was multiplexed, so that the rate is scaled from a part of the time.
     pub multiplexed: bool,

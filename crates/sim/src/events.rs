@@ -13,8 +13,8 @@ use serde::Deserialize;
 // `SETS`: the name and the text of each file in events/.
 include!(concat!(env!("OUT_DIR"), "/events.rs"));
 
-/// The metrics that SAM does not use and placement models do: lines that the own node's memory sent to the core, and lines
-/// that other nodes' memory sent, for prefetches as well.
+/// The metrics that SAM does not use and placement models do: lines that the own node's memory sent to the core, and
+/// lines that other nodes' memory sent, for prefetches as well.
 pub const READS: [&str; 2] = ["local_reads", "remote_reads"];
 
 /// The events of a processor.
@@ -31,10 +31,10 @@ pub struct EventSet {
     /// The energy that the processor meters (RAPL) and Linux shows as the PMU `power`.
     #[serde(default)]
     pub energy: Vec<Energy>,
-    /// How many counters of a PU can count any of `events`; 0 where that is not known.
+    /// How many counters of a PU can count any of `events`; 0 if unknown.
     #[serde(default)]
     pub programmable: usize,
-    /// How many unit masks of one event can be counted at the same time; `None` where only the number of counters
+    /// How many unit masks of one event can be counted at the same time; `None` if only the number of counters
     /// limits it.
     #[serde(default)]
     pub unit_masks: Option<usize>,
@@ -61,7 +61,7 @@ pub struct MetricDefinition {
     /// The events that are subtracted.
     #[serde(default)]
     pub subtract: Vec<String>,
-    /// What it approximates, and what it leaves out.
+    /// Its approximations and omissions.
     pub explanation: String,
 }
 
@@ -109,7 +109,7 @@ impl EventSet {
             .collect()
     }
 
-    /// The set of the processor of the machine with this name; `None` where none is known.
+    /// The set of the processor of the machine with this name; `None` if none is known.
     pub fn of_processor(machine: &str) -> Option<Self> {
         Self::all()
             .into_iter()
@@ -135,9 +135,9 @@ impl EventSet {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The events of SAM's metrics, in groups that take turns; each group fits the counters at the same time. The events
-    /// of one metric are in one group wherever they fit, so that a difference is one of counts of the same time. Fixed
-    /// events are in no group: they are always counted.
+    /// The events of SAM's metrics, in groups that take turns; each group fits the counters at the same time. The
+    /// events of one metric are in one group wherever they fit, so that a difference is one of counts of the same time.
+    /// Fixed events are in no group: they are always counted.
     pub fn groups(&self) -> Vec<Vec<&str>> {
         self.groups_of(|metric| !READS.contains(&metric))
     }
@@ -186,7 +186,7 @@ impl EventSet {
         self.fixed.iter().any(|fixed| fixed == event)
     }
 
-    /// The energy that the machine with this name meters; empty where no set is known.
+    /// The energy that the machine with this name meters; empty if no set is known.
     pub fn energy_of_machine(machine: &str) -> Vec<Energy> {
         Self::all()
             .into_iter()

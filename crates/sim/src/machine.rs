@@ -33,7 +33,7 @@ impl EndSwitch {
 /// How often a program repeats its region of interest.
 #[derive(Clone, Debug)]
 pub enum Repeat {
-    /// This number of times. Of several programs side by side each does at least this number, and all end together.
+    /// This number of times. Several programs side by side all do at least this number, and end together.
     Times(NonZeroU64),
     /// Until the programs are asked to end, or a virtual day has passed.
     UntilAsked(EndSwitch),
@@ -44,11 +44,11 @@ pub enum Repeat {
 const LONGEST: f64 = 86_400.0;
 
 /// The time to read all metrics of one task, in seconds: "reading all metrics of a task" in evaluation/costs.json,
-/// measured on an AMD EPYC. The simulated programs stand still for it, as if the reader took the CPU of a thread for
-/// which all others wait: an upper bound.
+/// measured on an AMD EPYC. The simulated programs stand still meanwhile, as if the reader took the CPU of a thread
+/// that all others wait for: an upper bound.
 const READING: f64 = 2.1e-6;
 
-/// The share of the threads' time for which they wait for what is not in the recording, above which `sweep` and `run` warn.
+/// The share of the threads' time spent waiting for events outside the recording, above which `sweep` and `run` warn.
 pub const MUCH_UNRECORDED_WAIT: f64 = 0.1;
 
 /// What the user can do about such waits.
@@ -61,10 +61,9 @@ pub struct Run {
     pub repeat: Repeat,
     /// The exit status of the programs.
     pub exit_status: i32,
-    /// The seed of the run's random numbers: those of the scheduler, of the latency of transfers between caches, and of
-    /// the noise.
+    /// The seed of the run's random numbers, for the scheduler, the latency of transfers between caches, and the noise.
     pub seed: u64,
-    /// The standard deviation of what is read of a metric in a tenth of a second, as a share of it. 0 for exact readings.
+    /// The standard deviation of a metric's reading over a tenth of a second, relative to it. 0 for exact readings.
     pub noise: f64,
 }
 
@@ -84,14 +83,14 @@ pub struct ProgramProgress {
     pub process: i32,
     /// How many tasks it has.
     pub tasks: usize,
-    /// By rank: the PU on which the task was at last; `None` before the program has begun.
+    /// By rank: the task's last PU; `None` before the program has begun.
     pub pus: Vec<Option<PuId>>,
     /// Completed repetitions, with the completed part of the current one.
     pub repetitions: f64,
     /// How long it stood still because its pages were moved.
     pub paused: Duration,
-    /// The share of its threads' time, in the present configuration, for which they wait for what is not in the recording;
-    /// `None` where that is not known.
+    /// The share of its threads' time, in the current configuration, spent waiting for events outside the recording;
+    /// `None` if unknown.
     pub unrecorded_wait_share: Option<f64>,
     /// The name of each event that tasks count, with the count of all tasks of the program.
     pub events: Vec<(String, f64)>,
@@ -105,12 +104,12 @@ fn number(task: usize) -> i32 {
     FIRST.saturating_add(i32::try_from(task).unwrap_or(i32::MAX))
 }
 
-/// The metrics of a run: those of programs, then the events of tasks, then the machine's energy.
+/// The metrics of a run: first the programs' metrics, then the events of tasks, then the machine's energy.
 struct MetricSet {
     all: Vec<Metric>,
     events: Vec<EventDefinition>,
     energy: Vec<Energy>,
-    /// By program: regions of a repetition. Empty where some program marks none.
+    /// By program: regions of a repetition. Empty if some program marks none.
     regions: Vec<u64>,
 }
 
@@ -193,10 +192,10 @@ pub struct SimulatedMachine {
     tasks: Vec<TaskId>,
     programs: Vec<NamedProgram>,
     run: Run,
-    /// By program: the repetition with which it ends, once it has been asked to end.
+    /// By program: its last repetition, once it has been asked to end.
     last: Option<Vec<f64>>,
     notes: Vec<String>,
-    /// By program: whether it was reported that it waits for what is not in the recording.
+    /// By program: whether it was reported that it waits for events outside the recording.
     reported_waits: Vec<bool>,
     readings: Readings,
     /// The clock of the run, in whole nanoseconds as policies see it.
@@ -230,8 +229,8 @@ impl SimulatedMachine {
         }
     }
 
-    /// Configurations that were simulated are taken from a store, and kept there. `run` is all that their rates depend on
-    /// besides the configuration: the simulator, the recordings, the model and the seed.
+    /// Configurations that were simulated are taken from a store, and kept there. `run` is all that their rates depend
+    /// on besides the configuration: the simulator, the recordings, the model and the seed.
     pub fn keep_windows(&mut self, store: Box<dyn WindowStore>, run: &[u8]) {
         self.timeline.keep(KeptWindows::new(store, run));
     }
@@ -265,7 +264,7 @@ impl SimulatedMachine {
         self.timeline.windows()
     }
 
-    /// By program: the repetition with which it ends.
+    /// By program: its last repetition.
     fn ends(&mut self) -> Vec<f64> {
         let programs = 0..self.programs.len();
         match &self.run.repeat {
@@ -282,7 +281,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// Reports once each program whose threads wait for what is not in the recording.
+    /// Reports once each program whose threads wait for events outside the recording.
     fn report_waits(&mut self) {
         for (program, reported) in self.reported_waits.iter_mut().enumerate() {
             let share = self.timeline.unrecorded_wait_share(program);
@@ -323,7 +322,7 @@ impl SimulatedMachine {
         counters.map(|&counter| self.timeline.count(task, counter)).sum()
     }
 
-    /// The counts of the program, then those of each task.
+    /// The counts of the program, then of each task.
     fn exact_counts(&self) -> Rows {
         let tasks = (0..self.tasks.len()).map(|task| self.task_counts(task));
         std::iter::once(self.program_counts()).chain(tasks).collect()
@@ -359,7 +358,7 @@ impl SimulatedMachine {
             .collect()
     }
 
-    /// Why pages cannot be mapped so; `None` where they can.
+    /// Why pages cannot be mapped so; `None` if they can.
     fn mapping_refusal(&self, pages: PageMapping) -> Option<Refusal> {
         let nodes: NodeSet = self.topology.nodes().iter().map(|there| there.id).collect();
         let lacking = pages.named().difference(&nodes);
@@ -392,9 +391,9 @@ impl SimulatedMachine {
         self.timeline.regions(0).map(sample).collect()
     }
 
-    /// Where the threads of a region go: `ranks` has the rank of each task. A team of fewer threads than were recorded has
-    /// neighbouring shares on one PU, as a static schedule would give one thread their iterations. A team of more threads
-    /// is refused.
+    /// Where the threads of a region go: `ranks` has the rank of each task. A team of fewer threads than were recorded
+    /// has neighbouring shares on one PU, as a static schedule would give one thread their iterations. A team of more
+    /// threads is refused.
     fn region(
         &self,
         region: RegionId,

@@ -116,7 +116,7 @@ impl FromStr for Geometry {
             ways: number(ways, "number of ways")?,
             line: number(line, "number of bytes of a line")?,
         };
-        // The counter's error says what is wrong with a cache.
+        // The counter's error explains the fault of a cache.
         MissCounter::new(&[geometry]).map_err(|error| error.to_string())?;
         Ok(geometry)
     }

@@ -1,13 +1,13 @@
-//! The noise of a simulated machine's counters: what a policy reads differs from what the program does.
+//! The noise of a simulated machine's counters: a policy's readings differ from the true counts.
 //!
-//! The growth of a metric between two readings is multiplied by a random factor. The factor is 1 plus a sum of parts, one
-//! for each of `SCALES`. A part is normally distributed, keeps its value for the time of its scale, and then takes an
-//! independent one. So neighbouring readings are correlated, and a longer measurement averages only the parts that change
-//! within it, as on a real machine. All parts have the same variance: noise with equal power in each decade of time,
-//! which is the 1/f noise of electronics. The shape is assumed; the size is an argument.
+//! The growth of a metric between two readings is multiplied by a random factor. The factor is 1 plus a sum of parts,
+//! one for each of `SCALES`. A part is normally distributed, keeps its value for the time of its scale, and then takes
+//! an independent one. So neighbouring readings are correlated, and a longer measurement averages only the parts that
+//! change within it, as on a real machine. All parts have the same variance: noise with equal power in each decade of
+//! time, which is the 1/f noise of electronics. The shape is assumed; the size is an argument.
 //!
-//! A factor depends on the seed, the metric and the time only, so the same seed gives the same readings. The run itself is
-//! exact: noise changes what a policy decides, and by that alone how long the program takes.
+//! A factor depends on the seed, the metric and the time only, so the same seed gives the same readings. The run itself
+//! is exact: noise changes what a policy decides, and by that alone how long the program takes.
 
 use pinfold_core::random::Random;
 
@@ -64,7 +64,7 @@ impl Noise {
     }
 }
 
-/// The counts of a metric set: a row for the program, then one for each task. A count that there is none of is `None`.
+/// The counts of a metric set: a row for the program, then one for each task. A missing count is `None`.
 pub(crate) type Rows = Vec<Vec<Option<f64>>>;
 
 /// What counters have shown until now.

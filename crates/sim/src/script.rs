@@ -1,5 +1,4 @@
-//! The script of a scripted machine: a TOML file in which the user says at which rate a program runs under each
-//! placement.
+//! The script of a scripted machine: a TOML file with the rate of a program under each placement.
 //!
 //! ```
 //! let script: pinfold_sim::Script = r#"
@@ -53,7 +52,7 @@ pub struct Script {
     pub(crate) work: Option<Amount>,
     #[serde(default)]
     pub(crate) exit_status: u8,
-    /// PUs to which no task can be moved.
+    /// PUs that no task can be moved to.
     #[serde(default)]
     pub(crate) refused: PuSet,
     #[serde(default, rename = "metric")]
@@ -69,11 +68,11 @@ pub struct Script {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Phase {
     pub(crate) start: Seconds,
-    /// Steps per second of each working thread where none of the pinnings applies.
+    /// Steps per second of each working thread if none of the pinnings applies.
     pub(crate) rate: Amount,
-    /// Steps per second of each working thread that is not pinned; `rate` where it is absent.
+    /// Steps per second of each working thread that is not pinned; `rate` if it is absent.
     pub(crate) unpinned: Option<Amount>,
-    /// The same where unpinned threads are limited to some PUs; as `unpinned` where it is absent.
+    /// The same for unpinned threads that are limited to some PUs; as `unpinned` if it is absent.
     pub(crate) limited: Option<Amount>,
     /// The factor on `unpinned` for each other working thread in the same last-level-cache domain.
     #[serde(default = "one")]
@@ -81,7 +80,7 @@ pub(crate) struct Phase {
     /// Whether all threads are idle.
     #[serde(default)]
     pub(crate) idle: bool,
-    /// The share of time in which a working thread runs to make its steps; it sleeps for the rest.
+    /// The share of time that a working thread runs; it sleeps for the rest.
     #[serde(default = "all")]
     pub(crate) busy: Share,
     #[serde(default, rename = "pinning")]
@@ -112,7 +111,7 @@ pub(crate) struct Thread {
     pub(crate) works_from: Seconds,
 }
 
-/// What can be counted. By default the machine has one metric, `scripted`, of which each task counts its steps.
+/// A metric. By default the machine has one, `scripted`, which counts each task's steps.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptMetric {
@@ -123,7 +122,7 @@ struct ScriptMetric {
     /// Counts per step.
     #[serde(default = "one")]
     per_step: Amount,
-    /// The time ranges in which it cannot be read.
+    /// The time ranges when it cannot be read.
     #[serde(default)]
     missing: Vec<(Seconds, Seconds)>,
 }
@@ -136,7 +135,7 @@ pub(crate) struct Counter {
     pub(crate) missing: Vec<(Duration, Duration)>,
 }
 
-/// The limit of the tasks of a script, the same as that of a recording's threads at one time.
+/// The limit of a script's tasks, the same as for a recording's threads at one time.
 const MOST_TASKS: u64 = 4096;
 
 /// The limit of a time, in seconds: 30 years. It keeps sums of times in range.

@@ -15,7 +15,7 @@ use pinfold_core::{
 };
 use std::time::Duration;
 
-/// The time for which the noise stays the same.
+/// How long the noise keeps its value.
 const NOISE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The process id of the scripted program. The ids of its threads follow.
@@ -66,7 +66,7 @@ impl Noise {
         }
     }
 
-    /// Begins the next interval. `correlation` is that of its noise with the noise of the interval before.
+    /// Begins the next interval. `correlation` is between its noise and the previous interval's.
     fn draw(&mut self, correlation: f64) {
         let fresh = self.random.normal();
         self.value = if self.ends.is_zero() {

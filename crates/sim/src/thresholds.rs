@@ -5,7 +5,7 @@
 //!   of the computation determines the rate of coherence events. The threads run on two cores that share a last-level
 //!   cache, and on two that do not.
 //! - **Copying** (figure 2): tasks on the cores of one package copy their own arrays; one task, two, and so on. With
-//!   *high* locality lines follow each other; with *low* locality each is 4 KiB after the one before.
+//!   *high* locality lines follow each other; with *low* locality each is 4 KiB after its predecessor.
 //!
 //! Each runs once to fill the caches, and then once more to be counted.
 //!
@@ -43,7 +43,7 @@ pub struct SharingPoint {
     /// Coherence events of a thread between last-level caches, per unhalted cycle, while the threads are on separate
     /// caches.
     pub events_per_cycle: f64,
-    /// The speed with a common last-level cache divided by that with two, minus one.
+    /// The speed with a common last-level cache divided by the speed with two, minus one.
     pub gain: f64,
 }
 
@@ -67,7 +67,7 @@ pub struct Copied {
     pub misses_per_cycle: f64,
 }
 
-/// Instructions between two accesses: the largest number first, then halves of it, and none at last.
+/// Instructions between two accesses: the largest number first, then halves of it, finally none.
 pub fn work() -> impl Iterator<Item = u32> {
     (0..HALVINGS).map(|halvings| MOST_WORK >> halvings).chain([0])
 }
@@ -125,7 +125,7 @@ struct Metric {
 }
 
 impl Metric {
-    /// The metric `name` of the model's processor; the sum of `otherwise` where none is known.
+    /// The metric `name` of the model's processor; the sum of `otherwise` if none is known.
     fn of(model: &Model, name: &str, otherwise: &[Counter]) -> Self {
         let unknown = || Self {
             add: otherwise.to_vec(),
@@ -178,7 +178,7 @@ impl Counted {
     }
 }
 
-/// Runs one stream on each of `cores`. Returns what the streams did between the first mark and the second.
+/// Runs one stream on each of `cores`. Returns the counts of the streams between the first mark and the second.
 fn run(
     model: &Model,
     cores: &[usize],

@@ -1,8 +1,8 @@
 //! The data of an access, and the code words of encoder and decoder.
 //!
 //! A block holds consecutive accesses and events of one thread. It is a sequence of tokens, each a varint `run * 4 +
-//! kind`: `run` predicted accesses ([`crate::predictor`]), and then one thing that was not predicted, whose kind is
-//! `kind`. Each block starts with empty predictions, so that it can be read without the earlier blocks.
+//! kind`: `run` predicted accesses ([`crate::predictor`]), and then one unpredicted item of the kind `kind`. Each block
+//! starts with empty predictions, so that it can be read without the earlier blocks.
 
 /// One data access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct Access {
     pub address: u64,
     /// The instruction that made it, by its virtual address.
     pub pc: u64,
-    /// Instructions that the thread began since its last access or event: 0 for a further access of the same
-    /// instruction, 1 for one of the next.
+    /// Instructions that the thread started since its last access or event: 0 for a further access of the same
+    /// instruction, 1 for an access of the next one.
     pub instructions: u32,
     /// Bytes: a power of two from 1 to 64.
     pub size: u8,
@@ -32,15 +32,16 @@ pub struct Site {
     pub size: u8,
     /// Whether it writes.
     pub write: bool,
-    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. Its read and its write are two accesses.
+    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. Its read and its write are two
+    /// accesses.
     pub locked: bool,
 }
 
 /// An event follows.
 pub(crate) const KIND_EVENT: u64 = 0;
-/// The bit of a token for: the site and the instructions before it follow.
+/// The bit of a token that the site and the instructions before it follow.
 pub(crate) const SITE_MISSED: u64 = 1;
-/// The bit of a token for: the address follows.
+/// The bit of a token that the address follows.
 pub(crate) const ADDRESS_MISSED: u64 = 2;
 
 /// The greatest size of an access, in bytes.
@@ -61,7 +62,7 @@ impl Site {
         logarithm | bit(WRITE_BIT, self.write) | bit(LOCKED_BIT, self.locked)
     }
 
-    /// The site at `pc` with the rest in `byte`; `None` where its size is not valid.
+    /// The site at `pc` with the rest in `byte`. `None` if its size is not valid.
     pub(crate) fn from_byte(pc: u64, byte: u8) -> Option<Self> {
         let size = 1u8.checked_shl(u32::from(byte & !(WRITE_BIT | LOCKED_BIT)))?;
         (size <= GREATEST_SIZE).then_some(Self {

@@ -18,7 +18,7 @@ pub(crate) fn put(bytes: &mut [u8], mut at: usize, mut value: u64) -> usize {
     at + 1
 }
 
-/// Reads an integer at `bytes[*at]` and moves `at` past it. `None` where it is truncated or does not fit 64 bits.
+/// Reads an integer at `bytes[*at]` and moves `at` past it. `None` if it is truncated or does not fit 64 bits.
 #[inline]
 pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
@@ -41,7 +41,7 @@ pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// Folds the difference of two addresses, so that small ones of either sign become small numbers.
+/// Folds the difference of two addresses, so that a small difference of either sign becomes a small number.
 #[inline]
 pub(crate) fn fold(difference: u64) -> u64 {
     (difference << 1) ^ (difference.cast_signed() >> 63).cast_unsigned()

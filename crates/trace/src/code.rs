@@ -1,17 +1,17 @@
-//! The program's code: the bytes of the translation blocks that QEMU made, as far as the program reached them.
+//! The program's code: the bytes of the blocks that QEMU translated, up to the last instruction that it reached.
 //!
-//! A simulation decodes them to know what the program computes between two accesses. A block is written when it is
-//! translated, so it costs nothing while it runs. Code that the program changes (a just-in-time compiler) has several
-//! blocks at one address; the last one is the newest.
+//! A simulation decodes the blocks to know the program's computations between two accesses. A block is written when it
+//! is translated, so it costs nothing while it runs. Code that the program changes (a just-in-time compiler) has
+//! several blocks at one address; the last one is the newest.
 
 use std::io;
 
 /// Consecutive instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeBlock {
-    /// The virtual address of the first one.
+    /// The virtual address of the first instruction.
     pub address: u64,
-    /// All their bytes.
+    /// The bytes of all instructions.
     pub bytes: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl CodeBlock {
         }
     }
 
-    /// The blocks of a frame's text; `None` where it is cut off.
+    /// The blocks of a frame's text. `None` if the text is cut off.
     pub(crate) fn all(mut text: &[u8]) -> Option<Vec<Self>> {
         let mut blocks = vec![];
         while !text.is_empty() {
@@ -53,7 +53,7 @@ impl CodeBlock {
     }
 }
 
-/// The text of a frame from its payload; an error where it does not have `length` bytes.
+/// The text of a frame from its payload. An error if the text does not have `length` bytes.
 pub(crate) fn decompressed(payload: &[u8], length: usize) -> io::Result<Vec<u8>> {
     let mut text = vec![0; length];
     let found = zstd::bulk::decompress_to_buffer(payload, &mut text)?;

@@ -8,12 +8,12 @@ use crate::encoder::{BLOCK_ACCESSES, BLOCK_INSTRUCTIONS, BLOCK_SITES, END};
 use crate::event::{Event, EventKind};
 use crate::predictor::{NO_SITE, Predictor};
 
-/// Accesses per batch: a few times fewer than the first cache holds.
+/// Accesses per batch: the batch takes a fraction of the L1 cache.
 const BATCH: usize = 1024;
 
-/// What a reader knows of the thread while it gets accesses in its own form.
+/// The state of a thread that a reader keeps for its own form of accesses.
 pub trait Context {
-    /// Something other than an access comes next, or a block ends.
+    /// Another event than an access follows, or a block ends.
     fn interrupted(&mut self);
 }
 
@@ -21,15 +21,15 @@ impl Context for () {
     fn interrupted(&mut self) {}
 }
 
-/// The form in which a reader gets an access.
+/// A reader's form of an access.
 pub trait FromAccess: Copy {
-    /// What the form depends on besides the access.
+    /// The state that the form depends on besides the access.
     type Context: Context;
 
-    /// Of this access, which follows the access before it, or an interruption.
+    /// Converts this access. It follows the previous access or an interruption.
     fn from_access(access: &Access, context: &mut Self::Context) -> Self;
 
-    /// From an access that differs only in its address.
+    /// The form of an access that differs only in its address.
     fn at(self, address: u64) -> Self;
 }
 
@@ -69,7 +69,7 @@ impl<A> Default for Batch<A> {
 }
 
 impl Batch {
-    /// The instructions that the thread began in this batch.
+    /// The number of instructions that the thread started in this batch.
     pub fn all_instructions(&self) -> u64 {
         let before_accesses: u64 = self.accesses.iter().map(|access| u64::from(access.instructions)).sum();
         let before_events: u64 = self.events.iter().map(|(_, event)| event.instructions).sum();
@@ -85,8 +85,8 @@ impl<A> Batch<A> {
     }
 }
 
-/// The number of predicted accesses that are decoded one by one before a loop is searched, and the longest loop that is
-/// found.
+/// The number of predicted accesses that are decoded one by one before the decoder looks for a loop. Also the length of
+/// the longest loop that it finds.
 const LOOP: usize = 16;
 
 struct State {
@@ -113,7 +113,7 @@ impl State {
     }
 }
 
-/// The limits of a block. Reading ends there for any bytes: ten bytes can encode 2^62 accesses.
+/// The limits of a block. They bound the work for any input: ten bytes can encode 2^62 accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) accesses: u64,
@@ -142,7 +142,7 @@ pub(crate) struct Decoder {
     previous_address: u64,
     previous_pc: u64,
     previous_sequence: u64,
-    /// Predicted accesses before the one of `kind`.
+    /// The predicted accesses before the item of `kind`.
     run: u64,
     kind: u64,
     ended: bool,
@@ -170,7 +170,7 @@ impl Decoder {
         self.ended
     }
 
-    /// The number of accesses that the block, when it has ended, had less than its limit.
+    /// The accesses that the ended block lacks to its limit.
     pub(crate) fn missing_accesses(&self) -> u64 {
         self.limits.accesses
     }
@@ -205,13 +205,13 @@ impl Decoder {
             self.kind = FETCH;
         }
         if self.ended && self.at != self.bytes.len() {
-            return Err("there is more after a block's end");
+            return Err("there are bytes after a block's end");
         }
         Ok(())
     }
 
-    /// The predicted accesses, as many as fit. If the first ones lead into a loop, its whole rounds are decoded at
-    /// once.
+    /// Decodes as many predicted accesses as fit. If the first ones lead into a loop, whole rounds of the loop are
+    /// decoded at once.
     #[inline]
     fn take_run<A: FromAccess>(&mut self, accesses: &mut Vec<A>, context: &mut A::Context) -> Result<(), &'static str> {
         let count = self.run.min((BATCH - accesses.len()) as u64) as usize;
@@ -227,7 +227,7 @@ impl Decoder {
         self.take_predicted(count - LOOP - taken, accesses, context)
     }
 
-    /// This many predicted accesses, one after the other.
+    /// Decodes `count` predicted accesses, one after the other.
     fn take_predicted<A: FromAccess>(
         &mut self,
         count: usize,
@@ -253,9 +253,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// At most this many predicted accesses, in whole rounds of the loop that contains the last one; returns the
-    /// number. In a loop each site is followed by another, the last by the first, so no look-ups are needed from round
-    /// to round.
+    /// Decodes at most `count` predicted accesses, in whole rounds of the loop that contains the last one. Returns
+    /// their number. Each site of a loop is followed by the next, and the last by the first, so no look-ups are needed
+    /// from round to round.
     fn take_rounds<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>, context: &mut A::Context) -> usize {
         let Some(length) = self.loop_from(self.previous_site) else {
             return 0;
@@ -270,7 +270,7 @@ impl Decoder {
             let (next, instructions) = self.sites[site as usize].predictor.following();
             let state = &mut self.sites[next as usize];
             let mut address = state.predictor.address();
-            // In all rounds, the same access comes before it.
+            // The same access precedes it in all rounds.
             let access = A::from_access(&state.access(address, instructions), context);
             if turn == 0 {
                 accesses.resize(before + rounds * length, access);
@@ -286,7 +286,7 @@ impl Decoder {
         rounds * length
     }
 
-    /// The length of the loop from a site back to it; `None` where it is longer than `LOOP` or there is none.
+    /// The length of the loop from a site back to it. `None` if there is none of up to `LOOP` sites.
     fn loop_from(&self, begin: u32) -> Option<usize> {
         let mut site = begin;
         for length in 1..=LOOP {
@@ -303,7 +303,7 @@ impl Decoder {
     fn missed(&mut self) -> Result<Access, &'static str> {
         let known = self.sites.len();
         let (site, instructions) = if self.kind & SITE_MISSED != 0 {
-            let site = u32::try_from(self.get()?).map_err(|_| "the number of a site is too great")?;
+            let site = u32::try_from(self.get()?).map_err(|_| "the number of a site is too large")?;
             let instructions = u32::try_from(self.get()?).map_err(|_| "too many instructions before an access")?;
             if site as usize == known {
                 self.define()?;
@@ -337,15 +337,15 @@ impl Decoder {
         Ok(state.access(address, instructions))
     }
 
-    /// A new site. Its first address is coded as the difference from the last access of any site.
+    /// Defines a new site. Its first address is coded as the difference from the last access of any site.
     fn define(&mut self) -> Result<(), &'static str> {
         if self.sites.len() == BLOCK_SITES as usize || self.kind & ADDRESS_MISSED == 0 {
-            return Err("a site that cannot be");
+            return Err("an invalid site");
         }
         let pc = self.previous_pc.wrapping_add(bytes::unfold(self.get()?));
         let byte = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
         self.at += 1;
-        let site = Site::from_byte(pc, byte).ok_or("a size that is none")?;
+        let site = Site::from_byte(pc, byte).ok_or("an invalid size")?;
         self.sites.push(State {
             predictor: Predictor::new(self.previous_address),
             site,
@@ -369,7 +369,7 @@ impl Decoder {
         self.limits.events = left.ok_or("a block holds more events than it can")?;
         let sequence = self.previous_sequence.wrapping_add(bytes::unfold(self.get()?));
         self.previous_sequence = sequence;
-        let kind = EventKind::get(code, &self.bytes, &mut self.at).ok_or("an event that is none")?;
+        let kind = EventKind::get(code, &self.bytes, &mut self.at).ok_or("an event of an unknown kind")?;
         batch.events.push((
             batch.accesses.len(),
             Event {
@@ -387,7 +387,7 @@ impl Decoder {
     }
 }
 
-/// No token is read whose work is not complete.
+/// The state between tokens: the next token has not been read.
 const FETCH: u64 = u64::MAX;
 const CUT_OFF: &str = "a block ends too early";
 

@@ -3,9 +3,9 @@
 //! The recorded program calls the encoder once per access, so it does little: it looks up the site, compares with the
 //! predictions, and in most cases adds one to a counter.
 //!
-//! It writes to an [`Output`], which the recorder keeps in memory shared with `pinfold record`: when the recorded
-//! program is killed, pinfold completes the block (`Output::finished`). So the output's state is one number that is
-//! stored at once.
+//! It writes to an [`Output`], which the recorder keeps in memory shared with `pinfold record`. If the recorded program
+//! is killed, pinfold completes the block (`Output::finished`). So the output's state is one number that is stored
+//! atomically.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -19,7 +19,7 @@ use crate::predictor::{NO_SITE, Predictor};
 
 /// The most accesses in a block.
 pub const BLOCK_ACCESSES: u64 = 1 << 18;
-/// The most instructions in a block: QEMU takes three days for these, and no thread runs so long without an access or
+/// The most instructions in a block. QEMU needs three days for as many, and no thread runs so long without an access or
 /// event.
 pub(crate) const BLOCK_INSTRUCTIONS: u64 = 1 << 48;
 /// The most bytes in a block before compression.
@@ -30,17 +30,17 @@ pub(crate) const BLOCK_SITES: u32 = 1 << 16;
 /// longer of an event and a new site with its address.
 const MARGIN: usize = 3 * bytes::LONGEST + 1 + Event::LONGEST;
 
-/// The code of the end of a block, one of those of events.
+/// The code of the end of a block. It shares its range with the codes of events.
 pub(crate) const END: u8 = 0;
 
 /// An unfinished block.
 #[repr(C)]
 pub struct Output {
-    /// The recording's number of the thread.
+    /// The number of the thread in the recording.
     thread: u64,
-    /// The instructions that the thread had begun before this block.
+    /// The number of instructions that the thread had started before this block.
     first_instruction: u64,
-    /// `length << 32 | run`: bytes that are written, and predicted accesses since.
+    /// `length << 32 | run`: the written bytes, and the predicted accesses since.
     progress: u64,
     bytes: [u8; BLOCK_CAPACITY],
 }
@@ -90,10 +90,10 @@ fn put_end(block: &mut [u8], at: usize, run: u64, instructions: u64) -> usize {
     bytes::put(block, at + 1, instructions)
 }
 
-/// The encoder's data of a site with a number of the caller's.
+/// The encoder's data of a site, which the caller numbers.
 #[derive(Clone, Copy)]
 struct State {
-    /// The block in which `local` and the predictions of the site are valid.
+    /// The block that `local` and the predictions of the site belong to.
     block: u64,
     predictor: Predictor,
     local: u32,
@@ -110,14 +110,14 @@ const UNKNOWN: State = State {
 /// Turns one thread's accesses and events into blocks.
 pub struct Encoder<'output> {
     output: &'output mut Output,
-    /// By the caller's number.
+    /// The sites, indexed by the caller's number.
     sites: Vec<State>,
     previous_site: u32,
     previous_pc: u64,
     previous_sequence: u64,
-    /// Numbers the blocks from 1.
+    /// The number of the block, from 1.
     block: u64,
-    /// Sites in this block.
+    /// The number of sites in this block.
     locals: u32,
     accesses: u64,
     events: u32,
@@ -135,7 +135,7 @@ pub struct Finished<'encoder> {
 }
 
 impl<'output> Encoder<'output> {
-    /// An encoder of the accesses of `thread`, the recording's number of it.
+    /// An encoder of the accesses of `thread`, its number in the recording.
     pub fn new(thread: u32, output: &'output mut Output) -> Self {
         output.progress = 0;
         output.thread = u64::from(thread);
@@ -187,8 +187,8 @@ impl<'output> Encoder<'output> {
         true
     }
 
-    /// Adds an access of `size` bytes. `number` is the caller's number of the site's instruction and whether it writes,
-    /// consecutive from 0; `site` is called if the block has no such site yet. Returns whether the block is full: the
+    /// Adds an access of `size` bytes. `number` identifies the site's instruction and whether it writes; numbers are
+    /// consecutive from 0. `site` is called if the block has no such site yet. Returns whether the block is full: the
     /// next call must be `finish`.
     #[inline]
     pub fn access(
@@ -259,7 +259,7 @@ impl<'output> Encoder<'output> {
         if index >= self.sites.len() {
             self.sites.resize((index + 1).next_power_of_two(), UNKNOWN);
         }
-        // Before the new site is stored: an instruction whose accesses differ in size follows itself.
+        // This comes before the new site is stored: an instruction with accesses of different sizes follows itself.
         if let Some(previous) = self.sites.get_mut(self.previous_site as usize) {
             previous.predictor.next = self.locals;
             previous.predictor.next_instructions = instructions;
@@ -309,7 +309,7 @@ impl<'output> Encoder<'output> {
         }
     }
 
-    /// Begins the next block.
+    /// Starts the next block.
     pub fn restart(&mut self) {
         self.output.progress = 0;
         self.output.first_instruction += self.instructions;
@@ -323,7 +323,7 @@ impl<'output> Encoder<'output> {
         self.instructions = 0;
     }
 
-    /// The address of the last access in this block; 0 for the first.
+    /// The address of the last access in this block. 0 before the first access.
     fn previous_address(&self) -> u64 {
         let previous = self.sites.get(self.previous_site as usize);
         previous.map_or(0, |state| state.predictor.last())
@@ -340,7 +340,7 @@ impl<'output> Encoder<'output> {
         bytes::put(&mut self.output.bytes, at, run << 2 | kind)
     }
 
-    /// The bytes up to `length` are valid from now on.
+    /// Makes the bytes up to `length` valid.
     fn commit(&mut self, length: usize) {
         self.output.progress = (length as u64) << 32;
     }

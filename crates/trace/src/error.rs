@@ -14,8 +14,8 @@ pub enum TraceError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file is something else.
-    #[error("{} is no recording: it does not begin with the mark of one", path.display())]
+    /// The file is not a recording.
+    #[error("{} is not a recording: it does not start with the magic bytes of one", path.display())]
     NotARecording {
         /// The file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum TraceError {
         /// Its version.
         found: u32,
     },
-    /// It has no mappings.
+    /// The recording has no mappings.
     #[error("{} is a recording of format version {version}, which has no mappings: record the program again", path.display())]
     NoMappings {
         /// The file.
@@ -46,7 +46,7 @@ pub enum TraceError {
         /// The largest number of threads.
         most: usize,
     },
-    /// Its lines and threads are too many for counts of each line by thread.
+    /// The lines and threads are too many for counts of each line by thread.
     #[error("{}: counts of its lines by its {threads} threads need more than {mebibytes} MiB; record a window of the program (record --for), or fewer threads", path.display())]
     TooManyLines {
         /// The file.
@@ -57,11 +57,11 @@ pub enum TraceError {
         mebibytes: usize,
     },
     /// The file is damaged or truncated.
-    #[error("{} is damaged at byte {offset}: {what}; --salvage reads what precedes the damage", path.display())]
+    #[error("{} is damaged at byte {offset}: {what}; --salvage reads the part before the damage", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The offset of the damaged part, in bytes from the file's beginning.
+        /// The offset of the damaged part, in bytes from the start of the file.
         offset: u64,
         /// The damage.
         what: String,

@@ -5,12 +5,12 @@ use crate::bytes;
 /// The parent of a program's first thread.
 pub const NO_PARENT: u32 = u32::MAX;
 
-/// Something other than a data access.
+/// An event other than a data access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Position in the order of all events of all threads.
     pub sequence: u64,
-    /// Instructions that the thread began since its last access or event.
+    /// Instructions that the thread started since its last access or event.
     pub instructions: u64,
     /// The event.
     pub kind: EventKind,
@@ -52,20 +52,20 @@ macro_rules! event_kinds {
 }
 
 event_kinds! {
-    /// The thread begins. Its parent's `ThreadCreate` comes after this in the order of events.
+    /// The thread starts. Its parent's `ThreadCreate` comes after this in the order of events.
     ThreadBegin = 1 {
-        /// The recording's number of the thread that created it; `NO_PARENT` for the first thread.
+        /// The number of the creating thread in the recording; `NO_PARENT` for the first thread.
         parent
     }
     /// The thread ends.
     ThreadEnd = 2 {
-        /// The word that the kernel sets to 0, and whose waiters it wakes, when the thread has ended; 0 if there is
+        /// The word that the kernel sets to 0 when the thread has ended, before it wakes the waiters. 0 if there is
         /// none.
         futex
     }
     /// The thread has created another.
     ThreadCreate = 3 {
-        /// The recording's number of the new thread.
+        /// The number of the new thread in the recording.
         thread
     }
     /// The thread waits for a futex.
@@ -77,8 +77,8 @@ event_kinds! {
     FutexWaitEnd = 5 {
         /// The futex word.
         address,
-        /// 0 if the thread was woken, else the error number: it did not wait at all (EAGAIN, 11), its time limit ended
-        /// (ETIMEDOUT, 110), or a signal came (EINTR, 4).
+        /// 0 if the thread was woken, otherwise the error number: it did not wait at all (EAGAIN, 11), its time limit
+        /// ended (ETIMEDOUT, 110), or a signal came (EINTR, 4).
         error
     }
     /// The thread is about to wake threads that wait for a futex.
@@ -88,11 +88,11 @@ event_kinds! {
         /// The largest number of threads to wake.
         limit
     }
-    /// A parallel region begins, in the encountering thread.
+    /// A parallel region starts, in the encountering thread.
     RegionBegin = 7 {
-        /// The region: the address of the function that the compiler made of its body, or of the call.
+        /// The region: the address of its outlined function, or of the call.
         region,
-        /// The requested number of threads; 0 where the runtime chooses.
+        /// The requested number of threads. 0 if the runtime chooses.
         threads
     }
     /// A parallel region has ended, in the encountering thread.
@@ -104,9 +104,9 @@ event_kinds! {
     BarrierBegin = 9 {}
     /// The thread has left a barrier of its team.
     BarrierEnd = 10 {}
-    /// From here on accesses are recorded.
+    /// Accesses are recorded from here on.
     WindowBegin = 11 {}
-    /// From here on accesses are not recorded; instructions and events are.
+    /// Accesses are not recorded from here on. Instructions and events are.
     WindowEnd = 12 {}
     /// Pages are unmapped: memory that appears at these addresses later is new. In recordings of version 2 they may
     /// still be mapped.
@@ -116,9 +116,9 @@ event_kinds! {
         /// Bytes.
         length
     }
-    /// Only instructions, more than an access can encode.
+    /// Instructions only, more than an access can encode.
     Compute = 14 {}
-    /// The thread begins its share of a parallel region.
+    /// The thread starts its share of a parallel region.
     WorkBegin = 15 {
         /// The region.
         region
@@ -143,9 +143,9 @@ event_kinds! {
         length,
         /// The permissions: 1 read, 2 write, 4 execute.
         protection,
-        /// What backs it: a [`Backing`](crate::Backing) by its number.
+        /// The backing: a [`Backing`](crate::Backing) by its number.
         backing,
-        /// The offset in the file, in bytes; 0 where there is none.
+        /// The offset in the file, in bytes. 0 without a file.
         offset
     }
     /// The permissions of pages change.
@@ -159,39 +159,39 @@ event_kinds! {
     }
     /// A mapping moves, or becomes longer or shorter (`mremap`).
     Remap = 20 {
-        /// Its first byte before.
+        /// Its first byte before the change.
         from,
-        /// Its bytes before.
+        /// Its length in bytes before the change.
         old_length,
-        /// Its first byte now.
+        /// Its first byte after the change.
         address,
-        /// Its bytes now.
+        /// Its length in bytes after the change.
         length
     }
-    /// The end of the heap (`brk`); the first such event is also the heap's begin.
+    /// The end of the heap (`brk`). The first such event is also the heap's start.
     Break = 21 {
         /// The byte after the heap's last one.
         address
     }
-    /// The place of the first thread's stack.
+    /// The location of the first thread's stack.
     Stack = 22 {
         /// A byte in it.
         address
     }
-    /// The thread was the first to touch these pages since they were mapped or discarded, where its accesses are not recorded:
-    /// outside windows, or by a system call that fills memory.
+    /// The thread was the first to touch these pages since they were mapped or discarded, and the touch was not
+    /// recorded as an access: it happened outside windows, or in a system call that fills memory.
     FirstTouch = 23 {
         /// The first byte of the first page.
         address,
         /// Bytes: whole pages.
         length,
-        /// The position in the order of all events before which the first of these pages was touched.
+        /// The number of events of all threads before the first touch of the first page.
         since
     }
 }
 
 impl Event {
-    /// The most bytes of an event: its code, and the variable-length integers, of which five are values.
+    /// The most bytes of an event: its code, the instructions, the position, and five values.
     pub(crate) const LONGEST: usize = 1 + 7 * bytes::LONGEST;
 }
 

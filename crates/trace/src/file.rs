@@ -1,14 +1,14 @@
 //! The parts of a recording's file: a header, then frames. docs/formats.md describes it for other readers.
 //!
-//! All numbers are little-endian. Each part has its length and a checksum, so that a file can be read from its
-//! beginning to the first damage.
+//! All numbers are little-endian. Each part has its length and a checksum, so that a file can be read from its start to
+//! the first damage.
 
 use crate::place::Functions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the format that this library writes. It reads earlier ones: version 4 has no code, version 3 no first
-/// touches outside windows either, and version 2 no mappings.
+/// The version of the format that this library writes. It also reads earlier versions. Version 4 lacks code. Version 3
+/// also lacks first touches outside windows, and version 2 also lacks mappings.
 pub const FORMAT_VERSION: u32 = 5;
 /// The oldest version that it reads.
 pub(crate) const OLDEST_VERSION: u32 = 2;
@@ -28,7 +28,7 @@ pub(crate) const LONGEST_HEADER: u32 = 16 << 20;
 /// The bytes of a frame before its payload.
 pub(crate) const FRAME: usize = 56;
 
-/// What was recorded, and how.
+/// The recorded program, and the settings of the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The program that made the recording: `pinfold 0.1.0`.
@@ -39,7 +39,7 @@ pub struct Header {
     pub page_size: u64,
     /// The command as given.
     pub command: Vec<String>,
-    /// The executed file: the command's program, or its interpreter where it is a script.
+    /// The executed file: the command's program, or its interpreter if the program is a script.
     pub program: String,
     /// The recorded part of the run; `None` for all of it.
     pub window: Option<Window>,
@@ -51,18 +51,18 @@ pub struct Header {
 pub enum Window {
     /// A range of instructions, counted over all threads together.
     Instructions {
-        /// Instructions that pass before it.
+        /// The number of instructions before the range.
         from: u64,
-        /// Its length; `None`: to the end.
+        /// The length of the range; `None`: to the end.
         length: Option<u64>,
-        /// From the beginning of one range to that of the next; `None`: there is one.
+        /// The distance from the start of one range to the start of the next; `None`: there is one.
         every: Option<u64>,
     },
     /// Executions of a parallel region.
     Region {
         /// The region.
         region: Region,
-        /// One in this number of its executions, the first among them.
+        /// One in this many of its executions, starting with the first.
         every: u64,
     },
 }
@@ -87,11 +87,11 @@ impl fmt::Display for Window {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Region {
-    /// By the order in which the program's regions first begin, from 0.
+    /// The position of its first start in the order of the program's regions, from 0.
     Number(u64),
-    /// By the address of its function.
+    /// The address of its function.
     Address(u64),
-    /// By the functions that contain it. These may have several regions.
+    /// The functions that contain it. These may have several regions.
     Functions(Functions),
 }
 
@@ -173,7 +173,7 @@ impl Frame {
         bytes
     }
 
-    /// The frame that these bytes begin with; `None` if its kind is unknown.
+    /// The frame at the start of these bytes. `None` if its kind is unknown.
     pub(crate) fn from_bytes(bytes: &[u8; FRAME]) -> Option<Self> {
         let kinds = [
             FrameKind::Block,
@@ -203,17 +203,17 @@ impl Frame {
 /// The place of a block in its file, and its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEntry {
-    /// Bytes from the file's beginning to the block's frame.
+    /// Bytes from the start of the file to the block's frame.
     pub offset: u64,
     /// Bytes in the file, frame included.
     pub stored: u64,
-    /// The recording's number of the thread.
+    /// The number of the thread in the recording.
     pub thread: u32,
     /// Accesses in it.
     pub accesses: u64,
     /// Events in it.
     pub events: u32,
-    /// Instructions that the thread had begun before.
+    /// Instructions that the thread had started before.
     pub first_instruction: u64,
     /// Instructions in it.
     pub instructions: u64,

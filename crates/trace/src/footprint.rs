@@ -1,6 +1,6 @@
 //! The lines or pages that each thread has read and written, in bounded memory.
 //!
-//! Up to a limit all lines are stored, and counts are exact. Beyond it a line is stored only if its hash is below a
+//! Up to a limit all lines are stored, and counts are exact. Above it a line is stored only if its hash is below a
 //! threshold. Whenever the table is full, the threshold is halved and the lines above it are removed (the fixed-size
 //! sampling of Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015, section 3.2). Counts are then
 //! scaled up: with 100,000 lines stored, the error of a share of them is well below a percent.
@@ -31,12 +31,12 @@ pub(crate) struct Footprint {
     /// One line in `2^halvings` is stored.
     halvings: u32,
     most_words: usize,
-    /// The last line and thread, with the bits that were set: most accesses are to the same line as the one before.
+    /// The last line and thread, with the bits that were set. Most accesses are to the same line as the previous one.
     last: (u64, usize, u64),
 }
 
 impl Footprint {
-    /// No touched lines, for `threads` threads. A line has `1 << shift` bytes.
+    /// An empty footprint of `threads` threads. A line has `1 << shift` bytes.
     pub(crate) fn new(shift: u32, threads: usize) -> Self {
         Self {
             shift,
@@ -118,12 +118,12 @@ impl Footprint {
             .map(|sets| sets.split_at(self.words))
     }
 
-    /// All lines.
+    /// The number of lines.
     pub(crate) fn lines(&self) -> u64 {
         self.scaled(self.lines.len())
     }
 
-    /// The lines that each of `threads` threads has touched.
+    /// The number of lines that each of `threads` threads has touched.
     pub(crate) fn lines_by_thread(&self, threads: usize) -> Vec<u64> {
         let mut counts = vec![0; threads];
         for (readers, writers) in self.each() {
@@ -134,7 +134,7 @@ impl Footprint {
         counts.into_iter().map(|count| self.scaled(count)).collect()
     }
 
-    /// The lines that two threads or more have touched, and the number of those that one has written.
+    /// The number of lines that two threads or more have touched, and the number of written lines among these.
     pub(crate) fn shared(&self) -> (u64, u64) {
         let (mut shared, mut written_and_shared) = (0, 0);
         for (readers, writers) in self.each() {
@@ -149,8 +149,8 @@ impl Footprint {
         (self.scaled(shared), self.scaled(written_and_shared))
     }
 
-    /// For each writer (row) and another thread as reader (column), the lines that the one has written and the other
-    /// has read.
+    /// For each writer (row) and each other thread as reader (column), the lines that the writer has written and the
+    /// reader has read.
     pub(crate) fn communication(&self, threads: usize) -> Vec<Vec<u64>> {
         let mut counts = vec![vec![0_usize; threads]; threads];
         for (readers, writers) in self.each() {

@@ -1,12 +1,12 @@
 //! Recordings: the data accesses of a program's threads, and the events that order the threads.
 //!
 //! The plugin in `crates/plugin` makes a recording while the program runs under qemu-user. The simulator and `pinfold
-//! trace` read it. docs/formats.md describes the file. In the order of the data flow:
+//! trace` read it. docs/formats.md describes the file. The parts in the order of the data flow:
 //!
-//! - [`Encoder`] encodes one thread's accesses and events into a block of bytes, and predicts each from those before;
+//! - [`Encoder`] encodes one thread's accesses and events into a block of bytes, and predicts each from earlier ones;
 //! - [`Writer`] compresses blocks, adds a checksum and appends them to a file;
-//! - [`Recording`] opens a file, either completely or up to a damage, and has a [`ThreadReader`] for each thread, which
-//!   returns the accesses in batches;
+//! - [`Recording`] opens a file, either completely or up to the first damage, and has a [`ThreadReader`] for each
+//!   thread, which returns the accesses in batches;
 //! - [`Summary`], [`Metrics`] and [`Mappings`] are properties of a recording that do not depend on a machine.
 
 mod block;

@@ -1,4 +1,4 @@
-//! The place of a parallel region's code: the file, and the offset in it. So a region has a name at any address where
+//! The place of a parallel region's code: the file, and the offset in it. It identifies the region at any address where
 //! the loader puts the file.
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct RegionPlace {
     pub offset: u64,
     /// The file's size when it was recorded, in bytes.
     pub file_size: u64,
-    /// The time of its last change, in seconds since 1970.
+    /// The time of its last modification, in seconds since 1970.
     pub file_modified: i64,
 }
 
@@ -55,13 +55,13 @@ impl RegionPlace {
 /// A file that the program mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedFile {
-    /// Its number in mappings.
+    /// The file's number in mappings.
     pub number: u64,
-    /// Its name.
+    /// The file's name.
     pub file: PathBuf,
-    /// Its size when it was recorded, in bytes.
+    /// The file's size when it was recorded, in bytes.
     pub size: u64,
-    /// The time of its last change, in seconds since 1970.
+    /// The time of its last modification, in seconds since 1970.
     pub modified: i64,
 }
 
@@ -111,7 +111,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Whether they contain a region's code.
+    /// Whether the functions contain a region's code.
     pub fn hold(&self, place: &RegionPlace) -> bool {
         place.file == self.file && self.ranges.iter().any(|range| range.contains(&place.offset))
     }

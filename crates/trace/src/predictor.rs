@@ -1,12 +1,11 @@
 //! Predicts the next access: encoder and decoder make the same prediction, and only mispredictions are written.
 //!
-//! 1. After an access of one site, the site that followed it the last time is predicted, after the same number of
-//!    instructions.
+//! 1. After an access of one site, the site that last followed it is predicted, after the same number of instructions.
 //! 2. A site's next address is its last one plus its stride. The stride is the last difference of two addresses that
 //!    occurred twice in a row; a site's first difference counts at once. So one jump, such as the start of the next row
 //!    of a matrix, costs one misprediction and not two.
 //!
-//! Known limits: the first prediction fails where two paths through the code alternate, the second for pointers and
+//! Known limits: the first prediction fails if two paths through the code alternate, the second for pointers and
 //! computed indices.
 
 /// The predictions of one site.
@@ -17,7 +16,7 @@ pub(crate) struct Predictor {
     difference: u64,
     /// The site that followed.
     pub(crate) next: u32,
-    /// The instructions between.
+    /// The instructions in between.
     pub(crate) next_instructions: u32,
 }
 
@@ -38,7 +37,7 @@ impl Predictor {
         }
     }
 
-    /// The address before.
+    /// The last address.
     #[inline]
     pub(crate) fn last(&self) -> u64 {
         self.last
@@ -56,13 +55,13 @@ impl Predictor {
         self.stride
     }
 
-    /// The predicted site, and the instructions between.
+    /// The predicted site, and the instructions in between.
     #[inline]
     pub(crate) fn following(&self) -> (u32, u32) {
         (self.next, self.next_instructions)
     }
 
-    /// Updates with this number of predicted addresses, at least one.
+    /// Updates after `times` predicted addresses, at least one.
     #[inline]
     pub(crate) fn observe_predicted(&mut self, times: u64) {
         self.last = self.last.wrapping_add(self.stride.wrapping_mul(times));

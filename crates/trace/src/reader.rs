@@ -1,7 +1,7 @@
 //! Reads the accesses of each thread from a file.
 //!
-//! Opening reads the whole file once, from frame to frame, and checks each checksum. So a file that opens can be read
-//! to its end, and a damage is reported before an hour of simulation. The valid part of a damaged file can be read on
+//! Opening reads the whole file once, frame by frame, and verifies each checksum. So a file that opens can be read to
+//! its end, and damage is reported before an hour of simulation. The valid part of a damaged file can be read on
 //! request.
 
 use crate::code::{self, CodeBlock};
@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A recording that was opened.
+/// An opened recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     file: Arc<File>,
@@ -37,13 +37,13 @@ pub struct Recording {
 /// One thread of a recording.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// The recording's number of it: threads are numbered in the order of their creation, from 0.
+    /// The number of the thread: threads are numbered in the order of their creation, from 0.
     pub number: u32,
-    /// The kernel's id of it; `None` if the recording was truncated before it was known.
+    /// The kernel's id of the thread. `None` if the recording was truncated before it was known.
     pub kernel_id: Option<u32>,
-    /// The number of the thread that created it; `None` for the first.
+    /// The number of the creating thread. `None` for the first thread.
     pub parent: Option<u32>,
-    /// Its blocks, in the order of its run.
+    /// The thread's blocks, in the order of its run.
     pub blocks: Arc<[BlockEntry]>,
 }
 
@@ -60,8 +60,8 @@ impl Thread {
 }
 
 impl Recording {
-    /// Opens a complete recording. Errors: it cannot be read, is no recording, has another version, is damaged or
-    /// truncated.
+    /// Opens a complete recording. Errors: the file cannot be read, is not a recording, has another version, or is
+    /// damaged or truncated.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         match Self::salvage(path)? {
             (recording, None) => Ok(recording),
@@ -69,8 +69,8 @@ impl Recording {
         }
     }
 
-    /// Opens the part before the first damage of a recording, and returns the damage. Errors: it cannot be read, is no
-    /// recording, has another version, or the damage is in the header.
+    /// Opens the part before the first damage of a recording, and returns the damage. Errors: the file cannot be read,
+    /// is not a recording, has another version, or is damaged in the header.
     pub fn salvage(path: &Path) -> Result<(Self, Option<TraceError>), TraceError> {
         let with_path = |source| TraceError::File {
             path: path.to_owned(),
@@ -124,7 +124,7 @@ impl Recording {
         &self.path
     }
 
-    /// What was recorded, and how.
+    /// The recorded program, and the settings of the recording.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -134,7 +134,7 @@ impl Recording {
         &self.threads
     }
 
-    /// The places of the code of the parallel regions that have begun, if they are in files.
+    /// The places of the code of all regions that have started, if the code is in files.
     pub fn regions(&self) -> &[RegionPlace] {
         &self.regions
     }
@@ -144,7 +144,7 @@ impl Recording {
         &self.mapped_files
     }
 
-    /// Checks that it has mappings. Errors: its version has none.
+    /// Checks that the recording has mappings. Errors: its version has none.
     pub(crate) fn check_mappings(&self) -> Result<(), TraceError> {
         if self.version < VERSION_WITH_MAPPINGS {
             return Err(TraceError::NoMappings {
@@ -155,23 +155,24 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether it is all that was recorded, and not the part before some damage.
+    /// Whether the file holds the whole recording, and not only the part before some damage.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Whether the first touch of each page is known. It is not in a recording with a window of a version that does not have
-    /// first touches outside windows: pages then seem to be touched first by the threads that use them.
+    /// Whether the first touch of each page is known. It is not known in a recording with a window whose version lacks
+    /// first touches outside windows: there, pages seem to be touched first by the threads that use them.
     pub fn knows_first_touches(&self) -> bool {
         self.header.window.is_none() || self.version >= VERSION_WITH_FIRST_TOUCHES
     }
 
-    /// The program's code: blocks in the order of their translation, which overlap. `None` where its version has none.
+    /// The program's code: overlapping blocks in the order of their translation. `None` if the recording's version has
+    /// none.
     pub fn code(&self) -> Option<&[CodeBlock]> {
         (self.version >= VERSION_WITH_CODE).then_some(&self.code)
     }
 
-    /// The version of its format.
+    /// The version of the format.
     pub fn version(&self) -> u32 {
         self.version
     }
@@ -181,7 +182,7 @@ impl Recording {
         self.file_size
     }
 
-    /// Reads a thread from its beginning. Readers are independent; several may work at once.
+    /// Reads a thread from its start. Readers are independent; several may work at once.
     pub fn read(&self, thread: &Thread) -> ThreadReader {
         ThreadReader {
             file: Arc::clone(&self.file),
@@ -221,7 +222,7 @@ const MOST_THREADS: usize = 1 << 16;
 struct Beginning {
     version: u32,
     header: Header,
-    /// Their bytes in the file.
+    /// The length of these parts in the file, in bytes.
     length: u64,
 }
 
@@ -248,14 +249,14 @@ impl Beginning {
             });
         }
         if number(12) > LONGEST_HEADER {
-            return Err(damaged(path, 0, "the header's length cannot be"));
+            return Err(damaged(path, 0, "the header's length is invalid"));
         }
         let mut text = vec![0; number(12) as usize];
         if read_up_to(input, &mut text).map_err(with_path)? < text.len() {
             return Err(damaged(path, 0, "the header is cut off"));
         }
         if crc32fast::hash(&text) != number(16) {
-            return Err(damaged(path, 0, "the header's checksum does not fit"));
+            return Err(damaged(path, 0, "the header's checksum does not match"));
         }
         let header =
             serde_json::from_slice(&text).map_err(|error| damaged(path, 0, &format!("the header: {error}")))?;
@@ -303,7 +304,7 @@ impl<R: Read> Walk<R> {
         Ok(Step::Frame)
     }
 
-    /// The next frame and its payload, whose checksum fits; or the damage.
+    /// The next frame and its payload, with a matching checksum; or the damage.
     fn frame(&mut self) -> io::Result<Result<(Frame, Vec<u8>), &'static str>> {
         let mut head = [0; FRAME];
         match read_up_to(&mut self.input, &mut head)? {
@@ -312,11 +313,11 @@ impl<R: Read> Walk<R> {
             _ => return Ok(Err("a frame is cut off")),
         }
         let Some(frame) = Frame::from_bytes(&head) else {
-            return Ok(Err("there is no frame where one should begin"));
+            return Ok(Err("there is no frame where one should start"));
         };
-        // zstd makes incompressible data longer by far less than this.
+        // zstd enlarges incompressible data by far less than this.
         if frame.raw as usize > BLOCK_CAPACITY || frame.stored as usize > 2 * BLOCK_CAPACITY {
-            return Ok(Err("a frame's length cannot be"));
+            return Ok(Err("a frame's length is invalid"));
         }
         let mut payload = vec![0; frame.stored as usize];
         if read_up_to(&mut self.input, &mut payload)? < payload.len() {
@@ -326,7 +327,7 @@ impl<R: Read> Walk<R> {
         checksum.update(&head[8..]);
         checksum.update(&payload);
         if checksum.finalize() != frame.checksum {
-            return Ok(Err("a checksum does not fit"));
+            return Ok(Err("a checksum does not match"));
         }
         let names_thread = matches!(frame.kind, FrameKind::Block | FrameKind::Thread);
         if names_thread && self.threads.len() == MOST_THREADS && !self.threads.contains_key(&frame.thread) {
@@ -344,7 +345,7 @@ impl<R: Read> Walk<R> {
             frame.first_instruction <= MOST_INSTRUCTIONS,
             frame.accesses <= BLOCK_ACCESSES,
         ) else {
-            return Err("a block says that it holds more than it can");
+            return Err("a block claims more than it can hold");
         };
         self.instructions = instructions;
         self.threads.entry(frame.thread).or_default().blocks.push(BlockEntry {
@@ -389,18 +390,18 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// The end mark was read: the file must end here.
+    /// Handles the end mark: the file must end here.
     fn end(&mut self) -> io::Result<Step> {
         self.offset += FRAME as u64;
         Ok(if read_up_to(&mut self.input, &mut [0])? == 0 {
             Step::End
         } else {
-            Step::Damage("there is more after the end mark")
+            Step::Damage("there are bytes after the end mark")
         })
     }
 }
 
-/// Fills the buffer as far as there are data. Returns the number of bytes.
+/// Fills the buffer until it is full or the input ends. Returns the number of bytes.
 fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
@@ -414,7 +415,7 @@ fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Reads one thread's accesses and events in the order in which they happened.
+/// Reads one thread's accesses and events in the order of execution.
 pub struct ThreadReader {
     file: Arc<File>,
     path: PathBuf,
@@ -425,13 +426,14 @@ pub struct ThreadReader {
 }
 
 impl ThreadReader {
-    /// Skips to the block of this index among the thread's blocks.
+    /// Skips to the thread's block with this index.
     pub fn seek(&mut self, block: usize) {
         self.next_block = block;
         self.decoder = None;
     }
 
-    /// Replaces the content of `batch` by the next one. False at the thread's end. A batch may have no access.
+    /// Replaces the content of `batch` by the next batch. Returns false at the thread's end. A batch may have no
+    /// access.
     pub fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         self.next_batch_in(batch, &mut ())
     }

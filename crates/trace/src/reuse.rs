@@ -1,8 +1,9 @@
 //! Reuse distances: the number of other lines that a thread touches between two uses of a line. A fully associative
-//! cache with LRU replacement and at most this many lines misses (Mattson et al., IBM Systems Journal 9(2), 1970).
+//! cache with LRU replacement misses if it has at most this many lines (Mattson et al., IBM Systems Journal 9(2),
+//! 1970).
 //!
 //! Time is counted in uses. A Fenwick tree has a one at the time of each line's last use, so the distance is the sum
-//! over the times since. When time reaches the tree's end, the lines' times are renumbered. Beyond a number of lines
+//! over the times since. When time reaches the tree's end, the lines' times are renumbered. Above a number of lines
 //! only a sample is used, and distances are scaled up (SHARDS, FAST 2015; see `footprint.rs`).
 
 #![expect(clippy::cast_possible_truncation, reason = "times are at most TIMES")]
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 const MOST_LINES: usize = 1 << 15;
 /// The tree's size.
 const TIMES: usize = 4 * MOST_LINES;
-/// Buckets of the histogram: distance 0, then up to the powers of two.
+/// The number of buckets of the histogram: distance 0, then up to the powers of two.
 const BUCKETS: usize = 48;
 
 /// A thread's reuse distances.
@@ -30,7 +31,7 @@ pub(crate) struct ReuseDistances {
 }
 
 impl ReuseDistances {
-    /// No uses.
+    /// An empty histogram.
     pub(crate) fn new() -> Self {
         Self {
             last_use: HashMap::new(),
@@ -154,7 +155,7 @@ mod tests {
             }
         }
         let (counts, _) = distances.finish();
-        // A distance of lines - 1, of which the sample's estimate may fall to either side of the power of two.
+        // The distance is lines - 1, so the sample's estimate may fall to either side of the power of two.
         let far: u64 = counts[lines.ilog2() as usize..].iter().sum();
         let all: u64 = counts.iter().sum();
         assert_eq!(far, all, "{counts:?}");

@@ -1,5 +1,5 @@
-//! The memory that `pinfold record` shares with the plugin: the settings, the status, and the unfinished blocks. When
-//! the recorded program has ended, also by a kill, pinfold reads them here.
+//! The memory that `pinfold record` shares with the plugin: the settings, the status, and the unfinished blocks.
+//! pinfold reads the blocks after the recorded program has ended, even if it was killed.
 //!
 //! | bytes from | what |
 //! |---|---|
@@ -18,14 +18,15 @@ use std::path::{Path, PathBuf};
 pub const STATUS: usize = 64 << 10;
 /// The offset of the first slot.
 pub const SLOTS_BEGIN: usize = 68 << 10;
-/// The distance of two slots: an `Output`, rounded up to pages.
+/// The distance between two slots: an `Output`, rounded up to pages.
 pub const SLOT: usize = size_of::<Output>().next_multiple_of(4096);
 /// The most threads at one time.
 pub const SLOTS: usize = 4096;
-/// The size. Pages that are never written take no memory.
+/// The size of the memory in bytes. Pages that are never written take no memory.
 pub const SIZE: usize = SLOTS_BEGIN + SLOTS * SLOT;
 
-/// The system call by which the agent makes a mark for the plugin: no kernel has this number, so the call only fails.
+/// The system call that the agent uses to make a mark for the plugin. No kernel has this number, so the call only
+/// fails.
 pub const MARK_SYSCALL: i64 = 0x7069_6e66;
 /// Its first argument.
 pub const MARK_MAGIC: u64 = 0x0070_696e_666f_6c64;
@@ -37,24 +38,24 @@ pub struct Settings {
     pub output: PathBuf,
     /// The part of the run to record.
     pub window: Option<Window>,
-    /// Whether the program is ended after the last window.
+    /// Whether the program ends after the last window.
     pub stop: bool,
 }
 
-/// The status of the recording. The words are 0 at the beginning.
+/// The words of the recording's status. They are 0 at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The system's error number when the recording could not be written.
+    /// The system's error number if the recording could not be written.
     WriteError = 0,
-    /// 1 when the recording was completed.
+    /// 1 once the recording is complete.
     Complete = 1,
     /// 1 while the program's process tries to replace itself by `exec`.
     Exec = 2,
-    /// Processes that the program forked.
+    /// The number of processes that the program forked.
     Forks = 3,
-    /// Threads for which there was no slot.
+    /// The number of threads that found no free slot.
     Unrecorded = 4,
-    /// 1 when the plugin was started.
+    /// 1 once the plugin has started.
     Started = 5,
 }
 
@@ -65,7 +66,7 @@ impl Status {
     }
 }
 
-/// The memory, on the side of `pinfold record`.
+/// The memory, as `pinfold record` sees it.
 #[derive(Debug)]
 pub struct Memory(File);
 
@@ -91,8 +92,8 @@ impl Memory {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    /// Completes the recording of a program that was ended during the recording: appends the unfinished blocks and the
-    /// end mark.
+    /// Completes the recording of a program that ended during the recording: appends the unfinished blocks and the end
+    /// mark.
     pub fn complete(&self, output: &Path) -> Result<(), TraceError> {
         let (recording, _) = Recording::salvage(output)?;
         self.append_blocks(&recording, output)
@@ -118,7 +119,7 @@ impl Memory {
             let Some((thread, first_instruction, block)) = salvaged else {
                 continue;
             };
-            // The program may have been killed between writing a block and beginning the next.
+            // The program may have been killed after writing a block and before starting the next.
             let written = recording
                 .threads()
                 .iter()

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-/// The bytes of a cache line, for the footprint: those of all x86-64 processors.
+/// The binary logarithm of a cache line's bytes on all x86-64 processors, for the footprint.
 const LINE_SHIFT: u32 = 6;
 const PAGE_SHIFT: u32 = 12;
 /// The most threads for counts of all pairs: 128 MiB of counts.
@@ -18,11 +18,11 @@ const MOST_COMMUNICATING: usize = 4096;
 /// The counts of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadSummary {
-    /// The recording's number of it, in the order of creation.
+    /// The number of the thread in the recording, in the order of creation.
     pub number: u32,
-    /// The kernel's id of it.
+    /// The kernel's id of the thread.
     pub kernel_id: Option<u32>,
-    /// The number of the thread that created it.
+    /// The number of the creating thread.
     pub parent: Option<u32>,
     /// Data accesses.
     pub accesses: u64,
@@ -40,7 +40,7 @@ pub struct ThreadSummary {
     pub pages: u64,
     /// Barriers of its team that it passed.
     pub barriers: u64,
-    /// Times that it waited for a futex.
+    /// The number of times that it waited for a futex.
     pub futex_waits: u64,
     /// Bytes in the file.
     pub stored: u64,
@@ -49,17 +49,17 @@ pub struct ThreadSummary {
 /// A parallel region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegionSummary {
-    /// Its number in the order of first beginnings, as `--region` takes it.
+    /// The number in the order of first starts, as `--region` takes it.
     pub number: usize,
-    /// The address of its function.
+    /// The address of the region's function.
     pub address: u64,
-    /// The file with its code; `None` where it is in none.
+    /// The file with the region's code. `None` if the code is not in a file.
     pub file: Option<PathBuf>,
-    /// The name of its function. A recording has no names: a caller that can read the file sets this.
+    /// The name of the region's function. A recording has no names: a caller that can read the file sets this.
     pub function: Option<String>,
-    /// The number of its executions.
+    /// The number of executions.
     pub executions: u64,
-    /// The largest team that it requested; `None` where the runtime chose.
+    /// The largest team that the region requested. `None` if the runtime chose.
     pub threads: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub struct RegionSummary {
 pub struct Summary {
     /// The threads, in the order of their creation.
     pub threads: Vec<ThreadSummary>,
-    /// The parallel regions, in the order of their first beginnings.
+    /// The parallel regions, in the order of their first starts.
     pub regions: Vec<RegionSummary>,
     /// 64-byte lines that any thread touched.
     pub lines: u64,
@@ -78,10 +78,10 @@ pub struct Summary {
     pub shared_lines: u64,
     /// Lines that one thread wrote and another touched.
     pub written_shared_lines: u64,
-    /// Whether numbers of lines and pages are exact; they are estimates where the footprint is very large.
+    /// Whether the numbers of lines and pages are exact. They are estimates if the footprint is very large.
     pub exact_footprint: bool,
-    /// The parts of the address space that were accessed, by address, at the time when its mappings have the most
-    /// accesses; `None` where the recording's version has no mappings.
+    /// The accessed parts of the address space, by address, at the time when its mappings have the most accesses.
+    /// `None` if the recording's version has no mappings.
     pub areas: Option<Vec<Area>>,
     /// Bytes of the file.
     pub stored: u64,
@@ -95,16 +95,17 @@ pub struct Metrics {
     /// Data accesses per instruction; `None` without instructions.
     pub accesses_per_instruction: Option<f64>,
     /// Uses of lines by the number of other lines that the same thread used since the last use: `[0]` none, `[i]` from
-    /// `2^(i-1)` to below `2^i`. Estimates where a thread touches more than 32,768 lines.
+    /// `2^(i-1)` to below `2^i`. They are estimates if a thread touches more than 32,768 lines.
     pub reuse_distances: Vec<u64>,
-    /// First uses of a line by the thread.
+    /// Uses of a line that the thread had not used before.
     pub first_uses: u64,
     /// Accesses by the distance in bytes from the last access of the same instruction of the same thread: `[0]` the
     /// same address, `[i]` from `2^(i-1)` to below `2^i`, forwards or backwards.
     pub strides: Vec<u64>,
-    /// Row: writer, column: reader, by thread number. Lines that the one has written and the other has read.
+    /// Row: writer, column: reader, by thread number. The number of lines that the writer has written and the reader
+    /// has read.
     pub communication: Vec<Vec<u64>>,
-    /// Whether `communication` is exact; an estimate where the footprint is very large.
+    /// Whether `communication` is exact. It is an estimate if the footprint is very large.
     pub exact_communication: bool,
 }
 
@@ -160,7 +161,7 @@ impl Summary {
 struct Counting {
     lines: Footprint,
     pages: Footprint,
-    /// By identity: the position of the first beginning, by which regions are numbered, and the summary.
+    /// For each identity, the position of the first start, which gives the region's number, and the summary.
     regions: HashMap<u64, (u64, RegionSummary)>,
     mapper: Option<Mapper>,
     batch: Batch,
@@ -211,7 +212,7 @@ impl Counting {
     }
 }
 
-/// A region begins at the position `sequence` of the events, with a team of `threads`; 0 where the runtime chooses.
+/// A region starts at the position `sequence` of the events, with a team of `threads`. 0 if the runtime chooses.
 fn count_region(
     regions: &mut HashMap<u64, (u64, RegionSummary)>,
     recording: &Recording,

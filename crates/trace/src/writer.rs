@@ -19,7 +19,7 @@ const LEVEL: i32 = 1;
 pub struct Writer;
 
 impl Writer {
-    /// Writes the beginning of a file.
+    /// Writes the header of a file.
     pub fn header(file: &mut impl Write, header: &Header) -> io::Result<()> {
         let text = serde_json::to_vec(header)?;
         file.write_all(&FILE_MAGIC)?;
@@ -29,7 +29,7 @@ impl Writer {
         file.write_all(&text)
     }
 
-    /// The frame of a thread: the recording's number of it, the kernel's, and its parent (`NO_PARENT` for the first
+    /// The frame of a thread: its number in the recording, its kernel id, and its parent (`NO_PARENT` for the first
     /// thread).
     pub fn thread(thread: u32, kernel_id: u32, parent: u32) -> Vec<u8> {
         let payload = [kernel_id.to_le_bytes(), parent.to_le_bytes()].concat();
@@ -48,7 +48,7 @@ impl Writer {
         frame(FrameKind::File, 0, &payload).to_bytes(&payload)
     }
 
-    /// The frame of code: a text that `CodeBlock::put` made, of at most [`BLOCK_CAPACITY`](crate::BLOCK_CAPACITY) bytes.
+    /// The frame of code: a text from `CodeBlock::put`, of at most [`BLOCK_CAPACITY`](crate::BLOCK_CAPACITY) bytes.
     pub fn code(text: &[u8]) -> io::Result<Vec<u8>> {
         let payload = zstd::bulk::compress(text, LEVEL)?;
         Ok(Frame {
@@ -72,8 +72,8 @@ impl Writer {
         .to_bytes(&payload))
     }
 
-    /// The frame of a block that its encoder could not finish (`Output::salvage`). An error if it is not valid, because
-    /// its encoder was stopped between two instructions that belong together.
+    /// The frame of a block that its encoder could not finish (`Output::salvage`). Fails if the block is not valid,
+    /// because its encoder was stopped between two instructions that belong together.
     pub fn salvaged_block(thread: u32, first_instruction: u64, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut decoder = Decoder::new(bytes.to_vec(), Limits::BLOCK);
         let mut batch: Batch = Batch::default();

@@ -1,5 +1,5 @@
-//! A file that is no recording, or one that was damaged, is refused or read as far as it goes, and never makes a reader
-//! panic.
+//! A file that is not a recording is refused. A damaged recording is refused or read up to the damage. No file makes a
+//! reader panic.
 
 #[path = "support/forged.rs"]
 mod forged;
@@ -23,7 +23,7 @@ fn recording() -> Vec<u8> {
     file
 }
 
-/// The bytes of its block before they are compressed.
+/// The bytes of the recording's block before compression.
 fn block() -> Vec<u8> {
     let mut output = Output::boxed();
     encoded(&mut output);
@@ -66,7 +66,7 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value.to_le_bytes()[0]);
 }
 
-/// All that is computed of a recording, as far as it can be read.
+/// Computes everything that can be computed from the readable part of a recording.
 fn analyse(recording: &Recording) {
     let _ = (Summary::of(recording), Metrics::of(recording), Mappings::of(recording));
 }
@@ -200,7 +200,7 @@ fn a_damaged_recording_is_refused_or_read_as_far_as_it_goes(bytes in spoiled(vec
 }}
 
 proptest! {
-    // What is read is analysed, which takes its time.
+    // Each input that can be read is analysed, which takes time.
     #![proptest_config(ProptestConfig::with_cases(INPUTS / 8))]
 
     #[test]

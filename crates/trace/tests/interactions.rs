@@ -82,7 +82,7 @@ fn what_is_read_before_it_is_written_is_no_communication() {
 
 #[test]
 fn threads_that_run_at_the_same_time_take_turns() {
-    // Both write and read one line all the time; in turns of some hundred accesses it goes back and forth.
+    // Both threads write and read one line all the time. It goes back and forth in turns of some hundred accesses.
     let both = || {
         vec![
             part([], false, 1),
@@ -99,7 +99,7 @@ fn threads_that_run_at_the_same_time_take_turns() {
 }
 
 proptest! {
-    /// What does not depend on the order is the same for all orders.
+    /// The results that do not depend on the order are the same for all orders.
     #[test]
     fn accesses_and_lines_are_those_of_the_threads(
         threads in prop::collection::vec(prop::collection::vec((0..200u64, any::<bool>()), 0..600), 1..5)

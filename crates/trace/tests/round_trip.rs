@@ -1,4 +1,4 @@
-//! What is written comes back; what is damaged is refused where it is damaged, and what precedes it can be read.
+//! Written data come back. Damaged data are refused at the damage, and the part before the damage can be read.
 
 #[path = "support/header.rs"]
 mod header;
@@ -70,7 +70,7 @@ fn decode(recording: &Recording, thread: usize) -> Result<Vec<Item>, TraceError>
 }
 
 fn access() -> impl Strategy<Value = Item> {
-    // Few instructions with a few sizes, so that sites are met again; addresses of every kind.
+    // Few instructions with a few sizes, so that sites repeat; addresses of every kind.
     (
         0..6u64,
         0..7u32,
@@ -194,7 +194,7 @@ fn an_instruction_whose_accesses_differ_in_size_follows_upon_itself() {
     assert_eq!(decode(&Recording::open(&path).unwrap(), 0).unwrap(), items);
 }
 
-/// More accesses than a block holds, with and without order in them.
+/// More accesses than a block holds, with and without regularity.
 fn many() -> Vec<Item> {
     (0..600_000u64)
         .map(|i| {
@@ -237,7 +237,7 @@ fn blocks_are_read_alone() {
     assert_eq!(decode(&recording, 0).unwrap(), items);
 }
 
-/// The bytes of a small file of three frames and the end, and where the frames begin.
+/// The bytes of a small file of three frames and the end, and the offsets of the frames.
 fn small_file() -> (Vec<u8>, Vec<u64>) {
     let access = |address| {
         Item::Access(Access {
@@ -265,7 +265,7 @@ fn small_file() -> (Vec<u8>, Vec<u64>) {
     (file, begins)
 }
 
-/// Where the frame lies in which this byte is; 0 for the header.
+/// The offset of the frame that contains this byte. 0 for the header.
 fn begin_of_frame(begins: &[u64], byte: u64) -> u64 {
     begins.iter().copied().rfind(|begin| *begin <= byte).unwrap_or(0)
 }

@@ -5,7 +5,7 @@ use pinfold_runtime::{MetricRate, MetricRecord, Record, Search};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What a user can do where nothing can be measured.
+/// The remedy if nothing can be measured.
 const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.md), name a function that shows progress by \
                       --metric uprobe:SYMBOL, or pin without measuring by --policy fixed";
 
@@ -18,7 +18,7 @@ const REMEDY_ATTACHED: &str = "Remedy: name a function that shows progress by --
 pub struct Findings {
     /// The metrics of the machine.
     pub metrics: Vec<Metric>,
-    /// Why hardware counters cannot be used; `None` where they can.
+    /// Why hardware counters cannot be used; `None` if they can.
     pub without_counters: Option<String>,
     /// The events that are shown beside the metric; `None` for all that are counted.
     pub events: Option<Vec<String>>,
@@ -154,7 +154,7 @@ impl Findings {
             .is_none_or(|events| events.iter().any(|shown| shown == event))
     }
 
-    /// That nothing can be measured, why, the consequence, and what the user can do.
+    /// Nothing can be measured: the reason, the consequence, and the remedy.
     fn nothing_measured(&self, why: &str) -> String {
         let means = if self.pins { "" } else { ", so nothing is pinned" };
         let counters = self.without_counters.as_ref();
@@ -258,7 +258,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// Where a candidate has threads and pages, as text.
+/// The placement of a candidate's threads and pages, as text.
 pub(crate) fn name(search: &Search, candidate: usize) -> String {
     let known = search.candidates.get(candidate);
     known.map_or_else(String::new, ToString::to_string)
@@ -306,7 +306,7 @@ fn significant(value: f64) -> String {
     format!("{scaled:.decimals$}{suffix}")
 }
 
-/// The gain of a rate over another: in percent, or as a factor where it is large.
+/// The gain of a rate over another: in percent, or as a factor if it is large.
 fn gain(share: f64, other: &str) -> String {
     if share < 9.0 {
         format!("{:+.1} % over {other}", share * 100.0)

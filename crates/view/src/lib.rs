@@ -1,5 +1,5 @@
-//! Text for people: topologies and findings as lines, recordings and machine models as tables, and the daemon's state as
-//! a frame of a terminal.
+//! Text for people: topologies and findings as lines, recordings and machine models as tables, and the daemon's state
+//! as a frame of a terminal.
 //!
 //! Pure: the caller reads the data, and prints the text.
 

@@ -13,7 +13,7 @@ pub struct Number {
     pub key: String,
     /// Its value with the unit.
     pub value: String,
-    /// Where it was published, or that it is assumed.
+    /// The publication that has it, or the word "assumed".
     pub source: String,
     /// Whether it is assumed.
     pub assumed: bool,

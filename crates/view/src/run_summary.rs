@@ -1,6 +1,6 @@
-//! The summary at the end of a run: what ran, what was decided, and what it is worth.
+//! The summary at the end of a run: the program, the decision, and its gain.
 //!
-//! It uses the record, so it says nothing that `pinfold explain` could not explain. A gain is printed only where the
+//! It uses the record, so it says nothing that `pinfold explain` could not explain. A gain is printed only if the
 //! unpinned program was measured in the same search.
 
 use crate::findings::{duration, name, rate_text};
@@ -13,11 +13,11 @@ use std::time::Duration;
 /// What the record does not have.
 #[derive(Clone, Debug, Default)]
 pub struct Ending<'a> {
-    /// The program and its arguments; empty where a script stands for it.
+    /// The program and its arguments; empty for a scripted machine.
     pub command: &'a [String],
     /// What stays pinned after the end of the run, in words; `None` for nothing.
     pub left_pinned: Option<&'a str>,
-    /// The processor time of pinfold itself; `None` where the program was simulated.
+    /// The processor time of pinfold itself; `None` if the program was simulated.
     pub cost: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ pub fn result(record: &Record) -> String {
     }
 }
 
-/// The result where the threads of a candidate ran unpinned all the same.
+/// The result if a candidate's threads ran unpinned although it names CPUs.
 fn not_pinned(candidate: &Candidate) -> Option<String> {
     let why = candidate.not_pinned.as_ref()?;
     let wanted = candidate
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A run of two candidates, of which this one was chosen.
+    /// A run with two candidates that chose this one.
     fn record(first: Candidate, chosen: usize) -> Record {
         let mut record = Record {
             metric: Some(MetricRecord {

@@ -8,8 +8,8 @@
 //!    `12 × L3 32 MiB, each 8 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs`, and one entry for each with its nodes and PUs.
 //!    Any other object has its own line, together with its child if it has only one.
 //!
-//! So every last-level-cache domain and every NUMA node is shown with its own PUs, and smaller objects only where they
-//! differ from their neighbours.
+//! So every last-level-cache domain and every NUMA node is shown with its own PUs. Smaller objects are shown only if
+//! they differ from their neighbours.
 
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{
@@ -19,10 +19,10 @@ use pinfold_core::{
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Lines are limited to this number of columns where they can be broken.
+/// Lines with a place to break them have at most this number of columns.
 const WIDTH: usize = 100;
 
-/// The summary, the tree, and the kinds of cores, the distances and the devices where there are any.
+/// The summary and the tree, then the kinds of cores, the distances and the devices, if any.
 pub fn page(topology: &Topology, devices: &[Device]) -> String {
     let mut text = format!("{}\n\n{}", summary(topology), tree(topology));
     if !topology.core_kinds().is_empty() {
@@ -100,7 +100,7 @@ fn matrix(distances: &Distances) -> String {
     text
 }
 
-/// The tree, without a line for the machine where no node is attached to it.
+/// The tree. The machine has a line only if a node is attached to it.
 fn tree(topology: &Topology) -> String {
     let mut drawing = Drawing::new(topology);
     drawing.siblings(&[topology.root()], 0);
@@ -109,7 +109,7 @@ fn tree(topology: &Topology) -> String {
 
 /// A part of a drawing with its indentation.
 enum Block {
-    /// One line, broken where it is too long.
+    /// One line, broken if it is too long.
     Line(String, usize),
     /// Entries side by side, as many as fit.
     Entries(Vec<String>, usize),
@@ -257,7 +257,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// One of several folded siblings: its number where it has a meaning, its nodes and its PUs.
+    /// One of several folded siblings: its number if that has a meaning, its nodes and its PUs.
     fn entry(&self, id: ObjectId) -> String {
         let object = self.topology.object(id);
         let number = match object.kind {
@@ -390,7 +390,8 @@ impl<'a> Drawing<'a> {
             .collect()
     }
 
-    /// The PUs of a node where the place in the tree does not show them. Memory of another kind than DRAM seldom has any.
+    /// The PUs of a node where the place in the tree does not show them. Memory of another kind than DRAM seldom has
+    /// any.
     fn own(&self, node: &NumaNode) -> Option<String> {
         let is_special = node.kind().is_some_and(|kind| kind != MemoryKind::Dram);
         if self.topology.is_cut(node) {
@@ -446,7 +447,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// A line, broken after commas outside parentheses where it is too long.
+/// A line. One that is too long is broken after commas outside parentheses.
 fn broken(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut line = " ".repeat(indent);
@@ -529,8 +530,7 @@ fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A CPU list in which PUs at a regular distance are written with a stride (`0-44:4`), which `taskset` and `PuSet` also
-/// accept.
+/// A CPU list with strides for PUs at a regular distance (`0-44:4`), which `taskset` and `PuSet` also accept.
 fn list(pus: &PuSet) -> String {
     /// Fewer PUs than this are written one by one.
     const SHORTEST: usize = 4;

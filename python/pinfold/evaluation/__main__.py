@@ -28,26 +28,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pinfold.evaluation.auto import auto
-from pinfold.evaluation.autofinity import autofinity
-from pinfold.evaluation.autopin import autopin
+from pinfold.evaluation.auto.regions import regions
+from pinfold.evaluation.auto.section import auto
+from pinfold.evaluation.autopin.searches import searches
+from pinfold.evaluation.autopin.section import autopin
 from pinfold.evaluation.changes import changes
-from pinfold.evaluation.classify import classify
+from pinfold.evaluation.classify.section import classify
 from pinfold.evaluation.costs import costs
-from pinfold.evaluation.fairness import fairness
-from pinfold.evaluation.judged_section import judged
+from pinfold.evaluation.hints.section import autofinity
+from pinfold.evaluation.judged.section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.provenance import Provenance, code, sentence
-from pinfold.evaluation.react import react
-from pinfold.evaluation.regions import regions
-from pinfold.evaluation.sam import sam
+from pinfold.evaluation.react.section import react
+from pinfold.evaluation.sam.fairness import fairness
+from pinfold.evaluation.sam.section import sam
 from pinfold.evaluation.same_results import FOUND as SAME_RESULTS
 from pinfold.evaluation.same_results import Same
-from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
-from pinfold.evaluation.validation import host, validation
-from pinfold.evaluation.windows import windows
+from pinfold.evaluation.simulator.validation import host, validation
+from pinfold.evaluation.simulator.windows import windows
 
 Make = Callable[[bool], Section]
 """Makes a section, whole or reduced."""

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from pinfold.evaluation import provenance
-from pinfold.evaluation.affinity_sweep import build
 from pinfold.evaluation.same_results import Same
+from pinfold.evaluation.workloads import build
 
 
 @cache

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinfold.evaluation.sam_mixes import MICROBENCHMARK_MIXES
+from pinfold.evaluation.sam.mixes import MICROBENCHMARK_MIXES
 from pinfold.evaluation.section import Section, Table
-from pinfold.learn.judging import geometric_mean
+from pinfold.learn.hints.judging import geometric_mean
 
 FOLDER = Path("evaluation")
 

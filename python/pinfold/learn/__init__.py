@@ -1,8 +1,6 @@
-"""Learns which affinity suits a program: selects counters, turns behaviour into actions, and actions into rules.
+"""Learns from data sets of sweeps where the threads and pages of a program belong.
 
-The steps are those of AutoFinity (Moore and Childers, 2012). :mod:`pinfold.learn.cfs` selects the relevant counters.
-:mod:`pinfold.learn.action_table` has the best hint for each behaviour. :mod:`pinfold.learn.ripper` learns rules from
-it. :mod:`pinfold.learn.rule_policy` writes them as the policy that ``pinfold`` evaluates.
-:mod:`pinfold.learn.hint_policy` runs all these steps, and :mod:`pinfold.learn.judging` evaluates the policy. Only
-functions whose names say so read and write files. Only :mod:`pinfold.learn.machines` runs a program, the binary.
+One package has one method: :mod:`pinfold.learn.hints` (AutoFinity), :mod:`pinfold.learn.classify` (the classifier of
+Denoyelle et al.) and :mod:`pinfold.learn.react` (the co-optimiser of Sánchez Barrera et al.). They share the modules
+beside them and import nothing of each other. :mod:`pinfold.learn.command` is the command line.
 """

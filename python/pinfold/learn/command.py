@@ -90,7 +90,7 @@ def _run(arguments: Sequence[str] | None) -> int:
                 _export(asked, Path(folder) / "samples.parquet")
             _check(asked)
             # Errors in the arguments are reported before this import, which takes seconds.
-            module, job = asked.job.split(".")
+            module, _, job = asked.job.rpartition(".")
             getattr(importlib.import_module(f"pinfold.learn.{module}"), job)(asked)
     except (OSError, ValueError) as error:
         print(f"pinfold learn: {error}", file=sys.stderr)
@@ -199,7 +199,7 @@ def _add_observe_classify(policies: Any) -> None:
     )
     _add_output(parser, "FILE.parquet", "the data set")
     parser.add_argument("recordings", type=Path, nargs="+", metavar="FILE.pft", help="the recordings")
-    parser.set_defaults(job="placement_jobs.observe", data=[])
+    parser.set_defaults(job="classify.jobs.observe", data=[])
 
 
 def _add_train_hints(policies: Any) -> None:
@@ -236,7 +236,7 @@ def _add_train_hints(policies: Any) -> None:
         action="store_true",
         help="programs may have been observed in only some placements, as in a behaviour database; with --method paper",
     )
-    parser.set_defaults(job="jobs.train_hints")
+    parser.set_defaults(job="hints.jobs.train_hints")
 
 
 def _add_train_classify(policies: Any) -> None:
@@ -256,7 +256,7 @@ def _add_train_classify(policies: Any) -> None:
         help="the kind of learner (default any: the easiest to read of those that are as good as the best)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and learner (default %(default)s)")
-    parser.set_defaults(job="placement_jobs.train")
+    parser.set_defaults(job="classify.jobs.train")
 
 
 def _add_evaluate_hints(policies: Any) -> None:
@@ -271,7 +271,7 @@ def _add_evaluate_hints(policies: Any) -> None:
     _add_data(parser)
     _add_of_hints(parser)
     _add_results(parser)
-    parser.set_defaults(job="jobs.evaluate_hints")
+    parser.set_defaults(job="hints.jobs.evaluate_hints")
 
 
 def _add_evaluate_classify(policies: Any) -> None:
@@ -287,7 +287,7 @@ def _add_evaluate_classify(policies: Any) -> None:
     _add_data(parser)
     _add_results(parser)
     _add_seeds(parser)
-    parser.set_defaults(job="placement_jobs.evaluate")
+    parser.set_defaults(job="classify.jobs.evaluate")
 
 
 def _add_predict_classify(policies: Any) -> None:
@@ -299,7 +299,7 @@ def _add_predict_classify(policies: Any) -> None:
         PLACEMENT_HELP,
     )
     _add_asked_of_model(parser, "forecasts")
-    parser.set_defaults(job="placement_jobs.predict")
+    parser.set_defaults(job="classify.jobs.predict")
 
 
 def _add_train_react(policies: Any) -> None:
@@ -315,7 +315,7 @@ def _add_train_react(policies: Any) -> None:
     _add_data(parser)
     _add_of_react(parser)
     _add_output(parser, "MODEL.json", "the model")
-    parser.set_defaults(job="reaction_jobs.train")
+    parser.set_defaults(job="react.jobs.train")
 
 
 def _add_evaluate_react(policies: Any) -> None:
@@ -330,7 +330,7 @@ def _add_evaluate_react(policies: Any) -> None:
     _add_data(parser)
     _add_of_react(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
-    parser.set_defaults(job="reaction_jobs.evaluate")
+    parser.set_defaults(job="react.jobs.evaluate")
 
 
 def _add_predict_react(policies: Any) -> None:
@@ -342,7 +342,7 @@ def _add_predict_react(policies: Any) -> None:
         REACT_HELP,
     )
     _add_asked_of_model(parser, "choices")
-    parser.set_defaults(job="reaction_jobs.predict")
+    parser.set_defaults(job="react.jobs.predict")
 
 
 def _add_of_react(parser: argparse.ArgumentParser) -> None:
@@ -441,7 +441,7 @@ def _check(asked: argparse.Namespace) -> None:
     """Raise an error where the arguments are not valid, as far as this is known without reading data sets."""
     if getattr(asked, "incomplete", False) and asked.method != "paper":
         raise ValueError("--incomplete needs --method paper: the other methods compare all hints of a program")
-    if asked.job == "jobs.evaluate_hints" and asked.threads is None:
+    if asked.job == "hints.jobs.evaluate_hints" and asked.threads is None:
         raise ValueError(
             "--threads all is for training: evaluation learns from one number of threads and judges the others"
         )

@@ -20,8 +20,21 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from pinfold.joined import METRICS, MODELS
-from pinfold.learn.placement_features import COLUMN as OBSERVED
-from pinfold.learn.strategies import INSTRUMENTATION
+
+INSTRUMENTATION = (
+    *(f"{kind}_{metric}" for kind in ("sharing", "communications") for metric in ("CC", "CB", "CH", "NB", "clusterSD")),
+    *("sharing_hop_element", "communications_hop_element"),
+    *(
+        f"{how}_{of}"
+        for of in ("sharing_degree", "write_ratio", "shared_write_ratio", "write_degree")
+        for how in ("avg", "sd")
+    ),
+    *("footprint", "sd_thread_footprint"),
+)
+"""The metrics of Denoyelle et al. (ICPP 2019, table 2), as ``pinfold trace metrics --paper denoyelle`` names them."""
+
+OBSERVED = "sample:"
+"""The prefix of the columns with what ``pinfold run --policy classify`` observes."""
 
 MOST_ROWS = 1 << 22
 """The rows of one file. The sweep of a large machine has some hundred thousand."""

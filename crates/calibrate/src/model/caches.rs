@@ -1,4 +1,4 @@
-//! The caches: which cache of the machine each step of the latency curve belongs to, and its capacity.
+//! The caches: assigns the steps of the latency curve to the machine's caches, and finds their capacities.
 
 use super::curve::{self, Level};
 use super::text::{as_in, bytes_in_words, digits, size, whole, word};
@@ -13,8 +13,8 @@ pub(super) struct MatchedLevels {
 
 /// Assigns each level of the curve to the cache whose reported size is nearest to the level's capacity, in order.
 ///
-/// Where the curve has more levels than the machine has caches, the levels that fit worst are none: other programs that use
-/// a part of a shared cache give it several plateaus.
+/// If the curve has more levels than the machine has caches, the levels that fit worst are dropped: other programs that
+/// use a part of a shared cache give it several plateaus.
 pub(super) fn matched(levels: &[Level], shape: &Shape) -> MatchedLevels {
     let Some((&memory, caches)) = levels.split_last() else {
         return MatchedLevels {
@@ -41,9 +41,10 @@ pub(super) fn matched(levels: &[Level], shape: &Shape) -> MatchedLevels {
     }
 }
 
-/// For each cache the number of its level, in order: as many as possible, with the least sum of the distances of sizes.
+/// For each cache the number of its level, in order. Assigns as many levels as possible, with the smallest sum of size
+/// distances.
 fn assigned(held: &[f64], sizes: &[f64]) -> Vec<Option<usize>> {
-    // The best assignment of the first levels to the first caches: how many are assigned, the sum of their
+    // The best assignment of the first levels to the first caches: the number of assigned levels, the sum of their
     // distances, and the level of each cache.
     type Best = (usize, f64, Vec<Option<usize>>);
     let mut before: Vec<Best> = vec![(0, 0.0, vec![]); held.len() + 1];
@@ -125,7 +126,8 @@ impl Writer<'_> {
         bytes
     }
 
-    /// Writes the latency of cache `at`, and returns it in cycles. `nearer` is that of the cache nearer to the core.
+    /// Writes the latency of cache `at`, and returns it in cycles. `nearer` is the latency of the next cache towards
+    /// the core.
     fn latency(&mut self, at: usize, nearer: f64, similar: &CacheLevel) -> f64 {
         let frequency = self.calibration.frequency.value;
         let Some(level) = self.levels.caches[at] else {
@@ -219,8 +221,9 @@ impl Writer<'_> {
         }
     }
 
-    /// The bytes that a cache without a plateau holds, if its latency is that of the similar model, and the model's name.
-    /// Such a cache is shared, so the size of the caches before it is subtracted.
+    /// The bytes that a cache without a plateau holds, and the name of the similar model. Assumes that the cache has
+    /// the latency of the similar model's cache. Such a cache is shared, so the size of the nearer caches is
+    /// subtracted.
     fn hidden_capacity(&self, at: usize, before: u64) -> Option<(u64, String)> {
         let memory = self.levels.memory?;
         let similar = self.similar.caches.get(at)?;
@@ -231,8 +234,8 @@ impl Writer<'_> {
     }
 }
 
-/// An assumed latency, if it lies between that of the level before and that of the next level that is measured; else one
-/// that does. All in cycles.
+/// The assumed latency, if it lies between the latencies of the nearer level and of the next measured level; otherwise
+/// a latency that does. All in cycles.
 fn between(assumed: f64, before: f64, next: Option<f64>) -> f64 {
     let next = next.unwrap_or(f64::INFINITY);
     if before < assumed && assumed < next {

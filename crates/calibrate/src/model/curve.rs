@@ -1,17 +1,17 @@
 //! Reads a curve of latencies: the caches, the latency of their hits, and their capacities.
 //!
-//! 1. A load in more memory is not faster, and noise only adds time. So no latency counts as higher than those of larger
-//!    sizes.
+//! 1. A load in more memory is not faster, and noise only adds time. So each latency is limited to the latencies of
+//!    larger sizes.
 //! 2. A plateau is a part of the curve where the latency stays while the memory in use grows: from point to point the
 //!    latency rises with at most the power `STEEPEST` of the memory, over at least `LONG` times the memory. Plateaus
 //!    with similar latencies are one. The last plateau is memory; the others are caches.
-//! 3. A plateau's latency is that of its middle point.
+//! 3. The middle point of a plateau gives its latency.
 //! 4. Between two plateaus, a share of the loads hits the nearer level and the rest the next one. The two latencies
 //!    give the share, and the share gives the bytes that the level holds. The largest such number is its capacity. This
 //!    is exact for a cache that keeps reused lines, and a lower bound for one that loses some of them to others.
 //!
-//! Known limits: a level that another one hides (a last cache hardly larger than the one before it, or one that other
-//! programs fill) has no plateau and is not found. The curve must not contain the cost of address translation.
+//! Known limits: a level without a plateau is not found. A last cache that is hardly larger than the nearer one, or one
+//! that other programs fill, has none. The curve must not contain the cost of address translation.
 
 use pinfold_core::measurement::CurvePoint;
 
@@ -22,7 +22,7 @@ const STEEPEST: f64 = 0.45;
 /// Plateaus whose latencies differ by less than this factor are one level.
 pub(super) const APART: f64 = 1.3;
 
-/// From a plateau's first to its last point memory grows by at least this factor.
+/// A plateau's memory grows by at least this factor from its first to its last point.
 const LONG: f64 = 1.25;
 
 /// One level, memory included.
@@ -36,7 +36,7 @@ pub struct Level {
     pub capacity: Option<u64>,
 }
 
-/// The levels of a curve, nearest to the core first, memory last. There are fewer than two where the curve has no step.
+/// The levels of a curve, nearest to the core first, memory last. There are fewer than two if the curve has no step.
 pub fn levels(measured: &[CurvePoint]) -> Vec<Level> {
     let curve = &without_peaks(measured);
     let latency = |at: usize| curve[at].latency.value;
@@ -62,7 +62,7 @@ pub fn levels(measured: &[CurvePoint]) -> Vec<Level> {
     levels
 }
 
-/// The curve with each latency at most those of larger sizes.
+/// The curve, with each latency limited to the latencies of larger sizes.
 fn without_peaks(curve: &[CurvePoint]) -> Vec<CurvePoint> {
     let mut curve = curve.to_vec();
     let mut least = f64::INFINITY;
@@ -95,7 +95,7 @@ fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
     found
 }
 
-/// The highest number of bytes in use that a level of latency `here` holds, where the others have latency `there`.
+/// The highest number of bytes that a level of latency `here` holds, if loads beyond it have latency `there`.
 pub fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
     let held = |point: &CurvePoint| {
         let hits = ((there - point.latency.value) / (there - here)).clamp(0.0, 1.0);

@@ -1,16 +1,19 @@
 //! Writes the model of a measured machine.
 //!
-//! The source of a number is `measured: ...`, with the distance of the median run from the best one; or `reported ...` by
-//! the machine; or, where it cannot be measured, `assumed: as ...` with the most similar model of pinfold.
+//! The source of a number is one of:
+//!
+//! - `measured: ...`, with the distance of the median run from the best one;
+//! - `reported ...`, by the machine;
+//! - `assumed: as ...`, from pinfold's most similar model, for a number that cannot be measured.
 //!
 //! Some figures combine several measurements:
 //!
-//! - A cache's size is the reported one, unless the measurement shows that it holds less. The measured capacity of a victim
-//!   cache includes the levels before it, whose size is subtracted.
-//! - Memory's bandwidth is that of all cores together, if it is clearly less than what each of them gets alone. Otherwise
-//!   the cores were the limit, and the bandwidth of memory is not known.
-//! - A core's prefetches in flight are given by Little's law: the lines per second that one core reads in ascending order,
-//!   multiplied by the latency of memory.
+//! - A cache's size is the reported one, unless the measurement shows that it holds less. The measured capacity of a
+//!   victim cache includes the nearer levels, so their size is subtracted.
+//! - Memory's bandwidth is the bandwidth of all cores together, if it is clearly less than the sum of what each gets
+//!   alone. Otherwise the cores were the limit, and the bandwidth of memory is not known.
+//! - A core's prefetches in flight are given by Little's law: the lines per second that one core reads in ascending
+//!   order, multiplied by the latency of memory.
 //! - Cycles per instruction: the geometric mean of the measured loops.
 
 mod caches;
@@ -40,14 +43,13 @@ pub struct Written {
     pub notes: Vec<String>,
 }
 
-/// The source of what the machine reports.
+/// The source of numbers that the machine reports.
 const REPORTED: &str = "reported by the machine (hwloc)";
 
-/// A level that holds less than this share of the reported size has its measured size.
+/// The measured size of a level is written if it is less than this share of the reported size.
 const FULL: f64 = 0.75;
 
-/// Where memory is not the limit, all cores together get at least this share of what each gets alone, multiplied by their
-/// number.
+/// If memory is not the limit, all cores together get at least this share of the sum of what each gets alone.
 const UNLIMITED: f64 = 0.85;
 
 /// Writes the model `name` of a machine of this shape.
@@ -95,7 +97,7 @@ pub fn write(
     }
 }
 
-/// The shape with siblings, where the measurement shows that two cores of the reported shape are one.
+/// The shape with siblings, if the measurement shows that two cores of the reported shape are one.
 fn hidden_siblings(shape: &Shape, calibration: &Calibration) -> Option<Shape> {
     let share = |&(relation, pair): &(Relation, _)| {
         let pair: &PairMeasurement = &pair;
@@ -109,8 +111,8 @@ fn hidden_siblings(shape: &Shape, calibration: &Calibration) -> Option<Shape> {
         .flatten()
 }
 
-/// The built-in model with the same core, or else the one whose private caches are nearest in size, and among equals the one
-/// with the most similar numbers of levels and cores.
+/// The built-in model with the same core, or else the one whose private caches are nearest in size, and among equals
+/// the one with the most similar numbers of levels and cores.
 fn most_similar(shape: &Shape, microarchitecture: Option<&str>) -> Model {
     let other_core = |model: &Model| {
         let own = model.core.microarchitecture.as_ref().map(Sourced::value);

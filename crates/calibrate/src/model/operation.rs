@@ -5,8 +5,8 @@ use super::text::{as_in, digits, measured, whole, word};
 use pinfold_core::measurement::Traffic;
 use pinfold_sim::model::LINE_BYTES;
 
-/// The number of polls of a thread that waits for its team, before it sleeps, where threads outnumber CPUs. This is libgomp's
-/// default (config/linux/wait.h and env.c of GCC).
+/// The number of polls of a waiting thread before it sleeps, if threads outnumber CPUs. This is libgomp's default
+/// (config/linux/wait.h and env.c of GCC).
 const POLLS: f64 = 100.0;
 
 impl Writer<'_> {

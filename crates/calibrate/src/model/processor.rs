@@ -1,4 +1,4 @@
-//! The core and its translation look-aside buffer.
+//! The core and its translation lookaside buffer.
 
 use super::Writer;
 use super::text::{as_in, digits, measured, whole};
@@ -52,7 +52,7 @@ impl Writer<'_> {
         );
     }
 
-    /// The latencies and ports of the instructions: those of the processor's own core where pinfold knows it.
+    /// The latencies and ports of the instructions. They come from the processor's own core if pinfold knows it.
     fn microarchitecture(&mut self) {
         let known = self.calibration.processor.as_ref().and_then(|processor| {
             let name = microarchitecture_of(processor)?;
@@ -157,12 +157,12 @@ impl Writer<'_> {
     }
 }
 
-/// The entries of the last translation buffer, and the seconds of a walk; `None` where the measurement does not show the end
-/// of the buffer.
+/// The entries of the last translation lookaside buffer, and the seconds of a walk. `None` if the measurement does not
+/// show the end of the buffer.
 ///
-/// With more pages, a load in small pages costs first as much as one in huge pages, then additionally the time of the
-/// second-level buffer, and then the time of walks. The entries are the highest number of pages whose additional cost is
-/// less than half of a walk.
+/// While the number of pages grows, a load in small pages first costs as much as one in huge pages, then in addition
+/// the time of the second-level buffer, and finally the time of walks. The entries are the highest number of pages
+/// whose additional cost is less than half of a walk.
 fn translation(points: &[TranslationPoint]) -> Option<(f64, f64)> {
     let cost = |point: &TranslationPoint| (point.small.value - point.huge.value).max(0.0);
     let beyond: Vec<f64> = points.iter().rev().take(4).map(cost).collect();
@@ -178,7 +178,7 @@ fn translation(points: &[TranslationPoint]) -> Option<(f64, f64)> {
 }
 
 /// The core of a processor by its numbers, as in the Linux kernel's arch/x86/include/asm/intel-family.h and
-/// arch/x86/kernel/cpu/amd.c. `None` where pinfold has no latencies of it.
+/// arch/x86/kernel/cpu/amd.c. `None` if pinfold has no latencies for it.
 pub(super) fn microarchitecture_of(processor: &Processor) -> Option<&'static str> {
     Some(match (processor.vendor.as_str(), processor.family, processor.model) {
         ("GenuineIntel", 6, 0x0f | 0x16 | 0x17 | 0x1d) => "core2",

@@ -1,4 +1,4 @@
-//! The regular shape of a model, from what the machine reports.
+//! The regular shape of a model, from the machine's topology.
 
 use pinfold_core::{Cache, CacheType, ObjectKind, PuId, PuSet, Topology};
 
@@ -19,7 +19,7 @@ pub enum ShapeError {
     Uneven {
         /// The parts.
         which: &'static str,
-        /// What they contain.
+        /// The property that differs.
         of_what: &'static str,
         /// The smallest number.
         least: usize,
@@ -108,7 +108,7 @@ impl Shape {
     }
 
     /// The shape of a machine that shows siblings as separate cores. The siblings have neighbouring numbers, as
-    /// hypervisors number them. `None` where the cores cannot be paired.
+    /// hypervisors number them. `None` if the cores cannot be paired.
     pub(super) fn with_hidden_siblings(&self) -> Option<Self> {
         let paired = self.threads_per_core == 1
             && self.cores_per_package.is_multiple_of(2)

@@ -123,7 +123,7 @@ fn measured_numbers_are_in_the_model_with_their_source() {
         7,
         "70 ns of a load in 10 ns"
     );
-    // The mean of both directions, less the latency of the local memory.
+    // The mean of both directions, minus the latency of the local memory.
     assert_eq!(model.links[0].latency.value(), Latency::Nanoseconds(65.0));
     assert!((model.links[0].bandwidth.value().0 - 15e9).abs() < 1e7);
     for line in text.lines().filter(|line| line.contains("source = ")) {
@@ -193,7 +193,7 @@ proptest! {
         hidden in any::<bool>(),
         frequency in 1e9f64..5e9,
         parallelism in 1f64..60.0,
-        // How many times too slow other programs made the points of the curve.
+        // The slow-down factor that other programs caused at each point of the curve.
         noise in proptest::collection::vec(prop_oneof![Just(1.0), 1.0f64..20.0], 1..40),
     ) {
         let mut calibration = calibration(1 << held, hidden);

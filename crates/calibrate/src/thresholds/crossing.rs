@@ -1,12 +1,12 @@
-//! The rate at which a curve of gains reaches a substantial gain. Pure.
+//! Finds the rate where a curve of gains reaches a substantial gain. Pure.
 //!
-//! A measured gain is not exact, but the gain cannot fall while the rate grows. So neighbours that contradict this get
-//! their mean before the crossing is computed.
+//! A measured gain is not exact, but the true gain cannot fall while the rate grows. So neighbours that contradict this
+//! are replaced by their mean before the crossing is computed.
 
 /// A substantial gain (section 2.1).
 pub(super) const GAIN: f64 = 0.05;
-/// The rate must grow by at least this factor over the curve: threads that share all the time do so hundreds of times as
-/// often as threads that hardly share.
+/// The rate must grow by at least this factor over the curve. Threads that share all the time do so hundreds of times
+/// as often as threads that hardly share.
 const GROWTH: f64 = 10.0;
 
 /// The crossing of `GAIN`.
@@ -22,8 +22,8 @@ pub(super) enum Crossing {
     Unrelated,
 }
 
-/// The rate at which the gain reaches `GAIN`, from pairs of a rate and a gain, by interpolation along the logarithm of
-/// the rate.
+/// The rate where the gain reaches `GAIN`, from pairs of a rate and a gain, by interpolation along the logarithm of the
+/// rate.
 pub(super) fn crossing(points: impl Iterator<Item = (f64, f64)>) -> Crossing {
     let points: Vec<(f64, f64)> = points.collect();
     let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);

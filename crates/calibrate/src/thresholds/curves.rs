@@ -7,7 +7,7 @@ use pinfold_core::measurement::Median;
 use pinfold_policy::sam::Thresholds;
 use serde_json::{Value, json};
 
-/// The threshold of memory is this share of the rate that saturates it (section 2.2).
+/// The threshold of memory is this share of the rate that saturates it (SAM, section 2.2).
 const BELOW_SATURATION: f64 = 0.8;
 
 /// Why curves have no thresholds.
@@ -85,7 +85,7 @@ pub struct SharingPoint {
     pub instructions: u32,
     /// Coherence events of a thread between last-level caches, per cycle, while the threads are on separate caches.
     pub events_per_cycle: Figure,
-    /// The speed with a common last-level cache divided by that with two, minus one.
+    /// The speed with a common last-level cache divided by the speed with two, minus one.
     pub gain: Figure,
 }
 
@@ -155,7 +155,7 @@ impl Curves {
         })
     }
 
-    /// Both curves in lines for a terminal. Values above a threshold are marked where there are thresholds.
+    /// Both curves in lines for a terminal. Values above a threshold are marked if thresholds are given.
     pub fn drawn(&self, thresholds: Option<&Thresholds>) -> Vec<String> {
         let mark = |above: bool| if above { '#' } else { '-' };
         let mut lines = vec![format!(
@@ -246,7 +246,7 @@ impl Curves {
         ]
     }
 
-    /// Both curves and their thresholds, which are null where the curves have none.
+    /// Both curves and their thresholds. Missing thresholds are null.
     pub fn json(&self, thresholds: Option<&Thresholds>) -> Value {
         let copied = |copied: Copied| {
             json!({
@@ -288,7 +288,7 @@ impl Curves {
     }
 
     /// The range of the threshold of coherence, by the quartiles of the gains. `None` for simulated curves, and for
-    /// those that do not cross it at one of the quartiles.
+    /// curves that do not cross it at one of the quartiles.
     fn coherence_between(&self) -> Option<[f64; 2]> {
         let at = |quartile: usize| {
             let points = self.sharing.iter();
@@ -300,11 +300,11 @@ impl Curves {
                 Crossing::Never | Crossing::Always | Crossing::Unrelated => None,
             }
         };
-        // With greater gains the curve crosses it earlier.
+        // A curve with greater gains crosses it earlier.
         Some([at(1)?, at(0)?])
     }
 
-    /// The precision of the threshold of coherence; `None` for a simulated one.
+    /// The precision of the threshold of coherence. `None` for a simulated one.
     fn certainty(&self) -> Option<String> {
         self.sharing.first()?.gain.quartiles?;
         let range = self.coherence_between().map_or_else(
@@ -318,7 +318,7 @@ impl Curves {
     }
 }
 
-/// The quartiles by name; null where any figure was simulated.
+/// The quartiles by name. Null if any figure was simulated.
 fn quartiles(figures: &[(&str, Figure)]) -> Value {
     let known = figures
         .iter()

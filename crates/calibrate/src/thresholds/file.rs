@@ -2,7 +2,7 @@
 
 use pinfold_policy::sam::{Thresholds, ThresholdsError};
 
-/// The unit by which the rates of a file of thresholds are divided.
+/// The clock of the rates in a file of thresholds: rates are events per this unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
@@ -48,7 +48,7 @@ pub enum FileError {
         /// What is wrong.
         error: toml::de::Error,
     },
-    /// Its rates are per another unit.
+    /// Its rates use another unit.
     #[error(
         "`{name}` has thresholds in events per {per}, and events are counted per {by} here: measure them for the same \
          --metric, or without one (`pinfold calibrate --thresholds`)",
@@ -110,7 +110,7 @@ pub fn text(thresholds: &Thresholds, clock: Clock) -> String {
     let source = toml::Value::String(source.clone());
     let (clock, per) = (clock.in_full(), clock.name());
     format!(
-        "# From which rates on a bottleneck is one, in events per {clock}: those of one task, but for package_memory.\n\
+        "# Rates of a bottleneck in events per {clock}: package_memory of a package, the others of a task.\n\
          source = {source}\n\
          per = \"{per}\"\n\
          coherence = {coherence:.3e}\n\

@@ -6,7 +6,7 @@ use pinfold_policy::sam::{self, MapperEvents};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// A rate: some events, less others, per cycle.
+/// A rate: the sum of some events minus the sum of others, per cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formula {
     /// The clock, the added and the subtracted events, each once. A thread's counts have this order.
@@ -16,7 +16,7 @@ pub struct Formula {
 }
 
 impl Formula {
-    /// The sum of some events less that of others, per `clock`.
+    /// The rate of the events in `add` minus the events in `subtract`, per `clock`.
     pub fn new(clock: &str, add: &[&str], subtract: &[&str]) -> Self {
         let mut events = vec![clock.to_owned()];
         let mut positions = |names: &[&str]| -> Vec<usize> {
@@ -32,7 +32,7 @@ impl Formula {
         Self { events, add, subtract }
     }
 
-    /// The formula of an activity; `None` where no events count it.
+    /// The formula of an activity. `None` if no events count it.
     pub fn of(events: &MapperEvents, activity: Activity) -> Option<Self> {
         let wanted = events.activities.iter().find(|one| one.activity == activity)?;
         let [add, subtract] =
@@ -45,7 +45,7 @@ impl Formula {
         &self.events
     }
 
-    /// The rate of a thread; `None` where an event was not counted, or there were no cycles.
+    /// The rate of a thread. `None` if an event was not counted, or if the cycles are zero.
     fn rate(&self, counts: &[Option<f64>]) -> Option<f64> {
         let count = |position: usize| counts.get(position).copied().flatten();
         sam::rate(&self.add, &self.subtract, 0, count)

@@ -1,13 +1,12 @@
-//! The rates at which sharing and memory become a bottleneck, as SAM measures them (Srikanthan, Dwarkadas and Shen,
-//! USENIX ATC 2015, sections 2.1 and 2.2).
+//! The rates that make sharing and memory a bottleneck, as SAM measures them (Srikanthan, Dwarkadas and Shen, USENIX
+//! ATC 2015, sections 2.1 and 2.2).
 //!
-//! - **Coherence**: the rate of coherence events of a thread at which it gains more than 5 % if it runs under the same
-//!   last-level cache as the thread with which it shares data; on the curve of figure 1, along the logarithm of the
-//!   rate.
+//! - **Coherence**: the rate of coherence events of a thread that gains more than 5 % under the same last-level cache
+//!   as the thread that it shares data with. It is read from the curve of figure 1, along the logarithm of the rate.
 //! - **Memory of a package**: 20 % below the count when all its cores copy memory. The paper takes the curve of low
-//!   locality because it is the lower one, so that every program that saturates memory is found. Here the lower of the
-//!   two curves is taken: where prefetched lines do not count as misses, this is the curve of high locality.
-//! - **Memory of a task**: the package's, divided by its cores. **Remote**: the same as coherence, since both fetch a
+//!   locality because it is the lower one, so that every program that saturates memory is found. pinfold takes the
+//!   lower of the two curves: if prefetched lines do not count as misses, this is the curve of high locality.
+//! - **Memory of a task**: the package's, divided by its cores. **Remote**: the same as coherence, because both fetch a
 //!   line across the same link. The paper has no microbenchmark for these two.
 //!
 //! The points of the curves are simulated (`simulated`) or measured (`points`, with `formula` for the counted events).

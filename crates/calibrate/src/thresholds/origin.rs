@@ -7,7 +7,7 @@ use pinfold_core::measurement::Relation;
 use pinfold_core::{PuId, PuSet};
 use serde_json::{Value, json};
 
-/// The thresholds that are derived in every case: the paper has no microbenchmark for these two.
+/// The thresholds that are always derived: the paper has no microbenchmark for these two.
 const DERIVED: &str = "remote equals coherence, memory is a core's share of the package's";
 
 /// The origin of curves.
@@ -35,7 +35,7 @@ pub struct MeasuredOrigin {
     pub places: Places,
     /// Whether few repetitions were made.
     pub quick: bool,
-    /// The share of the copied arrays that was on other nodes than their tasks; `None` where the kernel does not report
+    /// The share of the copied arrays that was on other nodes than their tasks. `None` if the kernel does not report
     /// it.
     pub elsewhere: Option<f64>,
 }
@@ -57,7 +57,7 @@ impl Origin {
         }
     }
 
-    /// The unit by which rates are divided.
+    /// The clock of the rates.
     pub fn clock(&self) -> Clock {
         match self {
             Self::Measured(measured) if measured.set.is_none() => Clock::Nanosecond,

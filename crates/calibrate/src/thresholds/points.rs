@@ -4,7 +4,7 @@ use super::curves::{Copied, Figure, SharingPoint};
 use super::formula::Formula;
 use pinfold_core::measurement::{CopiedRuns, Median, SharedRuns, TimedRun};
 
-/// A point of the first curve; `None` where no run was counted.
+/// A point of the first curve. `None` if no run was counted.
 pub fn shared(instructions: u32, runs: &SharedRuns, formula: &Formula) -> Option<SharingPoint> {
     let rate = |(_, apart): &(TimedRun, TimedRun)| Some(formula.total(apart)? / apart.counts.len() as f64);
     let gains = runs
@@ -18,7 +18,7 @@ pub fn shared(instructions: u32, runs: &SharedRuns, formula: &Formula) -> Option
     })
 }
 
-/// One locality of a point of the second curve; `None` where no run was counted.
+/// One locality of a point of the second curve. `None` if no run was counted.
 pub fn copied(copied: &CopiedRuns, formula: &Formula) -> Option<Copied> {
     let bandwidth = copied.runs.iter().map(|run| copied.bytes as f64 / run.seconds);
     let misses = copied.runs.iter().filter_map(|run| formula.total(run));

@@ -4,8 +4,8 @@
 //!
 //! 1. `pinfold_linux::calibrate` measures; the progress goes to standard error.
 //! 2. `pinfold_calibrate::model::Shape` turns the topology into the regular shape that a model has.
-//! 3. `pinfold_calibrate::model` writes the model: each number with its source, `measured: ...`, what the machine reports, or
-//!    `assumed: ...`.
+//! 3. `pinfold_calibrate::model` writes the model: each number with its source, `measured: ...`, what the machine
+//!    reports, or `assumed: ...`.
 //! 4. The text is parsed as any model is, before it is written.
 
 mod thresholds;
@@ -160,7 +160,7 @@ fn write(output: Option<Output>, text: &str) -> Result<()> {
     }
 }
 
-/// The name of the model: that of its file.
+/// The name of the model, which is its file's.
 fn model_name(output: Option<&Path>) -> Result<String> {
     let Some(output) = output else {
         return Ok("here".to_owned());

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 /// Run a program alone, under pinfold without pinning, and under policies, in turns, and compare the times.
 ///
-/// Each variant is run as you would run it: the program itself, and `pinfold run --policy POLICY` with it. The variants take
-/// turns, so that a machine that becomes slower in the meantime does so for all of them. Times are wall times of whole runs;
-/// the search of a policy is part of them. A difference is reported as such where it is beyond the noise (Welch's t-test, 1 %).
+/// Each variant is run as you would run it: the program itself, and `pinfold run --policy POLICY` with it. The variants
+/// take turns, so that a machine that becomes slower in the meantime does so for all of them. Times are wall times of
+/// whole runs; the search of a policy is part of them. A difference is reported as such if it is significant (Welch's
+/// t-test, 1 %).
 ///
-/// The exit status is 0 after a complete comparison, 128+n after signal n, 127 when the program was not found, 126 when it
-/// could not be executed, 125 when a run failed. What was measured until then is reported in any case.
+/// The exit status is 0 after a complete comparison, 128+n after signal n, 127 when the program was not found, 126 when
+/// it could not be executed, 125 when a run failed. What was measured until then is reported in any case.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -27,8 +28,8 @@ pub(crate) struct Arguments {
 
     /// The policies, with commas between several [default: all that work here].
     ///
-    /// They are as `pinfold run --policy` takes them. A policy with options of its own is a text with spaces, such as
-    /// "autopin --search racing". Repeat for more. The default is all policies that decide something and need no further files.
+    /// They are as `pinfold run --policy` takes them. A policy with its options is a text with spaces, such as "autopin
+    /// --search racing". Repeat for more. The default is all policies that decide something and need no further files.
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: Vec<String>,
 
@@ -99,7 +100,8 @@ pub(super) struct Surroundings {
     #[arg(long, value_name = "FILE")]
     pub(super) input: Option<PathBuf>,
 
-    /// The standard output of each run: null discards it, inherit shows it, anything else is a file that each run replaces.
+    /// The standard output of each run: null discards it, inherit shows it, anything else is a file that each run
+    /// replaces.
     #[arg(long, value_name = "WHERE", default_value = "null")]
     pub(super) output: Output,
 
@@ -174,12 +176,13 @@ pub(super) struct Simulated {
     #[arg(long, value_name = "N", value_parser = number::within(1u64, u64::MAX), conflicts_with = "time")]
     pub(super) repeat: Option<u64>,
 
-    /// On a simulated machine: repeat what was recorded as often as the program needs, alone, to run for about this time.
+    /// On a simulated machine: repeat what was recorded as often as the program needs, alone, to run for about this
+    /// time.
     #[arg(long = "simulated-time", value_name = "TIME", value_parser = duration::parse_probe, default_value = "10m")]
     pub(super) time: Duration,
 
-    /// On a simulated machine: the seed of the first round; each later round has the next one. All variants of a round have
-    /// the same seed [default: 0].
+    /// On a simulated machine: the seed of the first round; each later round has the next one. All variants of a round
+    /// have the same seed [default: 0].
     #[arg(long, value_name = "SEED", value_parser = number::within(0u64, u64::MAX))]
     pub(super) seed: Option<u64>,
 }

@@ -45,7 +45,7 @@ struct Finished {
     status: ExitStatus,
     /// From its start to its end.
     wall: Duration,
-    /// The last lines of its standard error; `None` where they were shown.
+    /// The last lines of its standard error; `None` if they were shown.
     stderr: Option<File>,
 }
 
@@ -174,7 +174,8 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Gives a command its standard streams. The result is the file that gets its standard error; `None` where that is shown.
+    /// Gives a command its standard streams. The result is the file that gets its standard error; `None` if that is
+    /// shown.
     fn redirect(&self, command: &mut Command) -> Result<Option<File>> {
         let arguments = &self.arguments.surroundings;
         command.stdin(match &arguments.input {

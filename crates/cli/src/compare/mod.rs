@@ -1,10 +1,9 @@
 //! `pinfold compare`: a program alone, unpinned under pinfold, and under policies, in turns.
 //!
 //! 1. `variants` resolves the variants and checks each command line; the files of the result are opened.
-//! 2. On a simulated machine the recording is made where there is none, and the number of repetitions is found
-//!    (`simulated`).
+//! 2. On a simulated machine a missing recording is made, and the number of repetitions is found (`simulated`).
 //! 3. `execute` runs the variants in turns. Each one is a process, so that it is exactly what the user would run.
-//! 4. The result is reported, also when a run failed or a signal ended the comparison: what was measured is not lost.
+//! 4. The result is reported, also when a run failed or a signal ended the comparison, so that no measurement is lost.
 //!
 //! Turns, statistics, table and exports are `pinfold_compare`'s.
 

@@ -6,8 +6,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// The options that all policies have in common. The others can be given to one policy, as in `--policy "none --interleave all"`.
-/// Options that limit the CPUs are not among them: they would limit all variants but the program alone.
+/// The options that all policies have in common. The others can be given to one policy, as in `--policy "none
+/// --interleave all"`. Options that limit the CPUs are not among them: they would limit all variants but the program
+/// alone.
 const COMMON: [&str; 12] = [
     "threads",
     "metric",
@@ -88,7 +89,7 @@ impl FromArgMatches for Passed {
     }
 }
 
-/// The words by which the user gave an option; none where it was not given.
+/// The user's words for an option; empty if it was not given.
 fn given(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
     let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else {
         return vec![];

@@ -64,8 +64,8 @@ pub(super) fn options(repeat: Option<u64>, seed: u64) -> Vec<OsString> {
     vec![format!("--repeat={repeat}").into(), format!("--seed={seed}").into()]
 }
 
-/// How runs are simulated. Without `--repeat` the program runs once alone, to find how often it has to be repeated. A signal
-/// where that ended pinfold.
+/// How runs are simulated. Without `--repeat` the program runs once alone, to find how often it has to be repeated. If
+/// a signal ended pinfold, that signal.
 pub(super) fn settings(
     arguments: &Arguments,
     program: &Program,

@@ -14,13 +14,14 @@ const UNPINNED: &str = "none";
 pub(super) struct Planned {
     pub(super) name: String,
     pub(super) role: Role,
-    /// The words after `pinfold run`, without the program and without what differs by run; `None` for the program itself.
+    /// The words after `pinfold run`, without the program and without words that differ by run; `None` for the program
+    /// itself.
     pub(super) words: Option<Vec<OsString>>,
     /// Whether it has a policy that decides something.
     pub(super) decides: bool,
 }
 
-/// The variants, in the order in which they run, and the policies that are left out.
+/// The variants, in the order of their runs, and the policies that are left out.
 pub(super) fn plan(arguments: &Arguments) -> Result<(Vec<Planned>, Vec<LeftOut>)> {
     let machine = arguments.machine.machine.as_ref();
     let machine: Vec<OsString> = machine
@@ -83,7 +84,7 @@ impl Planned {
     }
 }
 
-/// The words of a whole command line, as far as they are known before the first run.
+/// The words of a whole command line that are known before the first run.
 fn complete(words: &[OsString], arguments: &Arguments) -> Vec<OsString> {
     let mut words = words.to_vec();
     words.extend(["--quiet", "--json=record.json"].map(OsString::from));
@@ -96,7 +97,7 @@ fn complete(words: &[OsString], arguments: &Arguments) -> Vec<OsString> {
     words
 }
 
-/// The policies that the user names. A text with a space is one policy with options of its own.
+/// The policies that the user names. A text with a space is one policy with its options.
 fn named(given: &[String]) -> Result<Vec<String>> {
     let mut named = vec![];
     for text in given {

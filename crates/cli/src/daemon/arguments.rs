@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Watch the tasks of this machine, bring those that share data together, and spread those that need memory.
 ///
-/// Without a list all tasks are watched; with lists, the tasks that any of them names. When the daemon ends, all tasks may
-/// run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
+/// Without a list all tasks are watched; with lists, the tasks that any of them names. When the daemon ends, all tasks
+/// may run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -72,11 +72,11 @@ pub(crate) struct Arguments {
 #[derive(Args)]
 #[group(skip)]
 struct Tasks {
-    /// Watch the processes of this control group and of those below it, or of a container. This option and the next four
-    /// can be repeated.
+    /// Watch the processes of this control group and of those below it, or of a container. This option and the next
+    /// four can be repeated.
     ///
-    /// It is a path, such as /user.slice, or container:NAME, container:ID (at least 6 digits), pod:NAMESPACE/NAME, pod:UID,
-    /// or unit:NAME for a unit of systemd. Names are patterns of the shell.
+    /// It is a path, such as /user.slice, or container:NAME, container:ID (at least 6 digits), pod:NAMESPACE/NAME,
+    /// pod:UID, or unit:NAME for a unit of systemd. Names are patterns of the shell.
     #[arg(long, value_name = "PATH|KIND:NAME")]
     cgroup: Vec<Cgroup>,
 
@@ -155,7 +155,7 @@ impl Arguments {
             || !self.tasks.name.is_empty()
     }
 
-    /// The behaviour database; `None` where none is named and the user has no place for one.
+    /// The behaviour database; `None` if none is named and the user has no place for one.
     pub(super) fn database(&self, config: &Config) -> Option<PathBuf> {
         match (&config.db, self.behaviour.is_named()) {
             (Some(file), false) => Some(file.clone()),
@@ -163,7 +163,7 @@ impl Arguments {
         }
     }
 
-    /// The configuration of the file, in which the options of the command line replace keys.
+    /// The configuration of the file. The options of the command line replace its keys.
     pub(super) fn config(&self) -> Result<Config> {
         let usual = Path::new(USUAL);
         let mut config = match &self.config {

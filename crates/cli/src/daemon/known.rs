@@ -1,8 +1,9 @@
-//! What the behaviour database knows of the programs of processes. A thread of its own reads it, and the files of programs.
+//! The behaviour database's knowledge about the programs of processes. A separate thread reads it, and the files of
+//! programs.
 //!
-//! A program is found by its name, the shape of its arguments, and the machine. Whether it is the same build is known only
-//! where its file may be read, which for programs of other users needs `CAP_SYS_PTRACE`. What another build was fastest with
-//! is as good a proposal, because the daemon compares everything with the unpinned machine.
+//! A program is found by its name, the shape of its arguments, and the machine. Whether it is the same build is known
+//! only if its file may be read, which for programs of other users needs `CAP_SYS_PTRACE`. The fastest placement of
+//! another build is as good a proposal, because the daemon compares everything with the unpinned machine.
 
 use crate::{behaviour, console};
 use anyhow::{Context, Result};
@@ -14,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// The database, and the thread that reads it. It is not made where there is none.
+/// The database, and the thread that reads it. A missing database is not made.
 ///
-/// Where it cannot be read, nothing is known of any process, and the first time says why. It is tried again for the next
-/// process, because another program may have written to it for too long.
+/// If it cannot be read, all processes are unknown, and a note says why once. It is tried again for the next process,
+/// because another program may have locked it for too long.
 pub(super) struct Database {
     asked: Sender<i32>,
     answers: Receiver<(KnownProcess, Option<HostNote>)>,
@@ -85,7 +86,8 @@ fn unreadable(error: &anyhow::Error) -> HostNote {
     }
 }
 
-/// What is known of the program of a process: nothing where that has ended. With the number of programs that were adopted.
+/// The database's knowledge about the program of a process, empty if the process has ended, and the number of programs
+/// that were adopted.
 fn known(file: &Path, process: i32, machine: &Machine, pus: &PuSet) -> Result<(KnownProcess, usize)> {
     let Some(command) = command(process).filter(|_| file.exists()) else {
         return Ok((KnownProcess::nothing(process), 0));
@@ -115,7 +117,7 @@ fn known(file: &Path, process: i32, machine: &Machine, pus: &PuSet) -> Result<(K
     Ok((known, adopted))
 }
 
-/// The words of a process's command line; `None` where it has ended or has none.
+/// The words of a process's command line; `None` if it has ended or has none.
 fn command(process: i32) -> Option<Vec<String>> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let line = line.strip_suffix(b"\0").unwrap_or(&line);

@@ -1,8 +1,9 @@
-//! `pinfold daemon`: places all tasks of the machine by the data that they share and the memory bandwidth that they need.
+//! `pinfold daemon`: places all tasks of the machine by the data that they share and the memory bandwidth that they
+//! need.
 //!
-//! `run` reads the configuration, takes the lock of the one daemon, rolls back what a killed daemon has left, gives up the
-//! privileges that it does not need, and then runs the loop of `pinfold_runtime::daemon` until a signal ends it or makes it
-//! read its configuration again.
+//! `run` reads the configuration, takes the lock of the one daemon, rolls back what a killed daemon has left, gives up
+//! the privileges that it does not need, and then runs the loop of `pinfold_runtime::daemon` until a signal ends it or
+//! makes it read its configuration again.
 
 mod arguments;
 mod config;
@@ -51,7 +52,7 @@ pub(crate) fn usual_socket(journals: &crate::journals::Arguments) -> PathBuf {
     journals.path().join("daemon.sock")
 }
 
-/// The sockets on which the daemon answers.
+/// The sockets of the daemon's answers.
 fn listeners(export: &Export, journals: &crate::journals::Arguments) -> Result<Listeners> {
     let socket = export.socket.clone().unwrap_or_else(|| usual_socket(journals));
     let port = export.listen.map(|address| address.0);
@@ -62,7 +63,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let config = arguments.config()?;
     let thresholds = config.thresholds()?;
     let absent = absent(&config);
-    // A process or a group of the file may appear later, as a batch system's group does. One of the command line must exist.
+    // A process or a group of the file may appear later, as a batch system's group does. One of the command line must
+    // exist.
     if let Some(first) = absent.first()
         && arguments.names_tasks()
     {
@@ -141,7 +143,7 @@ fn mapper(topology: &Topology, thresholds: &Thresholds, config: &Config) -> Fair
     FairMapper::new(topology, thresholds.clone(), config.mapper_options(), config.interval.0)
 }
 
-/// Logs that the daemon has started, and what it lacks.
+/// Logs that the daemon has started, and its missing privileges and counters.
 fn log_start(log: &mut Log, about: &[(&'static str, Value)], at_birth: Result<(), impl Display>, absent: &[Absent]) {
     let mut fields = about.to_vec();
     let children = at_birth.as_ref().map_or(Children::WhenMet, |()| Children::AtBirth);
@@ -236,7 +238,7 @@ impl Daemon {
             let rolled_back = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
             self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
-            // A new mapper takes the present places of tasks for those of the operating system, so none may be pinned.
+            // A new mapper takes the current places of tasks for the operating system's choice, so none may be pinned.
             self.mapper = mapper(&self.topology, &thresholds, &config);
         }
         watcher.limit_pages(config.page_limits());
@@ -258,8 +260,8 @@ fn report_rolled_back(log: &mut Log, rolled_back: &RolledBack) {
     }
 }
 
-/// Rolls back what a killed daemon, or another pinfold, has left. It is not taken over, because the knowledge about the tasks
-/// is lost.
+/// Rolls back what a killed daemon, or another pinfold, has left. It is not taken over, because the knowledge about the
+/// tasks is lost.
 fn roll_back_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
         let left = match found {
@@ -296,7 +298,7 @@ fn hides_processes() -> bool {
     })
 }
 
-/// Notifies the service manager, where there is one.
+/// Notifies the service manager, if there is one.
 fn tell_manager(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET") {
         // A manager that does not answer does not end the daemon.

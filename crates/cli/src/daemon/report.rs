@@ -1,4 +1,4 @@
-//! Reports what the daemon's loop does: in the log, to `pinfold top` and to Prometheus.
+//! Reports the events of the daemon's loop: in the log, to `pinfold top` and to Prometheus.
 
 use super::config::Config;
 use super::log::Log;

@@ -1,4 +1,5 @@
-//! The source of the rates at which threads share data: the processor's counters, events of the kernel, or an assumption.
+//! The source of the rates of sharing between threads: the processor's counters, events of the kernel, or an
+//! assumption.
 
 use super::config::{Config, MetricName};
 use crate::activities;

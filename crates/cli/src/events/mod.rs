@@ -2,8 +2,8 @@
 //!
 //! pinfold's own metrics come first, then the PMUs of this machine and their events, each tried on ourselves so that
 //! the list says what can really be counted. Other names of an event are folded into it, and its unit masks into one
-//! line, unless so few events are left that there is room to explain each. Between the two are the metrics that event sets
-//! make of a processor's events (`sets`).
+//! line, unless so few events are left that there is room to explain each. Between the two are the metrics that event
+//! sets make of a processor's events (`sets`).
 
 mod sets;
 
@@ -147,7 +147,7 @@ fn display_pmu(text: &mut String, pmu: &PmuListing, explained: bool) {
     if let Some(why_not) = pmu.events.iter().find_map(|event| event.why_not.as_deref()) {
         wrap(text, "  ", &format!("not the others (-): {why_not}"));
     }
-    // Nearly all events of a PMU have the same modifiers: they are listed once, and then only where they differ.
+    // Nearly all events of a PMU have the same modifiers: they are listed once, and then only the different ones.
     let usual = pmu
         .events
         .first()
@@ -168,8 +168,8 @@ fn names(attributes: &[Named]) -> String {
     names.join(" ")
 }
 
-/// An event with its unit masks and modifiers: each with its explanation, or where the `usual` modifiers are given their
-/// names only, without these modifiers.
+/// An event with its unit masks and modifiers: each with its explanation, or where the `usual` modifiers are given
+/// their names only, without these modifiers.
 fn display_event(text: &mut String, event: &EventListing, usual: Option<&str>) {
     let mark = if event.can_be_counted { '+' } else { '-' };
     let _ = write!(text, "  {mark} {}", event.name);

@@ -30,8 +30,7 @@ struct MetricListing {
     explanation: String,
 }
 
-/// The sets of the PMUs for which `wanted` holds, with the metrics that match the pattern; `present` says which PMUs
-/// are here.
+/// The sets of the `wanted` PMUs, with the metrics that match the pattern; `present` says which PMUs are here.
 pub(super) fn list(wanted: impl Fn(&str) -> bool, present: impl Fn(&str) -> bool, pattern: &str) -> Vec<SetListing> {
     let sets = EventSet::all().into_iter().filter_map(|set| {
         let pmu = set.pmu.clone().filter(|pmu| wanted(pmu))?;

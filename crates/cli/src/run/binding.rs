@@ -1,4 +1,4 @@
-//! Environment variables by which the user binds the program's threads. They take precedence, unless `--override`.
+//! The user's environment variables that bind the program's threads. They take precedence, unless `--override`.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ const VARIABLES: [(&str, Binds); 4] = [
     ("OMP_PLACES", |value| !value.is_empty()),
     // libgomp's manual, section GOMP_CPU_AFFINITY.
     ("GOMP_CPU_AFFINITY", |value| !value.is_empty()),
-    // LLVM's OpenMP documentation, KMP_AFFINITY: modifiers and a type, of which these two bind nothing.
+    // LLVM's OpenMP documentation, KMP_AFFINITY: modifiers and a type. These two types bind nothing.
     ("KMP_AFFINITY", |value| {
         !value.is_empty()
             && !value
@@ -24,8 +24,8 @@ const VARIABLES: [(&str, Binds); 4] = [
     }),
 ];
 
-/// The variables among these that bind the program's threads, as `NAME=VALUE`. `SLURM_CPU_BIND` is not among them: Slurm
-/// has bound pinfold itself by then, and the mask that it gave is respected like any other.
+/// The variables among these that bind the program's threads, as `NAME=VALUE`. `SLURM_CPU_BIND` is not among them:
+/// Slurm has bound pinfold itself by then, and the mask that it gave is respected like any other.
 pub(super) fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
     let unbound =
         variable("OMP_PROC_BIND").is_some_and(|value| value.to_string_lossy().trim().eq_ignore_ascii_case("false"));

@@ -1,5 +1,5 @@
-//! Command lines of `pinfold run` that another command makes and runs later: `pinfold compare` checks all of them before
-//! the first run.
+//! Command lines of `pinfold run` that another command makes and runs later: `pinfold compare` checks all of them
+//! before the first run.
 
 use super::place::Where;
 use super::plan::{Plan, executable};
@@ -47,7 +47,7 @@ impl Place {
     }
 }
 
-/// Checks the words after `pinfold run` as far as that is possible without the program or its recording.
+/// Makes all checks of the words after `pinfold run` that need neither the program nor its recording.
 pub(crate) fn check(words: &[OsString]) -> Result<()> {
     let arguments = parsed(words)?;
     refuse_what_runs_nothing_or_stays(&arguments)?;
@@ -62,7 +62,7 @@ pub(crate) fn check(words: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the policy of these words can decide something here. An error says what is missing.
+/// Whether the policy of these words can decide something here. An error names the missing part.
 pub(crate) fn ready(words: &[OsString]) -> Result<()> {
     let arguments = parsed(words)?;
     let machine = Place::of(&arguments)?;
@@ -74,7 +74,7 @@ fn parsed(words: &[OsString]) -> Result<Arguments> {
     let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
     arguments.map_err(|error| {
         let text = error.to_string();
-        // The usage and the advice that follow are those of another command.
+        // The usage and the advice after it belong to another command.
         let first = text.lines().take_while(|line| !line.trim().is_empty());
         let first: Vec<&str> = first.map(str::trim).collect();
         anyhow!("{}", first.join(" ").trim_start_matches("error: ").to_owned())

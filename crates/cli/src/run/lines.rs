@@ -1,8 +1,8 @@
 //! The output of a run's lines: standard error, or with `--log` a file.
 //!
-//! A program that draws its screen itself, such as an editor or `top`, takes the terminal out of its line mode (`ICANON`).
-//! Lines would damage its display, so they are kept until the terminal is in line mode again, or the program has
-//! ended. A program that draws in line mode is not recognised; `--log` is for that.
+//! A program that draws its screen itself, such as an editor or `top`, takes the terminal out of its line mode
+//! (`ICANON`). Lines would damage its display, so they are kept until the terminal is in line mode again, or the
+//! program has ended. A program that draws in line mode is not recognised; `--log` is for that.
 
 use crate::console;
 use anyhow::{Context, Result};

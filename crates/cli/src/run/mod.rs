@@ -1,7 +1,7 @@
 //! `pinfold run`: place one program.
 //!
-//! The arguments become a resolved `plan`, and the plan a machine and a policy. The loop of the runtime runs them. `report`
-//! writes lines for the user; the runtime writes the record, which programs read.
+//! The arguments become a resolved `plan`, and the plan a machine and a policy. The loop of the runtime runs them.
+//! `report` writes lines for the user; the runtime writes the record, which programs read.
 
 mod arguments;
 mod binding;
@@ -99,7 +99,7 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     drive(arguments, &plan, &mut machine, outputs, built)
 }
 
-/// Becomes the program, where pinfold itself lacks something that the program may do without. Returns only where that fails.
+/// Becomes the program, if pinfold itself lacks something that the program may not need. Returns only if that fails.
 fn step_aside(arguments: &Arguments, why: &dyn Display) -> LaunchError {
     if !arguments.reports.quiet {
         console::say(format_args!("stepped aside: {why}; the program runs without pinfold"));
@@ -171,7 +171,7 @@ fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Where a run writes. It is open before the program starts.
+/// The output files of a run. They are open before the program starts.
 struct Outputs {
     json: Option<Output>,
     lines: Lines,
@@ -202,7 +202,7 @@ fn drive(
 struct About<S> {
     /// The program's.
     command: Vec<String>,
-    /// The process, where it ran before.
+    /// The process, if it ran before.
     attached: Option<i32>,
     /// The events that the lines show; `None` for all that are counted.
     events: Option<Vec<String>>,
@@ -285,7 +285,7 @@ fn drive_about<M: Machine>(
     }
     Ok(match (about.attached, outcome?) {
         (None, Some(exit_status)) => status(exit_status),
-        // The status of a process that pinfold did not start is no matter of its own success.
+        // The status of a process that pinfold did not start says nothing about pinfold's success.
         _ => ExitCode::SUCCESS,
     })
 }

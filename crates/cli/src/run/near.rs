@@ -9,12 +9,12 @@ use pinfold_core::{Device, DeviceName, NodeId, PageMapping, PuSet, Topology};
 pub(super) struct Near {
     /// The devices, as the user named them.
     pub(super) devices: String,
-    /// The machine, on which no other PUs are allowed.
+    /// The machine with these PUs allowed only.
     pub(super) topology: Topology,
     /// Whether these are all that were allowed before.
     pub(super) is_all: bool,
-    /// Where pages go, unless the user says so: to the only node that is near, of several. Where several are near, they go to the
-    /// node of the thread that touches them first.
+    /// Where pages go, unless the user says so: to the only node that is near, of several. Where several are near, they
+    /// go to the node of the thread that touches them first.
     pub(super) pages: Option<PageMapping>,
     /// What was found, for the user.
     pub(super) note: String,

@@ -44,7 +44,7 @@ pub(super) enum BalancingName {
     Off,
 }
 
-/// The page options of a launch; `notes` gets what the user should know of them. `initial` is where the ranks run at first.
+/// The page options of a launch; `notes` gets remarks for the user. `initial` is the first pinning of the ranks.
 /// Accesses during `initialisation` are not typical of the program, and are not sampled.
 pub(super) fn options(
     arguments: &run::Arguments,
@@ -110,7 +110,7 @@ pub(super) fn of_running(
     })
 }
 
-/// The effect of automatic NUMA balancing, which is on, on the program's pages; `None` where the user set neither.
+/// The effect of automatic NUMA balancing, which is on, on the program's pages; `None` if the user set neither.
 fn about_balancing(mapping: Option<PageMapping>, balancing: Balancing, policy: Option<MemoryPolicy>) -> Option<String> {
     if mapping.is_none() && balancing == Balancing::Keep {
         return None;

@@ -1,4 +1,4 @@
-//! Where a program runs.
+//! The machine and the CPUs of a program.
 
 use pinfold_sim::model::Model;
 

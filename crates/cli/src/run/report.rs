@@ -1,8 +1,8 @@
 //! Reports a run to the user, a line for each finding that matters, and a summary at the end. The rate lines after the
 //! choice are for `--verbose`; without it they update the progress line.
 //!
-//! Lines go to standard error and begin with `pinfold: `, so that they differ from the program's own. Whether they can be
-//! written makes no difference to the run.
+//! Lines go to standard error and begin with `pinfold: `, so that they differ from the program's own. Whether they can
+//! be written makes no difference to the run.
 
 use super::Arguments;
 use super::lines::Lines;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) struct Report {
     quiet: bool,
     verbose: bool,
-    /// The name in the only line, where there is only one.
+    /// The name in the only line, if there is only one.
     account_as: Option<String>,
     /// The program and its arguments.
     command: Vec<String>,
@@ -75,7 +75,7 @@ impl Report {
         report
     }
 
-    /// What the program is, and which process where it ran before.
+    /// The program, and its process if it ran before.
     pub(super) fn program(&mut self, command: &[String], attached: Option<i32>) {
         self.command = command.to_vec();
         self.findings.attached = attached.is_some();

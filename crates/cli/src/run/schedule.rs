@@ -79,7 +79,7 @@ mod tests {
     use pinfold_core::{ObjectKind, TopologyBuilder};
     use proptest::prelude::*;
 
-    /// CPUs 0 to 15, of which 0 to 11 are allowed.
+    /// CPUs 0 to 15; 0 to 11 are allowed.
     fn topology() -> Topology {
         let mut builder = TopologyBuilder::new("sixteen");
         let package = builder.object(builder.root(), ObjectKind::Package, Some(0));

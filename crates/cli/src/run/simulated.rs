@@ -1,5 +1,5 @@
-//! `pinfold run --machine MODEL`: a recording, several side by side, or a program that is recorded first, on a simulated
-//! machine.
+//! `pinfold run --machine MODEL`: a recording, several side by side, or a program that is recorded first, on a
+//! simulated machine.
 
 use super::place::Where;
 use super::plan::Plan;
@@ -27,12 +27,12 @@ use std::time::Duration;
 pub(super) struct Arguments {
     /// On a simulated machine: the recording to run, instead of a program.
     ///
-    /// Several run side by side, each as a program of its own that repeats its recording; name one N times to run it N times
-    /// at once.
+    /// Several run side by side, each as a separate program that repeats its recording; name one N times to run it N
+    /// times at once.
     #[arg(help_heading = None::<&str>, value_name = "FILE.pft", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
 
-    /// On a simulated machine: run what precedes the damage of recordings that are damaged or cut off.
+    /// On a simulated machine: accept damaged recordings, and run the part before the damage.
     #[arg(long, requires = "recordings")]
     salvage: bool,
 
@@ -62,9 +62,9 @@ pub(super) struct Arguments {
     #[arg(long, env = VARIABLE, hide_env_values = true, value_name = "FOLDER")]
     simulations: Option<PathBuf>,
 
-    /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
-    /// L2 adjacent, L2 streamer; on a real machine as root, with the kernel's module msr [default: as they are, and 0000 on a
-    /// simulated machine].
+    /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP,
+    /// DCU, L2 adjacent, L2 streamer; on a real machine as root, with the kernel's module msr [default: as they are,
+    /// and 0000 on a simulated machine].
     #[arg(long, help_heading = "Changes of the program", value_name = "BITS")]
     pub(super) prefetch: Option<Prefetchers>,
 }
@@ -144,7 +144,7 @@ impl Recorder for Ending {
 /// A program that is going to run.
 struct Part {
     recorded: Recorded,
-    /// Where its recording is; `None` where it was not kept.
+    /// Where its recording is; `None` if it was not kept.
     kept: Option<PathBuf>,
 }
 
@@ -238,8 +238,8 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
 }
 
-/// The folder of configurations that were simulated, and the run that uses them. A program that is recorded for this run alone
-/// has none: its recording is no other run's.
+/// The folder of configurations that were simulated, and the run that uses them. A program that is recorded for this
+/// run alone has none: no other run has its recording.
 fn kept_windows(
     arguments: &super::Arguments,
     model: &Model,
@@ -263,7 +263,7 @@ fn kept_windows(
     Ok(Some((folder, run)))
 }
 
-/// The command of the record: the user's, or those of the recordings.
+/// The command of the record: the user's, or the recordings'.
 fn command(arguments: &super::Arguments, parts: &[Part]) -> Vec<String> {
     match arguments.command.as_slice() {
         [] => parts
@@ -277,7 +277,7 @@ fn command(arguments: &super::Arguments, parts: &[Part]) -> Vec<String> {
 /// The settings of a simulated run that its record names.
 struct Settings {
     model: String,
-    /// The recording of each program, where it was kept, and the program's name.
+    /// The recording of each program, if it was kept, and the program's name.
     files: Vec<(Option<PathBuf>, String)>,
     repetitions: Repetitions,
     seed: u64,
@@ -312,8 +312,8 @@ impl Settings {
     }
 }
 
-/// The programs of the run: the named recordings, or the program, which is recorded first. An exit status where the program
-/// could not be run.
+/// The programs of the run: the named recordings, or the program, which is recorded first. An exit status where the
+/// program could not be run.
 fn parts(arguments: &super::Arguments) -> Result<Result<Vec<Part>, u8>> {
     let files = &arguments.simulated.recordings;
     if files.is_empty() {
@@ -333,8 +333,8 @@ fn parts(arguments: &super::Arguments) -> Result<Result<Vec<Part>, u8>> {
     files.iter().map(part).collect::<Result<_>>().map(Ok)
 }
 
-/// The programs of recordings. One that is named twice is read once. With `regions` the machine can place the threads of
-/// each region.
+/// The programs of recordings. One that is named twice is read once. With `regions` the machine can place the threads
+/// of each region.
 fn programs(parts: Vec<Part>, regions: bool) -> Result<Vec<NamedProgram>> {
     let mut read: BTreeMap<PathBuf, Arc<RecordedProgram>> = BTreeMap::new();
     parts
@@ -383,7 +383,7 @@ fn check_events(arguments: &super::Arguments, machine: &SimulatedMachine) -> Res
     Ok(())
 }
 
-/// Records the program; an exit status where it could not be run.
+/// Records the program; an exit status if it could not be run.
 fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> {
     if arguments.command.is_empty() {
         bail!("there is nothing to run: name a recording (FILE.pft), or a program after --");

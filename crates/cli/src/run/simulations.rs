@@ -41,7 +41,7 @@ impl WindowStore for Folder {
         let unfinished = file.with_extension(process::id().to_string());
         let written = fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, &file));
         if written.is_err() {
-            // The next run simulates it; what is unfinished is of no use.
+            // The next run simulates it; an unfinished simulation is useless.
             let _ = fs::remove_file(unfinished);
         }
     }

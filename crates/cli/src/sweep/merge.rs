@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Join all shards of a sweep: the data set is the same, byte by byte, as that of one sweep without --shard.
+/// Join all shards of a sweep: the data set is the same, byte by byte, as one sweep without --shard writes.
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The data set.

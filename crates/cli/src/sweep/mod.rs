@@ -1,14 +1,14 @@
 //! `pinfold sweep`: recordings through spaces of configurations on simulated machines, into one data set.
 //!
 //! 1. Read the recordings, or make one of a program, and lay out all jobs (`pinfold_sweep::Plan`).
-//! 2. Open the journal, which has what was done before (`Journal`), and do the rest on all cores.
-//! 3. Write the data set in the order of the plan (`data_set`), or with `--shard` a shard file (`shard`), and remove the
-//!    journal.
+//! 2. Open the journal, which has the finished jobs (`Journal`), and do the rest on all cores.
+//! 3. Write the data set in the order of the plan (`data_set`), or with `--shard` a shard file (`shard`), and remove
+//!    the journal.
 //!
 //! `pinfold sweep merge` (`merge`) makes the data set of all shards.
 //!
-//! The same inputs give the same file, byte by byte: all threads are pinned, and the latency of transfers between caches varies
-//! with a fixed seed.
+//! The same inputs give the same file, byte by byte: all threads are pinned, and the latency of transfers between
+//! caches varies with a fixed seed.
 
 mod merge;
 
@@ -109,7 +109,7 @@ struct Arguments {
     #[arg(short, long, value_parser = number::within(1usize, 4096), value_name = "N")]
     jobs: Option<usize>,
 
-    /// Record the program with N threads (as OMP_NUM_THREADS, where that is not set).
+    /// Record the program with N threads (as OMP_NUM_THREADS, if that is not set).
     #[arg(long, value_parser = number::parse_threads, value_name = "N", conflicts_with = "recordings")]
     threads: Option<usize>,
 
@@ -224,7 +224,7 @@ struct Summary {
     seconds: f64,
     /// Processor time that they took.
     processor_seconds: f64,
-    /// The processor time over that of all workers for the whole time; `null` where nothing was to be done.
+    /// The used share of all workers' processor time; `null` if nothing was to be done.
     busy: Option<f64>,
 }
 
@@ -397,9 +397,8 @@ fn open(files: &[PathBuf], workers: usize) -> Result<Vec<Program>> {
         .collect()
 }
 
-/// Records the program to `file`, unless an earlier run of this command has done so: another recording
-/// would order the threads in another way, so that no earlier result could be used. An exit status where there is nothing
-/// to sweep.
+/// Records the program to `file`, unless an earlier run of this command has done so: another recording would order the
+/// threads in another way, so that no earlier result could be used. An exit status where there is nothing to sweep.
 fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
     /// The statuses of a program that SIGHUP, SIGINT or SIGTERM ended, which were meant for the whole command.
     const INTERRUPTED: [i32; 3] = [129, 130, 143];
@@ -432,7 +431,7 @@ fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
     Ok(None)
 }
 
-/// The jobs of the sweep, or of its shard, of which no outcome is known, the longest first, and the outcomes that are known.
+/// The jobs of the sweep, or of its shard, without a known outcome, the longest first, and the known outcomes.
 fn pending(
     arguments: &Arguments,
     plan: &Plan,
@@ -465,7 +464,7 @@ fn pending(
     (pending, outcomes)
 }
 
-/// Completes the journal of an interrupted sweep, and reports where it is.
+/// Completes the journal of an interrupted sweep, and reports if it is.
 fn say_kept(arguments: &Arguments, journal: &mut Journal, done: usize, total: usize) -> Result<()> {
     journal.sync()?;
     arguments.say(format!(

@@ -1,7 +1,7 @@
-//! `pinfold top`: shows the tasks of the daemon, where they run and why, and refreshes the screen.
+//! `pinfold top`: shows the tasks of the daemon, their CPUs and the reasons, and refreshes the screen.
 //!
-//! It requests the daemon's state (`client`) and draws it (`pinfold_view`), again and again until the user ends it. `--once`
-//! and `--batch` print the same frame as text.
+//! It requests the daemon's state (`client`) and draws it (`pinfold_view`), again and again until the user ends it.
+//! `--once` and `--batch` print the same frame as text.
 
 mod client;
 
@@ -166,7 +166,7 @@ fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTer
     }
 }
 
-/// Handles a key; false where it ends the display.
+/// Handles a key; false if it ends the display.
 fn take(view: &mut View, key: KeyCode, modifiers: KeyModifiers) -> bool {
     match key {
         KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return false,

@@ -1,4 +1,5 @@
-//! `pinfold trace metrics --paper denoyelle`: the exchanges between threads, and the metrics that the paper has of them.
+//! `pinfold trace metrics --paper denoyelle`: the exchanges between threads, and the metrics that the paper has of
+//! them.
 
 use crate::{console, machine};
 use anyhow::{Result, bail};
@@ -8,7 +9,7 @@ use pinfold_trace::{InteractionMetrics, Interactions, Machine, Matrix};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which metrics of which recording.
+/// The metrics, and the recording.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -70,8 +71,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The PU of each thread in the default placement: one on each core in order, and from the beginning again where there
-/// are more threads than cores.
+/// The PU of each thread in the default placement: one on each core in order, and from the beginning again if there are
+/// more threads than cores.
 fn compact(topology: &Topology, threads: usize) -> Result<Vec<PuId>> {
     let cores = topology.objects_of(ObjectKind::Core);
     let first: Vec<PuId> = cores.filter_map(|(_, core)| core.pus.first()).collect();

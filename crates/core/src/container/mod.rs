@@ -3,22 +3,23 @@
 //! A runtime gives the group of a container a name that contains the container's id. So the path of a group, as
 //! `/proc/PID/cgroup` has it, says which container a process belongs to. The path is read from the root to the leaf:
 //!
-//! 1. A group of Kubernetes says the pod and its class of service (kubelet: `pkg/kubelet/cm/pod_container_manager_linux.go`
-//!    and `cgroup_manager_linux.go`). With the driver `systemd` it is a slice, in which `_` stands for `-` in the pod's
-//!    UID: `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice`. With the driver `cgroupfs` it is
+//! 1. A group of Kubernetes says the pod and its class of service (kubelet:
+//!    `pkg/kubelet/cm/pod_container_manager_linux.go` and `cgroup_manager_linux.go`). With the driver `systemd` it is a
+//!    slice, in which `_` stands for `-` in the pod's UID:
+//!    `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice`. With the driver `cgroupfs` it is
 //!    `/kubepods/burstable/podUID`. Guaranteed pods are directly below `kubepods`.
-//! 2. A group of a container is below it, or anywhere else. With systemd it is a scope `PREFIX-ID.scope`; the prefix says
-//!    the runtime: `docker` (Docker: `daemon/oci_linux.go`), `cri-containerd` (containerd: `internal/cri/server`),
-//!    `nerdctl`, `crio` (CRI-O: `internal/config/cgmgr`), `libpod` (Podman: `libpod/container.go`). Without systemd it is a
-//!    group `ID`, `libpod-ID` or `crio-ID`. An id has 64 hexadecimal digits.
-//! 3. LXC and Incus name the group `lxc.payload.NAME` (lxc.container.conf(5): `lxc.cgroup.pattern`), older ones `/lxc/NAME`.
-//!    systemd-nspawn registers `machine-NAME.scope` in `machine.slice`, or runs as `systemd-nspawn@NAME.service`
-//!    (systemd-nspawn(1), systemd.unit(5) for escapes such as `\x2d`). libvirt registers its guests there too, as
-//!    `machine-qemu\x2d1\x2dNAME.scope`: they are no containers.
+//! 2. A group of a container is below it, or anywhere else. With systemd it is a scope `PREFIX-ID.scope`; the prefix
+//!    says the runtime: `docker` (Docker: `daemon/oci_linux.go`), `cri-containerd` (containerd: `internal/cri/server`),
+//!    `nerdctl`, `crio` (CRI-O: `internal/config/cgmgr`), `libpod` (Podman: `libpod/container.go`). Without systemd it
+//!    is a group `ID`, `libpod-ID` or `crio-ID`. An id has 64 hexadecimal digits.
+//! 3. LXC and Incus name the group `lxc.payload.NAME` (lxc.container.conf(5): `lxc.cgroup.pattern`), older ones
+//!    `/lxc/NAME`. systemd-nspawn registers `machine-NAME.scope` in `machine.slice`, or runs as
+//!    `systemd-nspawn@NAME.service` (systemd-nspawn(1), systemd.unit(5) for escapes such as `\x2d`). libvirt registers
+//!    its guests there too, as `machine-qemu\x2d1\x2dNAME.scope`: they are no containers.
 //! 4. Other parts that end in `.service` or `.scope` are units of systemd.
 //!
-//! The supervisors of containers are not in them: `libpod-conmon-ID.scope`, `lxc.monitor.NAME`, and `supervisor` below a
-//! group of systemd-nspawn.
+//! The supervisors of containers are not in them: `libpod-conmon-ID.scope`, `lxc.monitor.NAME`, and `supervisor` below
+//! a group of systemd-nspawn.
 //!
 //! Limits: a name such as that of `docker run --name` is in no path (`names`). Anybody who may make control groups can
 //! give them such names. So `Membership::by_user` says whether a user may have made the group.
@@ -76,13 +77,13 @@ pub struct Pod {
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// The program that made it; `None` where the path does not say it.
+    /// The program that made it, if the path names it.
     pub runtime: Option<Runtime>,
     /// Its id: 64 hexadecimal digits, or the name in LXC and systemd-nspawn.
     pub id: String,
     /// Its name, where the path or the runtime says it.
     pub name: Option<String>,
-    /// The pod in which it is.
+    /// Its pod.
     pub pod: Option<Pod>,
 }
 
@@ -97,7 +98,7 @@ impl Container {
         self.name.as_deref().unwrap_or_else(|| self.short_id())
     }
 
-    /// The text for people: the label, after the name of the pod where that is known.
+    /// The text for people: the name of the pod, if known, and the label.
     pub fn text(&self) -> String {
         match self.pod.as_ref().and_then(|pod| pod.name.as_deref()) {
             Some(pod) => format!("{pod}/{}", self.label()),
@@ -133,8 +134,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// What these paths of control groups say, one for each hierarchy: the first path that names a container counts, else
-    /// the first that names a pod or a unit.
+    /// What these paths of control groups say, one for each hierarchy: the first path that names a container counts,
+    /// else the first that names a pod or a unit.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
         let mut best = Self::default();
         for path in paths {
@@ -156,7 +157,7 @@ impl Membership {
 
     fn of_path(path: &str) -> Self {
         let mut found = Self {
-            // In a namespace of control groups, a path can begin with `..`.
+            // Within a namespace of control groups, a path can begin with `..`.
             by_user: path.split('/').find(|part| !matches!(*part, "" | "..")) == Some("user.slice"),
             ..Self::default()
         };
@@ -180,7 +181,7 @@ impl Membership {
         found
     }
 
-    /// Takes one part of a path that is no group of Kubernetes itself.
+    /// Takes one part of a path that is not a group of Kubernetes itself.
     fn take(&mut self, part: &str, above: &str, in_pod: bool) {
         let nspawn = self
             .containers
@@ -201,13 +202,13 @@ impl Membership {
                 pod: self.pod.clone(),
             });
         } else if self.containers.is_empty() && [".service", ".scope"].iter().any(|kind| part.ends_with(kind)) {
-            // systemd writes `_` before a name that the kernel could take for one of its own files.
+            // systemd writes `_` before a name that clashes with a file of the kernel.
             self.units.push(part.strip_prefix('_').unwrap_or(part).to_owned());
         }
     }
 }
 
-/// Where a part of a path is in the groups of Kubernetes.
+/// The level of a part of a path in the groups of Kubernetes.
 #[derive(Clone, Copy)]
 enum Kubernetes {
     Outside,
@@ -326,7 +327,7 @@ fn nspawn_name(unit: &str) -> Option<String> {
 }
 
 /// Replaces the escapes of systemd.unit(5): `\x2d` is a byte, and `-` is `/`, which no name of a machine contains.
-/// `None` where that is no text.
+/// `None` if that is no text.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = vec![];
     let mut rest = text;
@@ -347,7 +348,7 @@ pub fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The longest name that is accepted: that of a DNS subdomain, which the name of a pod is.
+/// The longest name that is accepted. A pod's name is a DNS subdomain, which has this limit.
 const LONGEST_NAME: usize = 253;
 
 /// A name from outside that can be shown: not empty, not long, and without control characters.

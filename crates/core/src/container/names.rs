@@ -1,7 +1,8 @@
-//! The names that runtimes write into files beside their containers. The files are read elsewhere; this is their content.
+//! The names that runtimes write into files beside their containers. The files are read elsewhere; this is their
+//! content.
 //!
-//! - Docker: `config.v2.json` has `Name`, with `/` before it (moby: `daemon/container/container.go`). cri-dockerd names the
-//!   containers of a pod `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT` (cri-dockerd: `core/naming.go`).
+//! - Docker: `config.v2.json` has `Name`, with `/` before it (moby: `daemon/container/container.go`). cri-dockerd names
+//!   the containers of a pod `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT` (cri-dockerd: `core/naming.go`).
 //! - containerd and CRI-O: `config.json` of the OCI runtime has annotations (containerd: `pkg/cri/annotations`; CRI-O:
 //!   `pkg/annotations`, and kubelet's `pkg/kubelet/types/labels.go`).
 //! - Podman: `containers.json` of containers/storage lists the ids with their names (containers/storage:

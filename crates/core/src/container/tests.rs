@@ -46,7 +46,7 @@ fn the_groups_of_pods_are_recognised_with_both_drivers() {
             None,
             Guaranteed,
         ),
-        // kind: a node is a container, and the kubelet in it has a root of its own.
+        // kind: a node is a container, and its kubelet has another root.
         (
             "/docker/ID/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/\
              kubelet-kubepods-burstable-podUNDERSCORED.slice/cri-containerd-ID.scope",

@@ -109,7 +109,7 @@ impl Taken {
         }
     }
 
-    /// The sum of this and that of other domains.
+    /// The sum of this cost and another domain's.
     fn and(&self, other: &Self) -> Self {
         let sums = |one: &[u32], other: &[u32]| one.iter().zip(other).map(|(a, b)| a + b).collect();
         Self {
@@ -203,7 +203,7 @@ fn directed(ordering: Ordering, less_first: bool) -> Ordering {
 
 /// The best placements on one package's domains, by threads.
 struct Inside {
-    /// By threads; `None` where this number does not fit.
+    /// By threads; `None` if this number does not fit.
     best: Vec<Option<Taken>>,
     /// By domain, the last one first, and by threads on it and those behind it: the threads on it.
     choices: Vec<Vec<usize>>,
@@ -240,7 +240,7 @@ impl Inside {
         self.best[threads].as_ref()
     }
 
-    /// The threads of each domain where all of them have this number together.
+    /// The threads of each domain for this total number of threads.
     fn loads(&self, mut threads: usize) -> Vec<usize> {
         let mut loads = vec![];
         for choice in self.choices.iter().rev() {

@@ -74,7 +74,7 @@ impl Destinations {
         usize::try_from(different / 2).unwrap_or(0)
     }
 
-    /// The number of threads by which the domains of two equal packages differ.
+    /// The difference of the domains of two equal packages, in threads.
     fn difference(&self, a: usize, from: &[usize], b: usize, to: &[usize]) -> i64 {
         let in_order = |package: usize, loads: &[usize]| {
             let mut domains: Vec<(&Likeness, usize)> =

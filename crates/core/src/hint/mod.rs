@@ -50,7 +50,7 @@ pub struct AffinityHint {
     pub packages_first: bool,
 }
 
-/// The text is no hint.
+/// The text is not a hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no affinity hint: it has the letters S (many packages), L (caches apart) and P (packages first) in this order, \

@@ -22,7 +22,7 @@ pub(super) struct Domain {
     pus: Vec<PuId>,
     /// By threads: how many of them are on each kind of core, the fastest first.
     pub(super) on_kinds: Vec<Vec<u32>>,
-    /// The fewest threads that it can have where all of them have PUs, and the most.
+    /// The fewest and the most threads that it can have if each thread has a PU.
     pub(super) least: usize,
     pub(super) most: usize,
     pub(super) likeness: Likeness,

@@ -74,13 +74,14 @@ impl MemoryArea {
         }
     }
 
-    /// Whether the process with these areas places pages at first touch, as far as is known.
+    /// Whether the process with these areas is known to place pages at first touch, or at least not known to do
+    /// otherwise.
     pub fn are_touched_first(areas: &[Self]) -> bool {
         Self::process_policy(areas).is_none_or(|policy| FIRST_TOUCH.contains(&policy))
     }
 
-    /// The memory policy of the process with these areas: that of its stack, because programs hardly ever set another
-    /// one there. `None` where the stack is not among them.
+    /// The memory policy of the process with these areas: its stack's, because programs hardly ever set another one
+    /// there. `None` if the stack is not among them.
     pub fn process_policy(areas: &[Self]) -> Option<&str> {
         areas.iter().find(|area| area.stack).map(|area| area.policy.as_str())
     }

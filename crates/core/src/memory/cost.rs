@@ -18,8 +18,8 @@ use std::time::Duration;
 /// since.
 pub const ASSUMED_COPY_RATE: f64 = (1u64 << 30) as f64;
 
-/// How long accesses are sampled before the pages of a process follow whose threads are on several nodes. Assumed: at the
-/// default period of memory events these are some ten thousand samples.
+/// How long accesses are sampled before the pages of a process follow whose threads are on several nodes. Assumed: at
+/// the default period of memory events these are some ten thousand samples.
 pub const SAMPLED_BEFORE: Duration = Duration::from_secs(1);
 
 /// Moving pages after their threads takes too long.

@@ -20,12 +20,12 @@ use super::{MemoryArea, PageGoal};
 use crate::{NodeId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A task that has a rank, and the node of the PU on which it is pinned; `None` where it is not pinned.
+/// A task with a rank, and the node of the PU that it is pinned to; `None` if it is not pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinnedTask {
     /// Which task.
     pub id: TaskId,
-    /// The node on which it is pinned.
+    /// The node that it is pinned to.
     pub node: Option<NodeId>,
 }
 
@@ -87,14 +87,14 @@ impl Following {
         }
     }
 
-    /// Forgets the processes for which `lives` is false.
+    /// Forgets the processes that have ended according to `lives`.
     pub fn retain(&mut self, lives: impl Fn(i32) -> bool) {
         self.homes.retain(|&process, _| lives(process));
     }
 }
 
-/// The node on which all living tasks of a group are pinned; `None` where they are on several nodes, one is not pinned,
-/// or none lives.
+/// The node that all living tasks of a group are pinned to; `None` if they are on several nodes, if one is not pinned,
+/// or if none lives.
 fn destination(group: &BTreeSet<u64>, after: &[PinnedTask]) -> Option<NodeId> {
     let mut nodes = after
         .iter()

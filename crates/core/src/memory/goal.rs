@@ -57,12 +57,12 @@ pub fn memory_nodes(topology: &Topology) -> NodeSet {
         .collect()
 }
 
-/// The nodes of the host's main memory: those over which pages are spread where nobody names nodes. Memory of other kinds
-/// (GPUs, high-bandwidth, persistent and CXL memory) is for those who ask for it.
+/// The nodes of the host's main memory. Pages are spread over them if the user names no nodes. Memory of other kinds
+/// (GPUs, high-bandwidth, persistent and CXL memory) is used only if the user asks for it.
 ///
-/// These are the memory nodes whose memory is DRAM, and those with CPUs of which no kind is known: the kernel, too, has all
-/// nodes with CPUs in the first memory tier. A node without CPUs whose kind is not known is left out. Where there are none
-/// of them, all memory nodes with CPUs are (a processor with high-bandwidth memory alone), and else all memory nodes.
+/// The main memory is DRAM, and memory of unknown kind on nodes with CPUs: the kernel, too, has all nodes with CPUs in
+/// the first memory tier. A node of unknown kind without CPUs is left out. If no node qualifies, all memory nodes with
+/// CPUs count (a processor with only high-bandwidth memory), and if there are none either, all memory nodes.
 pub fn main_memory(topology: &Topology) -> NodeSet {
     let usable = memory_nodes(topology);
     let those = |wanted: fn(&NumaNode) -> bool| -> NodeSet {
@@ -99,7 +99,7 @@ pub fn check_nodes(mapping: PageMapping, topology: &Topology) -> Result<(), Unav
     Ok(())
 }
 
-/// The node to which a PU belongs.
+/// The node of a PU.
 pub fn node_of_pu(topology: &Topology, pu: PuId) -> Option<NodeId> {
     let mut local = topology.nodes().iter().filter(|node| node.pus.contains(pu));
     local.next().map(|node| node.id)
@@ -110,8 +110,8 @@ pub fn nodes_of_pus(topology: &Topology, pus: impl IntoIterator<Item = PuId>) ->
     pus.into_iter().filter_map(|pu| node_of_pu(topology, pu)).collect()
 }
 
-/// The node of the main memory that is nearest to `node`, but not `node` itself. The lowest one wins a tie, also where the
-/// machine reports no distances.
+/// The node of the main memory that is nearest to `node`, but not `node` itself. The lowest one wins a tie, also where
+/// the machine reports no distances.
 pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
     let distance = |other: NodeId| -> Option<u64> {
         let distances = topology.distances()?;
@@ -123,7 +123,7 @@ pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
     others.min_by_key(|&other| (distance(other).unwrap_or(u64::MAX), other))
 }
 
-/// The nodes that `mapping` gives the pages of a program whose threads are on the nodes `threads`. `None` where each
+/// The nodes that `mapping` gives the pages of a program whose threads are on the nodes `threads`. `None` if each
 /// page stays on the node of its first touch, or its node depends on accesses (`AccessProfile`). `weight` is the
 /// kernel's weight of a node for weighted interleaving.
 pub fn spread(

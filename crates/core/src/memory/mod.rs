@@ -1,8 +1,8 @@
 //! Decides where the pages of a running program should be: which parts of a process's memory are considered (`area`),
-//! and on which node each page belongs (`goal`, `spread`, `following`). For mappings by accesses, `profile` holds the
+//! and which node each page belongs on (`goal`, `spread`, `following`). For mappings by accesses, `profile` holds the
 //! accesses, from samples (`sampling`, whose cost is in `sampled`) or from a recording of another run (`recorded`).
-//! `cost` decides whether pages follow their threads, `origins` remembers where pages were, and `moves` has the result of
-//! moving them.
+//! `cost` decides whether pages follow their threads, `origins` remembers where pages were, and `moves` has the result
+//! of moving them.
 
 mod area;
 mod cost;
@@ -33,7 +33,7 @@ use crate::NodeId;
 
 /// On which node each page of one process belongs.
 pub trait PageGoal {
-    /// The node for the page of `bytes` at `address`, which is on `now`; `now` itself where it may stay.
+    /// The node for the page of `bytes` at `address`, which is on `now`; `now` itself if the page may stay.
     fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId;
 
     /// The page of `bytes` at `address` has been moved.

@@ -36,7 +36,7 @@ impl fmt::Display for PageCount {
     }
 }
 
-/// Why a page stayed where it was.
+/// Why a page stayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Left {
     /// `EACCES`: another process has it mapped, too.
@@ -114,7 +114,7 @@ impl Left {
         }
     }
 
-    /// The kernel's name of the error; `None` where the kernel reported none.
+    /// The kernel's name of the error; `None` if the kernel reported none.
     pub fn errno(self) -> Option<String> {
         let name = match self {
             Self::Shared | Self::NodeForbidden(_) => "EACCES",
@@ -158,11 +158,11 @@ impl fmt::Display for Left {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "PageMovesRecord", try_from = "PageMovesRecord")]
 pub struct PageMoves {
-    /// Where they should be: a page mapping, or `after their threads`.
+    /// The goal: a page mapping, or `after their threads`.
     pub goal: String,
     /// The number of processes whose pages were read.
     pub processes: usize,
-    /// Pages that were moved to where they should be.
+    /// Pages that were moved to their goal.
     pub moved: PageCount,
     /// Pages that were there already.
     pub in_place: PageCount,
@@ -170,7 +170,7 @@ pub struct PageMoves {
     pub left: BTreeMap<Left, PageCount>,
     /// The duration, including the pauses for `--migrate-rate`.
     pub lasted: Duration,
-    /// Why the migration ended early; `None` where it did not.
+    /// Why the migration ended early, if it did.
     pub broken_off: Option<Reason<BrokenOffCode>>,
 }
 
@@ -189,12 +189,12 @@ impl PageMoves {
         }
     }
 
-    /// Counts a page of this many bytes that stays where it is.
+    /// Counts a page of this many bytes that stays.
     pub fn leave(&mut self, why: Left, bytes: u64) {
         self.left.entry(why).or_default().add(bytes);
     }
 
-    /// The rate in bytes per second; `None` where nothing was moved.
+    /// The rate in bytes per second; `None` if nothing was moved.
     pub fn rate(&self) -> Option<f64> {
         let seconds = self.lasted.as_secs_f64();
         (self.moved.bytes > 0 && seconds > 0.0).then(|| self.moved.bytes as f64 / seconds)

@@ -57,7 +57,7 @@ impl PageGoal for Noting<'_> {
     }
 }
 
-/// The way back: each page that is where it was put belongs where it came from.
+/// The way back: each page that is still on the mapping's node belongs on the noted node.
 pub struct Back<'a> {
     put: &'a dyn PageGoal,
     origins: &'a Origins,
@@ -107,7 +107,7 @@ mod tests {
             let touched = nodes(&touched);
             let mut pages = touched.clone();
             let mut origins = Origins::default();
-            // A second mapping does not change where they came from.
+            // A second mapping does not change the noted nodes.
             go(&mut origins.noting(&mut Spread::On(NodeId(also))), &mut pages);
             go(&mut origins.noting(&mut interleave()), &mut pages);
             go(&mut origins.back(&interleave()), &mut pages);

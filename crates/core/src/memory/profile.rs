@@ -70,8 +70,8 @@ impl AccessProfile {
         self.pages.values().map(Page::accesses).sum()
     }
 
-    /// Each page on that of `nodes` whose threads access it most; the lowest wins a tie. Pages without accesses by
-    /// threads of `nodes` have no place. `node_of` is a thread's node, `None` where it is not known.
+    /// Places each page on the node of `nodes` whose threads access it most; the lowest wins a tie. Pages without
+    /// accesses by threads of `nodes` have no place. `node_of` is a thread's node, `None` if unknown.
     pub fn by_locality(&self, nodes: &NodeSet, node_of: impl Fn(u32) -> Option<NodeId>) -> PagePlaces {
         let known: HashMap<u32, Option<NodeId>> = self
             .pages
@@ -112,7 +112,7 @@ impl AccessProfile {
     }
 }
 
-/// Pages with the node where each belongs. All others stay where they are.
+/// Pages, each with the node that it belongs on. All others stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PagePlaces {
     nodes: Runs<NodeId>,
@@ -236,7 +236,7 @@ mod tests {
             let cells: BTreeMap<(u64, u32), u64> = (0..).zip(&pages).map(|(page, &count)| ((page, 0), count)).collect();
             let places = profile(&cells).by_balance(&nodes);
             let mean = pages.iter().sum::<u64>() as f64 / nodes.len() as f64;
-            // 120 pages of 90 on five nodes are 2160 accesses each, of which a page of 109 is 5.05 %.
+            // 120 pages of 90 on five nodes are 2160 accesses each. A page of 109 is 5.05 % of that.
             prop_assume!(pages.iter().all(|&count| count as f64 <= 0.05 * mean));
             for node in nodes.iter() {
                 let sum: u64 = (0u64..).zip(&pages).filter(|(page, _)| places.node(page * PAGE) == Some(node)).map(|(_, &count)| count).sum();

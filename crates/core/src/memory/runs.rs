@@ -28,7 +28,7 @@ impl<V: Copy + PartialEq> Runs<V> {
             return;
         }
         let (mut first, mut last) = (start, end);
-        // A range that begins before is cut, or joined where it is adjacent and has the same value.
+        // A range that begins before is cut, or joined if it is adjacent and has the same value.
         if let Some((&before, &(its_end, its_value))) = self.runs.range(..start).next_back()
             && its_end >= start
         {
@@ -42,7 +42,7 @@ impl<V: Copy + PartialEq> Runs<V> {
                 }
             }
         }
-        // Ranges that begin within, or where this one ends, are removed; the rest of the last one stays.
+        // Ranges that begin within this one, or at its end, are removed; the rest of the last one stays.
         let within: Vec<u64> = self.runs.range(start..=end).map(|(&run, _)| run).collect();
         for run in within {
             let Some(&(its_end, its_value)) = self.runs.get(&run) else {

@@ -33,7 +33,7 @@ pub struct FaultSampling {
     pub period: Duration,
     /// How often pages were protected, summed over all processes.
     pub rounds: u64,
-    /// The time that threads spent in page faults: those that the sampling caused and those of the program.
+    /// The time that threads spent in page faults, both of the sampling and of the program.
     pub in_faults: Duration,
     /// The time that the kernel took to protect pages for pinfold.
     pub protecting: Duration,
@@ -50,7 +50,7 @@ pub struct EventSampling {
     pub taken: u64,
     /// How often the kernel throttled the sampling, because it took too much time.
     pub throttled: u64,
-    /// The time that a sample costs the sampled thread, measured on a thread of pinfold; `None` where it was below the
+    /// The time that a sample costs the sampled thread, measured on a thread of pinfold; `None` if it was below the
     /// noise.
     pub sample_cost: Option<Duration>,
 }
@@ -85,7 +85,7 @@ pub struct Sampled {
 
 impl Sampled {
     /// The share of the threads' processor time that the sampling took: the measured time in page faults, or an
-    /// estimate, the number of samples times the cost of one. `None` where the threads did not run, or that cost is not
+    /// estimate, the number of samples times the cost of one. `None` if the threads did not run, or that cost is not
     /// known.
     pub fn overhead(&self) -> Option<f64> {
         let faults = self.faults.as_ref().map(|faults| faults.in_faults.as_secs_f64());

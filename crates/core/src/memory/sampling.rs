@@ -1,6 +1,6 @@
 //! From samples of accesses to a profile of accesses.
 //!
-//! Pages are protected all at once, at the begin of a *round*, and the first access to each is seen. So a page with a
+//! Pages are protected all at once, at the start of a *round*, and the first access to each is seen. So a page with a
 //! thousand accesses in a round gives one sample, like a page with one access. The difference is the time of the first
 //! access: the more often a page is accessed, the earlier it comes. A page's *exposure* is the time for which it was
 //! protected before it was accessed, summed over all rounds; in a round without an access it is the whole round. The
@@ -29,7 +29,7 @@ const FINEST: Duration = Duration::from_micros(1);
 pub struct SampledAccesses {
     /// When the round began; `None` between rounds.
     began: Option<Duration>,
-    /// The pages of the present round that were accessed, and when.
+    /// The accessed pages of the current round, with the time of each access.
     accessed: HashMap<u64, Duration>,
     /// The duration of all rounds.
     lasted: Duration,
@@ -125,8 +125,8 @@ mod tests {
         Duration::from_micros(number)
     }
 
-    /// A thousand rounds of 10 ms, in which each page is accessed at its interval in microseconds, at another phase in
-    /// each round.
+    /// A thousand rounds of 10 ms. Each page is accessed at its interval in microseconds, at another phase in each
+    /// round.
     fn sampled(every: &[u64]) -> SampledAccesses {
         let mut samples = SampledAccesses::default();
         for round in 0..1000 {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_page_that_is_accessed_less_than_once_a_round_has_about_its_number() {
         let accesses = sampled(&[100_000]).profile().accesses() as f64;
-        // 100 accesses in 1000 rounds, each of which ends the exposure of its round only.
+        // 100 accesses in 1000 rounds. Each access ends the exposure of its own round only.
         assert!((95.0..115.0).contains(&accesses), "{accesses}");
     }
 

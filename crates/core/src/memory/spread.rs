@@ -59,7 +59,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// The nodes on which pages may be at the end.
+    /// The nodes that may have pages at the end.
     pub fn nodes(&self) -> NodeSet {
         match self {
             Self::On(node) => (*node).into(),

@@ -30,7 +30,7 @@ pub struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Each task has a count of its own; the program's rate is the average over its working tasks.
+    /// Each task has its own count; the program's rate is the average over its working tasks.
     Task,
     /// The program has one count.
     Program,

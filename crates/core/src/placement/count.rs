@@ -17,7 +17,7 @@ use num_bigint::BigUint;
 /// Coefficient k is the number of placements of k threads.
 type Polynomial = Vec<BigUint>;
 
-/// The number of placements of `threads` threads; zero where they are more than the PUs.
+/// The number of placements of `threads` threads; zero if there are more threads than PUs.
 pub(super) fn placements(tree: &Tree, threads: usize) -> BigUint {
     let mut known = vec![None; tree.classes.len()];
     let mut polynomial = polynomial(tree, tree.root.class, threads, &mut known);

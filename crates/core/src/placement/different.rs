@@ -47,7 +47,7 @@ struct Rule {
     many: bool,
 }
 
-/// The levels of a machine, and its leaves in the order in which ties are broken.
+/// The levels of a machine, and its leaves in the order that breaks ties.
 struct Machine {
     levels: Levels,
     preferred: Vec<usize>,
@@ -56,8 +56,8 @@ struct Machine {
 /// At most `most` pinnings of `threads` threads that differ as much as possible, the most different ones first. The
 /// first is the start of [`distributed`].
 ///
-/// Where there are more threads than allowed PUs, all the PUs are used and a pinning repeats: the candidates are the
-/// orders of the PUs. Without threads there are no candidates.
+/// With more threads than allowed PUs, all the PUs are used and a pinning repeats: the candidates are the orders of the
+/// PUs. Without threads the list is empty.
 pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pinning> {
     let threads = threads.min(topology.allowed_pus().len());
     let Ok(placements) = Placements::new(topology, threads) else {
@@ -67,8 +67,8 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
     farthest_first(profiled_pool(topology, &machine, &placements, threads), most)
 }
 
-/// As [`from_topology`], but exactly `most` pinnings where the machine has as many placements: where the extremes are fewer, other
-/// placements complete the pool. These are all of them, or a sample of many, which is always the same.
+/// As [`from_topology`], but exactly `most` pinnings where the machine has as many placements: where the extremes are
+/// fewer, other placements complete the pool. These are all of them, or a sample of many, which is always the same.
 pub fn most_different(topology: &Topology, threads: usize, most: usize) -> Vec<Pinning> {
     let threads = threads.min(topology.allowed_pus().len());
     let Ok(placements) = Placements::new(topology, threads) else {
@@ -98,8 +98,8 @@ const ENUMERATED: u32 = 4096;
 /// Where the placements are sampled: the size of the sample for each pinning that is wanted.
 const POOL_PER_PINNING: usize = 8;
 
-/// At most `size` placements, each once. Each draw weighs every level at random: by a heavy level, threads are packed into few of its
-/// objects; by one without weight, they are spread at random.
+/// At most `size` placements, each once. Each draw weighs every level at random: by a heavy level, threads are packed
+/// into few of its objects; by one without weight, they are spread at random.
 fn sample(machine: &Machine, placements: &Placements, threads: usize, size: usize) -> Vec<Pinning> {
     const WEIGHTS: [f64; 3] = [0.0, 1.0, 8.0];
     let mut random = Random::new(threads as u64);
@@ -170,14 +170,14 @@ fn profiled_pool(
     pool
 }
 
-/// The allowed PUs in an order of which each prefix is distributed: over packages, then over NUMA groups, caches and
+/// The allowed PUs in an order whose prefixes are all distributed: over packages, then over NUMA groups, caches and
 /// cores. A second PU of a core comes only when each core has one in use.
 pub fn distributed(topology: &Topology) -> Vec<PuId> {
     let machine = Machine::new(topology);
     machine.all(&machine.spread())
 }
 
-/// The allowed PUs in an order of which each prefix uses as few packages, caches and cores as possible.
+/// The allowed PUs in an order whose prefixes all use as few packages, caches and cores as possible.
 pub fn packed(topology: &Topology) -> Vec<PuId> {
     let machine = Machine::new(topology);
     let rules: Vec<Rule> = (0..machine.levels.kinds().len())
@@ -249,7 +249,8 @@ fn on_the_fastest_cores(
     kept.into_iter().map(|(.., pinning)| pinning).collect()
 }
 
-/// At most `most` pinnings, beginning with the first of the pool. Each is as far as possible from those before it.
+/// At most `most` pinnings, beginning with the first of the pool. Each has the greatest possible distance to its
+/// predecessors.
 fn farthest_first(pool: Vec<(Pinning, Profile)>, most: usize) -> Vec<Pinning> {
     let mut chosen = vec![];
     let mut rest: Vec<(u64, Pinning, Profile)> = pool

@@ -26,8 +26,7 @@ pub struct Profile {
 }
 
 /// The distance between two pinnings of the same threads: 0 for pinnings that a symmetry of the machine maps to each
-/// other. Where a pinning has fewer PUs than the other, it repeats. A PU that is not allowed shares nothing with
-/// others.
+/// other. The pinning with fewer PUs repeats. A PU that is not allowed shares nothing with others.
 pub fn distance(topology: &Topology, a: &Pinning, b: &Pinning) -> u64 {
     let levels = Levels::new(topology);
     let ranks = a.pus().len().max(b.pus().len());

@@ -15,11 +15,11 @@ impl Symmetries {
         Self(Tree::new(topology))
     }
 
-    /// A pinning to which a symmetry of the machine maps this one, and whose PUs are all `free`; `None` where none was
-    /// found. Of those that fit, one that leaves many ranks near where they run `now`.
+    /// An image of this pinning under a symmetry of the machine whose PUs are all `free`; `None` if none was found. If
+    /// several fit, it is one that leaves many ranks near their PUs of `now`.
     ///
-    /// Of interchangeable objects the one with most ranks is placed first, where most of its ranks are already. So a
-    /// pinning that fits into scattered free PUs in one way only may not be found.
+    /// Among interchangeable objects the one with most ranks is placed first, on the object that has most of its ranks
+    /// already. So a pinning that fits into scattered free PUs in one way only may not be found.
     pub fn elsewhere(&self, pinning: &Pinning, free: &PuSet, now: &[PuId]) -> Option<Pinning> {
         let tree = &self.0;
         let leaf = |pu: PuId| tree.pus.iter().position(|&other| other == pu);
@@ -43,7 +43,7 @@ struct Search {
     ranks: Vec<usize>,
     /// By leaf.
     free: Vec<bool>,
-    /// The leaf where each rank runs, where that is known.
+    /// The leaf of each rank's current PU, if known.
     now: Vec<Option<usize>>,
 }
 

@@ -8,18 +8,18 @@
 //! 1. First: each child gets as many threads as it can have, from the first child on.
 //! 2. Next: the last child whose distribution has a successor at the same load takes it. The children after it start
 //!    again; those that are interchangeable with it and have the same load start at its distribution.
-//! 3. Where no child has a successor, the loads step on: the last load that can decrease by one does, if the children
+//! 3. If no child has a successor, the loads step on: the last load that can decrease by one does, if the children
 //!    after it have room for that thread, and those get as many threads as they can have.
 //!
-//! Only the current distribution is in memory. A step costs O(n) for n PUs where it changes few nodes, as nearly all
-//! steps do, and O(n · children of one node) at worst.
+//! Only the current distribution is in memory. A step costs O(n) for n PUs if it changes few nodes, as nearly all steps
+//! do, and O(n · children of one node) at worst.
 
 use super::symmetry::{Class, ClassId, Node, Tree};
 use crate::{Pinning, PuSet};
 use std::cmp::Ordering;
 
-/// The distribution of the threads in a node over its children. In an empty or full node there is no choice: both
-/// vectors are empty.
+/// The distribution of the threads in a node over its children. An empty or full node leaves no choice: both vectors
+/// are empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LoadDistribution {
     /// Threads by child.
@@ -99,7 +99,7 @@ fn with_first_children(classes: &[Class], slots: &[ClassId], loads: Vec<usize>) 
     LoadDistribution { loads, children }
 }
 
-/// Steps to the next distribution of equally many threads; `false` where there is none.
+/// Steps to the next distribution of equally many threads; `false` after the last.
 fn advance(classes: &[Class], class: ClassId, distribution: &mut LoadDistribution) -> bool {
     let slots = &classes[class].children;
     let LoadDistribution { loads, children } = distribution;
@@ -124,7 +124,7 @@ fn advance(classes: &[Class], class: ClassId, distribution: &mut LoadDistributio
     true
 }
 
-/// Steps to the next loads with the same sum; `false` where there are none.
+/// Steps to the next loads with the same sum; `false` after the last.
 fn advance_loads(classes: &[Class], slots: &[ClassId], loads: &mut Vec<usize>) -> bool {
     let mut left = 0;
     for slot in (0..loads.len()).rev() {

@@ -5,8 +5,8 @@
 //! 2. A level is distinguishing when one of its objects has two or more children with allowed PUs. The machine as a
 //!    whole is not: all threads are in it. A package with one cache has the same PUs as that cache, and only the cache,
 //!    which branches into cores, is a level.
-//! 3. Each PU belongs to one domain at each level: the enclosing object of that level. Where an asymmetric machine has
-//!    none, the PU is a domain of its own, since it shares nothing at that level.
+//! 3. Each PU belongs to one domain at each level: the enclosing object of that level. If an asymmetric machine lacks
+//!    it, the PU alone is a domain, since it shares nothing at that level.
 //!
 //! Levels are ordered from the outermost inwards, by the greatest depth of their objects.
 
@@ -109,7 +109,7 @@ impl Levels {
         self.positions.get(&pu).copied()
     }
 
-    /// The kind of the core of a leaf, as position in `Topology::core_kinds`; `None` where the machine does not report
+    /// The kind of the core of a leaf, as position in `Topology::core_kinds`; `None` if the machine does not report
     /// it.
     pub fn core_kind(&self, leaf: usize) -> Option<usize> {
         self.core_kinds[leaf]

@@ -112,15 +112,15 @@ impl Placements {
         count::placements(&self.tree, self.threads)
     }
 
-    /// One pinning for each placement, in an order that depends on the topology only: the most packed first. Of
-    /// interchangeable objects those with the lowest-numbered PUs come first, and get more threads. Ranks follow the
-    /// topology, depth first.
+    /// One pinning for each placement, in an order that depends on the topology only: the most packed first.
+    /// Interchangeable objects are in ascending order of their PUs, and the first ones get more threads. Ranks follow
+    /// the topology, depth first.
     pub fn iter(&self) -> Iter<'_> {
         Iter::new(&self.tree, self.threads)
     }
 
-    /// The pinning with which `iter` represents the placement of `pus`; `None` where these are not as many allowed PUs
-    /// as there are threads.
+    /// The representative in `iter` of the placement of `pus`; `None` if these are not as many allowed PUs as there are
+    /// threads.
     pub fn representative(&self, pus: &PuSet) -> Option<Pinning> {
         let (threads, pinning) = enumerate::representative(&self.tree, pus)?;
         (threads == self.threads && threads == pus.len()).then_some(pinning)

@@ -36,8 +36,8 @@ impl NamedPlacement {
         pinning.or_else(close).expect("there is an allowed PU")
     }
 
-    /// Where ranks run while the number of threads is not known: with one thread on each core, so that the first ranks
-    /// are where this placement wants few threads. `None` for a placement that moves the first ranks apart for that.
+    /// The PUs of ranks while the number of threads is unknown: one thread on each core, so that the first ranks are
+    /// where this placement puts a small number of threads. `None` if this placement then moves the first ranks apart.
     pub fn of_all_cores(self, topology: &Topology) -> Option<Pinning> {
         match self {
             Self::Hint(hint) if hint.spread_across_packages || hint.spread_across_llcs => None,
@@ -47,7 +47,7 @@ impl NamedPlacement {
     }
 }
 
-/// The allowed PUs of each core that has any, in the order of the topology; a PU without a core is a place of its own.
+/// The allowed PUs of each core that has any, in the order of the topology; a PU without a core counts as a core.
 pub(crate) fn cores(topology: &Topology) -> Vec<Vec<PuId>> {
     let allowed = topology.allowed_pus();
     let cores = topology.objects_of(ObjectKind::Core);
@@ -66,8 +66,8 @@ fn share(all: usize, parts: usize, part: usize) -> usize {
     all / parts + usize::from(part < all % parts)
 }
 
-/// Consecutive threads on each place in turn: one on each of the first places where there are enough, and otherwise
-/// equally many on each, on its PUs in turn, but not more than it has PUs while another place has an idle one.
+/// Consecutive threads on each place in turn: one on each of the first places if there are enough places. Otherwise
+/// each place has equally many, on its PUs in turn, but not more than it has PUs while another place has an idle PU.
 fn by_place(places: &[Vec<PuId>], threads: usize) -> Vec<PuId> {
     let used = &places[..places.len().min(threads)];
     let on_place = |(place, of_place): (&Vec<PuId>, usize)| -> Vec<PuId> {

@@ -31,7 +31,7 @@ pub(super) struct Tree {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) class: ClassId,
-    /// In the order of `Class::children`, those of one class in topology order. None for a PU.
+    /// In the order of `Class::children`, and within a class in topology order. Empty for a PU.
     pub(super) children: Vec<Node>,
     /// The leaves below; as many as the class has capacity.
     pub(super) leaves: Range<usize>,
@@ -46,7 +46,7 @@ pub(super) struct Class {
     pub(super) children: Vec<ClassId>,
 }
 
-/// The properties by which objects of the same shape differ.
+/// The properties that distinguish objects of the same shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Label {
     kind: ObjectKind,
@@ -59,10 +59,10 @@ struct Label {
     nodes: Vec<NodeLabel>,
 }
 
-/// The properties by which NUMA nodes differ.
+/// The properties that distinguish NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct NodeLabel {
-    /// `None` where the machine does not report it.
+    /// `None` if the machine does not report it.
     has_memory: Option<bool>,
     allowed: bool,
     subtype: Option<String>,
@@ -138,7 +138,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The subtree below `id`; `None` where it has no allowed PU.
+    /// The subtree below `id`; `None` if it has no allowed PU.
     fn subtree(&mut self, id: ObjectId) -> Option<Node> {
         let topology = self.topology;
         let object = topology.object(id);

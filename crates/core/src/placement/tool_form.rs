@@ -1,4 +1,4 @@
-//! A placement as the options and variables by which other tools take it.
+//! A placement as options and variables of other tools.
 
 use crate::{PageMapping, Pinning, PuId, PuSet};
 use std::fmt;
@@ -86,7 +86,7 @@ impl ToolForm {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// The placement in this form; `None` where the tool has no form of it.
+    /// The placement in this form; `None` if the tool has no form of it.
     pub fn of(self, threads: Threads<'_>) -> Option<String> {
         let set = threads.set();
         let by_rank = |separator: &str, show: fn(PuId) -> String| match threads {
@@ -121,7 +121,7 @@ impl ToolForm {
         })
     }
 
-    /// The option for a page mapping; `None` where the tool has none.
+    /// The option for a page mapping; `None` if the tool has none.
     pub fn of_pages(self, pages: PageMapping) -> Option<String> {
         if self != Self::Numactl {
             return None;

@@ -26,7 +26,7 @@ pub struct ObjectId(pub usize);
 pub enum ObjectKind {
     /// The whole machine.
     Machine,
-    /// A group without a name of its own, such as NUMA nodes at a short distance.
+    /// A group without a name, such as NUMA nodes at a short distance.
     Group,
     /// A package: what sits in one socket.
     Package,
@@ -52,7 +52,7 @@ pub enum CacheType {
     Instruction,
 }
 
-/// The attributes of a cache. `None` where the machine does not report them.
+/// The attributes of a cache. `None` if the machine does not report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 for the cache nearest to the core.
@@ -72,7 +72,7 @@ pub struct Cache {
 pub struct CoreKind {
     /// The PUs of this kind.
     pub pus: PuSet,
-    /// Rank of the efficiency class: 0 is the most power-efficient, the highest the fastest; `None` where unknown.
+    /// Rank of the efficiency class: 0 is the most power-efficient, the highest the fastest; `None` if unknown.
     pub efficiency: Option<u32>,
     /// What the kernel or the firmware reports of this kind, as name and value, such as `CoreType` and `IntelAtom`.
     pub info: Vec<(String, String)>,
@@ -83,7 +83,7 @@ pub struct CoreKind {
 pub struct Object {
     /// What it is.
     pub kind: ObjectKind,
-    /// The operating system's number for it, where it has one.
+    /// The operating system's number for it, if it has one.
     pub os_index: Option<u32>,
     /// The cache's details; `Some` exactly for caches.
     pub cache: Option<Cache>,
@@ -117,7 +117,7 @@ pub struct Topology {
     allowed_nodes: Vec<NodeId>,
 }
 
-/// Why a description is no topology.
+/// Why a description is not a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// No PU is allowed.
@@ -160,8 +160,8 @@ impl Topology {
         &self.nodes
     }
 
-    /// Whether the PUs of a node are not those of the object to which it is attached, so that the tree does not show them:
-    /// the node cuts across packages or caches.
+    /// Whether a node and the object that it is attached to have different PUs, so that the tree does not show the
+    /// node's: it cuts across packages or caches.
     pub fn is_cut(&self, node: &NumaNode) -> bool {
         !node.pus.is_empty() && node.pus != self.object(node.attached_to).pus
     }
@@ -171,7 +171,7 @@ impl Topology {
         self.distances.as_ref()
     }
 
-    /// The kinds of cores; empty where all are alike or the machine does not report them.
+    /// The kinds of cores; empty if all are alike or if the machine does not report them.
     pub fn core_kinds(&self) -> &[CoreKind] {
         &self.core_kinds
     }
@@ -270,8 +270,8 @@ impl Topology {
         packages.into_values().collect()
     }
 
-    /// The last-level-cache domains, in hwloc's order: for each PU the outermost unified or data cache above it. Where
-    /// a machine reports no caches, the package, or the machine if there is no package.
+    /// The last-level-cache domains, in hwloc's order: for each PU the outermost unified or data cache above it. A
+    /// machine that reports no caches has its packages instead, or itself if it has no package.
     pub fn llc_domains(&self) -> Vec<ObjectId> {
         let mut domains = vec![];
         let mut covered = PuSet::new();

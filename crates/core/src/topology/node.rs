@@ -15,14 +15,14 @@ use std::fmt;
 pub struct NumaNode {
     /// The operating system's number.
     pub id: NodeId,
-    /// The object that encloses all PUs that are local to it, also where they belong to other nodes.
+    /// The object that encloses all PUs that are local to it, including PUs of other nodes.
     pub attached_to: ObjectId,
     /// The PUs that belong to it, and to no other node. A node without CPUs has none.
     pub pus: PuSet,
-    /// Its memory in bytes: zero for a memoryless node, `None` where unknown.
+    /// Its memory in bytes: zero for a memoryless node, `None` if unknown.
     pub memory: Option<u64>,
-    /// What distinguishes its memory, in hwloc's words (`HBM`, `GPUMemory`, `NVM` …), or the kernel's name of its memory
-    /// tier; `None` where unknown.
+    /// What distinguishes its memory, in hwloc's words (`HBM`, `GPUMemory`, `NVM` …), or the kernel's name of its
+    /// memory tier; `None` if unknown.
     pub subtype: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct NumaNode {
 pub enum MemoryKind {
     /// DRAM on the processors' own memory controllers.
     Dram,
-    /// High-bandwidth memory beside the DRAM, such as that of Xeon Max and of Knights Landing (MCDRAM).
+    /// High-bandwidth memory beside the DRAM, as in Xeon Max and Knights Landing (MCDRAM).
     HighBandwidth,
     /// The memory of a GPU.
     Gpu,
@@ -46,15 +46,15 @@ pub enum MemoryKind {
 }
 
 impl NumaNode {
-    /// The kind of its memory; `None` where unknown.
+    /// The kind of its memory; `None` if unknown.
     pub fn kind(&self) -> Option<MemoryKind> {
         self.subtype.as_deref().map(MemoryKind::of_subtype)
     }
 }
 
 impl MemoryKind {
-    /// The kind of a subtype. hwloc 2.11 has `DRAM`, `HBM`, `GPUMemory`, `NVM`, `SPM` and these after `CXL-`, and does not
-    /// distinguish cases; hwloc 2 has `MCDRAM`.
+    /// The kind of a subtype. hwloc 2.11 has `DRAM`, `HBM`, `GPUMemory`, `NVM`, `SPM` and these after `CXL-`, and does
+    /// not distinguish cases; hwloc 2 has `MCDRAM`.
     fn of_subtype(subtype: &str) -> Self {
         let subtype = subtype.to_ascii_uppercase();
         match subtype.as_str() {
@@ -81,8 +81,8 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// Leaves each PU to one of the nodes that have it: to DRAM rather than to another kind of memory, then to the node with
-/// the fewest PUs, then to the lowest number. Linux numbers nodes with CPUs before those without.
+/// Leaves each PU to one of the nodes that have it: to DRAM rather than to another kind of memory, then to the node
+/// with the fewest PUs, then to the lowest number. Linux numbers nodes with CPUs before those without.
 pub fn resolve_overlaps(nodes: &mut [NumaNode]) {
     let mut owners: BTreeMap<PuId, (bool, usize, NodeId)> = BTreeMap::new();
     let rank = |node: &NumaNode| {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-/// A stream that can be run.
+/// A stream of loads and stores.
 trait Stream {
     /// Bytes that memory transfers for `bytes` of buffer.
     fn moved(self, bytes: usize) -> usize;
@@ -24,7 +24,7 @@ impl Stream for Traffic {
         match self {
             Self::Read => bytes,
             Self::Write => 2 * bytes,
-            // Half is read; each line of the other half is read and written back.
+            // One half is read. Each line of the other half is read and written back.
             Self::Copy => bytes / 2 * 3,
         }
     }
@@ -35,8 +35,8 @@ impl Stream for Traffic {
         #[expect(clippy::cast_ptr_alignment, reason = "the memory begins with a page")]
         let begin = memory.address(0).cast::<Vector>();
         let vectors = memory.bytes() / VECTOR;
-        // SAFETY: the indices stay below the number of vectors in the memory, whose beginning is a
-        // multiple of a page, and the caller is the only one who uses it.
+        // SAFETY: the indices stay below the number of vectors in the memory. It starts at a multiple of a page, and no
+        // one else uses it meanwhile.
         unsafe {
             match self {
                 Self::Read => {
@@ -66,8 +66,8 @@ impl Stream for Traffic {
     }
 }
 
-/// Streams from these PUs at the same time, each through its own `bytes`, which threads on `home` have touched first.
-/// Returns the bytes per second of all together.
+/// Runs a stream on each of these PUs at the same time, each through its own `bytes`, which threads on `home` have
+/// touched first. Returns the bytes per second of all streams together.
 pub(super) fn streaming(
     pus: &[PuId],
     home: PuId,
@@ -90,7 +90,7 @@ pub(super) fn streaming(
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .get_or_insert(error);
         }
-        // All make the same number of runs, so that they synchronise equally often.
+        // All streams make the same number of runs, so that they synchronise equally often.
         let runs = effort.runs.max(3);
         let mut times = vec![];
         for _ in 0..runs {

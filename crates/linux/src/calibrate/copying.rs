@@ -1,9 +1,9 @@
 //! Tasks that copy memory: SAM's second microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section 2.2).
 //! Each task copies its own array to another one, with high or low locality in the rows of the memory chips.
 //!
-//! A *row* is 4 KiB, as in the paper. With high locality whole rows are copied in order; with low locality one line of
-//! each row, then the next line of each. Arrays are many times as large as the tasks' share of the last-level caches,
-//! and in huge pages where the kernel has them, so that missing translations do not look like low locality.
+//! A *row* is 4 KiB, as in the paper. With high locality whole rows are copied in order. With low locality one line of
+//! each row is copied, then the next line of each. Arrays are many times as large as the tasks' share of the last-level
+//! caches. They are in huge pages if the kernel has them, so that TLB misses do not look like low locality.
 
 use super::instructions::{Vector, load, store};
 use super::memory::{LINE, Memory, PAGE, Pages};
@@ -18,7 +18,7 @@ use std::sync::Mutex;
 /// Bytes of a row: section 2.2, "on the order of 4 KB".
 const ROW: usize = PAGE;
 const LINES_A_ROW: usize = ROW / LINE;
-/// Fewer rows than this are no array.
+/// The fewest rows of an array.
 const FEWEST_ROWS: usize = 16;
 
 /// The order of the lines.
@@ -26,7 +26,7 @@ const FEWEST_ROWS: usize = 16;
 pub enum Locality {
     /// Whole rows.
     High,
-    /// A line of each row in turn.
+    /// One line of each row in turn.
     Low,
 }
 
@@ -37,16 +37,16 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// Both on the node of the calling thread, each in whole rows.
+    /// Allocates both arrays on the node of the calling thread, each in whole rows.
     fn new(bytes: usize) -> Result<Self, CalibrationError> {
-        // The inherited policy of this process may be another. If the kernel forbids the call, that one stays, and
+        // The process may have inherited another policy. If the kernel forbids the call, that policy stays, and
         // `elsewhere` shows it.
         let _ = MemoryPolicy::local().set();
         let arrays = Self {
             from: Memory::new(bytes, Pages::Huge)?,
             to: Memory::new(bytes, Pages::Huge)?,
         };
-        // Not all equal, or the kernel could merge the pages.
+        // The pages differ, so that the kernel cannot merge them.
         for place in (0..arrays.from.bytes()).step_by(size_of::<usize>()) {
             arrays.from.write(place, place);
         }
@@ -57,7 +57,7 @@ impl Arrays {
         self.from.bytes() / ROW
     }
 
-    /// Copies everything once.
+    /// Copies the whole array once.
     fn copy(&self, locality: Locality) {
         match locality {
             Locality::High => {
@@ -67,8 +67,8 @@ impl Arrays {
                     }
                 }
             }
-            // Even lines first, so that lines which a prefetcher loads as the other half of a pair are evicted before
-            // they are used.
+            // Even lines come first. A prefetcher may load the other half of a pair of lines, and that line is then
+            // evicted before it is used.
             Locality::Low => {
                 for line in (0..LINES_A_ROW).step_by(2).chain((1..LINES_A_ROW).step_by(2)) {
                     for row in 0..self.rows() {
@@ -86,8 +86,8 @@ impl Arrays {
             self.from.address(place).cast::<Vector>(),
             self.to.address(place).cast::<Vector>(),
         );
-        // SAFETY: `address` checked that the line begins within, and the memory is whole lines
-        // long. Only the calling thread uses either.
+        // SAFETY: `address` checked that the line starts within the memory, which is whole lines long. Only the calling
+        // thread uses either array.
         unsafe {
             for part in 0..LINE / size_of::<Vector>() {
                 store(to.add(part), load(from.add(part)));
@@ -96,8 +96,8 @@ impl Arrays {
     }
 }
 
-/// A task on each of `pus` copies its own array, for each run; all arrays together have `footprint` bytes. The first
-/// copy is not counted.
+/// Runs a task on each of `pus` that copies its own array, once per run. All arrays together have `footprint` bytes.
+/// The first copy is not counted.
 pub fn copying(
     topology: &Topology,
     pus: &[PuId],

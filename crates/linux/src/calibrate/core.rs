@@ -4,24 +4,24 @@ use super::instructions::{ADDITIONS, add};
 use super::runs::{Effort, seconds};
 use pinfold_core::measurement::Measured;
 
-/// Rounds of a run: some ten microseconds.
+/// The rounds of a run: some ten microseconds.
 const ROUNDS: u64 = 2048;
 
-/// The clock, in hertz: dependent additions of registers take a cycle each on every core. The time stamp counter
-/// has another frequency.
+/// The clock in hertz. A dependent addition of registers takes one cycle on every core. The time stamp counter may have
+/// another frequency.
 pub(super) fn frequency(effort: Effort) -> Measured {
     let run = || seconds(|| add(ROUNDS));
     effort.least(run).rate((ADDITIONS * ROUNDS) as f64)
 }
 
-/// Loops whose instructions are counted and whose data are in the L1, like those of programs.
+/// Loops whose instructions are counted and whose data are in the L1, like typical inner loops of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loop {
     /// a[i] = s x b[i] + c[i]: the steps are independent.
     Triad,
-    /// A sum of floating-point numbers: each step depends on the one before.
+    /// A sum of floating-point numbers: each step depends on the previous one.
     Sum,
-    /// A random number generator (xorshift) with a branch on its bits that is not predictable and taken in one of eight
+    /// A random number generator (xorshift) with an unpredictable branch on its bits, which is taken in one of eight
     /// steps.
     Branches,
     /// Integer work on registers, four independent operations at a time.

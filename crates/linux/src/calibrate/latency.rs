@@ -1,5 +1,5 @@
-//! The latency of a load by the memory in use: dependent loads, each from the address that the one before returned,
-//! through all lines in random order, so that neither prefetchers nor the core can run ahead.
+//! The latency of a load depending on the memory in use. The loads are dependent: each takes its address from the
+//! previous one. They visit all lines in random order, so that neither prefetchers nor the core can run ahead.
 
 use super::memory::{Chain, LINE, Memory, PAGE, lines, one_line_a_page};
 use super::runs::{Effort, seconds};
@@ -8,13 +8,13 @@ use pinfold_core::measurement::{CurvePoint, Measured, TranslationPoint};
 /// Loads of a run: some ten microseconds in a cache, some hundred microseconds in memory.
 const LOADS: usize = 4096;
 
-/// The most loads of a chase before it is measured; two rounds for a small chain.
+/// The most loads of a warm-up. A small chain is warmed up by two rounds.
 const WARM_UP: usize = 6 << 20;
 
-/// Beyond this, sizes are further apart: few caches are so large, and measuring them takes long.
+/// Above this size, sizes are further apart: few caches are so large, and measuring them takes long.
 const LARGE: usize = 64 << 20;
 
-/// The sizes from `first` to `last`: six per octave, beyond `LARGE` two; whole pages.
+/// The sizes from `first` to `last` in whole pages: six per octave, and two per octave above `LARGE`.
 pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
     let mut sizes = vec![];
     let mut octave = first;
@@ -33,7 +33,7 @@ pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
 }
 
 /// The latencies for these sizes. Other programs that share a cache disturb it for a while. So there are several rounds
-/// through the sizes that are not large, and a point is the minimum of all.
+/// through the sizes that are not large, and a point is the minimum of its rounds.
 pub(super) fn curve(memory: &Memory, sizes: &[usize], rounds: usize, effort: Effort) -> Vec<CurvePoint> {
     let mut points: Vec<CurvePoint> = sizes.iter().map(|&bytes| at_size(memory, bytes, effort)).collect();
     for _ in 1..rounds {
@@ -47,7 +47,7 @@ pub(super) fn curve(memory: &Memory, sizes: &[usize], rounds: usize, effort: Eff
     points
 }
 
-/// The latency of a load where `bytes` are in use, in huge pages.
+/// The latency of a load with `bytes` in use, in huge pages.
 pub(super) fn at_size(memory: &Memory, bytes: usize, effort: Effort) -> CurvePoint {
     CurvePoint {
         bytes: bytes as u64,
@@ -62,8 +62,8 @@ fn of_chain(mut chain: Chain<'_>, length: usize, effort: Effort) -> Measured {
         .scaled(1.0 / LOADS as f64)
 }
 
-/// The number of independent loads that a core has in flight at once: the latency of one divided by the time per load
-/// of many. All go to lines of `bytes`, which must be larger than the caches.
+/// The number of independent loads that a core has in flight at once: the latency of one load divided by the time per
+/// load of many. All loads go to lines of `bytes`, which must be larger than the caches.
 pub(super) fn parallelism(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
     fn together<const N: usize>(memory: &Memory, places: &[usize], effort: Effort) -> Measured {
         let length = places.len() / N;
@@ -91,8 +91,8 @@ pub(super) fn parallelism(memory: &Memory, bytes: usize, effort: Effort) -> Meas
     quickest.rate(one.value)
 }
 
-/// The additional time of a load with a missing translation: one line of each of this many pages, in small pages and in
-/// huge ones.
+/// The additional time of a load with a TLB miss: one line of each of this many pages, in small pages and in huge
+/// pages.
 pub(super) fn translation(small: &Memory, huge: &Memory, pages: usize, effort: Effort) -> TranslationPoint {
     let places = one_line_a_page(pages);
     TranslationPoint {
@@ -102,7 +102,7 @@ pub(super) fn translation(small: &Memory, huge: &Memory, pages: usize, effort: E
     }
 }
 
-/// A walk through lines in ascending order, which prefetchers predict: seconds per load.
+/// Seconds per load of a walk through lines in ascending order, which prefetchers predict.
 pub(super) fn foreseen(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
     let places: Vec<usize> = (0..bytes / LINE).map(|line| line * LINE).collect();
     of_chain(memory.chain(&places), 0, effort)

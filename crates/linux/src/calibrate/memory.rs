@@ -17,7 +17,7 @@ const HUGE: usize = 2 << 20;
 /// The size of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pages {
-    /// 2 MiB, where the kernel has them: translations are hardly ever missing.
+    /// 2 MiB if the kernel has them: TLB misses are very rare.
     Huge,
     /// 4 KiB, the default of programs.
     Small,
@@ -30,23 +30,23 @@ pub(super) struct Memory {
     mapped: (NonNull<u8>, usize),
 }
 
-// SAFETY: the memory belongs to the value; whoever has the value may use it from any thread.
+// SAFETY: the value owns the memory, and any thread may use it.
 unsafe impl Send for Memory {}
-// SAFETY: all access through a shared reference is by volatile reads and writes of whole words at addresses within, and
-// what one thread reads while another writes is never interpreted, or is ordered by atomics.
+// SAFETY: all access through a shared reference is by volatile reads and writes of whole words within the memory. A
+// word that one thread reads while another writes it is either ignored or ordered by atomics.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Maps `bytes`, rounded up to whole pages, and touches all of it.
     pub(super) fn new(bytes: usize, pages: Pages) -> Result<Self, CalibrationError> {
         let bytes = bytes.next_multiple_of(PAGE);
-        // Huge pages begin at multiples of their size.
+        // Huge pages start at multiples of their size.
         let length = bytes + HUGE;
         let refused = |error: nix::Error| CalibrationError::Memory {
             bytes: bytes as u64,
             error: error.into(),
         };
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nobody else's memory.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe {
             nix::sys::mman::mmap_anonymous(
                 None,
@@ -62,10 +62,10 @@ impl Memory {
             Pages::Huge => nix::sys::mman::MmapAdvise::MADV_HUGEPAGE,
             Pages::Small => nix::sys::mman::MmapAdvise::MADV_NOHUGEPAGE,
         };
-        // A kernel without huge pages refuses the advice. Then all pages are small, and these are measured.
-        // SAFETY: the range is the mapping that was just made; the advice changes no content.
+        // A kernel without huge pages refuses the advice. Then the measurement uses small pages.
+        // SAFETY: the range is the new mapping, and the advice changes no content.
         let _ = unsafe { nix::sys::mman::madvise(start.cast(), length, advice) };
-        // SAFETY: the offset is below `HUGE`, and the mapping is longer than `bytes` by that.
+        // SAFETY: the offset is below `HUGE`, and the mapping is longer than `bytes` by `HUGE`.
         let base = unsafe { start.add(offset) };
         let memory = Self {
             base,
@@ -78,7 +78,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The share of the memory that the kernel keeps in huge pages; `None` where it does not report it.
+    /// The share of the memory that the kernel keeps in huge pages. `None` if the kernel does not report it.
     pub(super) fn huge_share(&self) -> Option<f64> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let address = self.base.as_ptr() as usize;
@@ -103,7 +103,7 @@ impl Memory {
     /// The address of the byte at offset `place`.
     pub(super) fn address(&self, place: usize) -> *mut u8 {
         assert!(place < self.bytes, "within the memory");
-        // SAFETY: just checked.
+        // SAFETY: the assertion above checks it.
         unsafe { self.base.as_ptr().add(place) }
     }
 
@@ -112,8 +112,8 @@ impl Memory {
         assert!(place.is_multiple_of(8), "words are aligned");
         #[expect(clippy::cast_ptr_alignment, reason = "just checked; the memory begins with a page")]
         let address = self.address(place).cast::<usize>();
-        // SAFETY: `address` checked that the first byte is within; the memory is a multiple of eight bytes long, and so
-        // is the place, hence the whole word is.
+        // SAFETY: `address` checked that the first byte is within the memory. The memory's length and the place are
+        // multiples of eight, so the whole word is within it.
         unsafe { address.write_volatile(word) }
     }
 
@@ -127,12 +127,13 @@ impl Memory {
         unsafe { address.read_volatile() }
     }
 
-    /// The share of the memory that is on none of `nodes`, for a page in each 2 MiB; `None` where the kernel does not
+    /// The share of the memory that is on none of `nodes`, by one page in each 2 MiB. `None` if the kernel does not
     /// report it.
     pub(super) fn share_elsewhere(&self, nodes: &[NodeId]) -> Option<f64> {
         let pages: Vec<*mut u8> = (0..self.bytes).step_by(HUGE).map(|place| self.address(place)).collect();
         let mut on = vec![-1i32; pages.len()];
-        // SAFETY: without nodes to move to, the kernel only writes into `on` where each of as many pages is.
+        // SAFETY: no target nodes are given, so the kernel only writes the node of each page into `on`, which is long
+        // enough.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
@@ -152,8 +153,8 @@ impl Memory {
         Some(elsewhere as f64 / there.len() as f64)
     }
 
-    /// Writes a closed chain: each place has the address of the next one, the last that of the first. Places are
-    /// multiples of eight. Returns its beginning.
+    /// Writes a closed chain: each place holds the address of the next one, and the last place the address of the
+    /// first. Places are multiples of eight. Returns the chain at its start.
     pub(super) fn chain(&self, places: &[usize]) -> Chain<'_> {
         for (&place, &next) in places.iter().zip(places.iter().cycle().skip(1)) {
             self.write(place, self.address(next) as usize);
@@ -168,12 +169,12 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let (start, length) = self.mapped;
-        // SAFETY: the mapping was made by `new` and nothing refers to it any more.
+        // SAFETY: `new` made the mapping, and no reference to it is left.
         let _ = unsafe { nix::sys::mman::munmap(start.cast(), length) };
     }
 }
 
-/// A closed chain of addresses in memory, and the present position.
+/// A closed chain of addresses in memory, and the current position.
 pub(super) struct Chain<'m> {
     memory: &'m Memory,
     at: usize,
@@ -185,7 +186,7 @@ impl Chain<'_> {
         let mut at = self.at;
         for _ in 0..loads / 8 {
             for _ in 0..8 {
-                // SAFETY: `chain` wrote only addresses of words within the memory, which lives as long as this.
+                // SAFETY: `chain` wrote only addresses of words within the memory, which outlives this value.
                 at = unsafe { (at as *const usize).read_volatile() };
             }
         }
@@ -208,7 +209,7 @@ impl Chain<'_> {
     }
 }
 
-/// Shuffles places, in the same order each time (Fisher and Yates; the generator is Vigna's splitmix64).
+/// Shuffles places into the same order each time (Fisher and Yates, with Vigna's splitmix64 as the generator).
 pub(super) fn shuffled(mut places: Vec<usize>) -> Vec<usize> {
     let mut state = 0x5eed_u64;
     let mut random = move || {

@@ -1,22 +1,23 @@
-//! Measures the machine at hand with microbenchmarks: the figures of a machine model, and SAM's thresholds.
+//! Measures this machine with microbenchmarks: the figures of a machine model, and SAM's thresholds.
 //!
 //! 1. The core: its clock, and its speed for loops whose data are in the L1 (`core`); atomic instructions, system
 //!    calls, and thread switches (`system`).
-//! 2. A curve of load latencies over the memory in use, in huge pages; its steps are the levels of the caches
+//! 2. A curve of load latencies over the memory in use, in huge pages. Its steps are the levels of the caches
 //!    (`latency`).
 //! 3. The number of misses in flight at once, and whether prefetchers predict a stream.
-//! 4. The cost of missing translations: the same loads in small pages.
+//! 4. The cost of TLB misses: the same loads in small pages.
 //! 5. Between pairs of PUs of each kind: the transfer time of a line, and whether the two share a core (`pair`).
-//! 6. Bandwidth of each node's memory, from one core and from all allowed ones (`bandwidth`), and latency between
+//! 6. Bandwidth of each node's memory, from one core and from all allowed cores (`bandwidth`), and latency between
 //!    nodes.
 //!
-//! Each figure is the minimum of many short runs (`runs`); noise only adds time.
+//! Each figure is the minimum of many short runs (`runs`), because noise only adds time.
 //!
-//! SAM's thresholds have microbenchmarks of their own: two threads that share data (`sharing`) and tasks that copy
-//! (`copying`), as teams of threads whose runs are counted as well (`team`). `pinfold-calibrate` evaluates the results.
+//! SAM's thresholds need separate microbenchmarks: two threads that share data (`sharing`) and tasks that copy
+//! (`copying`). They are teams of threads whose events are counted during each run (`team`). `pinfold-calibrate`
+//! evaluates the results.
 //!
-//! Known limits: the figures are those of this process. If other guests of a hypervisor use the same last-level cache,
-//! its measured size is what they leave. All cores are assumed equal; one is measured.
+//! Known limits: the figures are those that this process sees. If other guests of a hypervisor use the same last-level
+//! cache, its measured size is the part that they leave. All cores are assumed equal, and one is measured.
 
 mod bandwidth;
 mod copying;
@@ -55,8 +56,8 @@ use threads::on;
 pub enum CalibrationError {
     /// A thread cannot be pinned on a PU.
     #[error(
-        "a thread cannot be put on CPU {pu}: {error}; measuring needs to choose CPUs, which a sandbox or a container may \
-         forbid (sched_setaffinity)"
+        "cannot pin a thread on CPU {pu}: {error}; the measurement has to choose CPUs, which a sandbox or a container \
+         may forbid (sched_setaffinity)"
     )]
     Affinity {
         /// The PU.
@@ -64,8 +65,8 @@ pub enum CalibrationError {
         /// The kernel's error.
         error: io::Error,
     },
-    /// There is too little memory.
-    #[error("{bytes} bytes of memory cannot be had: {error}; free some, or measure less with --quick")]
+    /// The memory cannot be allocated.
+    #[error("cannot allocate {bytes} bytes of memory: {error}; free some, or measure less with --quick")]
     Memory {
         /// The requested bytes.
         bytes: u64,
@@ -74,7 +75,7 @@ pub enum CalibrationError {
     },
     /// The available memory is not enough to exceed the caches.
     #[error(
-        "{available} MiB of memory may be taken, and {needed} MiB are needed to measure beyond the caches; free some, \
+        "{available} MiB of memory are available, and a measurement beyond the caches needs {needed} MiB; free some, \
          raise the limit of the control group (memory.max), or measure less with --quick"
     )]
     LittleMemory {
@@ -83,13 +84,13 @@ pub enum CalibrationError {
         /// The needed bytes.
         needed: u64,
     },
-    /// Something cannot be counted.
+    /// An event cannot be counted.
     #[error(transparent)]
     Counters(CounterError),
 }
 
-/// Measures the machine, on the allowed PUs. `topology` is the topology that it reports. `progress` gets the name of
-/// the next measurement.
+/// Measures the machine on the allowed PUs. `topology` is the machine's topology. `progress` gets the name of the next
+/// measurement.
 pub fn measure(
     topology: &Topology,
     thoroughness: Thoroughness,
@@ -168,16 +169,16 @@ pub fn measure(
     })
 }
 
-/// How much is measured, and how long.
+/// The sizes and repetitions of the measurement.
 struct Extent {
     effort: Effort,
-    /// Bytes of the largest array of which the latency is measured.
+    /// Bytes of the largest array whose latency is measured.
     largest: usize,
-    /// How often the latency of each size is measured.
+    /// The number of latency measurements of each size.
     rounds: usize,
-    /// Pages of the largest array by which the translation of addresses is measured.
+    /// Pages of the largest array in the measurement of address translation.
     pages: usize,
-    /// Bytes of the array of each thread by which bandwidth is measured.
+    /// Bytes of each thread's array in the measurement of bandwidth.
     array: usize,
     effort_for_bandwidth: Effort,
 }
@@ -205,8 +206,8 @@ impl Extent {
     }
 }
 
-/// The bandwidth of the memory of each node from each node, by one core and by all, and its latency where there are several
-/// nodes.
+/// The bandwidth of each node's memory from each node, by one core and by all cores; and its latency if there are
+/// several nodes.
 fn memory_of_nodes(
     topology: &Topology,
     extent: &Extent,
@@ -256,7 +257,7 @@ fn effort(runs: usize, milliseconds: u64) -> Effort {
     }
 }
 
-/// Bytes of the outermost cache of a PU; 32 MiB where the machine does not report it.
+/// Bytes of the outermost cache of a PU. 32 MiB if the machine does not report it.
 fn last_cache(topology: &Topology, pu: PuId) -> usize {
     let path = topology.path_to(pu);
     let caches = path.iter().filter_map(|&id| topology.object(id).cache);
@@ -264,7 +265,7 @@ fn last_cache(topology: &Topology, pu: PuId) -> usize {
     usize::try_from(largest).unwrap_or(usize::MAX / 8)
 }
 
-/// For each relation, the first PU that has it to `pu`.
+/// For each relation to `pu`, the first PU in this relation.
 fn partners(topology: &Topology, pu: PuId) -> Vec<(Relation, PuId)> {
     let others: Vec<(Relation, PuId)> = topology
         .allowed_pus()
@@ -278,7 +279,7 @@ fn partners(topology: &Topology, pu: PuId) -> Vec<(Relation, PuId)> {
         .collect()
 }
 
-/// The nodes with allowed PUs, with one of these PUs from each core.
+/// The nodes with allowed PUs, with one of these PUs per core.
 fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
     let one_a_core: PuSet = topology
         .objects_of(ObjectKind::Core)
@@ -297,7 +298,7 @@ fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
         .collect()
 }
 
-/// All processor time so far and the stolen part of it, in the kernel's ticks.
+/// All processor time since boot and the stolen part of it, in the kernel's ticks.
 fn stolen_ticks() -> Option<(u64, u64)> {
     stolen_in(&fs::read_to_string("/proc/stat").ok()?)
 }

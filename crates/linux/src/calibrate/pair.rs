@@ -17,7 +17,7 @@ const LINES: usize = 256;
 /// Round trips of a run.
 const TRIPS: u64 = 200;
 
-/// Measures between two PUs.
+/// Measures a pair of PUs.
 pub(super) fn measure(first: PuId, second: PuId, effort: Effort) -> Result<PairMeasurement, CalibrationError> {
     Ok(PairMeasurement {
         pus: (first, second),
@@ -29,7 +29,7 @@ pub(super) fn measure(first: PuId, second: PuId, effort: Effort) -> Result<PairM
     })
 }
 
-/// Runs `partner` on `first` until it is stopped, and `work` on `second` meanwhile.
+/// Runs `partner` on `first` until it is stopped, and meanwhile `work` on `second`.
 fn with_partner<T: Send>(
     first: PuId,
     second: PuId,
@@ -57,7 +57,7 @@ fn ping_pong(first: PuId, second: PuId, effort: Effort) -> Result<Measured, Cali
     struct Ball(AtomicU64);
     let ball = Ball(AtomicU64::new(0));
     let ball = &ball;
-    // The second answers odd numbers by the next even one.
+    // The second thread answers an odd number with the next even one.
     let partner = move |stop: &AtomicBool| {
         let mut seen = 0;
         while !stop.load(Ordering::Relaxed) {
@@ -113,7 +113,7 @@ fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result
     let memory = &memory;
     let places: Vec<usize> = lines(2 * LINES * LINE)
         .into_iter()
-        // Every second line, so that no line is loaded with its neighbour.
+        // Uses every second line, so that no line is loaded with its neighbour.
         .filter(|place| place.is_multiple_of(2 * LINE))
         .collect();
     let places = &places;
@@ -129,7 +129,8 @@ fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result
     in_turn(first, second, effort, prepare, || seconds(|| received.follow(LINES)))
 }
 
-/// The first prepares lines and the second times its accesses to them, again and again; the seconds per line.
+/// The first thread prepares lines and the second one times its accesses to them, repeatedly. Returns the seconds per
+/// line.
 fn in_turn(
     first: PuId,
     second: PuId,
@@ -172,8 +173,8 @@ fn in_turn(
     })
 }
 
-/// The throughput of both together, relative to one alone: the mean over the loops. Medians are compared with medians,
-/// since the fastest run beside another one is a run in which the other was not scheduled.
+/// The throughput of both together, relative to one alone, averaged over the loops. Medians are compared with medians:
+/// the fastest run beside another one is a run while the other was not scheduled.
 fn throughput(first: PuId, second: PuId, effort: Effort) -> Result<f64, CalibrationError> {
     let mut ratios = vec![];
     for one in Loop::ALL {

@@ -1,12 +1,12 @@
-//! The memory that may be used: what the kernel reports as available, and what the control groups still allow. A
-//! process that takes more is killed without a warning.
+//! The available memory: the part that the kernel reports as available, limited by the control groups. The kernel kills
+//! a process that takes more, without a warning.
 
 use super::CalibrationError;
 use pinfold_core::digits;
 use std::fs;
 use std::path::Path;
 
-/// Returns an error where fewer bytes than these are available; none where the kernel does not report it.
+/// Fails if fewer bytes are available. Succeeds if the kernel does not report the available memory.
 pub fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
     match available(Path::new("/")) {
         Some(available) if available < needed as u64 => Err(CalibrationError::LittleMemory {
@@ -17,13 +17,13 @@ pub fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
     }
 }
 
-/// Bytes that may be used; `root` is the root of /proc and /sys.
+/// Available bytes. `root` is the root of /proc and /sys.
 fn available(root: &Path) -> Option<u64> {
     let meminfo = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mount = root.join("sys/fs/cgroup");
-    // Version 2, the only one in which a process is in one group. A group that is not visible is one of another
-    // namespace.
+    // Only in version 2 of control groups is a process in a single group. A group that is not visible belongs to
+    // another namespace.
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
     let own = group.map(|group| mount.join(group));
     let folders = own.iter().flat_map(|own| own.ancestors());
@@ -38,7 +38,8 @@ fn of_system(meminfo: &str) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// Bytes that a control group allows in addition to its present use. Its page cache is reclaimed when memory is needed.
+/// Bytes that a control group allows in addition to its current use. Its page cache counts as free, because the kernel
+/// reclaims it on demand.
 fn room(folder: &Path) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let most: u64 = digits::decimal(read("memory.max")?.trim())?;

@@ -1,14 +1,14 @@
-//! One figure from many short runs: the minimum, since noise only adds time (`pinfold_core::measurement`).
+//! One figure from many short runs: the minimum, because noise only adds time (`pinfold_core::measurement`).
 
 use pinfold_core::measurement::Measured;
 use std::time::{Duration, Instant};
 
-/// How many runs a figure takes.
+/// The runs of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Runs of a figure.
     pub runs: usize,
-    /// The time limit of one figure; it has fewer runs then, but at least three.
+    /// The time limit of one figure. It shortens the series, to no fewer than three runs.
     pub longest: Duration,
 }
 

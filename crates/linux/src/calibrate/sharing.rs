@@ -1,10 +1,10 @@
 //! Two threads that share data: SAM's first microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
-//! 2.1). They take a lock in turn, change the data that it protects, and compute; the less they compute, the more often
-//! they share.
+//! 2.1). They take a lock in turn, change the protected data, and compute. The less they compute, the more often they
+//! share.
 //!
-//! The lock alternates between the threads. So each access finds the lines in the cache of the other one, at any speed
-//! of the two, and both make the same number of accesses. Lock and data are in separate lines, two apart, since some
-//! prefetchers load lines in pairs.
+//! The lock alternates between the threads. So each access finds the lines in the other thread's cache, at any speed of
+//! the two, and both make the same number of accesses. Lock and data are in separate lines, two lines apart, because
+//! some prefetchers load lines in pairs.
 
 use super::CalibrationError;
 use super::instructions::{INSTRUCTIONS_A_ROUND, compute_rounds};
@@ -25,7 +25,7 @@ struct Shared {
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// A lock that is taken in turn: twice the number of the turn, plus one while it is taken.
+/// A lock that alternates: twice the number of the turn, plus one while it is taken.
 #[derive(Default)]
 struct Lock(Line);
 
@@ -47,7 +47,7 @@ impl Lock {
 }
 
 impl Shared {
-    /// Accesses of the thread with the turns `next`, the second after it, and so on.
+    /// Makes the accesses of the thread with the turns `next`, `next + 2`, and so on.
     fn access(&self, next: &mut u64, accesses: u64, instructions: u32) {
         for _ in 0..accesses {
             self.lock.take(*next);
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// This many instructions on registers, rounded down to whole rounds.
+/// Executes this many instructions on registers, rounded down to whole rounds.
 fn compute(instructions: u32) {
     let rounds = u64::from(instructions / INSTRUCTIONS_A_ROUND);
     if rounds == 0 {
@@ -79,7 +79,7 @@ pub struct SharingEffort {
 }
 
 /// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a
-/// run of each, so that a change of the clock, or another program, disturbs both.
+/// run of each, so that a change of the clock or another program disturbs both.
 pub fn sharing(
     together: [PuId; 2],
     apart: [PuId; 2],
@@ -89,7 +89,7 @@ pub fn sharing(
 ) -> Result<SharedRuns, CalibrationError> {
     let accesses = accesses_that_last(apart, instructions, effort.run)?;
     let run = |pus| {
-        // The first of the two is not counted: it warms up lines, code and clock.
+        // The first of the two runs is not counted: it warms up lines, code and clock.
         let mut both = share(pus, instructions, &[accesses / 4 + 1, accesses], source)?;
         Ok(both.pop().expect("two runs"))
     };
@@ -99,7 +99,7 @@ pub fn sharing(
     Ok(SharedRuns { accesses, rounds })
 }
 
-/// Both threads make these numbers of accesses.
+/// Both threads make these numbers of accesses, one run each.
 fn share(
     pus: [PuId; 2],
     instructions: u32,
@@ -118,7 +118,7 @@ fn share(
     Ok(done)
 }
 
-/// The number of accesses that take this long.
+/// The number of accesses that takes at least this time.
 fn accesses_that_last(pus: [PuId; 2], instructions: u32, least: Duration) -> Result<u64, CalibrationError> {
     const FEWEST: u64 = 16;
     const MOST: u64 = 1 << 30;
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(shared.lock.0.0.into_inner(), 400, "free for the 200th turn");
     }
 
-    /// Counts how often it is asked.
+    /// Counts how often it is read.
     struct Asked;
 
     impl CountSource for Asked {
@@ -180,7 +180,7 @@ mod tests {
     fn each_round_measures_both_pairs() {
         let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
         let Ok(pair) = <[PuId; 2]>::try_from(pus) else {
-            pinfold_testing::skip("two threads that wait for each other need two CPUs, and one may be used");
+            pinfold_testing::skip("two threads that wait for each other need two CPUs, and only one is allowed");
             return;
         };
         let effort = SharingEffort {

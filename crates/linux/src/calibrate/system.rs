@@ -11,7 +11,7 @@ use std::thread;
 /// Repetitions of a run.
 const TIMES: u32 = 500;
 
-/// On the calling thread's PU.
+/// The time of a system call on the calling thread's PU.
 pub(super) fn call(effort: Effort) -> Measured {
     let word = AtomicU32::new(0);
     repeated(effort, || wake(&word))
@@ -40,12 +40,12 @@ fn repeated(effort: Effort, mut work: impl FnMut()) -> Measured {
     effort.least(run).scaled(1.0 / f64::from(TIMES))
 }
 
-/// Two threads on one PU that wake each other in turn.
+/// The time of a wake-up: two threads on one PU wake each other in turn.
 pub(super) fn hand_over(pu: PuId, effort: Effort) -> Result<Measured, CalibrationError> {
     let turn = AtomicU32::new(0);
     let turn = &turn;
     let runs = u32::try_from(effort.runs.max(3)).unwrap_or(u32::MAX);
-    // Even numbers are the first's turns.
+    // Even numbers are the first thread's turns.
     let play = |parity: u32, mut at_turn: Box<dyn FnMut(u32) + Send>| {
         for number in 0..runs * TIMES {
             let mine = 2 * number + parity;
@@ -95,7 +95,7 @@ pub(super) fn hand_over(pu: PuId, effort: Effort) -> Result<Measured, Calibratio
 }
 
 fn wake(word: &AtomicU32) {
-    // SAFETY: the kernel takes the word's address as a key and reads nothing of it.
+    // SAFETY: the kernel uses the word's address as a key and does not read it.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -106,9 +106,9 @@ fn wake(word: &AtomicU32) {
     };
 }
 
-/// Sleeps while the word is `value`; may also wake up without a reason.
+/// Sleeps while the word is `value`. Spurious wake-ups are possible.
 fn sleep(word: &AtomicU32, value: u32) {
-    // SAFETY: the kernel reads the word, which lives during the call; there is no time limit, which is a null pointer.
+    // SAFETY: the kernel reads the word, which lives during the call. A null pointer means no time limit.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

@@ -1,8 +1,8 @@
-//! Threads on chosen PUs that make runs at the same time, timed and counted.
+//! Threads on chosen PUs that run at the same time, timed and counted.
 //!
 //! Each thread is pinned on its PU, prepares its data, and opens its counters. For each run all threads synchronise,
 //! work, and synchronise again. Counts are read before the second synchronisation, so that waiting for the others is
-//! not counted. After the last run the threads end, and with them their masks and counters.
+//! not counted. After the last run the threads end, and their masks and counters end with them.
 
 use super::CalibrationError;
 use super::threads::{Meeting, pin};
@@ -15,13 +15,13 @@ use std::time::Instant;
 
 /// The source of counts: the hardware, or a test.
 pub trait CountSource: Sync {
-    /// The counters of the calling thread, which begin to count.
+    /// Opens and starts the counters of the calling thread.
     fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
 }
 
 /// The counters of one thread.
 pub trait ThreadCounts {
-    /// The totals so far, always in the same order; `None` for a count that is not available.
+    /// The totals so far, always in the same order. `None` for a count that is not available.
     fn totals(&mut self) -> Vec<Option<Count>>;
 }
 
@@ -37,7 +37,7 @@ impl ThreadCounts for TaskCounters {
     }
 }
 
-/// Counts nothing: for runs that are only timed.
+/// Counts nothing. It serves runs that are only timed.
 pub(super) struct Uncounted;
 
 impl CountSource for Uncounted {
@@ -52,8 +52,8 @@ impl ThreadCounts for Uncounted {
     }
 }
 
-/// A thread on each of `pus` makes its data by `prepare` from its position, and then does `work` with them for each of
-/// `amounts`. Returns a run for each amount.
+/// A thread on each of `pus` creates its data with `prepare`, which gets the thread's position. Then it does `work`
+/// with the data for each of `amounts`. Returns one run for each amount.
 pub(super) fn timed_runs<M>(
     pus: &[PuId],
     source: &dyn CountSource,

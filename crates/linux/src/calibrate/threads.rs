@@ -26,7 +26,7 @@ pub(super) fn pin(pu: PuId) -> Result<(), CalibrationError> {
         .map_err(|error| CalibrationError::Affinity { pu, error })
 }
 
-/// A barrier: threads spin, since a sleeping thread wakes up late.
+/// A barrier. Its threads spin, because a sleeping thread wakes up late.
 pub(super) struct Meeting {
     members: usize,
     arrivals: AtomicUsize,
@@ -40,7 +40,7 @@ impl Meeting {
         }
     }
 
-    /// Continues when all members have come as often as the caller.
+    /// Returns when all members have called it as often as the caller.
     pub(super) fn meet(&self) {
         let mine = self.arrivals.fetch_add(1, Ordering::AcqRel);
         let all = (mine / self.members + 1) * self.members;

@@ -1,4 +1,4 @@
-//! Why something cannot be counted, with the remedy.
+//! Why an event cannot be counted, with the remedy.
 
 use super::source::{Permission, Source};
 use crate::nearest::suggestion;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Why something cannot be counted.
+/// Why an event cannot be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
     /// Any other error of libpfm4.
@@ -27,7 +27,7 @@ pub enum CounterError {
         /// The names nearest to it.
         nearest: Vec<String>,
     },
-    /// libpfm4 knows no PMU of the name before `::`.
+    /// libpfm4 knows no PMU with the name before `::`.
     #[error("there is no PMU `{pmu}` for the event `{name}`{}", suggestion(nearest))]
     UnknownPmu {
         /// The requested name.
@@ -37,8 +37,8 @@ pub enum CounterError {
         /// The names nearest to it.
         nearest: Vec<String>,
     },
-    /// The event exists, but not with this unit mask or modifier, or it needs one.
-    #[error("event `{name}` cannot be counted like this: {why}; what can follow its name: {}", choices.join(" "))]
+    /// The event exists, but not with this unit mask or modifier, or it lacks a required one.
+    #[error("event `{name}` cannot be counted in this form: {why}; its name can be followed by: {}", choices.join(" "))]
     UnknownAttribute {
         /// The requested name.
         name: String,
@@ -62,7 +62,9 @@ pub enum CounterError {
         here: Vec<String>,
     },
     /// The event belongs to this processor, but the kernel has no counter for it.
-    #[error("this machine has no counter for `{name}`: {why}; what needs none: regions, heartbeat, uprobe:SYMBOL")]
+    #[error(
+        "this machine has no counter for `{name}`: {why}; metrics without a counter: regions, heartbeat, uprobe:SYMBOL"
+    )]
     NoCounter {
         /// The requested name.
         name: String,
@@ -80,13 +82,13 @@ pub enum CounterError {
     Forbidden {
         /// The requested name.
         name: String,
-        /// What forbids it, and the remedy.
+        /// The obstacle and the remedy.
         why: String,
     },
-    /// No file descriptor is left.
+    /// The process has no file descriptor left.
     #[error(
-        "no file descriptor is left to count `{name}`: each event of each task takes one and this process may have \
-         {limit}; raise the limit by ulimit -n, or count fewer events"
+        "no file descriptor is left to count `{name}`: each event of each task takes one, and the limit of this \
+         process is {limit}; raise the limit by ulimit -n, or count fewer events"
     )]
     TooManyFiles {
         /// The requested name.
@@ -95,7 +97,7 @@ pub enum CounterError {
         limit: u64,
     },
     /// The thread has ended.
-    #[error("thread {thread} has ended, so nothing can be counted of it")]
+    #[error("thread {thread} has ended, so its events cannot be counted")]
     Ended {
         /// Its kernel id.
         thread: i32,
@@ -103,12 +105,12 @@ pub enum CounterError {
     /// The function to probe was not found.
     #[error(transparent)]
     Symbol(#[from] SymbolError),
-    /// The text is no name of a probe.
+    /// The text is not the name of a probe.
     #[error("`{text}` names no function to probe: {why}; write uprobe:SYMBOL or uprobe:PATH:SYMBOL")]
     UprobeSyntax {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// The kernel cannot probe functions of programs.
@@ -139,18 +141,18 @@ pub(super) struct Refused<'a> {
     pub(super) error: Errno,
 }
 
-/// The meaning of the kernel's refusal. The codes are those of `perf_event_open(2)`.
+/// Translates the kernel's refusal. `perf_event_open(2)` documents the codes.
 pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
     let Refused { source, thread, error } = refused;
     let name = source.name.clone();
     match error {
         Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV | Errno::ENXIO => CounterError::NoCounter {
             name,
-            why: format!("the kernel offers none ({}), as in most virtual machines", error.desc()),
+            why: format!("the kernel has none ({}), as in most virtual machines", error.desc()),
         },
         Errno::ENOSYS => CounterError::NoCounter {
             name,
-            why: "the kernel, or the sandbox around pinfold, has no perf_event_open".to_owned(),
+            why: "the kernel has no perf_event_open, or the sandbox around pinfold forbids it".to_owned(),
         },
         Errno::EACCES | Errno::EPERM => CounterError::Forbidden {
             name,
@@ -168,14 +170,15 @@ pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
     }
 }
 
-/// What forbids a counter that needs `permission`, and the remedy. The levels are those of `perf_event_paranoid` in the
-/// kernel's Documentation/admin-guide/sysctl/kernel.rst; Debian and Ubuntu add 3 and 4, which forbid all counters.
+/// The obstacle to a counter that needs `permission`, and the remedy. The kernel's
+/// Documentation/admin-guide/sysctl/kernel.rst documents the levels of `perf_event_paranoid`; Debian and Ubuntu add 3
+/// and 4, which forbid all counters.
 pub(crate) fn forbidden(root: &Path, permission: Permission) -> String {
     const CAPABILITY: &str = "the capability CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
     let highest = match permission {
         Permission::Capability => {
             return format!(
-                "probing functions needs {CAPABILITY}, for any kernel.perf_event_paranoid: run pinfold as root or \
+                "function probes need {CAPABILITY}, for any kernel.perf_event_paranoid: run pinfold as root or \
                  with that capability"
             );
         }

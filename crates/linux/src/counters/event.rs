@@ -18,11 +18,11 @@ use std::path::{self, Path};
 /// The kernel's event of all instructions.
 const INSTRUCTIONS: &str = "instructions";
 
-/// The number of PMUs in a message.
+/// The most PMUs that a message lists.
 const NAMED_PMUS: usize = 4;
 
-/// The same source after it was opened on the calling thread. It counts user space only where more is not permitted
-/// and user space is useful.
+/// Opens the source on the calling thread, and returns it as it could be opened. If counting the kernel is not
+/// permitted, and user space alone is useful, the result counts user space only.
 pub(super) fn admitted(mut source: Source, root: &Path) -> Result<Source, CounterError> {
     let refusal = |source: &Source| {
         Group::open(std::slice::from_ref(source), &[0], 0)
@@ -57,8 +57,8 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
     };
     match request {
         Request::Event(name) => {
-            // Each run asks for instructions. libpfm4 encodes them in the same way, but it takes 2 ms in a virtual machine to
-            // find out what processor it runs on.
+            // Each run counts instructions. libpfm4 encodes them in the same way, but in a virtual machine it takes 2
+            // ms to identify the processor.
             let (attributes, unit, user_only) = if name == INSTRUCTIONS {
                 (
                     perf_event::hardware(sys::PERF_COUNT_HW_INSTRUCTIONS),
@@ -101,19 +101,19 @@ fn is_listed(library: &Library, pmu: &Pmu, event: &str) -> bool {
     events.iter().any(|listed| listed.name.eq_ignore_ascii_case(base))
 }
 
-/// The PMU number that the kernel gave to uprobes: kernel documentation, Documentation/ABI/testing/
-/// sysfs-bus-event_source-devices.
+/// The kernel's PMU number for uprobes (kernel documentation,
+/// Documentation/ABI/testing/sysfs-bus-event_source-devices).
 fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
     let file = root.join("sys/bus/event_source/devices/uprobe/type");
     fs::read_to_string(&file)
-        .and_then(|text| digits::decimal(text.trim()).ok_or_else(|| io::Error::other("the file holds no number")))
+        .and_then(|text| digits::decimal(text.trim()).ok_or_else(|| io::Error::other("it does not contain a number")))
         .map_err(|source| CounterError::NoUprobes {
             file: file.display().to_string(),
             source,
         })
 }
 
-/// The PMUs that may have the event `name`: those with the name `wanted`, or all, the kernel's first.
+/// The PMUs that may have the event `name`: those with the name `wanted`, or all PMUs, the kernel's first.
 fn candidate_pmus<'a>(library: &'a Library, name: &str, wanted: Option<&str>) -> Result<Vec<&'a Pmu>, CounterError> {
     let is_wanted = |pmu: &&Pmu| wanted.is_none_or(|wanted| pmu.name.eq_ignore_ascii_case(wanted));
     let mut candidates: Vec<&Pmu> = library.pmus().iter().filter(is_wanted).collect();
@@ -128,13 +128,13 @@ fn candidate_pmus<'a>(library: &'a Library, name: &str, wanted: Option<&str>) ->
     Ok(candidates)
 }
 
-/// PMUs in messages.
+/// The PMUs as a message shows them.
 fn described<'a>(pmus: impl Iterator<Item = &'a Pmu>) -> Vec<String> {
     pmus.map(|pmu| format!("{} ({})", pmu.description, pmu.name)).collect()
 }
 
 /// Finds an event among the present PMUs, the kernel's generic names first. Returns its attributes, and its attributes
-/// for user space only where that is useful.
+/// for user space alone if these are useful.
 fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys::perf_event_attr>), CounterError> {
     let (wanted_pmu, event) = match name.split_once("::") {
         Some((pmu, event)) => (Some(pmu), event),
@@ -148,8 +148,8 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
             Ok(_) if pmu.kind == PmuKind::Uncore => return Err(CounterError::NotPerTask { name: name.to_owned() }),
             Ok(encoding) => return Ok(privileges(library, &full, encoding)?),
             Err(PfmError::Attribute { why, .. }) if refusal.is_none() => refusal = Some((why, pmu)),
-            // libpfm4 encodes some of these only where the kernel has the PMU, which is not so on some virtual
-            // machines.
+            // libpfm4 encodes some of these only if the kernel has the PMU. The kernels of some virtual machines lack
+            // it.
             Err(_) if pmu.kind == PmuKind::Uncore && is_listed(library, pmu, event) => {
                 return Err(CounterError::NotPerTask { name: name.to_owned() });
             }
@@ -183,9 +183,9 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
     })
 }
 
-/// The attributes of an event: as encoded for user space, except for software events. They happen in the kernel, so the
-/// kernel is counted as well. User space only is the alternative where that is forbidden, but not for events that never
-/// happen in user space.
+/// The attributes of an event: hardware events count user space, as encoded. Software events happen in the kernel, so
+/// the kernel is counted as well. If that is forbidden, user space alone is the alternative, except for events that
+/// never happen in user space.
 fn privileges(
     library: &Library,
     full_name: &str,
@@ -206,7 +206,7 @@ fn privileges(
     Ok((both, user_only))
 }
 
-/// The unit of a count, where the encoding or the name shows it.
+/// The unit of a count, if the encoding or the name shows it.
 fn unit(encoding: &Encoding) -> &'static str {
     let config = u32::try_from(encoding.config()).unwrap_or(u32::MAX);
     match (encoding.event_type(), config) {
@@ -246,9 +246,9 @@ fn choices(library: &Library, pmu: &Pmu, event: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The events whose names are nearest to `event`: first among those of the wanted PMUs. Where none is similar, among
-/// all events of which it is a misspelling, since an event that this machine lacks is a bad suggestion for a mere part
-/// of a name. Those of absent and of uncore PMUs have the prefix that they need.
+/// The events whose names are nearest to `event`. Events of the wanted PMUs come first. If none is similar, the
+/// misspelling is looked up among all events. A mere part of a name is not enough there, because an event that this
+/// machine lacks would be a bad suggestion. Events of absent and of uncore PMUs have the prefix that they need.
 pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, event: &str) -> Vec<String> {
     let base = event.split(':').next().unwrap_or(event);
     let names = |pmus: &mut dyn Iterator<Item = &Pmu>| {
@@ -294,7 +294,7 @@ pub fn parse_uprobe(text: &str, executable: &Path) -> Result<Request, CounterErr
     };
     let rest = text
         .strip_prefix("uprobe:")
-        .ok_or_else(|| syntax("it does not begin with `uprobe:`"))?;
+        .ok_or_else(|| syntax("it does not start with `uprobe:`"))?;
     let (binary, symbol) = match lone_colon(rest) {
         Some(position) => (Path::new(&rest[..position]), &rest[position + 1..]),
         None if rest.starts_with('/') => return Err(syntax("no function follows the path")),

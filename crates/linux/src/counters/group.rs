@@ -19,7 +19,7 @@ const WORD: usize = size_of::<u64>();
 /// The open counters of one group of one thread.
 pub(super) struct Group {
     leader: File,
-    /// Kept open: a counter that is closed leaves its group.
+    /// Kept open, because a closed counter leaves its group.
     _followers: Vec<OwnedFd>,
     /// The metric of each value.
     metrics: Vec<usize>,
@@ -42,7 +42,7 @@ impl Group {
         })
     }
 
-    /// Writes the totals to their positions in `counts`; these stay `None` when the kernel does not return them.
+    /// Writes the totals to their positions in `counts`. They stay `None` if the kernel does not return them.
     pub(super) fn read_into(&mut self, counts: &mut [Option<Count>]) {
         if self.leader.read(&mut self.buffer).ok() != Some(self.buffer.len()) {
             return;
@@ -79,7 +79,7 @@ pub(super) fn arrange(sources: &[Source]) -> Result<Vec<Vec<usize>>, Refused<'_>
     for kind in [hardware, software] {
         groups.extend(fill(&kind, |members| {
             let mut group = Group::open(sources, members, 0)?;
-            // The kernel accepts some groups that can never count, because the watchdog or another program holds a
+            // The kernel accepts some groups that can never count, because the watchdog or another program uses a
             // counter.
             if members.len() > 1 && !group.runs() {
                 return Err(Refused {
@@ -94,8 +94,8 @@ pub(super) fn arrange(sources: &[Source]) -> Result<Vec<Vec<usize>>, Refused<'_>
     Ok(groups)
 }
 
-/// Adds each of `members` to the group before it where `attempt` accepts that group, and to a new one where it says
-/// that they do not fit together.
+/// Adds each of `members` to the previous group if `attempt` accepts that group, and to a new group if `attempt`
+/// reports that they do not fit together.
 fn fill<'a>(
     members: &[usize],
     mut attempt: impl FnMut(&[usize]) -> Result<(), Refused<'a>>,
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// The groups that result where the kernel refuses a group of more than `most` members with this error.
+    /// The groups that result if the kernel refuses every group of more than `most` members with this error.
     fn groups(members: &[usize], most: usize, error: Errno) -> Result<Vec<Vec<usize>>, Errno> {
         let source = event::resolve(Path::new("/"), &Request::Event("task-clock".to_owned())).unwrap();
         let attempt = |group: &[usize]| {

@@ -1,4 +1,5 @@
-//! The events of a PMU as a list: each with its other names, unit masks and modifiers, and whether it can be counted here.
+//! The events of a PMU as a list. Each has its other names, unit masks and modifiers, and whether it can be counted on
+//! this machine.
 
 use super::{Availability, availability};
 use crate::pfm::{Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
@@ -13,7 +14,7 @@ pub struct Named {
     pub description: String,
 }
 
-/// A PMU with the events that are listed.
+/// A PMU with its listed events.
 #[derive(Clone, Debug, Serialize)]
 pub struct PmuListing {
     /// Its name in libpfm4.
@@ -26,9 +27,9 @@ pub struct PmuListing {
     pub per_task: bool,
     /// The number of programmable counters.
     pub counters: u32,
-    /// The number of counters that count one event only.
+    /// The number of counters that count only one event.
     pub fixed_counters: u32,
-    /// The events that match.
+    /// The matching events.
     pub events: Vec<EventListing>,
 }
 
@@ -41,18 +42,19 @@ pub struct EventListing {
     pub aliases: Vec<String>,
     /// Its description in libpfm4.
     pub description: String,
-    /// Whether this process can count it here.
+    /// Whether this process can count it on this machine.
     pub can_be_counted: bool,
     /// Why it cannot be counted.
     pub why_not: Option<String>,
-    /// What `:NAME` adds to its name: unit masks.
+    /// The unit masks: `:NAME` adds one to the event's name.
     pub unit_masks: Vec<Named>,
-    /// What `:NAME` or `:NAME=N` adds to its name: modifiers.
+    /// The modifiers: `:NAME` or `:NAME=N` adds one to the event's name.
     pub modifiers: Vec<Named>,
 }
 
 impl PmuListing {
-    /// The events of `pmu` that have `pattern` in their names, unit masks or descriptions. Each event is tried on this process.
+    /// The events of `pmu` that have `pattern` in their names, unit masks or descriptions. Each event is tried on this
+    /// process.
     pub fn of(library: &Library, pmu: &Pmu, pattern: &str) -> Self {
         let events = library.events(pmu);
         let is_alias = |event: &Event| {
@@ -90,7 +92,7 @@ fn matches(pmu: &Pmu, event: &Event, aliases: &[String], pattern: &str) -> bool 
             .any(|mask| contains(&mask.name, pattern) || contains(&mask.description, pattern))
 }
 
-/// Whether `text` contains `pattern`; upper and lower case are alike.
+/// Whether `text` contains `pattern`, ignoring case.
 pub fn contains(text: &str, pattern: &str) -> bool {
     text.to_lowercase().contains(&pattern.to_lowercase())
 }

@@ -1,15 +1,15 @@
 //! Counts per task: hardware and software events, and probes on functions, through `perf_event_open(2)`.
 //!
-//! 1. `Plan::new` resolves each request to arguments for the kernel: libpfm4 resolves an event's name, the symbol table
-//!    a function's name.
+//! 1. `Plan::new` resolves each request to arguments for the kernel: libpfm4 resolves an event's name, and the symbol
+//!    table a function's name.
 //! 2. It opens each on the calling thread, so that an error is reported before the program starts.
-//! 3. It arranges them in groups, which the kernel schedules together and which one `read(2)` reads: an event joins the
-//!    group before it where the kernel accepts that, and else begins another group. Software events and uprobes never
-//!    wait for hardware, so they have groups of their own.
+//! 3. It arranges them in groups. The kernel schedules a group as a whole, and one `read(2)` reads it. An event joins
+//!    the previous group if the kernel accepts that, and otherwise starts a new one. Software events and uprobes never
+//!    wait for hardware, so they have separate groups.
 //! 4. `Plan::open` opens the same groups for one thread of the program; `TaskCounters::read` reads them.
 //!
-//! Hardware events count user space unless their name says otherwise (`:k`): the kernel's work for a thread is no
-//! progress of the program. Software events happen in the kernel and are counted in both where that is permitted.
+//! Hardware events count user space unless their name has another modifier (`:k`): the kernel's work for a thread is
+//! not progress of the program. Software events happen in the kernel, so both are counted if that is permitted.
 //!
 //! Known limits: counters of a package (uncore, RAPL) do not count for a task and are refused. Each event of each task
 //! takes a file descriptor. A reader of `Count` scales the counts of a multiplexed group.
@@ -34,7 +34,7 @@ use source::Source;
 use std::hint;
 use std::path::{Path, PathBuf};
 
-/// What to count for each task.
+/// A request to count an event for each task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// An event by libpfm4's name, which includes perf's generic ones: `instructions`, `page-faults`,
@@ -62,7 +62,7 @@ impl Request {
 
 /// The counters of each task: resolved and tried once, before the program starts.
 pub struct Plan {
-    /// The root of the file system in which /proc and /sys are.
+    /// The root of the file system with /proc and /sys.
     root: PathBuf,
     sources: Vec<Source>,
     metrics: Vec<Metric>,
@@ -76,25 +76,25 @@ pub struct TaskCounters {
     metrics: usize,
 }
 
-/// Whether something can be counted.
+/// Whether a request can be counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// Yes.
+    /// The request can be counted.
     Available,
-    /// This machine does not have it.
+    /// This machine does not have the event.
     Absent {
-        /// Why, and the alternatives.
+        /// The reason, and the alternatives.
         why: String,
     },
-    /// This machine has it, but it is not permitted.
+    /// This machine has the event, but pinfold may not count it.
     Forbidden {
-        /// What forbids it, and the remedy.
+        /// The obstacle, and the remedy.
         why: String,
     },
 }
 
 impl Plan {
-    /// Resolves the requests and tries each on the calling thread.
+    /// Resolves the requests and opens each on the calling thread.
     pub fn new(requests: &[Request]) -> Result<Self, CounterError> {
         Self::with_root(Path::new("/"), requests)
     }
@@ -119,8 +119,8 @@ impl Plan {
         &self.metrics
     }
 
-    /// Opens the counters of one thread (its kernel id; 0 is the calling thread). They begin to count, for this thread
-    /// only: the threads that it creates need counters of their own.
+    /// Opens the counters of one thread (its kernel id; 0 is the calling thread). They start to count, for this thread
+    /// only: the threads that it creates need separate counters.
     pub fn open(&self, thread: i32) -> Result<TaskCounters, CounterError> {
         let groups = self
             .groups
@@ -136,7 +136,7 @@ impl Plan {
 }
 
 impl TaskCounters {
-    /// The totals, one per metric of the plan and in its order; `None` for a count that is not available. A task that
+    /// The totals, one per metric of the plan and in its order. `None` for a count that is not available. A task that
     /// has ended keeps its last totals.
     pub fn read(&mut self) -> Vec<Option<Count>> {
         let mut counts = vec![None; self.metrics];
@@ -147,7 +147,7 @@ impl TaskCounters {
     }
 }
 
-/// Whether this machine counts hardware events: a test with instructions of the calling thread.
+/// Whether this machine counts hardware events. Tests it with instructions of the calling thread.
 pub fn hardware_counters() -> Availability {
     let counted = Plan::new(&[Request::Event("instructions".to_owned())]).and_then(|plan| {
         let mut counters = plan.open(0)?;
@@ -184,8 +184,8 @@ pub fn availability(pmu: &Pmu, event: &pfm::Event) -> Availability {
     }
 }
 
-/// The events whose names are nearest to `name`, among those of the present PMUs and, where none is similar, among all;
-/// at most three.
+/// The events whose names are nearest to `name`, at most three. They are events of present PMUs, or of all PMUs if none
+/// of those is similar.
 pub fn nearest_events(name: &str) -> Result<Vec<String>, CounterError> {
     Ok(event::nearest_events(pfm::library()?, |pmu| pmu.present, name))
 }

@@ -1,4 +1,4 @@
-//! One metric as the kernel counts it, and the permission that this needs.
+//! One metric as the kernel counts it, and the permission that it needs.
 
 use crate::pfm::sys;
 use pinfold_core::Metric;
@@ -10,22 +10,22 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) metric: Metric,
     pub(super) attributes: sys::perf_event_attr,
-    /// The alternative where the kernel may not be counted: user space only. `None` where that would count nothing.
+    /// The attributes for user space only, if the kernel may not be counted. `None` if that would count nothing.
     pub(super) user_only: Option<sys::perf_event_attr>,
-    /// The binary of a uprobe; `config1` of the attributes points to it when it is opened.
+    /// The binary of a uprobe. `config1` of the attributes points to it while the counter is opened.
     pub(super) probed_path: Option<CString>,
 }
 
 /// The permission that the kernel requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// To count user space of the user's own tasks.
+    /// To count the user's own tasks in user space.
     UserSpace,
-    /// To count the kernel on behalf of the user's own tasks.
+    /// To count the user's own tasks in the kernel.
     Kernel,
     /// To observe all tasks on a CPU.
     AllCpus,
-    /// `CAP_PERFMON`: uprobes change a program's code for all users, so `perf_event_paranoid` does not matter.
+    /// `CAP_PERFMON`. Uprobes change a program's code for all users, so `perf_event_paranoid` does not matter.
     Capability,
 }
 

@@ -1,5 +1,4 @@
-//! The counters against the kernel at hand. What needs a permission, a compiler or a counter that is not there says
-//! that it was skipped.
+//! The counters on this kernel. A test that lacks a permission, a compiler or a counter reports that it was skipped.
 
 use super::error::{Refused, explain};
 use super::event::resolve;
@@ -12,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use tempfile::TempDir;
 
-/// Waits for a byte, calls `relax_grid` and touches pages as often as its arguments say, answers by the byte and waits
-/// for another before it ends.
+/// Waits for a byte, calls `relax_grid` and touches pages as often as its arguments say, answers with the byte, and
+/// waits for another before it ends.
 const PROGRAM: &str = r"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -31,7 +30,7 @@ int main(int argc, char **argv) {
 }
 ";
 
-/// A C program, compiled with `flags` into a directory that lives as long as the answer.
+/// A C program, compiled with `flags` into a directory that lives as long as the result.
 fn compiled(flags: &[&str]) -> Option<(TempDir, PathBuf)> {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("program.c");
@@ -61,7 +60,7 @@ fn start(binary: &Path, calls: u32, pages: u32) -> Child {
         .unwrap()
 }
 
-/// Lets the program do its work, and comes back when it is done.
+/// Lets the program do its work, and returns when it is done.
 fn let_it_work(child: &mut Child) {
     child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -75,7 +74,7 @@ fn event(name: &str) -> Request {
     Request::Event(name.to_owned())
 }
 
-/// The plan; `None`, with a message, where the kernel does not permit it.
+/// The plan. `None`, with a message, if the kernel does not permit it.
 fn permitted(requests: &[Request]) -> Option<Plan> {
     match Plan::new(requests) {
         Err(error @ (CounterError::Forbidden { .. } | CounterError::NoUprobes { .. })) => {
@@ -124,7 +123,7 @@ fn page_faults_of_another_task_are_those_of_the_pages_it_touches() {
     let mut counters = plan.open(kernel_id(&child)).unwrap();
     let_it_work(&mut child);
     let faults = counters.read()[0].unwrap().value;
-    // The program may still be starting when it is opened, and that takes some hundred faults at most.
+    // The program may still be starting when its counter is opened, which adds some hundred faults at most.
     assert!((1000..2000).contains(&faults), "{faults}");
 }
 

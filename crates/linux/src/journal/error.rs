@@ -16,10 +16,10 @@ pub enum JournalError {
         /// The error.
         error: io::Error,
     },
-    /// Other users could write changes there that pinfold would roll back.
+    /// Other users could write changes to this directory, and pinfold would roll them back.
     #[error(
-        "{} belongs to user {owner} and has mode {mode:o}: journals are only believed in a directory that is ours and that \
-         no other user may write to; name another with --journals", path.display()
+        "{} belongs to user {owner} and has mode {mode:o}: pinfold trusts journals only in a directory that belongs to \
+         its user and that no other user may write to; name another with --journals", path.display()
     )]
     Foreign {
         /// The directory.
@@ -29,15 +29,15 @@ pub enum JournalError {
         /// Its permissions.
         mode: u32,
     },
-    /// `/proc` numbers processes differently than the system calls.
+    /// `/proc` shows another numbering of processes than the system calls.
     #[error(
-        "/proc belongs to another PID namespace than pinfold, so that its numbers are other threads' here; run pinfold by \
+        "/proc belongs to another PID namespace than pinfold, so its numbers name other threads; run pinfold with \
          `unshare --mount-proc pinfold`"
     )]
     AnotherProc,
 }
 
-/// Makes an error of the file system one of the journal.
+/// Converts an error of the file system into an error of the journal.
 pub(super) fn failure(path: &Path, done: &'static str) -> impl FnOnce(io::Error) -> JournalError {
     let path = path.to_path_buf();
     move |error| JournalError::File { path, done, error }

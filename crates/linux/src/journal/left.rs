@@ -1,4 +1,4 @@
-//! Journals of a killed pinfold: reads them, and rolls back what they record.
+//! Journals of a killed pinfold: reads them, and rolls back the recorded changes.
 
 use super::error::{JournalError, failure};
 use super::origin::{Elsewhere, Origin, Relation};
@@ -20,23 +20,23 @@ use std::time::{Duration, Instant};
 const DAMAGED: &str = "damaged";
 
 /// Why a file with a journal's name is left alone.
-pub(super) const NO_JOURNAL: &str = "it does not begin as a journal does";
+pub(super) const NO_JOURNAL: &str = "it does not start like a journal";
 
 /// The content of a journal's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) changes: BTreeMap<Target, Change>,
     pub(super) kept: bool,
-    /// Its origin; `None` where its first line does not have it.
+    /// Its origin. `None` if its first line lacks one.
     pub(super) origin: Option<Origin>,
     /// Why it cannot be read to its end.
     pub(super) damage: Option<String>,
-    /// The length of its whole lines.
+    /// The length of its complete lines.
     pub(super) whole: u64,
 }
 
 impl Contents {
-    /// Reads up to the last whole record, or up to the first damaged one.
+    /// Reads up to the last complete record, or up to the first damaged one.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut contents = Self::default();
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
@@ -56,7 +56,7 @@ impl Contents {
                     "its version is {version}, and this pinfold reads version {VERSION}"
                 ));
             }
-            _ => contents.damage = Some("its first line is not that of a journal".to_owned()),
+            _ => contents.damage = Some("its first line is not a journal's".to_owned()),
         }
         while contents.damage.is_none()
             && let Some((number, record)) = next()
@@ -71,14 +71,14 @@ impl Contents {
                 Some(Record::Kept) => contents.kept = true,
                 Some(Record::Begin(_) | Record::OtherVersion(_)) | None => {
                     let number: i32 = number;
-                    contents.damage = Some(format!("its line {number} does not fit its checksum"));
+                    contents.damage = Some(format!("its line {number} does not match its checksum"));
                 }
             }
         }
         contents
     }
 
-    /// Whether there is a mask of a living thread of this process.
+    /// Whether it has a mask of a living thread of this process.
     pub(super) fn has_process(&self, procfs: &Procfs, process: i32) -> bool {
         self.changes.values().any(|change| match change {
             Change::Mask(change) if change.thread.process == process => procfs
@@ -99,20 +99,20 @@ pub(super) fn has_process(path: &Path, procfs: &Procfs, process: i32) -> bool {
     file.read_to_end(&mut bytes).is_ok() && Contents::read(&bytes).has_process(procfs, process)
 }
 
-/// What is known of the process that writes a journal.
+/// The state of the process that writes a journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// It may run.
+    /// The process may still run.
     MayGoOn,
-    /// It has ended, or writes no more.
+    /// The process has ended, or has stopped writing.
     Ended,
 }
 
-/// How long, and how often, a guard waits for a process of this user that has the journal locked: one that rolls it back.
+/// The time that a guard waits for a process of this user that has the journal locked: that process rolls it back.
 const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// The lock of a journal; `None` where another process has it.
+/// The lock of a journal. `None` if another process has it.
 fn lock_of(file: &File, writing: Writing) -> io::Result<Option<LockedFile>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -125,8 +125,8 @@ fn lock_of(file: &File, writing: Writing) -> io::Result<Option<LockedFile>> {
     }
 }
 
-/// Whether the process that wrote a journal may still run, where another process has locked the journal. The lock alone does
-/// not show it: a user who could read the file once may have it locked.
+/// Whether the process that wrote a journal may still run, if another process has locked the journal. The lock alone
+/// does not show it: any user who could once read the file may have locked it.
 fn may_go_on(file: &File, here: &Origin, of: Option<&Origin>) -> bool {
     let relation = of.map(|of| here.relation(of));
     match (relation, of.and_then(|of| of.writer)) {
@@ -141,9 +141,9 @@ fn may_go_on(file: &File, here: &Origin, of: Option<&Origin>) -> bool {
 pub enum Found {
     /// The journal of a running pinfold.
     Running(PathBuf),
-    /// One that cannot be opened.
+    /// A journal that cannot be opened.
     Unreadable(PathBuf, io::Error),
-    /// A file with a journal's name that is none, and why. It was not touched.
+    /// A file with a journal's name that is not a journal, and why. It was not touched.
     NotOurs(PathBuf, &'static str),
     /// A journal of threads of other namespaces: it is left alone.
     Elsewhere(PathBuf, Elsewhere),
@@ -151,8 +151,8 @@ pub enum Found {
     Left(Left),
 }
 
-/// The journal of a killed pinfold. It is locked while this value exists, except where a process that is not its writer has
-/// the lock. Two processes that roll it back at the same time do the same.
+/// The journal of a killed pinfold. It is locked while this value exists, unless a process other than its writer has
+/// the lock. If two processes roll it back at the same time, both do the same.
 #[derive(Debug)]
 pub struct Left {
     path: PathBuf,
@@ -162,7 +162,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Opens and reads the journal at `path`; `None` where it does not exist any more.
+    /// Opens and reads the journal at `path`. `None` if it does not exist any more.
     pub(crate) fn open(path: &Path, here: &Origin, writing: Writing) -> Result<Option<Found>, JournalError> {
         loop {
             let mut file = match own::open_private(path, OpenOptions::new().read(true).write(true)) {
@@ -194,7 +194,7 @@ impl Left {
                     if let Some(elsewhere) = Elsewhere::find(path, &Procfs::default(), here, namespaces) {
                         return Ok(Some(Found::Elsewhere(path.to_path_buf(), elsewhere)));
                     }
-                    // Its threads have ended with their namespace; registers belong to the machine.
+                    // Its threads have ended with their namespace. Registers belong to the machine.
                     contents
                         .changes
                         .retain(|_, change| matches!(change, Change::Register(_)));
@@ -214,7 +214,7 @@ impl Left {
         &self.path
     }
 
-    /// Why it cannot be read to its end, if so; the records before the damage are used.
+    /// Why it cannot be read to its end. The records before the damage are used.
     pub fn damage(&self) -> Option<&str> {
         self.contents.damage.as_deref()
     }
@@ -224,14 +224,14 @@ impl Left {
         self.contents.kept
     }
 
-    /// Rolls back the changes that are still as pinfold made them; `dry_run` only reports the calls. The journal keeps
-    /// what cannot be in force yet.
+    /// Rolls back the changes that are still as pinfold made them. `dry_run` only reports the calls. The journal keeps
+    /// changes whose old values cannot be in force yet.
     pub fn roll_back(&self, roots: &Roots, dry_run: bool) -> RolledBack {
         let rolled_back = roll_back::roll_back(self.contents.changes.values(), roots, dry_run, true);
         if self.contents.damage.is_none() && !rolled_back.waiting().is_empty() {
             let records = rolled_back.waiting().iter().cloned();
             let lines = records.map(|change| Record::Change(Change::Mask(change)).to_line());
-            // Where they cannot be written, the records before them stay, by which the threads are found as well.
+            // If they cannot be written, the earlier records stay, and still identify the threads.
             let _ = self.append(&lines.collect::<String>());
         }
         rolled_back
@@ -245,7 +245,7 @@ impl Left {
         file.write_all(lines.as_bytes())
     }
 
-    /// Removes the file, or renames it where it is damaged; then returns the new name.
+    /// Removes the file. A damaged file is renamed instead, and its new name returned.
     pub fn settle(self) -> Result<Option<PathBuf>, JournalError> {
         if self.contents.damage.is_none() {
             // A guard that keeps the file open sees that nothing is left to do.
@@ -260,7 +260,7 @@ impl Left {
                 _ => format!("{DAMAGED}-{number}"),
             };
             let aside = self.path.with_extension(extension);
-            // A link and not a renaming, which would replace a file of this name.
+            // A link, because a rename would replace a file of this name.
             match fs::hard_link(&self.path, &aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -282,7 +282,7 @@ fn remove(path: &Path) -> Result<(), JournalError> {
     }
 }
 
-/// The time after which a guard looks again at masks that cannot be in force yet.
+/// The time after which a guard checks again the masks that cannot be in force yet.
 const LOOKING_AGAIN: Duration = Duration::from_secs(1);
 
 /// The guard of a journal.
@@ -303,7 +303,7 @@ impl Duty for Abandoned<'_> {
         loop {
             let left = match Left::open(self.path, self.here, Writing::Ended) {
                 Ok(Some(Found::Left(left))) => left,
-                // Somebody has removed it, or its directory.
+                // The file or its directory was removed.
                 Ok(None) => match file.take().and_then(|file| self.removed(file)) {
                     Some(left) => left,
                     None => return,
@@ -314,8 +314,8 @@ impl Duty for Abandoned<'_> {
                 return;
             }
             let rolled_back = left.roll_back(&Roots::default(), false);
-            // Changes that could not be rolled back remain for `pinfold reset`; so does a damaged journal, which has to be
-            // reported.
+            // Changes that could not be rolled back remain for `pinfold reset`. A damaged journal also remains, because
+            // it has to be reported.
             if rolled_back.failed() == 0 {
                 if left.damage().is_none() {
                     let _ = left.settle();
@@ -335,7 +335,7 @@ impl Duty for Abandoned<'_> {
 }
 
 impl Abandoned<'_> {
-    /// The content of a file that has no name any more; `None` where others have rolled it back.
+    /// The content of a file that has no name any more. `None` if others have rolled it back.
     fn removed(&self, mut file: File) -> Option<Left> {
         let lock = lock_of(&file, Writing::Ended).ok()?;
         let mut bytes = vec![];
@@ -348,7 +348,7 @@ impl Abandoned<'_> {
         })
     }
 
-    /// Writes a journal again whose file was removed.
+    /// Writes a journal again after its file was removed.
     fn write_again(&self, left: &Left) -> Result<(), JournalError> {
         let failed = failure(self.path, "written again");
         if let Some(directory) = self.path.parent() {

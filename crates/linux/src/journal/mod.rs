@@ -2,20 +2,21 @@
 //!
 //! 1. Before a change is made it is appended, as one line in one write, to this process's own file (`Journal`) in a
 //!    directory of such files (`Directory`). When the change is rolled back, or its target has ended, that is appended
-//!    too.
+//!    as well.
 //! 2. The file is locked while its pinfold lives. At its normal end pinfold rolls all changes back and removes the
 //!    file.
-//! 3. A file that is unlocked, or whose writer has ended, is from a killed pinfold. Its guard (`guard`), `pinfold reset`,
-//!    or any other caller of `Left::roll_back` rolls back what is still as pinfold made it, and removes the file. The
-//!    guard keeps the file open: it finds the changes also where the file, or its directory, was removed.
+//! 3. A file that is unlocked, or whose writer has ended, is from a killed pinfold. Its guard (`guard`), `pinfold
+//!    reset`, or any other caller of `Left::roll_back` rolls back the changes that are still as pinfold made them, and
+//!    removes the file. The guard keeps the file open, so it finds the changes even if the file or its directory was
+//!    removed.
 //! 4. When a file has grown to several times its content, it is written again and replaced.
 //!
-//! The directory is in memory (`/run`): data that the kernel has taken survive a kill, and a reboot resets masks and
-//! registers as well as the file. So nothing is synced to a disk, and a change costs one system call. If the directory
-//! outlives a boot, a file of an earlier boot is void. A file of other namespaces, in a directory that containers
-//! share, is left alone (`origin`).
+//! The directory is in memory (`/run`): written data survive a kill, and a reboot resets masks and registers as well as
+//! the file. So nothing is synced to a disk, and a change costs one system call. If the directory outlives a boot, a
+//! file of an earlier boot is void. A file of other namespaces, in a directory that containers share, is left alone
+//! (`origin`).
 //!
-//! A file counts as a journal only if it is a regular file of this user that begins as journals do
+//! A file counts as a journal only if it is a regular file of this user that starts like a journal
 //! (`record::is_begun`). pinfold does not follow symbolic links there, and does not change, rename or remove other
 //! files, whatever their names are.
 //!
@@ -59,15 +60,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// The extension of a journal's file, and of a journal that is being made.
+/// The extensions of a complete journal, and of one that is being written.
 const WHOLE: &str = "journal";
 const UNFINISHED: &str = "unfinished";
 
-/// A journal is not written again before it has this many bytes.
+/// A journal is not compacted below this number of bytes.
 const SMALL: u64 = 1 << 16;
 
-/// How often, and how long each time, a journal waits for a process that reads the directory: that has a file locked to
-/// remove it.
+/// The number of attempts, and the pause between them, while another process has an unfinished file locked to remove
+/// it.
 const ATTEMPTS: usize = 100;
 const BEING_REMOVED: Duration = Duration::from_millis(1);
 
@@ -79,8 +80,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The usual place for this user: `/run/pinfold` for root, else `pinfold` in `$XDG_RUNTIME_DIR`, given as
-    /// `runtime`, else a directory in `/tmp` with the user's number.
+    /// The usual place for this user: `/run/pinfold` for root. For others `pinfold` in `$XDG_RUNTIME_DIR`, given as
+    /// `runtime`, or otherwise a directory in `/tmp` with the user's number.
     pub fn usual(runtime: Option<PathBuf>) -> PathBuf {
         let user = nix::unistd::geteuid();
         if user.is_root() {
@@ -92,14 +93,14 @@ impl Directory {
         }
     }
 
-    /// The directory at `path`; it is made where there is none.
+    /// The directory at `path`. It is created if it does not exist.
     pub fn new(path: &Path) -> Result<Self, JournalError> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
         made.map_err(failure(path, "made"))?;
         Self::existing(path)
     }
 
-    /// The directory at `path`; `None` where there is none, so that there are no journals.
+    /// The directory at `path`. `None` if it does not exist, so that there are no journals.
     pub fn find(path: &Path) -> Result<Option<Self>, JournalError> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -112,7 +113,7 @@ impl Directory {
         let named = fs::symlink_metadata(path).map_err(failure(path, "read"))?;
         let user = nix::unistd::geteuid().as_raw();
         let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-        // The owner of a symbolic link decides where it leads.
+        // The owner of a symbolic link controls its target.
         let led_by_another = named.is_symlink() && ![0, user].contains(&named.uid());
         if owner != user || mode & 0o022 != 0 || led_by_another {
             let owner = if led_by_another { named.uid() } else { owner };
@@ -165,22 +166,23 @@ impl Directory {
     }
 }
 
-/// The pinfold in whose journal a process is.
+/// The pinfold whose journal has a mask of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Concerned {
-    /// One that runs; its process number.
+    /// A running pinfold, by its process number.
     ByRunning(String),
-    /// One that was killed.
+    /// A killed pinfold.
     ByKilled,
 }
 
-/// Removes an unfinished journal: no change was made with it. A journal that is being made is locked, except for an
-/// instant in which its maker finds it removed and makes another. Returns why it stays, where it is no journal.
+/// Removes an unfinished journal: no change was made with it. A journal that is being written is locked, except for an
+/// instant after another process has removed it. Its writer then notices that and starts another. Returns the reason if
+/// the file stays because it is not a journal.
 fn remove_unfinished(path: &Path) -> Option<&'static str> {
     let file = match own::open_private(path, OpenOptions::new().read(true)) {
         Ok(Own::File(file)) => file,
         Ok(Own::Foreign(why)) => return Some(why),
-        // It was removed, or cannot be read; there is nothing to roll back in either case.
+        // The file was removed or cannot be read. In either case there is nothing to roll back.
         Err(_) => return None,
     };
     match lock(file) {
@@ -193,7 +195,7 @@ fn remove_unfinished(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether an unfinished file is a journal's: it begins as one, or is empty and has a journal's name.
+/// Whether an unfinished file is a journal's: it starts like one, or is empty and has a journal's name.
 fn is_unfinished(file: &File, path: &Path) -> bool {
     let mut begin = vec![];
     if file.take(record::BEGIN_LENGTH).read_to_end(&mut begin).is_err() {
@@ -223,8 +225,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal, with a guard. The earlier this is called, the fewer threads the process has of which the guard
-    /// is a copy.
+    /// Starts a journal, with a guard. Call it early: the guard is a fork of this process, which has few threads then.
     pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
         let mut journal = Self::begin_unguarded(directory)?;
         let duty = Abandoned {
@@ -248,8 +249,7 @@ impl Journal {
                 }
                 written => written.map_err(failure(&path, "made"))?,
             };
-            // A link and not a renaming: another process with the same number, in another container, must not lose its
-            // file.
+            // A link, because a rename could replace the file of a process with the same number in another container.
             let linked = fs::hard_link(path.with_extension(UNFINISHED), &path);
             let _ = fs::remove_file(path.with_extension(UNFINISHED));
             match linked {
@@ -271,12 +271,12 @@ impl Journal {
         }
     }
 
-    /// The guard's process.
+    /// The process number of the guard.
     pub(crate) fn guard(&self) -> Option<i32> {
         self.guard.as_ref().map(Guard::process)
     }
 
-    /// Writes a change that is about to be made. A change that cannot be written must not be made.
+    /// Records a change before it is made. If the record cannot be written, the change must not be made.
     pub(crate) fn note(&mut self, change: Change) -> io::Result<()> {
         self.keep_file();
         self.append(&Record::Change(change.clone()))?;
@@ -285,7 +285,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes that a thread is about to be pinned on `pinned`, and was pinned on `replaced` by pinfold before.
+    /// Records that a thread is about to be pinned on `pinned`. `replaced` is pinfold's previous pinning.
     pub(crate) fn note_pinning(
         &mut self,
         procfs: &Procfs,
@@ -309,10 +309,10 @@ impl Journal {
         }))
     }
 
-    /// Writes that a thread has got `original` back, and has the mask `meanwhile` until that can be in force.
+    /// Records that a thread got `original` back, and has the mask `meanwhile` until `original` can be in force.
     pub(crate) fn note_waiting(&mut self, thread: Thread, original: &Requested, meanwhile: CpuMask) {
         if let Some(Change::Mask(change)) = self.changes.get(&Target::Mask(thread)) {
-            // Where it cannot be written, the record before it stays, by which the thread is found as well.
+            // If the record cannot be written, the earlier one stays, and the thread is found by that.
             let _ = self.note(Change::Mask(MaskChange {
                 original: original.clone(),
                 meanwhile: Some(meanwhile),
@@ -333,7 +333,7 @@ impl Journal {
         seen.inherited(pinnings.iter().map(|(&pu, &original)| (pu, original)))
     }
 
-    /// Whether all PUs on which threads are pinned are among these.
+    /// Whether all threads are pinned on PUs of `pus`.
     pub(crate) fn pins_within(&self, pus: &CpuMask) -> bool {
         self.masks().all(|change| pus.contains(change.pinned))
     }
@@ -345,7 +345,7 @@ impl Journal {
         })
     }
 
-    /// The change of a target that is in force.
+    /// The change in force of a target.
     pub(crate) fn change(&self, target: Target) -> Option<&Change> {
         self.changes.get(&target)
     }
@@ -353,13 +353,13 @@ impl Journal {
     /// Removes a change that was rolled back, or whose target has ended.
     pub(crate) fn rolled_back(&mut self, target: Target) {
         if self.changes.remove(&target).is_some() {
-            // An old record does no harm: rolling back compares it with the present state.
+            // An old record does no harm: a roll-back compares it with the current state.
             let _ = self.append(&Record::RolledBack(target));
             self.shorten();
         }
     }
 
-    /// Rolls back all changes of registers; returns what could not be rolled back or is left alone.
+    /// Rolls back all changes of registers. Returns what could not be rolled back or is left alone.
     pub(crate) fn give_back_registers(&mut self, registers: &Registers) -> Vec<String> {
         let changes: Vec<Change> = self.changes.values().cloned().collect();
         let mut problems = vec![];
@@ -376,9 +376,9 @@ impl Journal {
         problems
     }
 
-    /// Restores the masks of all threads, also of children that were created with one of them; returns what was done,
-    /// and what failed. Without `orphans` only those whose creator lives, since the others already have their masks
-    /// back.
+    /// Restores the masks of all threads, and of children that inherited one of them. Returns the calls and the
+    /// failures. Without `orphans`, only children whose creator lives are restored, because the others already have
+    /// their masks back.
     pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
         let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
         let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
@@ -396,13 +396,13 @@ impl Journal {
             }
         }
         for change in rolled_back.waiting() {
-            // Where it cannot be written, the record before it stays, by which the thread is found as well.
+            // If the record cannot be written, the earlier one stays, and the thread is found by that.
             let _ = self.note(Change::Mask(change.clone()));
         }
         rolled_back
     }
 
-    /// The changes in force shall stay after the end of this process.
+    /// Makes the changes in force stay after the end of this process.
     pub(crate) fn keep(&mut self) {
         if !std::mem::replace(&mut self.kept, true) {
             let _ = self.append(&Record::Kept);
@@ -420,10 +420,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the file again when it has grown to several times its content.
+    /// Compacts the file when it has grown to several times its content.
     fn shorten(&mut self) {
         if self.length > SMALL && self.length > 4 * self.fresh_length {
-            // If that fails, the file continues to grow, and is still complete.
+            // If the compaction fails, the file continues to grow, and is still complete.
             let _ = self.compact();
         }
     }
@@ -434,7 +434,7 @@ impl Journal {
         if self.file.metadata().is_ok_and(|file| file.nlink() > 0) || fs::symlink_metadata(&self.path).is_ok() {
             return;
         }
-        // If that fails, the guard still has the file.
+        // If this fails, the guard still has the file.
         let directory = self.path.parent().map(Directory::new);
         if directory.is_none_or(|directory| directory.is_ok()) {
             let _ = self.compact();
@@ -453,8 +453,8 @@ impl Journal {
     }
 }
 
-/// A journal without changes in force is removed with its process. Changes that could not be rolled back, or whose
-/// original state cannot be in force yet, are left to the guard.
+/// A journal without changes in force is removed with its process. The guard takes over changes that could not be
+/// rolled back, or whose original state cannot be in force yet.
 impl Drop for Journal {
     fn drop(&mut self) {
         if self.changes.is_empty() {
@@ -467,7 +467,7 @@ impl Drop for Journal {
     }
 }
 
-/// Writes an unfinished journal beside `path`; returns its file, locked, and its length. A file that is no journal
+/// Writes an unfinished journal beside `path`. Returns its locked file and its length. A file that is not a journal
 /// stays: `AlreadyExists`.
 fn write_new(
     path: &Path,
@@ -488,7 +488,7 @@ fn write_new(
         let Own::File(file) = own::open_private(&unfinished, options.read(true).append(true).create(true))? else {
             return Err(io::ErrorKind::AlreadyExists.into());
         };
-        // Another process that reads the directory may have it locked, to remove it.
+        // Another process that reads the directory may have locked the file to remove it.
         let Some(file) = lock(file)? else {
             thread::sleep(BEING_REMOVED);
             continue;
@@ -503,6 +503,6 @@ fn write_new(
         (&*file).write_all(lines.as_bytes())?;
         return Ok((file, lines.len() as u64));
     }
-    // A process that does not read the directory has it locked.
+    // The file is locked by a process that does not read the directory.
     Err(io::ErrorKind::AlreadyExists.into())
 }

@@ -1,12 +1,12 @@
-//! The origin of a journal: the boot of the machine, the namespaces of its numbers and times, and the process that writes
-//! it.
+//! The origin of a journal: the boot of the machine, the namespaces of its numbers and times, and the process that
+//! writes it.
 //!
-//! Process numbers are valid in one PID namespace, and start times in one time namespace; the boot's identifier is the
-//! same in all containers of a machine. A journal of other namespaces is left alone: here its numbers name other
-//! threads or none. `Elsewhere` says where it can be rolled back.
+//! Process numbers are valid in one PID namespace, and start times in one time namespace. The boot's identifier is the
+//! same in all containers of a machine. A journal of other namespaces is left alone, because here its numbers name
+//! other threads or none. `Elsewhere` names the place where it can be rolled back.
 //!
-//! A PID namespace ends with its last process. The first namespace of the machine sees all processes. So a namespace
-//! without processes is known there to have ended, with all threads of the journal.
+//! A PID namespace ends with its last process. The machine's first namespace sees all processes. So if no process is in
+//! a namespace, the first namespace knows that it has ended, with all threads of the journal.
 
 use super::error::{JournalError, failure};
 use crate::procfs::Procfs;
@@ -28,9 +28,9 @@ const SECOND: i64 = 1_000_000_000;
 pub(crate) struct Origin {
     /// The boot of the machine.
     pub(crate) boot: String,
-    /// The namespaces; `None` in a journal of version 1, which does not name them.
+    /// The namespaces. `None` in a journal of version 1, which does not name them.
     pub(crate) namespaces: Option<Namespaces>,
-    /// The process that writes it; `None` in a journal of version 1 or 2, which does not name it.
+    /// The process that writes it. `None` in a journal of version 1 or 2, which does not name it.
     pub(crate) writer: Option<Writer>,
 }
 
@@ -39,19 +39,19 @@ pub(crate) struct Origin {
 pub(crate) struct Writer {
     /// Its number.
     pub(crate) process: i32,
-    /// When it began, in clock ticks since boot.
+    /// Its start time, in clock ticks since boot.
     pub(crate) start: u64,
 }
 
 impl Writer {
-    /// Whether it runs. One that was killed and not yet reaped does not.
+    /// Whether it runs. A process that was killed and is not yet reaped does not run.
     pub(super) fn lives(self, procfs: &Procfs) -> bool {
         let stat = procfs.stat(self.process, self.process);
         stat.is_some_and(|stat| stat.start == self.start && !matches!(stat.state, 'Z' | 'X'))
     }
 }
 
-/// The namespaces that a process's numbers and times are relative to.
+/// The namespaces of a process's numbers and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Namespaces {
     /// The PID namespace.
@@ -67,7 +67,7 @@ pub(crate) struct PidNamespace {
     pub(crate) inode: u64,
 }
 
-/// As readlink(1) prints it.
+/// The format of readlink(1).
 impl fmt::Display for PidNamespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pid:[{}]", self.inode)
@@ -77,11 +77,11 @@ impl fmt::Display for PidNamespace {
 /// The relation of a journal to a process of another origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// It is about threads that this process can name.
+    /// It names threads of this process's namespaces.
     Here,
-    /// The machine was rebooted since.
+    /// The machine was rebooted since then.
     EarlierBoot,
-    /// It is about threads of other namespaces.
+    /// It names threads of other namespaces.
     Elsewhere(Namespaces),
 }
 
@@ -119,7 +119,7 @@ impl Origin {
         }
     }
 
-    /// Whether this is the first PID namespace, in which all processes of the machine have numbers.
+    /// Whether this is the first PID namespace: there all processes of the machine have numbers.
     fn sees_all(&self) -> bool {
         self.namespaces.is_some_and(|namespaces| namespaces.pid.inode == FIRST)
     }
@@ -129,7 +129,7 @@ impl Namespaces {
     /// The namespaces of a process: its number, or `self`.
     fn of(procfs: &Procfs, process: &str) -> io::Result<Self> {
         let namespace = fs::metadata(procfs.file(process, "ns/pid"))?;
-        // A kernel without time namespaces has no such file.
+        // A kernel without time namespaces lacks this file.
         let offsets = fs::read_to_string(procfs.file(process, "timens_offsets")).unwrap_or_default();
         Ok(Self {
             pid: PidNamespace {
@@ -153,11 +153,11 @@ fn boot_offset(text: &str) -> i64 {
     line.and_then(offset).unwrap_or(0)
 }
 
-/// Why a journal is left alone here, and how it can be rolled back.
+/// Why a journal is left alone, and where it can be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     namespaces: Namespaces,
-    /// Whether the boot offset differs from that of this process.
+    /// Whether the boot offset differs from this process's offset.
     other_time: bool,
     /// A process of these namespaces that is visible from here, if there is one.
     process: Option<i32>,
@@ -166,8 +166,8 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Looks for the namespaces of the journal at `path`; `None` where they have ended, and with them all threads of
-    /// the journal.
+    /// Looks for the namespaces of the journal at `path`. `None` if they have ended, and with them all threads of the
+    /// journal.
     pub(super) fn find(path: &Path, procfs: &Procfs, here: &Origin, namespaces: Namespaces) -> Option<Self> {
         let mut may_live = !here.sees_all();
         let mut found = None;
@@ -177,8 +177,8 @@ impl Elsewhere {
                     may_live |= of.pid == namespaces.pid;
                     found = found.or((of == namespaces).then_some(process));
                 }
-                // A process whose namespace cannot be read may be of that namespace, unless it has the same one as
-                // /proc.
+                // If the namespace of a process cannot be read, the process may belong to it, unless it is in the
+                // namespace of /proc.
                 Err(_) => may_live |= procfs.is_in_nested_namespace(process),
             }
         }
@@ -207,8 +207,8 @@ impl fmt::Display for Elsewhere {
                  reset --journals {directory}` here"
             ),
             None => f.write_str(
-                ", of which no process is seen from here; run `pinfold reset` in that container, or as root outside all \
-                 containers",
+                ", and none of its processes is visible here; run `pinfold reset` in that container, or as root \
+                 outside all containers",
             ),
         }
     }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(here.relation(&here.clone()), Relation::Here);
     }
 
-    /// A `/proc` in which `self` is the process with this number.
+    /// A `/proc` where `self` is the process with this number.
     fn fake(process: &str) -> (tempfile::TempDir, Procfs) {
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(boot_offset(""), 0);
     }
 
-    /// A `/proc` with these processes, each in the PID namespace of its own file; returns the namespaces.
+    /// A `/proc` with these processes, each in the PID namespace of its own file. Returns the namespaces.
     fn machine(processes: &[i32]) -> (tempfile::TempDir, Procfs, Vec<Namespaces>) {
         let root = tempfile::tempdir().unwrap();
         let procfs = Procfs::new(root.path());

@@ -1,19 +1,19 @@
-//! Processes whose creator has ended: the rule by which a process counts as the child of a pinned thread.
+//! Processes whose creator has ended: the rule that decides whether a process is the child of a pinned thread.
 //!
 //! A child inherits its creator's mask. When the creator ends, the first process of the PID namespace becomes the
 //! parent, and `/proc` no longer shows the creator: `sh -c "x &"` and a daemon's double fork do so within a
-//! millisecond. A process counts as a descendant of a thread of the journal when all of this holds:
+//! millisecond. A process counts as a descendant of a journal's thread if all of this holds:
 //!
 //! 1. Its parent is the first process of its PID namespace.
-//! 2. It began after the thread was pinned.
-//! 3. It is in the control groups of the thread's process. Children inherit these, and a service manager or a batch
-//!    system starts its processes in others.
+//! 2. It started after the thread was pinned.
+//! 3. It is in the control groups of the thread's process. Children inherit these. A service manager or a batch system
+//!    starts its processes in other groups.
 //!
-//! Then each of its threads whose mask is the one PU on which that thread was pinned gets that thread's original mask.
+//! Then each of its threads with the one-PU mask of that pinning gets the pinned thread's original mask.
 //!
-//! Limits: a process that a user has started by `taskset` in the same control groups, on exactly that PU, after the
-//! thread was pinned, and whose creator has ended, counts as a descendant. A process that was adopted by another
-//! process than the first (`PR_SET_CHILD_SUBREAPER`) is not found.
+//! Limits: a process counts as a descendant by mistake if its creator has ended, and a user started it with `taskset`
+//! in the same control groups, on exactly that PU, after the thread was pinned. A process whose new parent is not the
+//! first process (`PR_SET_CHILD_SUBREAPER`) is not found.
 
 use super::record::MaskChange;
 use crate::procfs::{Procfs, ThreadStat};
@@ -21,8 +21,8 @@ use crate::requested::Requested;
 use pinfold_core::PuId;
 use std::collections::BTreeMap;
 
-/// The PUs on which threads were pinned that may have created `process`, each with that thread's original mask; `None`
-/// where the process is no orphan of theirs.
+/// The PUs of the pinned threads that may have created `process`, each with that thread's original mask. `None` if the
+/// process is not an orphan of theirs.
 pub(super) fn pinnings<'a>(
     changes: impl IntoIterator<Item = &'a MaskChange>,
     procfs: &Procfs,
@@ -53,8 +53,8 @@ mod tests {
     use crate::journal::Thread;
     use std::fs;
 
-    /// A `/proc` in which process 7, in the control group `group`, has the parent `parent`: 1 is the first of the
-    /// machine's PID namespace, 5 that of one below it, and 3 neither.
+    /// A `/proc` where process 7, in the control group `group`, has the parent `parent`: 1 is the first process of the
+    /// machine's PID namespace, 5 the first of a nested one, and 3 is neither.
     fn orphan(group: &str, parent: i32) -> (tempfile::TempDir, Procfs, ThreadStat) {
         let root = tempfile::tempdir().unwrap();
         for (process, numbers) in [(1, "1"), (3, "3"), (5, "5\t1"), (7, "7")] {
@@ -77,7 +77,7 @@ mod tests {
         (root, procfs, stat)
     }
 
-    /// A thread in the control group `/a` that was pinned on PU 2 at 100.
+    /// A thread in the control group `/a`, pinned on PU 2 at time 100.
     fn pinned() -> MaskChange {
         MaskChange {
             thread: Thread {

@@ -1,8 +1,8 @@
-//! The records of a journal: one line each, which begins with the checksum of the rest of it.
+//! The records of a journal: one line each. A line starts with a checksum of its remainder.
 //!
-//! `docs/formats.md` describes the lines. They are text so that an administrator can read what a killed pinfold has
-//! done. A line that a kill has truncated has no end, and is no record. Any other line that does not fit its checksum,
-//! or has an unknown content, is damage.
+//! `docs/formats.md` describes the lines. They are text, so that an administrator can read what a killed pinfold has
+//! done. A line that a kill has truncated has no end, and is ignored. Any other line with a wrong checksum or unknown
+//! content is damage.
 
 use super::origin::{Namespaces, Origin, PidNamespace, Writer};
 use crate::affinity::CpuMask;
@@ -11,24 +11,24 @@ use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
 use std::str::SplitAsciiWhitespace;
 
-/// The version of the format. Version 1, which has no namespaces, and version 2, which has no writer and in which each mask
-/// was asked for by somebody, are read too.
+/// The version of the format. Version 1 lacks namespaces. Version 2 lacks the writer, and cannot record that a mask was
+/// set by no one. Both can be read.
 pub(super) const VERSION: u32 = 3;
 
-/// The mask that nobody has asked for.
+/// The word for a mask that no one has set.
 const NOBODY: &str = "unset";
 
 /// The number of bytes of a file that show whether it is a journal.
 pub(crate) const BEGIN_LENGTH: u64 = 17;
 
-/// Whether a file begins as a journal of any version does: with a checksum and the word `journal`.
+/// Whether a file starts like a journal of any version: with a checksum and the word `journal`.
 pub(crate) fn is_begun(bytes: &[u8]) -> bool {
     bytes
         .split_at_checked(8)
         .is_some_and(|(checksum, rest)| checksum.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b" journal "))
 }
 
-/// A change that was, or is about to be, made, with the state before it.
+/// A change that was made or is about to be made, with the state before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A thread was pinned.
@@ -40,31 +40,31 @@ pub enum Change {
 /// A thread was pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskChange {
-    /// Which thread.
+    /// The thread.
     pub thread: Thread,
     /// Its original mask.
     pub original: Requested,
-    /// Where pinfold had pinned it before this change; `None` where it had not.
+    /// pinfold's previous pinning of it. `None` if there was none.
     pub replaced: Option<PuId>,
-    /// Where it is pinned.
+    /// The PU that it is pinned on.
     pub pinned: PuId,
-    /// Since when pinfold has pinned it, on this PU or another, in clock ticks since boot.
+    /// The time when pinfold first pinned it, on this PU or another, in clock ticks since boot.
     pub since: u64,
-    /// A checksum of the control groups of its process; `None` where they are not known.
+    /// A checksum of the control groups of its process. `None` if they are not known.
     pub groups: Option<u32>,
-    /// The mask that it has until its original one, which was given back, can be in force; `None` where it was not given
-    /// back.
+    /// The mask that it has until its restored original mask can be in force. `None` if the original mask was not
+    /// restored.
     pub meanwhile: Option<CpuMask>,
 }
 
-/// A thread for as long as the machine runs: a number may be reused, but not with the same start time.
+/// A thread, unique until the machine reboots: its number may be reused, but not with the same start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Thread {
     /// Its process.
     pub process: i32,
     /// Its number.
     pub thread: i32,
-    /// When it began, in clock ticks since boot.
+    /// Its start time, in clock ticks since boot.
     pub start: u64,
 }
 
@@ -79,13 +79,13 @@ pub struct RegisterChange {
     pub bits: u64,
     /// The original value of these bits.
     pub original: u64,
-    /// The value that pinfold gave them before this change; `None` where it had not.
+    /// pinfold's previous value of these bits. `None` if there was none.
     pub replaced: Option<u64>,
     /// Their new value.
     pub written: u64,
 }
 
-/// The target of a change: a later change of the same target replaces the earlier one.
+/// The target of a change. A later change of a target replaces the earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The mask of this thread.
@@ -109,13 +109,13 @@ impl Change {
 pub(crate) enum Record {
     /// The first line: the origin of the journal.
     Begin(Origin),
-    /// The first one of another version of the format.
+    /// The first line of another version of the format.
     OtherVersion(u32),
     /// This change is about to be made.
     Change(Change),
     /// This change was rolled back, or its target has ended.
     RolledBack(Target),
-    /// The changes in force shall stay.
+    /// The changes in force stay.
     Kept,
 }
 
@@ -126,7 +126,7 @@ impl Record {
         format!("{:08x} {body}\n", crc32fast::hash(body.as_bytes()))
     }
 
-    /// Reads a line without its end; `None` for damage.
+    /// Reads a line without its line feed. `None` for damage.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (checksum, body) = line.split_once(' ')?;
         if checksum.len() != 8 || digits::hexadecimal::<u32>(checksum)? != crc32fast::hash(body.as_bytes()) {
@@ -149,7 +149,7 @@ impl Record {
                     writer: if version == 2 { None } else { Some(writer(&mut words)?) },
                 }),
                 version => {
-                    // Its fields are not known.
+                    // The fields of another version are not known.
                     words.by_ref().for_each(drop);
                     Self::OtherVersion(version)
                 }
@@ -162,7 +162,7 @@ impl Record {
                 // Version 1 ends here.
                 since: words.next().map_or(Some(0), digits::decimal)?,
                 groups: words.next().map_or(Some(None), |word| optional(word, eight_digits))?,
-                // So does version 2, and a mask that was not given back.
+                // Version 2 ends here. So does a mask that was not restored.
                 meanwhile: words.next().map_or(Some(None), |word| mask(word).map(Some))?,
             })),
             "register" => Self::Change(Change::Register(RegisterChange {
@@ -293,7 +293,7 @@ fn original(word: &str) -> Option<Requested> {
     mask(word).map(Requested::Cpus)
 }
 
-/// A mask names one PU at least.
+/// A mask names at least one PU.
 fn mask(word: &str) -> Option<CpuMask> {
     let set: PuSet = word.parse().ok()?;
     (!set.is_empty()).then(|| CpuMask::from(&set))
@@ -311,7 +311,7 @@ fn hexadecimal(word: &str) -> Option<u64> {
     digits::hexadecimal(word.strip_prefix("0x")?)
 }
 
-/// Reads a word in which `-` stands for none.
+/// Reads a word. `-` stands for none.
 #[expect(
     clippy::option_option,
     reason = "the outer one is `None` for damage, as everywhere here"
@@ -445,7 +445,7 @@ pub(crate) mod tests {
             let at = at % line.len();
             let other = other.chars().next().unwrap();
             prop_assume!(line[at] != other);
-            // The checksum's digits mean the same in either case.
+            // Hexadecimal digits of the checksum have the same value in either case.
             prop_assume!(at >= 8 || !line[at].eq_ignore_ascii_case(&other));
             line[at] = other;
             prop_assert_eq!(Record::from_line(&line.into_iter().collect::<String>()), None);

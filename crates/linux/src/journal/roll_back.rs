@@ -1,26 +1,27 @@
 //! Rolls back the changes of a journal.
 //!
-//! 1. A process is held by a pidfd, and a thread is the one of the journal if its start time is equal. Any other task
-//!    with this number is left alone.
-//! 2. A thread is rolled back if its mask is the one PU on which the journal says that it is or was pinned (a kill may
-//!    have come between the record and the change), or what a cpuset makes of such a mask (`Seen::standing`). It gets its
-//!    original mask. Any other mask was set since by the thread or by another program, and stays. A mask counts as
-//!    another's after two equal readings only: while a cpuset changes, the kernel shows a mask that does not fit to it.
-//! 3. Threads and child processes that such a process has created since have inherited masks. A thread that is not in
-//!    the journal gets the original mask of a thread of its process, or of a process that it descends from, if its mask
-//!    is the one PU on which that thread was pinned, or what a cpuset makes of that, and if it began after the pinning.
-//!    The pinned thread may have ended since: the kernel's threads of its `io_uring` ring stay. So does an orphan that
-//!    such a thread has created (`orphans`), with its children. This is repeated until nothing remains, and once more a
-//!    little later: a thread without its original mask may create another one.
-//! 4. Bits of a register that still have the value that pinfold gave them get their original value. The other bits of
-//!    the register stay, and so do bits that another program has changed since.
+//! 1. A process is held by a pidfd. A thread is the journal's if its start time is equal. Any other task with this
+//!    number is left alone.
+//! 2. A thread is rolled back if its mask is the one PU that the journal records as its present or previous pinning (a
+//!    kill may have come between the record and the change), or the result of a cpuset on such a mask
+//!    (`Seen::standing`). It gets its original mask. Any other mask was set later by the thread or by another program,
+//!    and stays. Two equal readings are needed before a mask counts as foreign: while a cpuset changes, the kernel
+//!    shows a mask that does not match it.
+//! 3. Threads and child processes that such a process has created since then have inherited masks. A thread that is not
+//!    in the journal gets the original mask of a thread of its process, or of an ancestor process. Its mask must be the
+//!    one PU of that thread's pinning, or the result of a cpuset on it, and it must have started after the pinning. The
+//!    pinned thread may have ended since then: the kernel's threads of its `io_uring` ring stay. An orphan that such a
+//!    thread has created (`orphans`), and its children, are treated alike. This is repeated until nothing remains, and
+//!    once more a little later: a thread that does not have its original mask yet may create another one.
+//! 4. Bits of a register that still have pinfold's value get their original value. The other bits of the register stay,
+//!    and so do bits that another program has changed since then.
 //!
-//! Limits: a thread that has set exactly the mask that pinfold gave it counts as pinned by pinfold. The kernel changes
-//! masks by thread number. If a thread ends between the check of its start time and the change, and its number is
-//! reused in that time, the new thread would be changed.
+//! Limits: a thread that has set exactly pinfold's mask itself counts as pinned by pinfold. The kernel changes masks by
+//! thread number. If a thread ends between the check of its start time and the change, and its number is reused in that
+//! time, the new thread would be changed.
 //!
-//! A mask that cannot be in force yet waits (`Requested::give_back`): its record stays, with the mask that the thread has
-//! meanwhile.
+//! A mask that cannot be in force yet waits (`Requested::give_back`): its record stays, with the mask that the thread
+//! has until then.
 
 use super::orphans;
 use super::record::{Change, MaskChange, RegisterChange, Thread};
@@ -49,7 +50,7 @@ pub struct Roots {
 pub struct RolledBackCall {
     /// The call.
     pub action: Action,
-    /// Why it failed; `None` where it succeeded or was not made.
+    /// Why it failed. `None` if it succeeded or was not made.
     pub failure: Option<String>,
 }
 
@@ -58,16 +59,16 @@ pub struct RolledBackCall {
 pub struct RolledBack {
     /// The calls, in order.
     pub calls: Vec<RolledBackCall>,
-    /// What another program has changed since, and is left alone, as text.
+    /// Changes that another program has overwritten, as text. They are left alone.
     pub left_alone: Vec<String>,
-    /// What could not be read, and why.
+    /// Files that could not be read, and why.
     pub unknown: Vec<String>,
-    /// The records of masks that were given back and cannot be in force yet.
+    /// The records of restored masks that cannot be in force yet.
     waiting: Vec<MaskChange>,
 }
 
 impl RolledBack {
-    /// Adds the call that gives a thread another mask, and why it failed.
+    /// Adds the call that restores a thread's mask, and why it failed.
     fn add_call(&mut self, process: i32, thread: i32, now: CpuMask, to: Requested, failure: Option<String>) {
         let action = Action::Mask {
             process,
@@ -78,7 +79,7 @@ impl RolledBack {
         self.calls.push(RolledBackCall { action, failure });
     }
 
-    /// The threads whose original masks wait until they can be in force.
+    /// The threads whose original masks cannot be in force yet.
     pub(super) fn waiting(&self) -> &[MaskChange] {
         &self.waiting
     }
@@ -97,7 +98,7 @@ impl RolledBack {
         })
     }
 
-    /// What is not as it was before, as text.
+    /// The remaining differences from the original state, as text.
     pub fn problems(&self) -> Vec<String> {
         let failures = self.calls.iter().filter_map(|call| {
             let failure = call.failure.as_ref()?;
@@ -117,19 +118,19 @@ impl RolledBack {
 enum Verdict<T> {
     /// It is already rolled back.
     AsBefore,
-    /// It is as pinfold made it, and gets this back.
+    /// It is as pinfold made it, and gets this value.
     GiveBack(T),
     /// Another program has changed it since.
     LeaveAlone,
 }
 
 impl MaskChange {
-    /// The PUs on one of which the thread was pinned last.
+    /// The PUs that the thread may be pinned on: the last pinning and the one before.
     fn pins(&self) -> Vec<PuId> {
         self.replaced.into_iter().chain([self.pinned]).collect()
     }
 
-    /// What the thread is to get back.
+    /// The mask that the thread is to get.
     fn to_return(&self, seen: &Seen) -> Return {
         if let Some(meanwhile) = &self.meanwhile
             && (seen.mask == *meanwhile || seen.is_whole())
@@ -140,7 +141,7 @@ impl MaskChange {
     }
 }
 
-/// For a register whose value is `now`.
+/// The decision about a register with the value `now`.
 fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
     let ours = now & change.bits;
     if ours == change.original {
@@ -152,7 +153,7 @@ fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
     }
 }
 
-/// Rolls back these changes, or only returns the calls for it. With `orphans` it also looks for orphans.
+/// Rolls back these changes. With `dry_run` it only returns the calls. With `orphans` it also looks for orphans.
 pub(super) fn roll_back<'a>(
     changes: impl IntoIterator<Item = &'a Change>,
     roots: &Roots,
@@ -192,7 +193,7 @@ pub(super) fn roll_back_register(
         Verdict::GiveBack(to) => to,
         Verdict::LeaveAlone => {
             rolled_back.left_alone.push(format!(
-                "register {register:#x} of PU {pu} is {now:#x} now, which pinfold did not set"
+                "register {register:#x} of PU {pu} is {now:#x}, a value that pinfold did not set"
             ));
             return;
         }
@@ -208,20 +209,20 @@ pub(super) fn roll_back_register(
     });
 }
 
-/// Longer than the kernel takes from copying a creator's mask to showing the new thread in `/proc`.
+/// This is longer than the kernel takes from copying a creator's mask to showing the new thread in `/proc`.
 const BEING_MADE: Duration = Duration::from_millis(20);
 
-/// The readings of a mask that changes with its cpuset, at most.
+/// The most readings of a mask that changes with its cpuset.
 const READINGS: usize = 50;
 
-/// How new threads of a process are recognised.
+/// The masks that new threads of a process may have inherited.
 #[derive(Clone, Default)]
 struct Pinnings {
-    /// The PUs on which its threads were pinned, with their original masks.
+    /// The PUs that its threads were pinned on, with their original masks.
     pins: BTreeMap<PuId, Requested>,
-    /// Masks that they have until their original ones can be in force.
+    /// The masks that its threads have until their original ones can be in force.
     meanwhile: Vec<(CpuMask, Requested)>,
-    /// Since when one of its threads was pinned, in clock ticks since boot; `None` where none was.
+    /// The time when its first thread was pinned, in clock ticks since boot. `None` if no thread was pinned.
     since: Option<u64>,
 }
 
@@ -235,12 +236,12 @@ impl Pinnings {
         self.since = Some(self.since.map_or(change.since, |since| since.min(change.since)));
     }
 
-    /// Whether a thread that may run on these PUs now may have inherited one of the masks.
+    /// Whether a thread that may now run on these PUs may have inherited one of the masks.
     fn may_have_made(&self, usable: &CpuMask) -> bool {
         usable.only().is_some() || !self.meanwhile.is_empty() || self.pins.keys().any(|&pu| !usable.contains(pu))
     }
 
-    /// What a thread that is not in the journal is to get back.
+    /// The mask that a thread outside the journal is to get.
     fn to_return(&self, seen: &Seen) -> Return {
         let meanwhile = self.meanwhile.iter().find(|(mask, _)| *mask == seen.mask);
         if let Some((_, original)) = meanwhile.filter(|_| !seen.is_whole()) {
@@ -252,13 +253,13 @@ impl Pinnings {
         }
     }
 
-    /// The pinning of which a thread has the mask, or what a cpuset makes of it.
+    /// The pinning that a thread's mask comes from, directly or through a cpuset.
     fn inherited(&self, seen: &Seen) -> Option<(PuId, &Requested)> {
         seen.inherited(self.pins.iter().map(|(&pu, original)| (pu, original)))
     }
 }
 
-/// The work on the masks of a journal.
+/// The roll-back of a journal's masks.
 struct RollBack<'a> {
     changes: &'a [&'a MaskChange],
     cpusets: Cpusets,
@@ -267,9 +268,10 @@ struct RollBack<'a> {
     processes: BTreeMap<i32, Held>,
     /// The orphans of pinned threads, with their start times.
     adopted: BTreeMap<i32, (u64, Pinnings)>,
-    /// Threads with a call: a failed one would fail again, and a cpuset may reduce a mask to what it was.
+    /// Threads that already had a call. A failed call would fail again, and a cpuset may reduce a mask to its old
+    /// value.
     called: BTreeSet<i32>,
-    /// Threads whose masks seem to be another program's, as they were last read.
+    /// Threads with a mask that seems foreign, as last read, and the number of readings.
     doubts: HashMap<i32, (Seen, usize)>,
     rolled_back: &'a mut RolledBack,
 }
@@ -322,13 +324,13 @@ impl<'a> RollBack<'a> {
                 return;
             }
             if !has_called || doubtful {
-                // Its creator's mask may have been restored while the kernel created a thread with the old one.
+                // The creator's mask may have been restored while the kernel created a thread with the old one.
                 std::thread::sleep(BEING_MADE);
             }
         }
     }
 
-    /// Rolls back the mask of a thread; returns whether it has to be looked at again.
+    /// Rolls back the mask of a thread. Returns whether the thread has to be checked again.
     fn look_at(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, pinnings: &Pinnings) -> bool {
         if self.called.contains(&thread) {
             return false;
@@ -355,14 +357,14 @@ impl<'a> RollBack<'a> {
         }
     }
 
-    /// Whether a thread began after the pinnings, so that it may have inherited one.
+    /// Whether a thread started after the pinnings, so that it may have inherited one.
     fn is_younger(&self, process: i32, thread: i32, pinnings: &Pinnings) -> bool {
         let stat = self.cpusets.procfs().stat(process, thread);
         stat.zip(pinnings.since)
             .is_some_and(|(stat, since)| stat.start >= since)
     }
 
-    /// A mask seems to be another program's; returns whether that has to be confirmed.
+    /// Handles a mask that seems foreign. Returns whether another reading has to confirm that.
     fn doubt(&mut self, process: i32, thread: i32, change: Option<&MaskChange>, seen: Seen) -> bool {
         let (last, readings) = match self.doubts.remove(&thread) {
             Some((last, readings)) => (Some(last), readings + 1),
@@ -371,7 +373,7 @@ impl<'a> RollBack<'a> {
         if last.as_ref() == Some(&seen) {
             self.called.insert(thread);
             self.rolled_back.left_alone.push(format!(
-                "thread {thread} of process {process} runs on {} now, which pinfold did not set",
+                "thread {thread} of process {process} runs on {}, which pinfold did not set",
                 seen.mask.to_set()
             ));
             return false;
@@ -382,7 +384,7 @@ impl<'a> RollBack<'a> {
         }
         self.called.insert(thread);
         if let Some(change) = change {
-            let why = "its cpuset changes all the time, so that its mask cannot be told from another program's";
+            let why = "its cpuset keeps changing, so its mask cannot be distinguished from another program's";
             let to = change.original.clone();
             self.rolled_back
                 .add_call(process, thread, seen.mask, to, Some(why.to_owned()));
@@ -390,7 +392,7 @@ impl<'a> RollBack<'a> {
         false
     }
 
-    /// Gives a mask back to a thread; returns why that failed, unless the thread has ended.
+    /// Restores the mask of a thread. Returns why that failed, unless the thread has ended.
     fn give(
         &mut self,
         process: i32,
@@ -424,7 +426,7 @@ impl<'a> RollBack<'a> {
         Some(why)
     }
 
-    /// The record of a thread that is not in the journal.
+    /// A record for a thread that is not in the journal.
     fn record_of_child(
         &self,
         process: i32,
@@ -448,8 +450,8 @@ impl<'a> RollBack<'a> {
     }
 }
 
-/// The changes of threads that live, by thread, and the pinnings of processes that live, by process. A process that
-/// began before one of its threads was pinned is the one of the journal, also after that thread's end.
+/// The changes of living threads, by thread, and the pinnings of living processes, by process. If a process started
+/// before one of its threads was pinned, it is the journal's process, even after that thread's end.
 fn living<'a>(
     changes: &[&'a MaskChange],
     processes: &BTreeMap<i32, Held>,
@@ -474,7 +476,8 @@ fn living<'a>(
     (pinned, pinnings)
 }
 
-/// Calls `act` for each thread of these processes and of their descendants. A descendant has the pinnings of its ancestor.
+/// Calls `act` for each thread of these processes and of their descendants. A descendant has the pinnings of its
+/// ancestor.
 fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: impl FnMut(i32, i32, &Pinnings)) {
     let mut seen: BTreeSet<i32> = pinnings.keys().copied().collect();
     let mut todo: Vec<(i32, Pinnings)> = pinnings.into_iter().collect();
@@ -490,9 +493,9 @@ fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: 
     }
 }
 
-/// Adds the orphans of pinned threads that have one of their masks, or what a cpuset makes of one, with their start
-/// times, and removes those that have ended. An orphan stays after its mask was restored: it may be creating others at
-/// that moment.
+/// Adds the orphans of pinned threads that have one of their masks, or the result of a cpuset on one, with their start
+/// times. Removes the orphans that have ended. An orphan stays after its mask was restored, because it may be creating
+/// others at that time.
 fn find_orphans(changes: &[&MaskChange], cpusets: &Cpusets, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
     let procfs = cpusets.procfs();
     let start = |process| procfs.stat(process, process).map(|stat| stat.start);
@@ -585,7 +588,7 @@ mod tests {
         assert_eq!(register_verdict(&change, 0x14), Verdict::LeaveAlone);
     }
 
-    /// A `/proc` in which this process's first thread has another start time: its number was reused later.
+    /// A `/proc` that shows another start time for this process's first thread: its number was reused later.
     #[test]
     fn a_thread_with_another_start_time_is_not_touched() {
         let process = std::process::id().cast_signed();
@@ -599,9 +602,9 @@ mod tests {
                 },
                 original: Requested::Cpus(mask("600")),
                 replaced: None,
-                // A cpuset seems to have taken it away.
+                // A cpuset seems to have removed this PU.
                 pinned: PuId(600),
-                // The other threads of this process are older.
+                // All other threads of this process are older.
                 since: u64::MAX,
                 groups: None,
                 meanwhile: None,
@@ -609,7 +612,7 @@ mod tests {
         };
         let rolled_back = roll_back(&[change(real.start + 1)], &Roots::default(), true, true);
         assert_eq!(rolled_back, RolledBack::default());
-        // With its own start time it would be changed: the record is about this thread.
+        // With the thread's own start time it would be changed: the record is about this thread.
         let rolled_back = roll_back(&[change(real.start)], &Roots::default(), true, true);
         let is_about_it =
             |call: &RolledBackCall| matches!(call.action, Action::Mask { thread, .. } if thread == process);

@@ -1,4 +1,4 @@
-//! Journals in directories of their own.
+//! Journals in separate directories.
 
 use super::left::Contents;
 use super::record::VERSION;
@@ -24,12 +24,12 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     proptest::collection::vec(record, 0..20)
 }
 
-/// How many lines have an end.
+/// The number of complete lines.
 fn lines(bytes: &[u8]) -> usize {
     bytes.split(|&byte| byte == b'\n').count() - 1
 }
 
-/// What has been changed after these records.
+/// The changes in force after these records.
 fn after(records: &[Record]) -> BTreeMap<Target, Change> {
     let mut changes = BTreeMap::new();
     for record in records {
@@ -64,7 +64,7 @@ proptest! {
         damaged[at] = byte;
         let before = lines(&damaged[begin..at]);
         let contents = Contents::read(&damaged);
-        // The end of the last line may be what is damaged: then it has none, as after a kill.
+        // The damage may be in the end of the last line. Then the line is incomplete, as after a kill.
         prop_assert!(contents.damage.is_some() || before + 1 == records.len());
         prop_assert_eq!(contents.changes, after(&records[..before]));
     }
@@ -134,7 +134,7 @@ fn a_change_is_in_a_file_that_was_just_compacted() {
     let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     let (mut before, mut shortened) = (0, 0);
     for serial in 0..10_000 {
-        // Fifty threads, again and again on another PU.
+        // Pins fifty threads repeatedly, each time on another PU.
         journal
             .note(pinned(serial % 50, 1 + serial.cast_unsigned() % 2))
             .unwrap();
@@ -253,7 +253,7 @@ fn a_damaged_journal_is_set_aside_under_a_free_name() {
     assert_eq!(fs::read_to_string(root.path().join("1-0.damaged")).unwrap(), "earlier");
 }
 
-/// A folder with files that have the names of journals and are none; what is in each that is no link.
+/// A folder with files that have names of journals and are not journals. Returns the content of each, except for links.
 fn folder_of_somebody_else() -> (tempfile::TempDir, Vec<(PathBuf, &'static str)>) {
     let root = tempfile::tempdir().unwrap();
     let file = |name: &str, text| (root.path().join(name), text);

@@ -1,5 +1,5 @@
-//! The accesses of the program's threads by page: sampled once for each process after its initialisation, or taken from
-//! a recording, and kept. Accesses belong to threads, so they remain valid under another pinning.
+//! The accesses of the program's threads by page. They are sampled once per process after its initialisation, or taken
+//! from a recording, and kept. Accesses belong to threads, so they remain valid under another pinning.
 
 use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
@@ -19,14 +19,14 @@ pub(super) struct ProgramAccesses {
 
 /// The accesses of one process.
 enum Known {
-    /// By the kernel's numbers of threads.
+    /// By the kernel's thread numbers.
     Sampled(Box<Accesses>),
     /// By ranks.
     Recorded(AccessProfile),
 }
 
 impl ProgramAccesses {
-    /// Removes processes that have ended.
+    /// Removes processes that are not in `lives`.
     pub(super) fn retain(&mut self, lives: &BTreeSet<i32>) {
         self.known.retain(|process, _| lives.contains(process));
     }
@@ -36,8 +36,8 @@ impl ProgramAccesses {
         self.known.contains_key(&process)
     }
 
-    /// Samples the accesses of these processes. Returns the result, and why some have none. A process without samples
-    /// is sampled again the next time.
+    /// Samples the accesses of these processes. Returns the result, and the reasons for processes without accesses. A
+    /// process without samples is sampled again the next time.
     pub(super) fn sample(
         &mut self,
         shared: &Shared,
@@ -68,7 +68,7 @@ impl ProgramAccesses {
                         self.known.insert(process, Known::Sampled(Box::new(accesses)));
                     }
                 }
-                // The places of its pages are not needed any more.
+                // The process has ended, and its accesses are not needed any more.
                 Err(SamplingError::Stopped(_)) => {}
                 Err(error) => errors.push(error),
             }
@@ -76,7 +76,7 @@ impl ProgramAccesses {
         (whole, errors)
     }
 
-    /// Takes the accesses of a process from a recording. Returns the result; an error where the recording is of another
+    /// Takes the accesses of a process from a recording. Returns the result. Fails if the recording is of another
     /// program.
     pub(super) fn recorded(
         &mut self,
@@ -90,7 +90,7 @@ impl ProgramAccesses {
         let target = FollowedProcess { shared, process };
         let mut read = None;
         let held = target.held(&mut |process| read = Some(on_process(procfs, recorded, process, areas, page_size)));
-        // The places of its pages are not needed any more.
+        // The process has ended, and its accesses are not needed any more.
         let (Ok(()), Some(read)) = (held, read) else {
             return Ok(None);
         };
@@ -99,8 +99,8 @@ impl ProgramAccesses {
         Ok(Some(profiled))
     }
 
-    /// The places of the pages of a process with known accesses. The node of a thread is that of its PU if it is
-    /// pinned, or else of the PU where it was last seen.
+    /// The places of the pages of a process with known accesses. A thread's node is the node of its PU if it is pinned,
+    /// or else the node of the PU that it was last seen on.
     pub(super) fn places(
         &self,
         process: i32,

@@ -1,4 +1,4 @@
-//! A process that runs already, and whether pinfold may attach to it. All checks are made before anything is changed.
+//! A running process, and whether pinfold may attach to it. All checks come before any change.
 
 use crate::affinity::CpuMask;
 use crate::held::Held;
@@ -19,7 +19,7 @@ pub enum AttachError {
     /// There is no such process.
     #[error("there is no process {0}")]
     None(i32),
-    /// It is the number of a thread.
+    /// The number belongs to a thread.
     #[error("{thread} is a thread of process {process}, and pinfold attaches to whole processes; give --pid {process}")]
     Thread {
         /// The number.
@@ -27,40 +27,40 @@ pub enum AttachError {
         /// Its process.
         process: i32,
     },
-    /// It belongs to the kernel.
-    #[error("{0} is a thread of the kernel, and pinfold places programs of users only")]
+    /// The process belongs to the kernel.
+    #[error("{0} is a kernel thread, and pinfold places only programs of users")]
     Kernel(ProcessName),
-    /// It is the first process of the system.
-    #[error("process 1 is the first process of the system, of which all others descend; name the program itself")]
+    /// The process is the first one of the system.
+    #[error("process 1 is the first process of the system, and all others descend from it; name the program itself")]
     First,
-    /// It is this process.
+    /// The process is this pinfold.
     #[error("process {0} is this pinfold itself; name the program that it should place")]
     Itself(i32),
-    /// This process descends from it.
+    /// This pinfold descends from the process.
     #[error(
         "{0} has started this pinfold, directly or through other processes, and pinfold would have to place itself; start \
          pinfold from another shell"
     )]
     Ancestor(ProcessName),
-    /// It has ended, and its parent has not waited for it.
+    /// The process has ended, and its parent has not waited for it.
     #[error("{0} has ended already; its parent has not waited for it yet")]
     Ended(ProcessName),
-    /// Its first thread has ended, and others run on.
+    /// The first thread has ended, and others run on.
     #[error(
         "the first thread of {0} has ended, so pinfold would not see the end of the process; start the program with \
          `pinfold run -- CMD`"
     )]
     FirstThreadEnded(ProcessName),
-    /// It is in a PID namespace below this one.
+    /// The process is in a nested PID namespace.
     #[error(
-        "{name} is in another PID namespace, as processes of containers are; run pinfold in there: nsenter --target {number} \
-         --pid --mount -- pinfold run --pid NUMBER_IN_THERE", number = name.number
+        "{name} is in another PID namespace, as processes of containers are; run pinfold in that namespace: nsenter \
+         --target {number} --pid --mount -- pinfold run --pid NUMBER_IN_THERE", number = name.number
     )]
     Namespace {
         /// The process.
         name: ProcessName,
     },
-    /// It belongs to another user.
+    /// The process belongs to another user.
     #[error("{name} belongs to user {owner}, and this pinfold runs as user {own}; run pinfold as that user or as root")]
     Owner {
         /// The process.
@@ -70,7 +70,7 @@ pub enum AttachError {
         /// This process's user.
         own: String,
     },
-    /// Another pinfold places it.
+    /// Another pinfold places the process.
     #[error("{name} is placed by another pinfold already (process {by}); end that one first")]
     Managed {
         /// The process.
@@ -78,12 +78,12 @@ pub enum AttachError {
         /// The other pinfold.
         by: String,
     },
-    /// A pinfold that was killed has left it pinned.
+    /// The process is still pinned by a killed pinfold.
     #[error(
-        "{0} is still pinned by a pinfold that was killed; `pinfold reset` gives it its masks back, then attach again"
+        "{0} is still pinned by a pinfold that was killed; run `pinfold reset` to restore its masks, then attach again"
     )]
     LeftPinned(ProcessName),
-    /// Another program traces it.
+    /// Another program traces the process.
     #[error("{name} is traced by {by}, and Linux permits one tracer; end that one first")]
     Traced {
         /// The process.
@@ -91,11 +91,11 @@ pub enum AttachError {
         /// The tracer.
         by: ProcessName,
     },
-    /// Tracing is forbidden.
+    /// The kernel forbids tracing.
     #[error(
-        "cannot follow {name} with ptrace: {error}; as root, or with CAP_SYS_PTRACE, it is permitted, and for programs of the \
-         same user where the sysctl kernel.yama.ptrace_scope is 0 (it is {scope}); a container must allow the system call \
-         (docker run --cap-add SYS_PTRACE)"
+        "cannot follow {name} with ptrace: {error}; it is permitted as root, with CAP_SYS_PTRACE, and for programs of \
+         the same user if the sysctl kernel.yama.ptrace_scope is 0 (it is {scope}); a container must allow the system \
+         call (docker run --cap-add SYS_PTRACE)"
     )]
     Forbidden {
         /// The process.
@@ -105,7 +105,7 @@ pub enum AttachError {
         /// The value of the sysctl.
         scope: String,
     },
-    /// Nothing could be rolled back.
+    /// The journals cannot be read or rolled back.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// pinfold itself lacks a resource.
@@ -116,7 +116,7 @@ pub enum AttachError {
         /// The error.
         error: io::Error,
     },
-    /// Following failed.
+    /// Waiting for the process failed.
     #[error("cannot wait for the program: {0}")]
     Wait(io::Error),
 }
@@ -144,8 +144,8 @@ impl std::fmt::Display for ProcessName {
     }
 }
 
-/// A running process to which pinfold may attach. It is held: if its number is reused, the new process is not confused
-/// with it.
+/// A running process that pinfold may attach to. It is held by a pidfd, so a new process with its number is not
+/// confused with it.
 #[derive(Debug)]
 pub struct RunningProcess {
     number: i32,
@@ -155,7 +155,7 @@ pub struct RunningProcess {
 }
 
 impl RunningProcess {
-    /// Finds the process with this number, and checks that pinfold may attach to it. `journals` is the directory of
+    /// Finds the process with this number, and checks whether pinfold may attach to it. `journals` is the directory of
     /// this user's journals, which name the processes that other pinfolds place.
     pub fn find(number: i32, journals: &Directory) -> Result<Self, AttachError> {
         let procfs = Procfs::default();
@@ -208,7 +208,7 @@ impl RunningProcess {
         })
     }
 
-    /// A child of this process, about which there is nothing to check.
+    /// A child of this process, which needs no checks.
     pub(super) fn child(number: i32) -> Result<Self, AttachError> {
         let procfs = Procfs::default();
         let held = Held::new(number).ok_or(AttachError::None(number))?;
@@ -221,12 +221,12 @@ impl RunningProcess {
         })
     }
 
-    /// Its number.
+    /// The process number.
     pub fn number(&self) -> i32 {
         self.number
     }
 
-    /// Its command line; the name of its first thread where it has overwritten that.
+    /// The command line. The name of the first thread if the process has overwritten its command line.
     pub fn command(&self) -> Vec<String> {
         let words = self.read("cmdline");
         let words: Vec<String> = words
@@ -241,8 +241,8 @@ impl RunningProcess {
         }
     }
 
-    /// The file of its program. Where it was removed or replaced since, a path in `/proc` by which it can still be
-    /// read.
+    /// The file of its program. If the file was removed or replaced since the start, a path in `/proc` that still leads
+    /// to it.
     pub fn executable(&self) -> PathBuf {
         let link = self.procfs.file(&self.number.to_string(), "exe");
         match fs::read_link(&link) {
@@ -251,12 +251,12 @@ impl RunningProcess {
         }
     }
 
-    /// A variable of the environment with which its program began.
+    /// A variable of the environment that its program started with.
     pub fn variable(&self, name: &str) -> Option<OsString> {
         self.procfs.variable(self.number, name)
     }
 
-    /// The PUs on which its threads, and those of its descendants, may run now.
+    /// The PUs that its threads, and its descendants' threads, may now run on.
     pub fn pus(&self) -> PuSet {
         let mut pus = PuSet::new();
         for process in self.procfs.family(self.number) {
@@ -283,7 +283,7 @@ impl RunningProcess {
         self.held.lives() && stat.is_some_and(|stat| stat.start == self.start && !matches!(stat.state, 'Z' | 'X'))
     }
 
-    /// Why its threads cannot be traced, where the kernel answered with this error.
+    /// Why its threads cannot be traced, from the kernel's error.
     pub(super) fn not_traced(&self, error: io::Error) -> AttachError {
         let name = ProcessName::of(&self.procfs, self.number);
         if !self.is_there() {
@@ -301,7 +301,7 @@ impl RunningProcess {
     }
 }
 
-/// How long ago something began, by its start time in clock ticks since boot.
+/// The age of a task, from its start time in clock ticks since boot.
 pub(super) fn age(start: u64) -> Duration {
     let ticks = ticks_since_boot().unwrap_or(start).saturating_sub(start);
     let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
@@ -342,7 +342,7 @@ fn check_tracer(procfs: &Procfs, number: i32, name: &ProcessName) -> Result<(), 
     let Some(tracer) = procfs.tracer(number) else {
         return Ok(());
     };
-    // The kernel names the tracing thread.
+    // The kernel gives the tracing thread.
     let tracer = procfs.kinship(tracer).map_or(tracer, |kin| kin.process);
     let by = ProcessName::of(procfs, tracer);
     let name = name.clone();

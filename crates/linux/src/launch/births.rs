@@ -1,27 +1,27 @@
-//! The births of threads in a process, and when there are too many for `ptrace`.
+//! The births of threads in a process, and the limit above which there are too many for `ptrace`.
 //!
-//! Each birth stops the creator and the new thread, which costs more than the birth itself, and the kernel looks at all
-//! traced threads for each stop. So a process that creates more threads than `BURST`, and more than `RATE` each second, is
-//! polled. A team of OpenMP threads stays traced on the largest machines.
+//! Each birth stops the creator and the new thread. That costs more than the birth itself, and the kernel checks all
+//! traced threads for each stop. So a process that creates more than `BURST` threads at a rate above `RATE` per second
+//! is polled instead. A team of OpenMP threads stays traced on the largest machines.
 
 use std::time::Instant;
 
-/// Births at once, or within the time in which `RATE` allows as many.
+/// The number of births at once, or in addition to `RATE`.
 const BURST: f64 = 2048.0;
 
-/// Births per second that are traced for however long: they cost some percent of one PU.
+/// The births per second that are traced without a time limit. They cost some percent of one PU.
 const RATE: f64 = 100.0;
 
 /// The births of one process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Births {
-    /// Those that the rate does not cover, and when the last one was.
+    /// The births in excess of the rate, and the time of the last one.
     beyond: f64,
     last: Option<Instant>,
 }
 
 impl Births {
-    /// Counts a birth; returns whether there are too many.
+    /// Counts a birth. Returns whether there are too many.
     pub(crate) fn count(&mut self, now: Instant) -> bool {
         let elapsed = self
             .last
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The births, at this distance, before there are too many; none if that does not happen within `most`.
+    /// The number of births at this interval before there are too many. `None` if there are not too many within `most`.
     fn births_until_too_many(distance: Duration, most: u32) -> Option<u32> {
         let begin = Instant::now();
         let mut births = Births::default();

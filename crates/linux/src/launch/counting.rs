@@ -1,6 +1,6 @@
 //! The counts of the program: the counters of each task, and the program's own reports.
 //!
-//! A counter that cannot be opened is a missing value and a note, never the end of the run.
+//! If a counter cannot be opened, its value is missing, and a note reports that. The run never ends for it.
 
 use crate::channel::Channel;
 use crate::counters::{Plan, TaskCounters};
@@ -13,11 +13,11 @@ pub(crate) struct Counting {
     channel: Option<Channel>,
     metrics: Vec<Metric>,
     open: HashMap<u64, TaskCounters>,
-    /// Whether it was already reported that a task's counters could not be opened.
+    /// Whether a failure to open a task's counters was already reported.
     noted: bool,
 }
 
-/// The number of metrics of the channel; they precede those of the plan.
+/// The number of the channel's metrics. They precede the plan's metrics.
 fn of_channel(channel: Option<&Channel>) -> usize {
     channel.map_or(0, |_| Channel::metrics().len())
 }
@@ -48,7 +48,7 @@ impl Counting {
                 None
             }
             Err(error) => (!std::mem::replace(&mut self.noted, true))
-                .then(|| format!("{task} is not counted, and there may be others: {error}")),
+                .then(|| format!("{task} is not counted, and others may not be either: {error}")),
         }
     }
 

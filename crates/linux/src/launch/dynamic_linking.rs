@@ -1,30 +1,30 @@
-//! What an executable file says to the dynamic linker.
+//! The parts of an executable file that concern the dynamic linker.
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
 use std::fs::File;
 
-/// The machine for which the agent is built.
+/// The machine that the agent is built for.
 const MACHINE: elf::Machine = if cfg!(target_arch = "aarch64") {
     elf::EM_AARCH64
 } else {
     elf::EM_X86_64
 };
 
-/// The names of the library of the address sanitizer, of GCC and of LLVM.
+/// The names of the address sanitizer's library in GCC and in LLVM.
 const SANITIZERS: [&str; 2] = ["libasan.so", "libclang_rt.asan"];
 
-/// A file that is linked dynamically, for this machine.
+/// A dynamically linked file for this machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DynamicallyLinked {
-    /// The library of the address sanitizer, by the name with which it is needed.
+    /// The library of the address sanitizer, by the name in the list of needed libraries.
     pub(super) sanitizer: Option<String>,
 }
 
 impl DynamicallyLinked {
-    /// `None` where no dynamic linker of this machine loads the file: it is linked statically, or its words have 32 bits,
-    /// or it is for another machine. A dynamic linker that is executed itself counts as linked dynamically.
+    /// `None` if no dynamic linker of this machine loads the file: it is statically linked, a 32-bit program, or for
+    /// another machine. A dynamic linker that is executed itself counts as dynamically linked.
     pub(super) fn read(file: &File) -> Option<Self> {
         let data = ReadCache::new(file);
         let data = &data;
@@ -73,7 +73,7 @@ mod tests {
     /// With `START` it needs no start files.
     const EMPTY: &str = "#ifdef START\nvoid _start(void) {}\n#else\nint main(void) { return 0; }\n#endif\n";
 
-    /// An empty program that was compiled with `options`; `None` where it could not be compiled.
+    /// An empty program, compiled with `options`. `None` if it could not be compiled.
     fn compiled(options: &[&str]) -> Option<File> {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("empty.c"), folder.path().join("empty"));
@@ -81,7 +81,7 @@ mod tests {
         let mut command = Command::new("gcc");
         command.arg("-o").arg(&program).arg(source).args(options);
         if !command.output().unwrap().status.success() {
-            pinfold_testing::skip(format!("gcc {options:?} cannot link here"));
+            pinfold_testing::skip(format!("gcc {options:?} cannot link on this machine"));
             return None;
         }
         Some(File::open(program).unwrap())

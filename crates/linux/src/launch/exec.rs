@@ -1,7 +1,7 @@
-//! Executes another program: all is prepared before the fork, so that the child makes system calls only.
+//! Executes another program. Everything is prepared before the fork, so that the child makes only system calls.
 //!
-//! The child waits until it is followed, so that not even its exec is missed. If its exec fails, it reports why through
-//! a pipe that a successful exec closes.
+//! The child waits until it is followed, so that not even its exec is missed. If its exec fails, it reports the error
+//! through a pipe that a successful exec closes.
 
 use super::LaunchError;
 use super::inherited::Inherited;
@@ -22,7 +22,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 pub(crate) struct Prepared {
     /// The requested command, for messages.
     command: OsString,
-    /// The candidate files, in the order in which they are tried.
+    /// The candidate files, in the order of the attempts.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
@@ -53,7 +53,7 @@ fn shell_for(arguments: &Pointers) -> Vec<*const libc::c_char> {
     shell
 }
 
-/// Executes a command in place of this process, as its caller would have done. Returns only where that fails.
+/// Executes a command in place of this process, as its caller would have done. Returns only if that fails.
 pub fn run_alone(command: &[OsString]) -> LaunchError {
     match Prepared::new(command, std::env::vars_os(), None, None) {
         Ok(prepared) => prepared.replace_this_process(),
@@ -62,8 +62,8 @@ pub fn run_alone(command: &[OsString]) -> LaunchError {
 }
 
 impl Prepared {
-    /// Prepares `command` to run with `environment`, with a mask and a memory policy where these are given. Without a mask
-    /// the program inherits the one of this process, as without pinfold.
+    /// Prepares `command` to run with `environment`, and with a mask and a memory policy if these are given. Without a
+    /// mask the program inherits this process's mask, as without pinfold.
     pub(crate) fn new(
         command: &[OsString],
         environment: impl Iterator<Item = (OsString, OsString)>,
@@ -94,12 +94,13 @@ impl Prepared {
         })
     }
 
-    /// Becomes the program, with the state that this process has inherited. Returns only where that fails.
+    /// Executes the program in place of this process, with the state that this process has inherited. Returns only if
+    /// that fails.
     fn replace_this_process(&self) -> LaunchError {
         let arguments = Pointers::to(self.arguments.iter());
         let environment = Pointers::to(self.environment.iter());
         let mut shell = shell_for(&arguments);
-        // SAFETY: the pointers are into `self` and `shell`, which live on until the exec.
+        // SAFETY: the pointers lead into `self` and `shell`, which live until the exec.
         let failure = unsafe {
             Inherited::at_start().restore();
             self.execute(&arguments.0, &environment.0, &mut shell)
@@ -115,19 +116,19 @@ impl Prepared {
         let arguments = Pointers::to(self.arguments.iter());
         let environment = Pointers::to(self.environment.iter());
         let mut shell = shell_for(&arguments);
-        // SAFETY: the child makes system calls only, on memory that was prepared above, until it executes or exits.
+        // SAFETY: until it executes or exits, the child makes only system calls, on memory that was prepared above.
         let process = unsafe { libc::fork() };
         if process < 0 {
             return Err(io::Error::last_os_error());
         }
         if process == 0 {
-            // SAFETY: this is the child, and the pointers are into `self` and `shell`, which live on in it.
+            // SAFETY: this is the child. The pointers lead into `self` and `shell`, which live on in it.
             unsafe {
                 libc::close(go_write.as_raw_fd());
                 inherited.restore();
-                // If the mask cannot be set, the inherited one stays, which is never narrower.
+                // If the mask cannot be set, the inherited mask stays, which is never narrower.
                 let _ = self.mask.as_ref().map(|mask| mask.give_to(0));
-                // Whether the kernel accepts the policy was tested before, where it matters.
+                // If it matters, an earlier test has shown that the kernel accepts the policy.
                 let _ = self.memory_policy.map(|policy| policy.set());
                 let mut byte = 0u8;
                 if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
@@ -144,7 +145,7 @@ impl Prepared {
         })
     }
 
-    /// Executes the first candidate that is executable, like `execvp`; returns only with an error number.
+    /// Executes the first candidate that is executable, like `execvp`. Returns only on failure, with the error number.
     ///
     /// # Safety
     ///
@@ -157,14 +158,14 @@ impl Prepared {
     ) -> i32 {
         let mut failure = libc::ENOENT;
         for candidate in &self.candidates {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { libc::execve(candidate.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
             match errno() {
                 libc::ENOENT | libc::ENOTDIR => {}
                 libc::EACCES => failure = libc::EACCES,
                 libc::ENOEXEC => {
                     shell[1] = candidate.as_ptr();
-                    // SAFETY: the caller's promise, and the candidate is a C string.
+                    // SAFETY: the caller guarantees it, and the candidate is a C string.
                     unsafe { libc::execve(shell[0], shell.as_ptr(), environment.as_ptr()) };
                     return libc::ENOEXEC;
                 }
@@ -174,7 +175,7 @@ impl Prepared {
         failure
     }
 
-    /// The meaning of the error number that the child reported.
+    /// Translates the error number that the child reported.
     pub(crate) fn explain(&self, failure: i32) -> LaunchError {
         let exists = |candidate: &CString| Path::new(OsStr::from_bytes(candidate.as_bytes())).exists();
         let why = match failure {
@@ -201,7 +202,7 @@ impl Unborn {
         self.go.write_all(b"!")
     }
 
-    /// The error number of its exec, once it has ended without one; `None` when it was killed before.
+    /// The error number of a failed exec. `None` if the child was killed before.
     pub(crate) fn failure(&mut self) -> Option<i32> {
         let mut number = [0; size_of::<i32>()];
         self.failure.read_exact(&mut number).ok()?;
@@ -210,7 +211,7 @@ impl Unborn {
 }
 
 fn errno() -> i32 {
-    // SAFETY: the location is this thread's own.
+    // SAFETY: the location belongs to this thread.
     unsafe { *libc::__errno_location() }
 }
 
@@ -220,7 +221,7 @@ fn terminated(text: OsString) -> Result<CString, LaunchError> {
     })
 }
 
-/// The candidate files for `program`: itself if it has a slash, else one in each directory of `path`.
+/// The candidate files for `program`: `program` itself if it has a slash, otherwise one in each directory of `path`.
 fn candidates(program: &OsStr, path: Option<&OsStr>) -> Result<Vec<CString>, LaunchError> {
     if program.is_empty() {
         return Ok(vec![]);
@@ -244,7 +245,7 @@ fn candidates(program: &OsStr, path: Option<&OsStr>) -> Result<Vec<CString>, Lau
 /// A pipe that executed programs do not inherit.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: the call fills both elements, and the descriptors are ours alone.
+    // SAFETY: the call fills both elements, and the descriptors belong to no one else.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
             return Err(io::Error::last_os_error());

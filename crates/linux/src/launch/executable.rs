@@ -1,12 +1,13 @@
-//! Whether an executable traces, by what it is linked with. The agent knows better, but is not in static programs and
-//! in those that ran before pinfold attached to them.
+//! Recognises from an executable file whether its program traces. The agent knows better, but static programs lack it,
+//! and so do programs that ran before pinfold attached to them.
 //!
-//! 1. A leak sanitizer traces its own process at the end. It is in the executable or in a library that this needs.
+//! 1. A leak sanitizer traces its own process at the end. It is in the executable or in a library that the executable
+//!    needs.
 //! 2. A dynamic program that traces others imports `ptrace`.
-//! 3. A static one has the system call's number in front of the system call. Its symbols may have been removed.
+//! 3. A static program has the system call's number in front of the system call. Its symbols may have been removed.
 //!
-//! Limits: a Go program makes each system call by a common function, which shows no number. Libraries that a program loads
-//! later are not looked at.
+//! Limits: a Go program makes all system calls through a common function, which shows no number. Libraries that a
+//! program loads later are not examined.
 
 use super::polling::Cause;
 use crate::procfs::Procfs;
@@ -16,13 +17,13 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-/// Functions of which a program with a leak sanitizer has one.
+/// Functions of leak sanitizers. A program with a leak sanitizer has at least one of them.
 const SANITIZERS: [&str; 4] = ["__asan_init", "__lsan_init", "__hwasan_init", "__lsan_do_leak_check"];
 
 /// The longest code between loading the number of a system call and the call, in bytes.
 const NEAR: usize = 24;
 
-/// What an executable shows.
+/// The properties that an executable shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shown {
     has_sanitizer: bool,
@@ -30,16 +31,16 @@ struct Shown {
     is_dynamic: bool,
 }
 
-/// A file: device, inode, size, and the time of its last change.
+/// The key of a file: device, inode, size, and the time of its last modification.
 type Key = (u64, u64, u64, i64, i64);
 
-/// The executables that were looked at.
+/// The executables that were examined.
 #[derive(Debug, Default)]
 pub(super) struct Executables(HashMap<Key, Shown>);
 
 impl Executables {
-    /// What the program of `process` traces without asking pinfold to step aside. One that
-    /// has the agent asks.
+    /// Whether and why the program of `process` traces without asking pinfold to step aside. A program with the agent
+    /// asks.
     pub(super) fn tracing(&mut self, procfs: &Procfs, process: i32, has_agent: bool) -> Option<Cause> {
         let file = File::open(procfs.file(&process.to_string(), "exe")).ok()?;
         let there = file.metadata().ok()?;
@@ -54,7 +55,7 @@ impl Executables {
         Some(Cause::Traces)
     }
 
-    /// The same for a process that has run for a while, so that its libraries are loaded, without an agent.
+    /// Like `tracing`, for a process without an agent that has run for a while, so that its libraries are loaded.
     pub(super) fn tracing_of_running(&mut self, procfs: &Procfs, process: i32) -> Option<Cause> {
         let has_sanitizer = procfs.has_mapped(process, &["/libasan.so", "/liblsan.so", "/libclang_rt."]);
         if has_sanitizer && detects_leaks(procfs, process) {
@@ -77,7 +78,7 @@ fn look_at(file: File) -> Option<Shown> {
         is_dynamic,
         ..Shown::default()
     };
-    // A static executable has no symbols for the loader.
+    // A static executable has no symbols for the dynamic linker.
     let symbols = file.dynamic_symbols().chain(file.symbols().take_while(|_| !is_dynamic));
     for symbol in symbols {
         let Ok(name) = symbol.name() else { continue };
@@ -91,7 +92,7 @@ fn look_at(file: File) -> Option<Shown> {
     Some(shown)
 }
 
-/// Whether code loads the number of `ptrace` and soon makes a system call.
+/// Whether code loads the number of `ptrace` shortly before a system call.
 fn calls_ptrace(code: &[u8]) -> bool {
     let (number, call): (&[u8], &[u8]) = if cfg!(target_arch = "aarch64") {
         // mov x8, #117; svc #0
@@ -104,7 +105,7 @@ fn calls_ptrace(code: &[u8]) -> bool {
     places.any(|place| place.starts_with(number) && place.windows(call.len()).any(|bytes| bytes == call))
 }
 
-/// Whether the user has turned leak detection off.
+/// Whether the user has disabled leak detection.
 fn is_turned_off(options: &[Option<OsString>]) -> bool {
     let has = |wanted: [&str; 2]| {
         let texts = options.iter().flatten().map(|text| text.to_string_lossy());

@@ -1,11 +1,11 @@
-//! A process of the program that is followed, as a target of page migration and of sampling.
+//! A followed process of the program, as a target of page migration and sampling.
 
 use super::{Phase, Shared, State};
 use crate::memory::{StopReason, Target};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// The longest sleep between two checks whether the process lives.
+/// The longest sleep between two checks that the process lives.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A process of the followed program.

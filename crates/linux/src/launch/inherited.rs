@@ -1,8 +1,8 @@
-//! The state that this process inherited from its parent, which a program that it starts gets back.
+//! The state that this process inherited from its parent. It is restored for a program that this process starts.
 //!
 //! Rust's runtime ignores SIGPIPE before `main` and opens standard streams that were closed. pinfold blocks signals and
-//! raises its limits. The program must not inherit any of this. So the state is saved before: the loader
-//! runs the functions of `.init_array` before `main`, and before Rust's runtime.
+//! raises its limits. The program must not inherit any of this. So the state is saved early: the loader runs the
+//! functions of `.init_array` before `main`, and before Rust's runtime.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -17,23 +17,23 @@ const RESOURCES: usize = 16;
 /// Signal state and limits at the start of this process.
 #[derive(Clone, Copy)]
 pub(crate) struct Inherited {
-    /// Bit `n - 1` says that signal `n` was ignored.
+    /// Bit `n - 1` is set if signal `n` was ignored.
     ignored: u64,
     mask: libc::sigset_t,
-    /// By number of the resource.
+    /// The limits, indexed by resource number.
     limits: [libc::rlimit; RESOURCES],
-    /// Which of the three standard streams were closed.
+    /// Whether each of the three standard streams was closed.
     closed: [bool; 3],
 }
 
-/// Written once, before there is a second thread, and only read afterwards.
+/// Written once, before there is a second thread. Afterwards it is only read.
 struct AtStart {
     value: UnsafeCell<MaybeUninit<Inherited>>,
     noted: AtomicBool,
 }
 
-// SAFETY: the only write happens in `note`, which the loader calls once while the process has a single thread or, for
-// a shared library, before any of the library's other code can run; `noted` publishes it.
+// SAFETY: the only write happens in `note`. The loader calls it once while the process has a single thread or, for a
+// shared library, before any of the library's other code can run. `noted` publishes it.
 unsafe impl Sync for AtStart {}
 
 static AT_START: AtStart = AtStart {
@@ -46,7 +46,7 @@ static AT_START: AtStart = AtStart {
 static NOTE: extern "C" fn() = note;
 
 extern "C" fn note() {
-    // SAFETY: see `AtStart`; no other reference exists yet.
+    // SAFETY: see `AtStart`. No other reference exists yet.
     unsafe { (*AT_START.value.get()).write(Inherited::now()) };
     AT_START.noted.store(true, Ordering::Release);
 }
@@ -55,10 +55,10 @@ impl Inherited {
     /// The state at the start of this process.
     pub(crate) fn at_start() -> Self {
         if AT_START.noted.load(Ordering::Acquire) {
-            // SAFETY: `noted` is set after the value was written, and nothing writes it again.
+            // SAFETY: `noted` is set after the value was written, and no one writes it again.
             unsafe { (*AT_START.value.get()).assume_init() }
         } else {
-            // The loader ran no `.init_array`: the present state is the best approximation.
+            // The loader ran no `.init_array`, so the current state is the best approximation.
             Self::now()
         }
     }
@@ -67,7 +67,7 @@ impl Inherited {
         let mut ignored = 0;
         for signal in 1..=HIGHEST_SIGNAL {
             let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: with a null new action, the call only writes the old one; a zeroed one is valid.
+            // SAFETY: with a null new action, the call only writes the old one. A zeroed action is valid.
             let action = unsafe {
                 libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
                 action.assume_init()
@@ -81,7 +81,7 @@ impl Inherited {
             rlim_cur: libc::RLIM_INFINITY,
             rlim_max: libc::RLIM_INFINITY,
         }; RESOURCES];
-        // SAFETY: the calls write the structures that they are given; a zeroed sigset_t is valid.
+        // SAFETY: the calls write the given structures. A zeroed sigset_t is valid.
         let mask = unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), mask.as_mut_ptr());
             for (resource, limit) in (0..).zip(&mut limits) {
@@ -93,7 +93,7 @@ impl Inherited {
             ignored,
             mask,
             limits,
-            // SAFETY: the call only asks.
+            // SAFETY: the call only queries.
             closed: [0, 1, 2].map(|stream| unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0),
         }
     }
@@ -103,12 +103,12 @@ impl Inherited {
         self.ignored >> (signal - 1) & 1 == 1
     }
 
-    /// Restores this state. Only system calls: it runs between fork and exec.
+    /// Restores this state. It runs between fork and exec, so it makes only system calls.
     pub(crate) fn restore(&self) {
         for signal in 1..=HIGHEST_SIGNAL {
             let was_ignored = self.ignores(signal);
-            // SAFETY: a zeroed sigaction with a handler of SIG_IGN or SIG_DFL is valid; the call fails without harm
-            // for the signals that cannot be changed.
+            // SAFETY: a zeroed sigaction with a handler of SIG_IGN or SIG_DFL is valid. The call fails without harm for
+            // signals that cannot be changed.
             unsafe {
                 let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
                 action.sa_sigaction = if was_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
@@ -117,11 +117,11 @@ impl Inherited {
         }
         for (stream, &closed) in (0..).zip(&self.closed) {
             if closed {
-                // SAFETY: a plain system call, on a file that Rust's runtime has opened in its place.
+                // SAFETY: a plain system call, on a file that Rust's runtime has opened in place of the closed stream.
                 unsafe { libc::close(stream) };
             }
         }
-        // SAFETY: the structures were filled by the calls that are their counterparts.
+        // SAFETY: the corresponding read calls have filled the structures.
         unsafe {
             for (resource, limit) in (0..).zip(&self.limits) {
                 libc::setrlimit(resource, limit);
@@ -137,8 +137,8 @@ pub(crate) fn raise_open_files() {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the calls read and write the structure that they are given. Where they fail the limit stays, and a
-    // counter that cannot be opened is reported as such.
+    // SAFETY: the calls read and write the given structure. If they fail, the limit stays, and counters that cannot be
+    // opened are reported.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
             limit.rlim_cur = limit.rlim_max;

@@ -1,13 +1,13 @@
-//! The first words on the stack of a program that was executed and has not begun: its arguments, its environment, and what
-//! the kernel tells the dynamic linker ("Process Initialization" in the System V ABI). All are vectors of pointers or
-//! numbers of 8 bytes; the texts lie above them.
+//! The initial stack of an executed program that has not started to run: its arguments, its environment, and the
+//! auxiliary vector for the dynamic linker ("Process Initialization" in the System V ABI). All are vectors of 8-byte
+//! pointers or numbers. The texts lie above them.
 //!
 //! ```text
 //! stack pointer -> number of arguments | arguments, 0 | environment, 0 | auxiliary vector, (0, 0) | texts
 //! ```
 //!
-//! A changed stack has the new texts at the end of the old vectors, and the new vectors below. What the vectors point to
-//! stays where it is, and so does what `/proc/PID/environ` shows.
+//! A changed stack has the new texts at the end of the old vectors, and the new vectors below. The targets of the
+//! pointers stay in place, and `/proc/PID/environ` shows the old environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,16 +16,16 @@ use std::os::unix::fs::FileExt;
 
 const WORD: usize = size_of::<u64>();
 
-/// The stack pointer of a program at its begin is a multiple of this.
+/// The stack pointer of a starting program is a multiple of this.
 const ALIGNMENT: u64 = 16;
 
-/// The longest text that the kernel takes (`MAX_ARG_STRLEN`).
+/// The longest text that the kernel accepts (`MAX_ARG_STRLEN`).
 const LONGEST_TEXT: u64 = 128 << 10;
 
-/// The most bytes that the kernel takes for texts and pointers: three quarters of 8 MiB (execve(2)).
+/// The most bytes of texts and pointers that the kernel accepts: three quarters of 8 MiB (execve(2)).
 const MOST_BYTES: u64 = 6 << 20;
 
-/// The vectors, and where they end.
+/// The vectors, and the address of their end.
 #[derive(Debug)]
 pub(super) struct InitialStack {
     arguments: Vec<u64>,
@@ -41,7 +41,7 @@ struct Variable {
     text: Vec<u8>,
 }
 
-/// A new stack pointer, and the bytes that belong there.
+/// A new stack pointer, and the bytes at that address.
 #[derive(Debug)]
 pub(super) struct NewStack {
     pub(super) pointer: u64,
@@ -73,7 +73,7 @@ impl Words<'_> {
         ))
     }
 
-    /// The words up to a zero.
+    /// The words before the next zero.
     fn vector(&mut self) -> io::Result<Vec<u64>> {
         let mut words = vec![];
         loop {
@@ -120,18 +120,18 @@ impl InitialStack {
         })
     }
 
-    /// A number of the auxiliary vector.
+    /// The value of an entry of the auxiliary vector.
     pub(super) fn auxiliary(&self, kind: u64) -> Option<u64> {
         let mut entries = self.auxiliary.iter();
         entries.find(|[known, _]| *known == kind).map(|[_, value]| *value)
     }
 
-    /// The value of a variable. Of several entries with the same name the dynamic linker takes the last.
+    /// The value of a variable. If several entries have this name, the dynamic linker takes the last.
     pub(super) fn variable(&self, name: &str) -> Option<&[u8]> {
         self.variables.iter().rev().find_map(|variable| variable.value(name))
     }
 
-    /// The stack with these variables, each in the place of that of the same name, or after all others.
+    /// The stack with these variables. Each replaces the variable of the same name, or is appended.
     pub(super) fn with_variables(&self, changes: &[(&str, OsString)]) -> NewStack {
         let mut variables: Vec<u64> = self.variables.iter().map(|variable| variable.address).collect();
         let texts = changes.iter().map(|(name, value)| {
@@ -168,13 +168,13 @@ impl InitialStack {
 }
 
 impl Variable {
-    /// The value, if the name is this one.
+    /// The value, if the name matches.
     fn value(&self, name: &str) -> Option<&[u8]> {
         self.text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
     }
 }
 
-/// Reads the texts at these addresses, which the kernel has put side by side.
+/// Reads the texts at these addresses. The kernel has put them side by side.
 fn read_texts(memory: &dyn FileExt, addresses: &[u64]) -> io::Result<Vec<Variable>> {
     let (Some(&first), Some(&last)) = (addresses.iter().min(), addresses.iter().max()) else {
         return Ok(vec![]);
@@ -187,7 +187,7 @@ fn read_texts(memory: &dyn FileExt, addresses: &[u64]) -> io::Result<Vec<Variabl
     let mut read = 0;
     while read < texts.len() {
         match memory.read_at(&mut texts[read..], first + read as u64) {
-            // The stack ends there.
+            // The stack ends here.
             Ok(0) | Err(_) => break,
             Ok(more) => read += more,
         }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Where the stack begins in the file that stands for the memory.
+    /// The stack's offset in the file that stands for the memory.
     const POINTER: u64 = 0x1000;
 
     /// A stack with two arguments and these variables, in a file.

@@ -1,7 +1,7 @@
-//! The PUs on which unpinned tasks run: all that the program may use, or some of them.
+//! The PUs that unpinned tasks run on: all PUs that the program may use, or some of them.
 //!
-//! A task whose original mask is the program's has the present one instead, whatever that is at the time. So it is limited
-//! with the others, and gets the present one back where it was pinned. A task with a mask of its own keeps it.
+//! A task whose original mask is the program's has the current limit instead. So it is limited with the others, and
+//! when it is unpinned it gets the limit of that time. A task with a separate mask keeps it.
 
 use crate::affinity::CpuMask;
 use crate::requested::{Requested, Seen};
@@ -11,18 +11,19 @@ use std::sync::Arc;
 /// The masks of the program.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// Its mask without a limit.
+    /// The program's mask without a limit.
     whole: Arc<Requested>,
     /// The PUs that the program may use.
     pus: PuSet,
-    /// The mask of unpinned tasks now.
+    /// The current mask of unpinned tasks.
     present: Arc<Requested>,
-    /// That of unpinned tasks before the last change: a task that was created then is seen only now.
+    /// The mask of unpinned tasks before the last change. It is needed for a task that was created before the change
+    /// and is seen only now.
     former: Option<Arc<Requested>>,
 }
 
 impl Limit {
-    /// No limit yet: unpinned tasks have the mask `whole`, of which the program may use `pus`.
+    /// No limit yet. Unpinned tasks have the mask `whole`, and the program may use its PUs `pus`.
     pub(super) fn none(whole: Requested, pus: PuSet) -> Self {
         let whole = Arc::new(whole);
         Self {
@@ -43,12 +44,12 @@ impl Limit {
         &self.present
     }
 
-    /// Whether unpinned tasks may not use all that the program may use.
+    /// Whether unpinned tasks are limited to some of the program's PUs.
     pub(super) fn is_limited(&self) -> bool {
         self.present != self.whole
     }
 
-    /// Whether a limit, the present one or the one before, is all on which a task can run now.
+    /// Whether `usable` equals a limit, the current one or the previous one.
     pub(super) fn has_set(&self, usable: &CpuMask) -> bool {
         let masks = [&self.present].into_iter().chain(&self.former);
         masks
@@ -56,12 +57,12 @@ impl Limit {
             .any(|mask| matches!(&**mask, Requested::Cpus(cpus) if cpus == usable))
     }
 
-    /// Limits unpinned tasks to those of the program's PUs that are also in `within`, or not at all. Returns whether that
-    /// is another mask than before.
+    /// Limits unpinned tasks to the program's PUs that are also in `within`. `None` removes the limit. Returns whether
+    /// the mask has changed.
     ///
     /// # Errors
     ///
-    /// A limit that leaves no PU is not set; then returns why.
+    /// Fails with the reason if the limit leaves no PU. Then the limit stays unchanged.
     pub(super) fn set(&mut self, within: Option<&PuSet>) -> Result<bool, String> {
         let present = match within {
             None => Arc::clone(&self.whole),
@@ -84,7 +85,7 @@ impl Limit {
         Ok(true)
     }
 
-    /// The mask of unpinned tasks before the last change, if it is another one than now.
+    /// The mask of unpinned tasks before the last change. `None` if it equals the current one.
     pub(super) fn former(&self) -> Option<&Requested> {
         self.former.as_deref().filter(|&former| *former != *self.present)
     }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use crate::requested::tests::{mask, seen};
 
-    /// No limit of a program that may use these PUs.
+    /// The unlimited masks of a program that may use these PUs.
     fn none(pus: &str) -> Limit {
         Limit::none(Requested::Nobody, pus.parse().unwrap())
     }

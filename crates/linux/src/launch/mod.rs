@@ -1,12 +1,12 @@
-//! Starts a program, or attaches to one that runs, and follows each of its threads and processes.
+//! Starts a program or attaches to a running one, and follows each of its threads and processes.
 //!
-//! `exec` becomes the program, `waiting` has it executed by a child that another one forked, `attach` checks a running
-//! process and `seize` takes hold of its threads. `trace` has the system calls, `tracer` is the thread that follows,
+//! `exec` becomes the program, `waiting` has it executed by a child that another process forked, `attach` checks a
+//! running process and `seize` seizes its threads. `trace` makes the system calls, `tracer` is the thread that follows,
 //! `running` starts and ends it. `program` has the tasks and their PUs, `untraced` finds the tasks that ptrace does not
-//! report. `pages` has the places of the pages, `accesses` the accesses by page. `signals` forwards signals,
-//! `inherited` restores the inherited state. `polling` follows processes that cannot be traced: those that trace, which
-//! `executable` recognises and of which `stepping_aside` lets go, and those with too many `births`. The shared data are
-//! here.
+//! report. `pages` places the pages, `accesses` has the accesses by page. `signals` forwards signals, `inherited`
+//! restores the inherited state. `polling` follows processes that cannot be traced. These are processes that trace
+//! (`executable` recognises them, `stepping_aside` lets go of them), and processes with too many `births`. This file
+//! has the shared data.
 
 mod accesses;
 mod attach;
@@ -58,53 +58,54 @@ use std::time::{Duration, Instant};
 use stepping_aside::SteppingAside;
 pub use waiting::WaitingChild;
 
-/// A task that has a rank, its rank, and the PU on which it is pinned.
+/// A task with a rank, its rank, and the PU that it is pinned on.
 pub(crate) type Ranked = (TaskId, usize, Option<PuId>);
 
 /// The command to run, and its options.
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The child that executes them, where this process did not fork it.
+    /// The child that executes them, if another process forked it.
     pub waiting: Option<WaitingChild>,
-    /// Variables that are added to the environment, or replace those of the same name.
+    /// Variables that are added to the environment, or replace variables of the same name.
     pub environment: Vec<(OsString, OsString)>,
-    /// The agent, for this program and all that it starts; `None` gives it none.
+    /// The agent, for this program and all programs that it starts. `None` for no agent.
     pub preload: Option<Preload>,
-    /// Variables of the environment that the program does not get.
+    /// Variables that are removed from the program's environment.
     pub removed_environment: Vec<OsString>,
-    /// The machine. The program runs on those of its allowed PUs that this process may use.
+    /// The machine. The program runs on those of its allowed PUs that this process may also use.
     pub topology: Topology,
-    /// The PUs that the user has chosen for the program; `None` leaves it all that this process may use, also later.
+    /// The PUs that the user has chosen for the program. `None` for all that this process may use, even if these change
+    /// later.
     pub chosen: Option<PuSet>,
-    /// Where the ranks run until a configuration is applied.
+    /// The pinning of the ranks until a configuration is applied.
     pub initial: Option<Pinning>,
-    /// The PUs on which unpinned tasks run until a configuration is applied; `None` for all that the program may use.
+    /// The PUs that unpinned tasks run on until a configuration is applied. `None` for all PUs that the program may
+    /// use.
     pub within: Option<PuSet>,
-    /// For how long the first thread of a process, while it is alone, is not pinned, so that a runtime that reads its
-    /// mask sees all PUs: the program's initialisation. At least a tenth of a second.
+    /// The time of the program's initialisation. Until then the first thread of a process is not pinned while it is
+    /// alone, so that a runtime that reads its mask sees all PUs. At least a tenth of a second.
     pub grace: Duration,
     /// The tasks, by serial, that never get a rank.
     pub skipped: BTreeSet<u64>,
-    /// Whether the program continues when this process is killed. Otherwise the kernel kills it too.
+    /// Whether the program continues if this process is killed. Otherwise the kernel kills it as well.
     pub outlive: bool,
-    /// Whether the remaining tasks stay pinned when the main process has ended.
+    /// Whether the remaining tasks stay pinned after the main process has ended.
     pub keep_pinned: bool,
-    /// The record of the PUs that this run has among others; with `initial` its PUs are claimed already. `None` looks at
-    /// no other runs.
+    /// This run's claim on PUs. With `initial` the PUs are already claimed. `None` ignores other runs.
     pub claims: Option<Claims>,
-    /// The directory of journals. It is needed where changes outlive pinfold: with `outlive`, `keep_pinned`, and for
+    /// The directory of journals. It is needed if changes outlive pinfold: with `outlive`, `keep_pinned`, and for
     /// prefetchers.
     pub journal: Option<Directory>,
-    /// Where the journal is made when pinfold lets go of a process, which then outlives it, if there is none yet.
+    /// The directory for a journal that is created when pinfold lets go of a process, which then outlives pinfold.
     pub journals: Option<PathBuf>,
-    /// What to count for each task.
+    /// The events to count for each task.
     pub plan: Option<Plan>,
     /// The channel for the program's own reports. Its variables must be in `environment`.
     pub channel: Option<Channel>,
-    /// The table of parallel regions, for configurations that have some. Its variable must be in `environment`.
+    /// The table of parallel regions, for configurations with regions. Its variable must be in `environment`.
     pub regions: Option<RegionTable>,
-    /// The places of its pages, and how they are moved.
+    /// The placement of the program's pages.
     pub pages: PageOptions,
 }
 
@@ -112,24 +113,23 @@ pub struct Launch {
 pub struct Attach {
     /// The process.
     pub process: RunningProcess,
-    /// The machine, with the PUs on which the process may be placed.
+    /// The machine, with the PUs that the process may be placed on.
     pub topology: Topology,
-    /// Where the ranks run until a configuration is applied; `None` leaves the threads where they are.
+    /// The pinning of the ranks until a configuration is applied. `None` leaves the threads unpinned.
     pub initial: Option<Pinning>,
-    /// For how long after its begin the first thread of a process, while it is alone, is not pinned: see
-    /// `Launch::grace`.
+    /// The time of the initialisation, from the process's start: see `Launch::grace`.
     pub grace: Duration,
-    /// The tasks, by serial, that never get a rank. Those that run already are numbered by their age.
+    /// The tasks, by serial, that never get a rank. Tasks that already run are numbered by their age.
     pub skipped: BTreeSet<u64>,
     /// See `Launch::claims`.
     pub claims: Option<Claims>,
-    /// The directory of journals: the process outlives pinfold.
+    /// The directory of journals, because the process outlives pinfold.
     pub journal: Directory,
-    /// What to count for each task.
+    /// The events to count for each task.
     pub plan: Option<Plan>,
-    /// How its pages are moved.
+    /// The migration of the process's pages.
     pub pages: PageOptions,
-    /// When to let it go; `None` for its end.
+    /// The time after which pinfold lets it go. `None` waits for its end.
     pub lasts: Option<Duration>,
 }
 
@@ -139,7 +139,7 @@ pub enum LaunchError {
     /// There is no command.
     #[error("there is no command to run; write it after `--`")]
     NoCommand,
-    /// An argument or a variable cannot be passed on.
+    /// An argument or a variable contains a NUL byte.
     #[error("`{}` contains a NUL byte, which no argument or variable may", text.to_string_lossy())]
     NulByte {
         /// The whole text.
@@ -159,28 +159,28 @@ pub enum LaunchError {
         /// The kernel's reason.
         why: String,
     },
-    /// The program could run on no PU.
-    #[error("none of the PUs {topology} of the machine may be used by this process, which may use {own}")]
+    /// The program could not run on any PU.
+    #[error("this process may use none of the PUs {topology} of the machine; it may use {own}")]
     NoPu {
         /// The allowed PUs of the topology.
         topology: PuSet,
-        /// Those of this process.
+        /// The PUs that this process may use.
         own: PuSet,
     },
-    /// The program would be limited to no PU at all.
+    /// The limit of unpinned tasks would leave no PU.
     #[error("{0}")]
     Limit(String),
-    /// No process could be created.
-    #[error("cannot create a process: {0}")]
+    /// The process of the program could not be created.
+    #[error("cannot create the process of the program: {0}")]
     Fork(io::Error),
-    /// Tracing is forbidden.
+    /// The kernel forbids tracing.
     #[error(
         "cannot follow the program with ptrace: {0}; a container must allow the system call (docker run --cap-add SYS_PTRACE), \
          the sysctl kernel.yama.ptrace_scope must be 0 or 1 (2 needs CAP_SYS_PTRACE), and no debugger may trace pinfold's \
          children"
     )]
     Attach(io::Error),
-    /// Following failed.
+    /// Waiting for the program failed.
     #[error("cannot wait for the program: {0}")]
     Wait(io::Error),
     /// A change cannot be written to the journal.
@@ -197,13 +197,13 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether this process lacks a process, a thread, memory or files. The program has not begun then.
+    /// Whether this process lacks a process, a thread, memory or files. The program has not started then.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Self::Fork(_) | Self::Resource { .. })
     }
 
     /// The exit status by the shell's conventions: 127 for a command that is not found, 126 for one that cannot be
-    /// executed, and 125 where the launcher itself failed, as in env(1) and timeout(1).
+    /// executed. It is 125 if the launcher itself failed, as in env(1) and timeout(1).
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::NotFound { .. } => 127,
@@ -219,11 +219,11 @@ pub(crate) enum Phase {
     Starting,
     /// It runs.
     Running,
-    /// pinfold detaches from the remaining tasks; the main process has ended with this status, if it has.
+    /// pinfold detaches from the remaining tasks. If the main process has ended, this is its status.
     Leaving(Option<i32>),
     /// No task is followed any more.
     Over(Option<i32>),
-    /// It could not be started or attached to, or can no longer be followed.
+    /// The program could not be started or attached to, or can no longer be followed.
     Failed(FollowError),
 }
 
@@ -247,24 +247,24 @@ pub(crate) enum FollowError {
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) program: Program,
-    /// The agent, for each program that is executed.
+    /// The agent for each executed program.
     preload: Option<Preload>,
-    /// When the program was executed.
+    /// The time when the program was executed.
     pub(crate) began: Option<Instant>,
     /// The main process.
     main: i32,
     /// Whether the main process is stopped, as by SIGSTOP.
     main_stopped: bool,
-    /// Whether pinfold received a stop signal, to stop with the main process.
+    /// Whether pinfold received a stop signal, and has to stop with the main process.
     stop_wanted: bool,
     keep_pinned: bool,
-    /// Whether the program ran before, so that it outlives pinfold.
+    /// Whether pinfold has attached to the program, so that the program outlives pinfold.
     attached: bool,
-    /// Whether a signal asks to let an attached program go.
+    /// Whether a signal requested that pinfold let go of an attached program.
     pub(crate) end_wanted: bool,
     /// The processes that pinfold is about to let go of.
     aside: SteppingAside,
-    /// Whether nothing is traced any more while the main process is polled.
+    /// Whether no process is traced any more and the main process is polled.
     traces_nothing: bool,
 }
 
@@ -286,12 +286,13 @@ impl State {
         }
     }
 
-    /// A process has executed a program, and stands before its first instruction. Returns whether it has the agent.
+    /// Gives the agent to a process that has executed a program, and stands before its first instruction. Returns
+    /// whether it has the agent.
     fn give_agent_to(&self, process: i32) -> bool {
         self.preload.as_ref().is_some_and(|preload| preload.give_to(process))
     }
 
-    /// Rolls back all changes except for those that shall stay.
+    /// Rolls back all changes except for those that stay.
     fn part(&mut self) {
         if self.keep_pinned {
             self.program.keep_pinned();
@@ -302,7 +303,7 @@ impl State {
         }
     }
 
-    /// Notices the end of a main process that is polled, where the tracer waits for nothing any more.
+    /// Detects the end of a polled main process, once the tracer waits for no process.
     pub(crate) fn notice_end(&mut self) {
         if !self.traces_nothing || !matches!(self.phase, Phase::Running) {
             return;
@@ -323,7 +324,7 @@ impl State {
     /// Stops this process when the main process is stopped and pinfold received a stop signal.
     fn stop_with_main(&mut self) {
         if self.main_stopped && std::mem::take(&mut self.stop_wanted) {
-            // SAFETY: a plain system call; SIGCONT continues us.
+            // SAFETY: a plain system call. SIGCONT continues this process.
             unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
         }
     }
@@ -333,17 +334,17 @@ impl State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) changed: Condvar,
-    /// While this is locked, no process's end is taken from the kernel, so that the number of a process in the table
-    /// names no other process. Lock it before the state.
+    /// While this is locked, no process is reaped, so a process number in the table names no other process. Lock it
+    /// before the state.
     reaping: Mutex<()>,
-    /// Whether the tracer of an attached program shall end, and its thread.
+    /// Whether the tracer of an attached program has to end, and its thread.
     stop: AtomicBool,
     tracer: AtomicI32,
 }
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has left a consistent state: each step is complete in itself.
+        // A thread that panicked leaves a consistent state, because each step is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

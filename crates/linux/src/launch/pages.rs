@@ -1,16 +1,16 @@
-//! Places the pages of the followed program, and moves them.
+//! Places and moves the pages of the followed program.
 //!
-//! 1. The program begins with a memory policy (`exec`), so that pages are placed right at first touch.
-//! 2. When a configuration is applied, the pages in memory are moved. With a page mapping they go where it wants them,
-//!    in each process whose mapping or whose threads' node has changed. Where a mapping gives way to first touch, the
-//!    pages that it moved go back (`pinfold_core::memory::Origins`). Without a mapping they follow threads that changed
+//! 1. The program starts with a memory policy (`exec`), so that pages are placed at first touch.
+//! 2. When a configuration is applied, the pages in memory are moved. A page mapping decides their places, in each
+//!    process whose mapping or whose threads' node has changed. When first touch replaces a mapping, the pages that the
+//!    mapping moved return (`pinfold_core::memory::Origins`). Without a mapping, pages follow threads that changed
 //!    their node (`pinfold_core::memory::Following`), if that is worth its cost (`check_cost`).
-//! 3. A page mapping that needs the accesses moves nothing before the initialisation is over. Then the accesses are
-//!    sampled first, or taken from a recording, for processes whose accesses are not known (`accesses`).
+//! 3. A page mapping that needs the accesses moves nothing before the initialisation is over. Then it first samples the
+//!    accesses of the processes whose accesses are not known, or takes them from a recording (`accesses`).
 //!
 //! `apply` returns when the pages are in their places, so that the next measurement includes them. Meanwhile the
-//! program runs, is followed, and may end, which ends the migration. A process's end is taken from the kernel only
-//! between two calls that use its number.
+//! program runs and is followed. It may end, which ends the migration. A process is reaped only between two calls that
+//! use its number.
 //!
 //! Known limits: a process whose first thread has ended keeps its pages. Pages that are touched after a page mapping
 //! has changed are placed by the first mapping's policy.
@@ -35,36 +35,36 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The rate of copying is measured by moves of at least this many bytes.
+/// The copy rate is measured in moves of at least this many bytes.
 const MEASURABLE: u64 = 16 << 20;
 
-/// The program's memory by node is read at most this often.
+/// The shortest time between two readings of the program's memory by node.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
-/// Reading the memory by node takes at most one part in this number of the time: meanwhile the kernel lets the process
-/// map no memory.
+/// Readings of the memory by node take at most one part in this number of the time, because the process cannot map
+/// memory during a reading.
 const READING_SHARE: u32 = 500;
 
-/// The places of a program's pages, and how they are moved.
+/// The placement of a program's pages.
 #[derive(Default)]
 pub struct PageOptions {
-    /// The system on which the program runs.
+    /// The system that the program runs on.
     pub system: System,
-    /// The page mapping that `policy` stands for.
+    /// The page mapping that corresponds to `policy`.
     pub mapping: Option<PageMapping>,
-    /// The memory policy with which the program begins; `None` for the inherited one.
+    /// The memory policy that the program starts with. `None` for the inherited policy.
     pub policy: Option<MemoryPolicy>,
-    /// What is moved beside the program's private memory.
+    /// The memory that is moved in addition to the program's private memory.
     pub selection: Selection,
     /// The largest rate in bytes per second.
     pub rate: Option<f64>,
-    /// Gets the number of processed bytes, and the number of all bytes.
+    /// Called with the number of processed bytes, and of all bytes.
     pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
-    /// How accesses are sampled, for a mapping that needs them.
+    /// The sampling of accesses, for a mapping that needs them.
     pub sampling: Sampling,
     /// The accesses of another run, instead of samples.
     pub profile: Option<Arc<RecordedProfile>>,
-    /// How long after the program's begin accesses become representative: its initialisation.
+    /// The time of the program's initialisation. After it accesses are representative.
     pub sampled_from: Duration,
 }
 
@@ -73,22 +73,22 @@ pub(crate) struct ProgramPages {
     options: PageOptions,
     page_size: u64,
     following: Following,
-    /// The processes whose pages were to move by the last configuration that chose some.
+    /// The goals of the processes in the last configuration that had such goals.
     followed: BTreeMap<i32, ProcessGoal>,
     /// The last goal of each process's pages.
     applied: BTreeMap<i32, (PageMapping, Goal)>,
-    /// Where the pages of each process were before its first goal.
+    /// The places of each process's pages before its first goal.
     origins: BTreeMap<i32, Origins>,
     accesses: ProgramAccesses,
     /// The rate of the last unlimited migration, in bytes per second.
     measured: Option<f64>,
-    /// Mappings for which it was already reported that they do not apply to future pages.
+    /// Mappings whose restriction to existing pages was already reported.
     reported: Vec<PageMapping>,
-    /// Whether it was already reported when accesses are sampled.
+    /// Whether the time of sampling was already reported.
     told_when: bool,
-    /// Whether it was already reported that pages stay because moving them would take too long.
+    /// Whether a migration that would take too long was already reported.
     told_too_long: bool,
-    /// When the memory by node may be read again.
+    /// The time when the memory by node may be read again.
     read_again: Option<Instant>,
 }
 
@@ -110,7 +110,7 @@ impl ProgramPages {
         }
     }
 
-    /// Moves pages to where `configuration` wants them. `ranked` are the tasks before and after its pinning was
+    /// Moves pages to their places under `configuration`. `ranked` are the tasks before and after its pinning was
     /// applied.
     pub(crate) fn apply(
         &mut self,
@@ -158,15 +158,15 @@ impl ProgramPages {
         self.move_to(shared, goals, within, applied);
         if let Some(followed) = &configuration.followed {
             let before = std::mem::replace(&mut self.followed, followed.clone());
-            // The threads of a process that is not followed any more are back where they were, for a moment at least.
+            // The threads of a process that is not followed any more have their old places again, at least briefly.
             following.retain(|process| followed.contains_key(process) || before.contains_key(process));
         }
         let tasks = ranked.map(|ranked| pinned_tasks(topology, ranked));
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
     }
 
-    /// The memory of all processes on each node. `None` where none can be read, and where it was read a short time ago:
-    /// then reading would take more than `READING_SHARE` of the time.
+    /// The memory of all processes on each node. `None` if none can be read, or if the last reading was too short ago:
+    /// another one would exceed `READING_SHARE`.
     pub(crate) fn by_node(&mut self, shared: &Shared) -> Option<BTreeMap<NodeId, u64>> {
         let began = Instant::now();
         if self.read_again.is_some_and(|again| began < again) {
@@ -197,14 +197,14 @@ impl ProgramPages {
         }
     }
 
-    /// Finds the accesses of these processes. Before the end of the initialisation it reports that, and nothing is to
-    /// be moved yet.
+    /// Finds the accesses of these processes. Returns whether they are available. Before the end of the initialisation
+    /// it reports when they will be, and no page is to be moved yet.
     fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
         let began = shared.lock().began;
         if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
             if !std::mem::replace(&mut self.told_when, true) {
                 let then = match &self.options.profile {
-                    Some(profile) => format!("the accesses in {} are brought to its addresses", profile.recording),
+                    Some(profile) => format!("the accesses in {} are mapped to its addresses", profile.recording),
                     None => format!("its accesses are sampled for {:?}", self.options.sampling.lasts),
                 };
                 shared.lock().program.note(format!(
@@ -238,7 +238,8 @@ impl ProgramPages {
             let (sampled, errors) = self.accesses.sample(shared, &unknown, &machine, self.options.sampling);
             if sampled.as_ref().is_some_and(|sampled| sampled.samples == 0) {
                 applied.refused.push(refusal(&format_args!(
-                    "no access to memory was seen within {:?}, as of a program that idles; --sample-time samples for longer",
+                    "no memory access was sampled within {:?}, perhaps because the program idles; --sample-time \
+                     samples longer",
                     self.options.sampling.lasts
                 )));
             }
@@ -253,7 +254,7 @@ impl ProgramPages {
         true
     }
 
-    /// The places of a process's pages under the configuration; `None` where they stay at first touch.
+    /// The places of a process's pages under the configuration. `None` if they stay at first touch.
     fn goal(
         &self,
         process: i32,
@@ -292,7 +293,7 @@ impl ProgramPages {
             .map_err(|why| refusal(&why))
     }
 
-    /// Whether the process may have pages that are not where `goal` wants them.
+    /// Whether some pages of the process may have other places than `goal`.
     fn is_new(&self, process: i32, mapping: PageMapping, goal: &Goal, applied: &Applied) -> bool {
         let follows_threads = matches!(mapping, PageMapping::Local | PageMapping::Remote);
         if follows_threads && applied.moved.iter().any(|task| task.process == process) {
@@ -300,8 +301,8 @@ impl ProgramPages {
         }
         match self.applied.get(&process) {
             Some((before, at)) => (*before, at) != (mapping, goal),
-            // A process begins with the policy of the mapping with which the program was launched. Under that of
-            // `local` a page is on the node of its thread, and the places under `remote` depend on the threads.
+            // A process starts with the policy of the mapping that the program was launched with. Under the policy of
+            // `local`, a page is on the node of its thread. The places under `remote` depend on the threads.
             None => {
                 mapping == PageMapping::Remote
                     || mapping.needs_accesses()
@@ -311,8 +312,8 @@ impl ProgramPages {
         }
     }
 
-    /// Moves the pages of processes to the places of a mapping. If all of their memory would take longer than `within`,
-    /// nothing is moved.
+    /// Moves the pages of processes to the places of a mapping. Moves nothing if all of their memory would take longer
+    /// than `within`.
     fn move_to(
         &mut self,
         shared: &Shared,
@@ -342,8 +343,8 @@ impl ProgramPages {
             if self.options.mapping != Some(mapping) && !self.reported.contains(&mapping) {
                 self.reported.push(mapping);
                 shared.lock().program.note(format!(
-                    "What is in memory is moved to where the page mapping {mapping} wants it; what the program touches from \
-                     now on comes where the memory policy puts it with which it began."
+                    "The page mapping {mapping} moves the pages that are in memory. The memory policy that the program \
+                     started with places the pages that it touches later."
                 ));
             }
             let Some(areas) = areas else {
@@ -359,7 +360,7 @@ impl ProgramPages {
                 Way::Mapped(mapping),
                 applied,
             );
-            // After an interruption the pages that were moved go back.
+            // After an interruption the moved pages return.
             let interrupted = |reason: &Reason<BrokenOffCode>| reason.code == BrokenOffCode::Interrupted;
             if moves.broken_off.as_ref().is_none_or(interrupted) {
                 self.applied.insert(process, (mapping, goal));
@@ -368,8 +369,8 @@ impl ProgramPages {
         }
     }
 
-    /// Moves the pages of a process back to where they were before a mapping moved them. Pages that are in use are asked
-    /// again, since nothing must stay changed.
+    /// Moves the pages of a process back to their places before a mapping moved them. Busy pages are retried, because
+    /// no page must stay moved.
     fn go_back(&mut self, shared: &Shared, process: i32, applied: &mut Applied) {
         let (Some((_, put)), Some(origins)) = (self.applied.remove(&process), self.origins.remove(&process)) else {
             return;
@@ -426,7 +427,7 @@ impl ProgramPages {
             return;
         }
         if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
-            // The number of bytes differs each time, and one note is sufficient.
+            // The number of bytes differs each time, so one note suffices.
             if !std::mem::replace(&mut self.told_too_long, true) {
                 applied
                     .refused
@@ -449,7 +450,8 @@ impl ProgramPages {
         }
     }
 
-    /// The areas of a process; a refusal where they cannot be read, and none where the process has ended.
+    /// The areas of a process. If they cannot be read, adds a refusal and returns `None`. `None` also if the process
+    /// has ended.
     fn areas(&self, shared: &Shared, process: i32, applied: &mut Applied) -> Option<Vec<MemoryArea>> {
         let target = FollowedProcess { shared, process };
         match Areas::of(&target, self.options.system.procfs(), self.page_size).ok()? {
@@ -464,7 +466,7 @@ impl ProgramPages {
         }
     }
 
-    /// The bytes per second at which pages move.
+    /// The bytes per second of a page migration.
     fn copy_rate(&self) -> f64 {
         let rate = self.measured.unwrap_or(ASSUMED_COPY_RATE);
         self.options.rate.map_or(rate, |limit| limit.min(rate))
@@ -477,14 +479,14 @@ impl ProgramPages {
     }
 }
 
-/// Why pages of a process move.
+/// The reason for a migration.
 #[derive(Clone, Copy)]
 enum Way {
-    /// To where a page mapping wants them.
+    /// A page mapping decides the places.
     Mapped(PageMapping),
-    /// After their threads.
+    /// The pages follow their threads.
     Following,
-    /// Back to where they were.
+    /// The pages return to their old places.
     Back,
 }
 
@@ -530,7 +532,7 @@ fn moving<'a>(
     moves
 }
 
-/// Reports why pages stay where they are.
+/// Reports why pages stay at their places.
 fn refusal(why: &dyn fmt::Display) -> Refusal {
     Refusal::of_machine(RefusalCode::Pages, format!("pages stay where they are: {why}"))
 }

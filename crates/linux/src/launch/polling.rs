@@ -1,25 +1,25 @@
-//! Follows processes without `ptrace`: their threads and children are found by reading `/proc` again and again.
+//! Follows processes without `ptrace`, by repeated readings of `/proc` for their threads and children.
 //!
-//! 1. A process is polled from the moment at which pinfold lets go of it, because it traces (`stepping_aside`) or creates
-//!    very many threads (`births`). Its children are polled too.
-//! 2. At each reading the threads and children are compared with those of the reading before.
-//! 3. The time between two readings grows with the time that one takes, so that reading costs at most a twentieth of
+//! 1. A process is polled after pinfold has let go of it, because it traces (`stepping_aside`) or creates very many
+//!    threads (`births`). Its children are polled as well.
+//! 2. Each reading compares the threads and children with the previous reading.
+//! 3. The time between two readings grows with the duration of a reading, so that readings take at most a twentieth of
 //!    one PU.
 //!
-//! A number of a thread that has ended may name another thread, since the kernel does not wait until pinfold has seen
-//! the end. So the start time is stored, and compared before the thread is changed.
+//! The number of an ended thread may name another thread, because the kernel does not wait until pinfold has seen the
+//! end. So the start time is stored, and compared before the thread is changed.
 //!
-//! Limits: a thread or process that lives shorter than the time between two readings is not seen, and neither is the
-//! child of a process that has ended in between.
+//! Limits: a thread or process that lives shorter than the time between two readings is not seen. The same holds for
+//! the child of a process that has ended in between.
 
 use crate::procfs::Procfs;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The shortest time between the end of a reading and the begin of the next one.
+/// The shortest time between the end of a reading and the start of the next one.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// The time between two readings is at least this many times as long as one takes.
+/// The time between two readings is at least this many times the duration of a reading.
 const REST: u32 = 19;
 
 /// Why a process is polled.
@@ -33,16 +33,17 @@ pub(super) enum Cause {
     ManyThreads,
 }
 
-/// What a reading has found.
+/// The result of a reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A thread of `process`, or that process, has begun. `creator` is the process that has created it.
+    /// `thread` of `process` has started. It may be the process's first thread. `creator` is the process that created
+    /// it.
     Begun { creator: i32, process: i32, thread: i32 },
     /// A thread has ended.
     Ended { thread: i32 },
 }
 
-/// The polled processes, with their threads and the start times of these.
+/// The polled processes, with their threads and the threads' start times.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
     processes: BTreeMap<i32, BTreeMap<i32, u64>>,
@@ -50,7 +51,7 @@ pub(super) struct Polling {
 }
 
 impl Polling {
-    /// Polls a process from now on.
+    /// Starts to poll a process.
     pub(super) fn add(&mut self, procfs: &Procfs, process: i32) {
         let threads = procfs.threads(process).into_iter();
         let living = threads.filter_map(|thread| Some((thread, start(procfs, process, thread)?)));
@@ -62,8 +63,7 @@ impl Polling {
         self.processes.contains_key(&process)
     }
 
-    /// Whether the number of a thread still names the thread that was found under it. True for a process that is not
-    /// polled.
+    /// Whether a thread's number still names the same thread. True for a process that is not polled.
     pub(super) fn is_same(&self, procfs: &Procfs, process: i32, thread: i32) -> bool {
         let Some(threads) = self.processes.get(&process) else {
             return true;
@@ -72,12 +72,12 @@ impl Polling {
         known.is_some_and(|&known| start(procfs, process, thread) == Some(known))
     }
 
-    /// When `/proc` should be read again; `None` while no process is polled.
+    /// The time of the next reading of `/proc`. `None` while no process is polled.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// What has changed since the last reading, where the time for another one has come.
+    /// The changes since the last reading. Reads only if the next reading is due.
     pub(super) fn changes_if_due(&mut self, procfs: &Procfs) -> Vec<Found> {
         let begin = Instant::now();
         if self.next.is_none_or(|next| begin < next) {
@@ -146,7 +146,7 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// Writes the state of a thread that began at `start`.
+    /// Writes the state of a thread with the start time `start`.
     fn write(root: &TempDir, process: i32, thread: i32, state: char, start: u64, children: &str) {
         let folder = root.path().join(format!("{process}/task/{thread}"));
         fs::create_dir_all(&folder).unwrap();

@@ -1,7 +1,7 @@
-//! The prefetchers during the run of the program, on the PUs on which it may run.
+//! The prefetchers during the program's run, on the PUs that it may run on.
 //!
-//! 1. The registers of all PUs are read. If one cannot be read, none is changed: with different prefetchers on some
-//!    cores measurements would be useless.
+//! 1. The registers of all PUs are read. If one cannot be read, none is changed: measurements would be useless if only
+//!    some cores had other prefetchers.
 //! 2. All changes are written to the journal, with the original values. Two PUs of one core have one register, so all
 //!    are read before one is written.
 //! 3. All registers are written.
@@ -15,7 +15,7 @@ pub(super) struct Prefetching {
     registers: Registers,
     cpuinfo: PathBuf,
     pus: Vec<PuId>,
-    /// The setting in force; `None` while the original values are.
+    /// The setting in force. `None` while the original values are in force.
     set: Option<Prefetchers>,
 }
 
@@ -29,7 +29,7 @@ impl Prefetching {
         }
     }
 
-    /// Applies the setting, or with `None` restores the original values; returns why that failed, if it did.
+    /// Applies the setting, or with `None` restores the original values. Returns the problems.
     pub(super) fn apply(&mut self, wanted: Option<Prefetchers>, journal: Option<&mut Journal>) -> Vec<String> {
         if wanted == self.set {
             return vec![];
@@ -47,7 +47,7 @@ impl Prefetching {
                 vec![]
             }
             Err(why) => {
-                // What was written before the failure is rolled back.
+                // The registers written before the failure are rolled back.
                 let mut problems = vec![format!("the prefetchers stay as they are: {why}")];
                 problems.extend(self.give_back(journal));
                 problems

@@ -1,18 +1,19 @@
-//! Gives the agent to each program that can load it, and leaves the environment as the user has made it.
+//! Gives the agent to each program that can load it, and keeps the environment as the user made it.
 //!
-//! `LD_PRELOAD` in the environment would reach every program that is started with it, also those that cannot load the
-//! agent. There the dynamic linker prints an error. So the tracer adds the variable at each exec, before the first
-//! instruction of the dynamic linker, to the environment on the stack of the new program:
+//! `LD_PRELOAD` in the environment would reach every program that is started with it, including programs that cannot
+//! load the agent. For these the dynamic linker prints an error. So the tracer adds the variable at each exec, before
+//! the first instruction of the dynamic linker, to the environment on the stack of the new program:
 //!
-//! 1. Only a program that is linked dynamically for this machine gets it. A 32-bit program is not, nor is a static one.
-//! 2. The file must be the agent's under the root and in the mounts of the process, where it may be executed.
-//! 3. The user's libraries come first. The library of the address sanitizer comes before the agent, since the sanitizer ends
-//!    a program in which another library does.
-//! 4. A second variable has the user's own entry. The agent puts it back before `main`, so that neither the program nor
-//!    its children see a difference (agent/environment.c).
+//! 1. Only a program that is dynamically linked for this machine gets it. 32-bit programs and static programs do not.
+//! 2. The path must lead to the agent's file under the root and in the mounts of the process, and the file must be
+//!    executable there.
+//! 3. The user's libraries come first. The address sanitizer's library comes before the agent, because the sanitizer
+//!    ends a program if another library precedes it.
+//! 4. A second variable holds the user's own entry. The agent restores it before `main`, so that neither the program
+//!    nor its children see a difference (agent/environment.c).
 //!
-//! Limits: where the kernel or a filter forbids the process to read the file, the linker prints its error. A program whose
-//! memory pinfold may not read, such as one whose file its user may execute and not read, gets no agent.
+//! Limits: if the kernel or a filter forbids the process to read the file, the linker prints its error. A program whose
+//! memory pinfold may not read gets no agent. One example is a program whose file its user may execute but not read.
 
 use super::dynamic_linking::DynamicallyLinked;
 use super::initial_stack::InitialStack;
@@ -29,7 +30,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The dynamic linker does not execute a program that has this variable, but lists its libraries: that is ldd(1).
+/// If this variable is set, the dynamic linker lists the program's libraries instead of executing it: that is ldd(1).
 const LISTS_LIBRARIES: &str = "LD_TRACE_LOADED_OBJECTS";
 
 /// The agent for programs that are followed.
@@ -57,7 +58,7 @@ impl Preload {
     }
 
     /// Adds the agent to the environment of a process that has executed a program, and stands before its first
-    /// instruction. Where that is not possible the program runs without the agent. Returns whether it has the agent.
+    /// instruction. If that is not possible, the program runs without the agent. Returns whether it has the agent.
     pub(super) fn give_to(&self, process: i32) -> bool {
         self.add_to_stack(process).unwrap_or(false)
     }
@@ -81,7 +82,7 @@ impl Preload {
             (PRELOAD, self.libraries(users, linked.sanitizer.as_deref())),
             (PRELOADED, users_entry(users)),
         ]);
-        // Where the stack has no room, the first bytes fail and nothing is written.
+        // If the stack has no room, the first bytes fail and nothing is written.
         memory.write_all_at(&new.bytes, new.pointer)?;
         trace::set_stack_pointer(process, new.pointer)?;
         Ok(true)
@@ -107,13 +108,13 @@ impl Preload {
         Ok(may_execute && (there.dev(), there.ino()) == self.identity)
     }
 
-    /// Opens the agent's path as a process with this root does.
+    /// Opens the agent's path below this root, as a process with this root does.
     fn open_below(&self, root: &Path) -> nix::Result<OwnedFd> {
         let path = OFlag::O_PATH | OFlag::O_CLOEXEC;
         let folder = open(root, path | OFlag::O_DIRECTORY, Mode::empty())?;
         let how = OpenHow::new().flags(path).resolve(ResolveFlag::RESOLVE_IN_ROOT);
         match openat2(&folder, &self.agent, how) {
-            // Linux before 5.6, or a filter: symbolic links in the path are those of this process.
+            // Linux before 5.6, or a filter: symbolic links in the path are resolved from this process's root.
             Err(nix::Error::ENOSYS | nix::Error::EPERM) => {
                 let below = self.agent.strip_prefix("/").unwrap_or(&self.agent);
                 open(&root.join(below), path, Mode::empty())

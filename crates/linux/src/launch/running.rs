@@ -1,4 +1,4 @@
-//! A followed program, and the threads that follow it: starting them, and their end.
+//! A followed program, and the threads that follow it: their start and their end.
 
 use super::counting::Counting;
 use super::exec::Prepared;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The interval at which a tracer that shall end is woken up, until it has ended.
+/// The interval of wake-ups for a tracer that has to end, until it has ended.
 const WAKING: Duration = Duration::from_millis(1);
 
 /// A followed program, and the threads that follow it.
@@ -26,24 +26,24 @@ pub(crate) struct Running {
     pub(crate) shared: Arc<Shared>,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) pages: ProgramPages,
-    /// When to let an attached program go.
+    /// The time when an attached program is let go.
     pub(crate) until: Option<Instant>,
     outlive: bool,
     tracer: Option<JoinHandle<()>>,
     forwarder: Option<Forwarder>,
-    /// Unblocked last, when the forwarder has ended: fields are dropped in this order.
+    /// This is unblocked last, after the forwarder has ended: fields are dropped in this order.
     _blocked: Blocked,
 }
 
-/// An error of a resource of pinfold itself.
+/// Converts a missing resource of pinfold itself into an error.
 fn resource(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
     move |error| LaunchError::Resource { what, error }
 }
 
 impl Running {
-    /// Starts the program; returns after its exec.
+    /// Starts the program. Returns after its exec.
     pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
-        let unknown = resource("without knowing the allowed PUs");
+        let unknown = resource("without the list of allowed PUs");
         let usable = CpuMask::of_thread(0).map_err(&unknown)?.to_set();
         let pus = usable.intersection(launch.topology.allowed_pus());
         if pus.is_empty() {
@@ -77,7 +77,7 @@ impl Running {
             (child, changes)
         });
 
-        // Its guard is forked first, so that it is a copy of a process with as few threads as possible.
+        // The journal's guard is forked first, while this process has as few threads as possible.
         let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
         let blocked = Blocked::new();
         let program = Program::new(
@@ -105,7 +105,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Attaches to a running process; returns when all its threads are followed.
+    /// Attaches to a running process. Returns when all its threads are followed.
     pub(crate) fn attach(attach: Attach) -> Result<Self, AttachError> {
         let journal = Journal::begin(&attach.journal)?;
         let blocked = Blocked::new();
@@ -131,7 +131,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Starts the threads that follow a program; returns when it runs and is followed.
+    /// Starts the threads that follow a program. Returns when the program runs and is followed.
     fn follow(
         state: State,
         pages: ProgramPages,
@@ -163,7 +163,7 @@ impl Running {
             && let Phase::Failed(error) = std::mem::replace(&mut state.phase, Phase::Over(None))
         {
             drop(state);
-            // With its end the kernel detaches from what was attached to before the failure.
+            // When the thread ends, the kernel detaches from the tasks that it had attached to before the failure.
             let _ = tracer.join();
             return Err(error);
         }
@@ -183,9 +183,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Lets an attached program go, and rolls all changes back. Pages go back to where they were while the program is
-    /// still followed, which another signal interrupts. Nothing happens to a program that was launched, or a second
-    /// time.
+    /// Lets an attached program go, and rolls all changes back. Pages return to their old places while the program is
+    /// still followed; another signal interrupts that. Does nothing for a launched program, or if called again.
     pub(crate) fn let_go(&mut self) -> Applied {
         let mut applied = Applied::default();
         let followed = {
@@ -215,7 +214,7 @@ impl Running {
             return;
         };
         self.shared.stop.store(true, Ordering::Release);
-        // A signal that comes before the tracer waits is lost, so it is repeated.
+        // A signal that arrives before the tracer waits is lost, so it is repeated.
         while !tracer.is_finished() {
             wake_up(self.shared.tracer.load(Ordering::Acquire));
             std::thread::sleep(WAKING);
@@ -224,23 +223,23 @@ impl Running {
     }
 }
 
-/// Dropping a running program ends it; with `outlive` it continues. A program that ran before is let go.
+/// Dropping a running program ends it. With `outlive` it continues. An attached program is let go.
 impl Drop for Running {
     fn drop(&mut self) {
         self.let_go();
         let mut state = self.shared.lock();
-        // This holds in each phase: the tasks do not end with the tracer.
+        // This holds in each phase, because the registers outlive the tracer.
         state.program.apply_prefetchers(None);
         if matches!(state.phase, Phase::Running) && !state.attached {
             if self.outlive {
-                // The tracer detaches from each thread at its next event. The kernel detaches from the others, and
-                // does so without stopping them, when this process ends.
+                // The tracer detaches from each thread at its next event. The kernel detaches from the others when this
+                // process ends, without stopping them.
                 state.part();
                 state.phase = Phase::Leaving(None);
                 return;
             }
             for process in state.program.processes_to_end() {
-                // SAFETY: a plain system call; a live process in the table has not been reaped, or was compared.
+                // SAFETY: a plain system call. A live process in the table is not reaped, or its identity was compared.
                 unsafe { libc::kill(process, libc::SIGKILL) };
             }
         }

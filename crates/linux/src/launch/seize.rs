@@ -1,17 +1,17 @@
-//! Attaches to all threads of a running process and of its descendants, as if they had been followed from their begin.
+//! Attaches to all threads of a running process and of its descendants, as if they had been followed from their start.
 //!
-//! 1. The threads of the process and of its descendants are listed, and each is seized. That does not stop it. From
-//!    then on the kernel attaches to what it creates, and stops that before its first instruction.
-//! 2. This is repeated until nothing new is found: a thread that is not seized yet may be creating others.
-//! 3. The mask of each thread is read. Nothing was changed until then.
+//! 1. The threads of the process and of its descendants are listed, and each is seized. That does not stop the thread.
+//!    From then on the kernel attaches to each task that it creates, and stops the task before its first instruction.
+//! 2. This is repeated until no new thread is found: a thread that is not seized yet may be creating others.
+//! 3. The mask of each thread is read. No change precedes this.
 //!
-//! The kernel's threads of a process (`io_uring`, vhost) have no rank, and so are left alone: see `untraced`.
-//! A process that traces itself or others is not seized, and is polled (`stepping_aside`).
+//! The kernel's threads of a process (`io_uring`, vhost) have no rank, and so are left alone: see `untraced`. A process
+//! that traces itself or others is polled instead of seized (`stepping_aside`).
 //!
-//! A descendant that may not be traced, or is in another PID namespace, is left alone with its own descendants. Of the
-//! process itself each thread must be seized, or none is.
+//! If a descendant may not be traced, or is in another PID namespace, it is left alone with its own descendants. For
+//! the process itself, either all threads are seized or none.
 //!
-//! Limits: a kernel without `CONFIG_PROC_CHILDREN` does not show descendants that run already.
+//! Limits: a kernel without `CONFIG_PROC_CHILDREN` does not show existing descendants.
 
 use super::attach::{AttachError, ProcessName, RunningProcess, age};
 use super::executable::Executables;
@@ -23,15 +23,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-/// A thread that is followed from now on.
+/// A thread that is now followed.
 pub(super) struct SeizedTask {
     pub(super) process: i32,
     pub(super) thread: i32,
-    /// How long ago it began.
+    /// Its age.
     pub(super) age: Duration,
     /// Its mask.
     pub(super) mask: Requested,
-    /// Why its process is polled; `None` where it is traced.
+    /// Why its process is polled. `None` if it is traced.
     pub(super) polled: Option<Cause>,
     start: u64,
 }
@@ -43,8 +43,8 @@ pub(super) struct Seized {
 }
 
 /// Seizes the threads of `running` and of its descendants for the calling thread. After an error nothing is changed,
-/// and the end of the calling thread detaches from what was seized. With `kill_with_us` the kernel kills it instead when
-/// this process ends.
+/// and the kernel detaches from the seized threads when the calling thread ends. With `kill_with_us` the kernel kills
+/// them instead when this process ends.
 pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seized, AttachError> {
     let procfs = running.procfs();
     let mut seen: BTreeSet<i32> = BTreeSet::new();
@@ -111,12 +111,12 @@ pub(super) fn seize(running: &RunningProcess, kill_with_us: bool) -> Result<Seiz
             })
         })
         .collect();
-    // The first thread of a process is the oldest, also where its number is not the lowest.
+    // The first thread of a process is the oldest, even if its number is not the lowest.
     tasks.sort_by_key(|task| (task.start, task.thread != task.process, task.thread));
     Ok(Seized { tasks, notes })
 }
 
-/// Whether a thread that cannot be seized has ended, or is followed already because the kernel has attached to it.
+/// Whether a thread that cannot be seized has ended, or is already followed because the kernel has attached to it.
 fn is_no_refusal(running: &RunningProcess, process: i32, thread: i32, error: &io::Error) -> bool {
     let procfs = running.procfs();
     let ended = || {

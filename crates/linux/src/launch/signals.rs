@@ -1,18 +1,18 @@
 //! Forwards signals from pinfold to the program.
 //!
 //! pinfold blocks the signals, and one thread receives them. A signal that a process sent to pinfold is forwarded to
-//! the program's main process. The terminal sends signals to the whole foreground group, so the program has those
-//! already. Only SIGHUP goes to the leader of the session alone, and is forwarded when that is pinfold. When a stop
-//! signal from the terminal or from a process stops the program, pinfold stops too, so that the shell gets the terminal
-//! back.
+//! the program's main process. The terminal sends signals to the whole foreground group, so the program already has
+//! those. Only SIGHUP goes to the leader of the session alone. It is forwarded if pinfold is the leader. When a stop
+//! signal from the terminal or from a process stops the program, pinfold stops as well, so that the shell gets the
+//! terminal back.
 //!
-//! The signals to a process to which pinfold has attached are not pinfold's business. There SIGHUP, SIGINT, SIGQUIT and
-//! SIGTERM end the run, unless pinfold began with them ignored, as under nohup or in the background of a script. All
-//! others are ignored: a stopped pinfold would stop each thread of the process that begins or gets a signal.
+//! pinfold does not forward signals to a process that it has attached to. In this case SIGHUP, SIGINT, SIGQUIT and
+//! SIGTERM end the run, unless they were ignored when pinfold started, as under nohup or in the background of a script.
+//! All other signals are ignored: a stopped pinfold would stop each thread of the process that starts or gets a signal.
 //!
-//! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, since it
-//! looks like two signals. A second standard signal of the same kind that comes before the first one is delivered is
-//! merged with it. A signal that the program itself sends to its parent is not sent back to it.
+//! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, because it
+//! looks like two signals. A second standard signal of the same kind that arrives before the first one is delivered is
+//! merged with it. A signal that the program itself sends to its parent is not returned to it.
 
 use super::inherited::Inherited;
 use super::{Phase, Shared};
@@ -40,12 +40,12 @@ const OUR_OWN: [i32; 9] = [
 /// The signals that end the run of an attached process.
 const ENDING: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
-/// Makes the tracer's wait return. Nothing else sends it, and its default is to be ignored.
+/// Makes the tracer's wait return. No other code sends it, and by default it is ignored.
 const WAKE_UP: i32 = libc::SIGURG;
 
 const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
-/// The forwardable signals, blocked in this thread and those that it starts, until dropped.
+/// The forwardable signals. They are blocked in this thread and in the threads that it starts, until this is dropped.
 pub(super) struct Blocked {
     before: libc::sigset_t,
     /// The mask belongs to the thread, so this value must not leave it.
@@ -56,7 +56,7 @@ impl Blocked {
     pub(super) fn new() -> Self {
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
         let forwardable = forwardable();
-        // SAFETY: the call reads one set and writes the other; a zeroed one is valid.
+        // SAFETY: the call reads one set and writes the other. A zeroed set is valid.
         let before = unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const forwardable, before.as_mut_ptr());
             before.assume_init()
@@ -68,22 +68,21 @@ impl Blocked {
     }
 }
 
-/// Signals for the program that came after its end are dropped: for example a Ctrl-C that has already ended the
-/// program.
+/// Drops signals for the program that came after its end, for example a Ctrl-C that has already ended it.
 impl Drop for Blocked {
     fn drop(&mut self) {
         let forwardable = forwardable();
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call reads the two structures, and a null signal information is allowed.
+        // SAFETY: the call reads the two structures, and may get a null pointer for the signal information.
         while unsafe { libc::sigtimedwait(&raw const forwardable, std::ptr::null_mut(), &raw const at_once) } > 0 {}
-        // SAFETY: the set was filled by `new`.
+        // SAFETY: `new` has filled the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
 fn forwardable() -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the calls fill and change the set that they are given.
+    // SAFETY: the calls fill and change the given set.
     unsafe {
         libc::sigfillset(set.as_mut_ptr());
         for signal in OUR_OWN {
@@ -93,10 +92,10 @@ fn forwardable() -> libc::sigset_t {
     }
 }
 
-/// A descriptor of which the forwardable signals are read, in a process that has them blocked.
+/// A descriptor that delivers the forwardable signals, in a process that has blocked them.
 pub(super) fn descriptor() -> io::Result<File> {
     let forwardable = forwardable();
-    // SAFETY: the set is valid, and the descriptor is ours alone.
+    // SAFETY: the set is valid, and the descriptor belongs to no one else.
     unsafe { owned(libc::signalfd(-1, &raw const forwardable, libc::SFD_CLOEXEC)) }
 }
 
@@ -107,10 +106,10 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts to receive signals, from a thread that has them blocked.
+    /// Starts to receive signals, from a thread that has blocked them.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let mut signals = descriptor()?;
-        // SAFETY: the descriptor is ours alone.
+        // SAFETY: the descriptor belongs to no one else.
         let end = unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC))? };
         let ended = end.try_clone()?;
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -137,16 +136,16 @@ impl Drop for Forwarder {
 
 /// # Safety
 ///
-/// The descriptor must belong to nobody else.
+/// The descriptor must belong to no one else.
 pub(crate) unsafe fn owned(descriptor: RawFd) -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// The next signal; `None` at the end.
+/// The next signal. `None` at the end.
 pub(crate) fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_siginfo> {
     let poll = |file: &File| libc::pollfd {
         fd: file.as_raw_fd(),
@@ -161,7 +160,7 @@ pub(crate) fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_si
     }
     let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
     signals.read_exact(&mut bytes).ok()?;
-    // SAFETY: the kernel filled in the whole structure, which is plain numbers.
+    // SAFETY: the kernel filled the whole structure, which is plain numbers.
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
@@ -169,7 +168,7 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
     let number = signal.ssi_signo.cast_signed();
     let mut state = shared.lock();
     if state.attached {
-        // The shell lets a job in the background ignore the keys of the terminal, but `kill` means this process. Under
+        // The shell makes a background job ignore the terminal's signals, but `kill` addresses this process. Under
         // nohup the shell sends SIGHUP like a process.
         let may_be_ignored = signal.ssi_code > 0 || number == libc::SIGHUP;
         if ENDING.contains(&number) && !(may_be_ignored && Inherited::at_start().ignores(number)) {
@@ -189,19 +188,19 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
             return;
         }
         if state.program.is_polled(state.main) {
-            // Only a traced process reports that it goes on.
+            // Only a traced process reports that it continues.
             state.main_stopped = false;
         }
     }
-    // Positive codes are the kernel's, mainly for the terminal; zero and below are of other processes.
+    // Positive codes are the kernel's, mainly for the terminal. Zero and negative codes are from processes.
     let is_for_the_program = if signal.ssi_code <= 0 {
         !state.program.has_process(signal.ssi_pid.cast_signed())
     } else {
         number == libc::SIGHUP && leads_session()
     };
     if is_for_the_program {
-        // The main process was not reaped: that happens during the lock, and changes the phase.
-        // SAFETY: plain system calls; the value is passed on and not looked at.
+        // The main process was not reaped: a reap takes the lock and changes the phase.
+        // SAFETY: plain system calls. The value is passed on and not interpreted.
         unsafe {
             if signal.ssi_code == libc::SI_QUEUE {
                 let value = libc::sigval {
@@ -219,8 +218,7 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
 /// Lets `wake_up` interrupt the waits of the calling thread.
 pub(super) fn let_wake_up() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    // SAFETY: a zeroed action with a handler is valid, and this handler does nothing; the set is filled before it is
-    // used.
+    // SAFETY: a zeroed action with a handler is valid, and this handler does nothing. The set is filled before use.
     unsafe {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
@@ -232,7 +230,7 @@ pub(super) fn let_wake_up() {
     }
 }
 
-/// Interrupts the wait of a thread of this process that has called `let_wake_up`, if it waits.
+/// Interrupts the wait of a thread of this process that has called `let_wake_up`. No effect if it does not wait.
 pub(super) fn wake_up(thread: i32) {
     // SAFETY: a plain system call.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, WAKE_UP) };

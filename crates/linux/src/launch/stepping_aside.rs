@@ -1,47 +1,47 @@
-//! Lets go of processes that trace themselves, or others that pinfold follows. Linux permits one tracer for each thread.
+//! Lets go of processes that trace themselves, or that other programs trace. Linux permits one tracer per thread.
 //!
-//! 1. A thread that is stopped asks for it: the agent's request (`agent/step_aside.c`), or the execution of a program that
-//!    traces and has no agent (`executable`).
-//! 2. The other threads of the processes in question are made to stop, and each is detached when it has stopped. New
-//!    ones that they have created meanwhile are detached when they stop at their begin.
-//! 3. When none is left, the thread that has asked runs again. From then on the processes are polled (`polling`).
+//! 1. A stopped thread requests it: through the agent (`agent/step_aside.c`), or by executing a program that traces and
+//!    has no agent (`executable`).
+//! 2. pinfold makes the other threads of these processes stop, and detaches from each when it has stopped. New threads
+//!    that they have created meanwhile are detached when they stop at their start.
+//! 3. When no thread is attached, the requesting thread runs again. From then on the processes are polled (`polling`).
 //!
-//! Limits: the stop of a thread interrupts system calls that the kernel does not restart (see `tracer`). A thread in a
-//! system call that cannot be interrupted delays the request until the call has returned.
+//! Limits: the stop of a thread interrupts system calls that the kernel does not restart (see `tracer`). A thread in an
+//! uninterruptible system call delays the request until the call has returned.
 
 use super::State;
 use super::polling::Cause;
 use super::trace::{self, Request};
 use std::collections::BTreeSet;
 
-/// What is not finished.
+/// The unfinished requests.
 #[derive(Debug, Default)]
 pub(super) struct SteppingAside {
-    /// Threads of polled processes to which the tracer is still attached.
+    /// Threads of polled processes that the tracer is still attached to.
     attached: BTreeSet<i32>,
-    /// Stopped threads that wait until there is none.
+    /// The stopped threads that wait until `attached` is empty.
     waiting: Vec<i32>,
 }
 
 impl SteppingAside {
-    /// A thread was created by one that is to be detached.
+    /// Adds a thread that a thread to be detached has created.
     pub(super) fn add(&mut self, thread: i32) {
         self.attached.insert(thread);
     }
 
-    /// A thread was detached or has ended.
+    /// Removes a thread that was detached or has ended.
     fn remove(&mut self, thread: i32) {
         self.attached.remove(&thread);
         self.waiting.retain(|&waiting| waiting != thread);
     }
 
-    /// The threads that wait, which have to be resumed.
+    /// The waiting threads, which the caller has to resume.
     pub(super) fn take_waiting(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.waiting)
     }
 }
 
-/// Lets go of a process as the agent of `asking` has requested, which has stopped.
+/// Lets go of a process as the agent of the stopped thread `asking` has requested.
 pub(super) fn grant(state: &mut State, asking: i32, request: Request) {
     let own = state.program.process_of(asking);
     let (process, why) = match request {
@@ -51,21 +51,21 @@ pub(super) fn grant(state: &mut State, asking: i32, request: Request) {
     };
     let processes = match process {
         Some(process) => vec![process],
-        // A number in a nested namespace is not known here: it may be that of any process.
+        // A number of a nested namespace is not known here: it may name any process.
         None if own.is_some_and(|own| state.program.is_in_nested_namespace(own)) => state.program.processes(),
         None => vec![],
     };
     let_go(state, asking, processes, why);
 }
 
-/// Lets go of what the program traces that `thread` has executed, where the agent cannot ask for it. Returns whether the
+/// Lets go of the processes that the new program of `thread` may trace, if no agent can request it. Returns whether the
 /// thread is resumed here.
 pub(super) fn executed(state: &mut State, thread: i32, has_agent: bool) -> bool {
     let Some(why) = state.program.traces(thread, has_agent) else {
         return false;
     };
     let processes = match why {
-        // It may trace any of them.
+        // The program may trace any of them.
         Cause::Traces => state.program.processes(),
         Cause::TracesItself | Cause::ManyThreads => vec![thread],
     };
@@ -73,7 +73,7 @@ pub(super) fn executed(state: &mut State, thread: i32, has_agent: bool) -> bool 
     true
 }
 
-/// Lets go of these processes; resumes `asking` afterwards.
+/// Lets go of these processes, and then resumes `asking`.
 fn let_go(state: &mut State, asking: i32, processes: Vec<i32>, why: Cause) {
     state.program.strike_out_dead_leaders();
     state.aside.attached.remove(&asking);
@@ -88,7 +88,7 @@ fn let_go(state: &mut State, asking: i32, processes: Vec<i32>, why: Cause) {
     resume_if_done(state);
 }
 
-/// A thread was detached, or has ended.
+/// Handles a thread that was detached or has ended.
 pub(super) fn detached(state: &mut State, thread: i32) {
     state.aside.remove(thread);
     resume_if_done(state);

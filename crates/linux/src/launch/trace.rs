@@ -1,7 +1,7 @@
 //! The calls of ptrace(2) and wait(2) for following a program, with typed results.
 //!
-//! All of them act for the calling thread: only the thread that attached to a task may resume it, and waiting with
-//! `__WNOTHREAD` gives that thread its own tracees only, so that several followers can live in one process.
+//! All calls act for the calling thread. Only the thread that attached to a task may resume it, and waiting with
+//! `__WNOTHREAD` returns only that thread's tracees. So several followers can live in one process.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An event of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It ended; this is the shell's form of its status: the exit code, or 128 and the signal.
+    /// It ended. The value is its status in the shell's form: the exit code, or 128 plus the signal.
     Ended(i32),
     /// It is about to receive this signal.
     Signal(i32),
-    /// Its process was stopped by this signal, or it begins in a stopped process.
+    /// This signal has stopped its process, or it starts in a stopped process.
     GroupStop(i32),
-    /// It begins, its process was continued, or `interrupt` stopped it.
+    /// It starts, its process was continued, or `interrupt` stopped it.
     Trap,
     /// It has created a thread or a process.
     Created,
@@ -35,14 +35,13 @@ pub(crate) struct Pending {
 
 const WAIT_OPTIONS: i32 = libc::__WALL | libc::__WNOTHREAD;
 
-/// Blocks until a traced thread has an event, and does not take it. While a thread's end is not taken, its id names no
-/// other thread. `None` when this thread traces no thread any more, or shall trace none: when a signal arrives after
-/// `stop` was set.
+/// Blocks until a traced thread has an event, and does not take it. Until a thread's end is taken, its id names no
+/// other thread. `None` if this thread traces no thread any more, or if a signal arrives after `stop` was set.
 pub(crate) fn await_event(stop: &AtomicBool) -> io::Result<Option<Pending>> {
     while !stop.load(Ordering::Acquire) {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | WAIT_OPTIONS;
-        // SAFETY: the call writes the structure that it is given; a zeroed one is valid.
+        // SAFETY: the call writes the given structure. A zeroed structure is valid.
         let (result, info) = unsafe {
             (
                 libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options),
@@ -66,38 +65,39 @@ pub(crate) fn await_event(stop: &AtomicBool) -> io::Result<Option<Pending>> {
     Ok(None)
 }
 
-/// Takes the event of `thread`; `None` when there is none any more, because a kill came in between.
+/// Takes the event of `thread`. `None` if the event has disappeared, because a kill came in between.
 pub(crate) fn take_event(thread: i32) -> Option<Event> {
     let mut status = 0;
     // A stop of a child that is not traced needs `WUNTRACED`.
     let options = WAIT_OPTIONS | libc::WNOHANG | libc::WUNTRACED;
-    // SAFETY: the call writes the status that it is given.
+    // SAFETY: the call writes the given status.
     let taken = unsafe { libc::waitpid(thread, &raw mut status, options) };
     (taken == thread).then(|| decode(status))
 }
 
-/// The number with which the agent marks a request (`REQUEST` in `agent/step_aside.c`).
+/// The number that marks an agent's request (`REQUEST` in `agent/step_aside.c`).
 const REQUEST: u64 = 0x7066_6c64;
 
-/// The signal that is a request of the agent.
+/// The signal that carries an agent's request.
 pub(crate) const REQUEST_SIGNAL: i32 = libc::SIGURG;
 
-/// A request of the agent to let go of a process.
+/// An agent's request to let go of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// The requesting one, which its parent traces.
+    /// The requesting process. Its parent traces it.
     TracedByParent,
-    /// The requesting one, which traces itself.
+    /// The requesting process. It traces itself.
     TracedByItself,
-    /// That of this thread, which the requesting one traces.
+    /// The process of this thread. The requesting process traces it.
     Traces(i32),
 }
 
-/// The request that the signal is which `thread` is about to receive, if it is one.
+/// The request in the signal that `thread` is about to receive. `None` for any other signal.
 pub(crate) fn requested(thread: i32) -> Option<Request> {
     let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
     request(libc::PTRACE_GETSIGINFO, thread, information.as_mut_ptr() as usize).ok()?;
-    // SAFETY: the kernel filled in the structure. A signal of this code carries a value, and each pattern of bytes is one.
+    // SAFETY: the kernel filled the structure. A signal with this code carries a value, and any bytes are a valid
+    // value.
     let (code, value) = unsafe {
         let information = information.assume_init();
         (information.si_code, information.si_value().sival_ptr as u64)
@@ -110,10 +110,10 @@ pub(crate) fn requested(thread: i32) -> Option<Request> {
     })
 }
 
-/// The shell's form of the status of a child of this process that has ended; `None` for one that lives.
+/// The shell's form of the status of an ended child of this process. `None` if the child lives.
 pub(crate) fn status_of_child(process: i32) -> Option<i32> {
     let mut status = 0;
-    // SAFETY: the call writes the status that it is given.
+    // SAFETY: the call writes the given status.
     let ended = unsafe { libc::waitpid(process, &raw mut status, libc::__WALL | libc::WNOHANG) };
     match (ended == process).then(|| decode(status))? {
         Event::Ended(status) => Some(status),
@@ -138,8 +138,8 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// Attaches to `thread` without stopping it, and to all that it will create. With `kill_with_us` the kernel kills them
-/// when this process ends.
+/// Attaches to `thread` and to all tasks that it will create, without stopping it. With `kill_with_us` the kernel kills
+/// them when this process ends.
 pub(crate) fn seize(thread: i32, kill_with_us: bool) -> io::Result<()> {
     let mut options =
         libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
@@ -164,20 +164,20 @@ pub(crate) fn interrupt(thread: i32) -> bool {
     request(libc::PTRACE_INTERRUPT, thread, 0).is_ok()
 }
 
-/// Detaches from a stopped thread, with a signal or none (0). It stays stopped if its process is. Returns whether it was
-/// traced.
+/// Detaches from a stopped thread, with a signal or none (0). The thread stays stopped if its process is stopped.
+/// Returns whether it was traced.
 pub(crate) fn detach(thread: i32, signal: i32) -> bool {
     request(libc::PTRACE_DETACH, thread, signal.cast_unsigned() as usize).is_ok()
 }
 
-/// The new thread's id at `Created`, the previous thread id at `Executed`; `None` when the thread was killed.
+/// The new thread's id at `Created`, the previous thread id at `Executed`. `None` if the thread was killed.
 pub(crate) fn event_message(thread: i32) -> Option<i32> {
     let mut message: libc::c_ulong = 0;
     request(libc::PTRACE_GETEVENTMSG, thread, &raw mut message as usize).ok()?;
     i32::try_from(message).ok()
 }
 
-/// The stack pointer of a stopped thread whose registers are this machine's.
+/// The stack pointer of a stopped 64-bit thread of this machine.
 pub(crate) fn stack_pointer(thread: i32) -> io::Result<u64> {
     registers(thread).map(|registers| {
         #[cfg(target_arch = "x86_64")]
@@ -201,7 +201,7 @@ pub(crate) fn set_stack_pointer(thread: i32, pointer: u64) -> io::Result<()> {
     transfer_registers(libc::PTRACE_SETREGSET, thread, &mut registers).map(|_| ())
 }
 
-/// The registers of a stopped thread. A 32-bit process has others.
+/// The registers of a stopped thread. Fails for a 32-bit process, which has other registers.
 fn registers(thread: i32) -> io::Result<libc::user_regs_struct> {
     // SAFETY: the structure is plain numbers.
     let mut registers = unsafe { MaybeUninit::<libc::user_regs_struct>::zeroed().assume_init() };
@@ -213,7 +213,7 @@ fn registers(thread: i32) -> io::Result<libc::user_regs_struct> {
     }
 }
 
-/// Reads or writes the general registers of a stopped thread; returns how many bytes they have.
+/// Reads or writes the general registers of a stopped thread. Returns their size in bytes.
 fn transfer_registers(request: libc::c_uint, thread: i32, registers: &mut libc::user_regs_struct) -> io::Result<usize> {
     let mut buffer = libc::iovec {
         iov_base: ptr::from_mut(registers).cast(),
@@ -227,10 +227,10 @@ fn transfer_registers(request: libc::c_uint, thread: i32, registers: &mut libc::
     Ok(buffer.iov_len)
 }
 
-/// One ptrace call. Where the callers above ignore the error, it is `ESRCH`: the thread was killed while it was
-/// stopped, and its end is the next result of `await_event`.
+/// One ptrace call. If the callers above ignore its error, it is `ESRCH`: the thread was killed while it was stopped,
+/// and its end is the next result of `await_event`.
 fn request(request: libc::c_uint, thread: i32, data: usize) -> io::Result<()> {
-    // SAFETY: the requests used here take a number, or the address of a c_ulong or siginfo_t, as data, and no address.
+    // SAFETY: the data of these requests are a number, or the address of a c_ulong or siginfo_t. They take no address.
     let result = unsafe { libc::ptrace(request, thread, ptr::null_mut::<libc::c_void>(), data) };
     if result < 0 {
         return Err(io::Error::last_os_error());

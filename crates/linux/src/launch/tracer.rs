@@ -4,17 +4,17 @@
 //!    (`seize`). From then on the kernel attaches to each thread and process that the program creates, and stops it
 //!    before its first instruction.
 //! 2. It blocks until one of them has an event, locks the program, takes the event, updates the program, and resumes
-//!    the thread. In between it costs nothing.
+//!    the thread. Between events it uses no processor time.
 //! 3. At each exec it adds the agent to the new program's environment (`preload`).
 //! 4. When the main process has ended, or pinfold has to detach, it stops each remaining thread, restores its original
-//!    mask, and detaches from it. A process that ran before runs on undisturbed: the tracer ends without stopping any
-//!    thread, and then masks are restored by the journal.
+//!    mask, and detaches from it. An attached process continues undisturbed: the tracer ends without stopping any
+//!    thread, and then masks are restored from the journal.
 //!
-//! Limits: ptrace does not report what the kernel creates for `io_uring`, nor a task in `CLONE_UNTRACED` mode: see
-//! `untraced`. A program from elsewhere (a debugger) cannot trace a followed one. Each signal for the program costs
-//! two switches to this thread. If pinfold detaches from a thread during one of the few system calls that the kernel
-//! does not restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)), the call returns EINTR, as after
-//! SIGSTOP and SIGCONT.
+//! Limits: ptrace does not report tasks that the kernel creates for `io_uring`, nor tasks in `CLONE_UNTRACED` mode: see
+//! `untraced`. An external tracer (a debugger) cannot trace a followed program. Each signal for the program costs two
+//! switches to this thread. If pinfold detaches from a thread during one of the few system calls that the kernel does
+//! not restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)), the call returns EINTR, as after SIGSTOP and
+//! SIGCONT.
 
 use super::attach::{AttachError, RunningProcess};
 use super::exec::{Prepared, Unborn};
@@ -27,7 +27,7 @@ use super::{FollowError, LaunchError, Phase, Shared, State};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Runs the program of `prepared` and follows it until no task of it is followed any more.
+/// Runs the program of `prepared` and follows it until none of its tasks is followed any more.
 pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
     match start(prepared, kill_with_us) {
         Ok(mut unborn) => {
@@ -38,7 +38,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
     }
 }
 
-/// Has a waiting child execute the program, and follows it from then on until no task of it is followed any more.
+/// Makes a waiting child execute the program, and follows it until none of its tasks is followed any more.
 pub(super) fn follow_waiting(shared: &Shared, child: &WaitingChild, changes: &Changes, kill_with_us: bool) {
     let process = child.process();
     let seized = child
@@ -58,7 +58,7 @@ pub(super) fn follow_waiting(shared: &Shared, child: &WaitingChild, changes: &Ch
             });
             follow_events(shared, None);
         }
-        // It has ended already.
+        // The child has already ended.
         Err(FollowError::Attach(AttachError::None(_))) => {
             child.take();
             let status = child.status();
@@ -68,8 +68,8 @@ pub(super) fn follow_waiting(shared: &Shared, child: &WaitingChild, changes: &Ch
     }
 }
 
-/// Attaches to a running process and follows it until it ends, or until `Running::let_go` asks for the end. Then this
-/// thread ends, and with it the kernel detaches from all tasks without stopping them.
+/// Attaches to a running process and follows it until it ends, or until `Running::let_go` requests the end. Then this
+/// thread ends, and the kernel detaches from all tasks without stopping them.
 pub(super) fn attach(shared: &Shared, process: &RunningProcess) {
     signals::let_wake_up();
     // SAFETY: a plain system call.
@@ -101,7 +101,7 @@ fn follow_events(shared: &Shared, mut starting: Option<(&Prepared, &mut Unborn)>
             Ok(None) => break,
             Err(error) => return shared.change(|state| state.phase = Phase::Failed(LaunchError::Wait(error).into())),
         };
-        // The end of a process, and of an unknown one, waits until its number is not in use.
+        // The end of a process, or of an unknown thread, is taken only while its number is not in use.
         let number_goes = pending.end
             && shared
                 .lock()
@@ -140,7 +140,7 @@ fn follow_events(shared: &Shared, mut starting: Option<(&Prepared, &mut Unborn)>
     }
     shared.change(|state| match state.phase {
         Phase::Leaving(status) => state.phase = Phase::Over(status),
-        // All that is left is polled.
+        // Only polled processes are left.
         Phase::Running if state.program.is_polled(state.main) => state.traces_nothing = true,
         Phase::Starting | Phase::Running => state.phase = Phase::Over(None),
         Phase::Over(_) | Phase::Failed(_) => {}
@@ -157,16 +157,16 @@ fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError>
     match attached {
         Ok(()) => Ok(unborn),
         Err(error) => {
-            // The child exits when this process cannot let it execute any more.
+            // The child exits when this process cannot make it execute any more.
             drop(unborn);
-            // SAFETY: a null status is allowed.
+            // SAFETY: a null status is permitted.
             unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::__WALL) };
             Err(error)
         }
     }
 }
 
-/// An event of the main process before its exec.
+/// Handles an event of the main process before its exec.
 fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: Event) {
     let process = unborn.process;
     match event {
@@ -214,7 +214,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
                 let is_known = state.program.has_thread(created);
                 state.program.announced(thread, created);
                 if !is_known && state.program.is_polled(created) {
-                    // The kernel has attached to it, and it stops at its begin.
+                    // The kernel has attached to it, and it stops at its start.
                     state.aside.add(created);
                 }
             }
@@ -247,13 +247,13 @@ fn handle(state: &mut State, thread: i32, event: Event) {
         stepping_aside::grant(state, thread, request);
     } else if state.program.is_polled(thread) {
         if !trace::detach(thread, signal) && thread == state.main {
-            // It is a child of this process, and was stopped.
+            // It is a child of this process and was stopped.
             state.main_stopped = true;
             state.stop_with_main();
         }
         stepping_aside::detached(state, thread);
     } else if matches!(event, Event::Executed) && stepping_aside::executed(state, thread, has_agent) {
-        // It is resumed when pinfold has stepped aside.
+        // It is resumed after pinfold has stepped aside.
     } else if matches!(event, Event::GroupStop(_)) {
         trace::listen(thread);
         state.stop_with_main();
@@ -262,7 +262,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
     }
 }
 
-/// Begins to detach from the remaining tasks. Each thread is detached when it has stopped: see `handle`.
+/// Starts to detach from the remaining tasks. Each thread is detached when it has stopped: see `handle`.
 fn part(state: &mut State, status: Option<i32>) {
     state.phase = Phase::Leaving(status);
     state.program.strike_out_dead_leaders();

@@ -1,24 +1,24 @@
-//! Tasks of the program that ptrace does not report: the kernel's threads for an `io_uring` ring or for vhost, and what
-//! the program creates in `CLONE_UNTRACED` mode.
+//! Tasks of the program that ptrace does not report: the kernel's threads for an `io_uring` ring or for vhost, and
+//! tasks that the program creates in `CLONE_UNTRACED` mode.
 //!
-//! Such a task is created with the mask of its creator, which is a single PU where pinfold has pinned the creator.
-//! Nothing ranks or measures the task, so it is placed as a helper is: it gets the mask that its creator has when it is
-//! not pinned.
+//! Such a task inherits its creator's mask. If pinfold has pinned the creator, this mask is a single PU. The task is
+//! neither ranked nor measured, so it is treated like a helper: it gets the mask of its creator without the pinning.
 //!
-//! 1. Each pinning is entered (`pinned`): a task that its process creates from then on may have that mask.
-//! 2. A look tries the numbers that the kernel has given out since the look before. A task that is not followed, whose
-//!    mask is the PU of such a pinning, that began after the pinning, and that has never run on another PU, gets the
-//!    original mask of the pinned task. The same pinning is entered for a process that is found so: it may have
-//!    created others before.
-//! 3. A pinning that has ended counts until each task that was created before its end is in `/proc`.
-//! 4. While unpinned tasks are limited (`limit`), there are looks too. When the limit changes, the tasks found get it.
+//! 1. Each pinning is recorded (`pinned`): tasks that its process creates from then on may have that mask.
+//! 2. A search tries the task numbers that the kernel has assigned since the last search. A task gets the original mask
+//!    of the pinned task if it is not followed, its mask is the PU of such a pinning, it started after the pinning, and
+//!    it has never run on another PU. The same pinning is recorded for a process that is found in this way, because it
+//!    may have created others before.
+//! 3. A pinning that has ended counts until all tasks that were created before its end are in `/proc`.
+//! 4. There are searches as well while unpinned tasks are limited (`limit`). When the limit changes, the found tasks
+//!    get it.
 //!
-//! A look costs one reading of `loadavg`, and a system call for each number. Looks take less than a hundredth of the
+//! A search costs one read of `loadavg`, and a system call for each number. Searches take less than a hundredth of the
 //! time.
 //!
-//! Limits: a task runs on its creator's PU until the next look. A task that has chosen exactly that PU itself (a ring
-//! with `IORING_SETUP_SQ_AFF`) counts as one that has inherited it. Where the kernel does not report migrations, so does
-//! one that has chosen the PU of another thread.
+//! Limits: a task runs on its creator's PU until the next search. A task that has chosen exactly that PU itself (a ring
+//! with `IORING_SETUP_SQ_AFF`) counts as one that has inherited it. If the kernel does not report migrations, the same
+//! holds for a task that has chosen the PU of another thread.
 
 use super::limit::Limit;
 use crate::affinity::CpuMask;
@@ -32,25 +32,25 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The least time between two looks.
+/// The shortest time between two searches.
 const LOOKING: Duration = Duration::from_millis(100);
 
-/// The time between two looks is this many times the duration of a look.
+/// The time between two searches is this many times the duration of a search.
 const SPACING: u32 = 100;
 
-/// Longer than the kernel takes from copying a creator's mask to showing the new task in `/proc`, also on a busy
-/// machine.
+/// This is longer than the kernel takes from copying a creator's mask to showing the new task in `/proc`, even on a
+/// busy machine.
 const BEING_MADE: Duration = Duration::from_secs(1);
 
 /// The tasks of a program that are not followed.
 #[derive(Debug, Default)]
 pub(super) struct Untraced {
     search: NewTaskSearch,
-    /// The pinnings whose masks a new task may have inherited, by process.
+    /// For each process, the pinnings whose masks a new task may have inherited.
     pinnings: BTreeMap<i32, BTreeMap<PuId, Pinning>>,
     /// Processes that are not followed, with their start times.
     processes: BTreeMap<i32, u64>,
-    /// When the next look is due; `None` while no mask of pinfold's can be inherited.
+    /// The time of the next search. `None` while no mask of pinfold's can be inherited.
     due: Option<Instant>,
 }
 
@@ -59,19 +59,19 @@ pub(super) struct Untraced {
 struct Pinning {
     /// The original mask of the task.
     original: Arc<Requested>,
-    /// Since when, in clock ticks since boot.
+    /// Its start, in clock ticks since boot.
     since: u64,
-    /// When it can no longer be inherited; `None` while a task is pinned there.
+    /// The time when it can no longer be inherited. `None` while a task is pinned there.
     until: Option<Instant>,
 }
 
 impl Untraced {
-    /// A task of `process` with this original mask is pinned on `pu`.
+    /// Records that a task of `process` with this original mask is pinned on `pu`.
     pub(super) fn pinned(&mut self, process: i32, pu: PuId, original: &Arc<Requested>) {
         let pinnings = self.pinnings.entry(process).or_default();
         let pinning = pinnings.entry(pu).or_insert_with(|| Pinning {
             original: Arc::clone(original),
-            // Without a clock nothing is excluded.
+            // Without a clock no task is excluded.
             since: ticks_since_boot().unwrap_or(0),
             until: None,
         });
@@ -81,22 +81,22 @@ impl Untraced {
         }
     }
 
-    /// There are looks from now on. Call it before a mask is set that a new task may inherit.
+    /// Starts the searches. Call it before a mask is set that a new task may inherit.
     pub(super) fn look_soon(&mut self, procfs: &Procfs) {
         if self.due.is_none() {
-            // What there is already has inherited nothing.
+            // Existing tasks have inherited nothing.
             let _ = self.search.since_last_number(procfs);
             self.due = Some(Instant::now() + LOOKING);
         }
     }
 
-    /// When the next look is due.
+    /// The time of the next search.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Gives new tasks the masks that their creators have unpinned; returns what failed. `pinned` has the PUs on which
-    /// tasks of a process are pinned now.
+    /// Gives new tasks the unpinned masks of their creators. Returns the failures. `pinned` has the PUs that tasks of
+    /// each process are now pinned on.
     pub(super) fn look(
         &mut self,
         cpusets: &Cpusets,
@@ -121,7 +121,7 @@ impl Untraced {
         problems
     }
 
-    /// The mask of unpinned tasks was `before` and is `present` now: tasks that have it get the present one.
+    /// Changes the mask of unpinned tasks from `before` to `present`: tasks with the old mask get the new one.
     pub(super) fn limit(
         &mut self,
         cpusets: &Cpusets,
@@ -143,7 +143,7 @@ impl Untraced {
             for thread in procfs.threads(process) {
                 let has_it = || Seen::once(thread, cpusets).is_ok_and(|seen| before.explains(&seen));
                 if table.of_thread(thread).is_none() && has_it() {
-                    // A thread that has ended keeps nothing of pinfold's.
+                    // A thread that has ended keeps no mask.
                     let _ = present.give_to(thread, cpusets);
                 }
             }
@@ -151,7 +151,7 @@ impl Untraced {
         self.look_soon(procfs);
     }
 
-    /// Releases all tasks that are created by the processes with pinnings, or by those with a limit.
+    /// Releases all tasks that processes with pinnings, or with a limit, have created.
     fn release_all(&mut self, cpusets: &Cpusets, table: &TaskTable, limit: &Limit) -> Vec<String> {
         let procfs = cpusets.procfs();
         let limited = table.processes().filter(|_| limit.is_limited());
@@ -171,7 +171,7 @@ impl Untraced {
         problems
     }
 
-    /// Gives a task that was created with a mask of pinfold's the mask that its creator has unpinned; returns why that
+    /// Gives a task that was created with one of pinfold's masks the unpinned mask of its creator. Returns why that
     /// failed.
     fn release(&mut self, number: i32, cpusets: &Cpusets, table: &TaskTable, limit: &Limit) -> Option<String> {
         let procfs = cpusets.procfs();
@@ -185,7 +185,7 @@ impl Untraced {
         }
         let kin = procfs.kinship(number)?;
         let stat = procfs.stat(kin.process, number)?;
-        // A task that was created with a mask of one PU has never left that.
+        // A task that was created with a one-PU mask has never left that PU.
         let stayed = procfs
             .migrations(kin.process, number)
             .is_none_or(|migrations| migrations == 0);
@@ -218,7 +218,7 @@ impl Untraced {
         let error = home.give_to(number, cpusets).err()?;
         (error.raw_os_error() != Some(libc::ESRCH)).then(|| {
             format!(
-                "Thread {number} ({}) of process {} stays on CPUs {}, the mask of the thread that created it: {error}.",
+                "Thread {number} ({}) of process {} stays on CPUs {}, the mask of its creator: {error}.",
                 stat.name,
                 kin.process,
                 mask.to_set()
@@ -226,7 +226,7 @@ impl Untraced {
         })
     }
 
-    /// The pinning on `pu` that a task may have inherited which began at `start`.
+    /// The pinning on `pu` that a task with the start time `start` may have inherited.
     fn pinning_of(&self, kin: Kinship, pu: PuId, start: u64) -> Option<&Pinning> {
         let of = |creator| {
             self.pinnings
@@ -237,13 +237,13 @@ impl Untraced {
         of(kin.process).or_else(|| of(kin.parent))
     }
 
-    /// Whether a task is the program's.
+    /// Whether a task belongs to the program.
     fn knows(&self, kin: Kinship, table: &TaskTable) -> bool {
         let is_ours = |process| table.has_process(process) || self.processes.contains_key(&process);
         is_ours(kin.process) || is_ours(kin.parent)
     }
 
-    /// Removes the pinnings that have ended and can no longer be inherited by a task that was not found.
+    /// Removes the pinnings that have ended, once no task that is still unknown can have inherited them.
     fn forget_former(&mut self, pinned: &HashSet<(i32, PuId)>, looked: Instant) {
         self.pinnings.retain(|&process, pinnings| {
             pinnings.retain(|&pu, pinning| {

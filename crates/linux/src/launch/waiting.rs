@@ -1,14 +1,15 @@
-//! A child that waits to execute the program. A launcher that has to prepare the program's process itself forks it, and
-//! then becomes pinfold by exec: so the child is this process's own. The plugin for Slurm is one (docs/design/slurm.md).
+//! A child that waits to execute the program. A launcher that has to prepare the program's process itself forks this
+//! child, and then becomes pinfold by exec. So the child is pinfold's own. The plugin for Slurm is such a launcher
+//! (docs/design/slurm.md).
 //!
-//! 1. pinfold sends what it changes of the environment, and the memory policy. The child completes its preparation and
-//!    executes the program. Until then it is not traced: it may still have memory that the user must not read.
-//! 2. The exec closes the child's end of the socket, which pinfold reads. Then pinfold attaches to the process. The
-//!    program's first instructions may run before that; nothing is pinned so early.
-//! 3. If pinfold fails before, the child executes the program without it, and this process waits for its end.
+//! 1. pinfold sends its changes to the environment, and the memory policy. The child completes its preparation and
+//!    executes the program. Until then it is not traced, because it may still have memory that the user must not read.
+//! 2. The exec closes the child's end of the socket, and pinfold sees that in a read. Then pinfold attaches to the
+//!    process. The program's first instructions may run before that; nothing is pinned so early.
+//! 3. If pinfold fails before the exec, the child executes the program without it, and this process waits for its end.
 //!
-//! The message is a row of texts, each with a NUL byte at its end: `+NAME=VALUE` for a variable to set, `-NAME` for one
-//! to take away, `mMODE BITS WORD…` for the arguments of `set_mempolicy` with hexadecimal words, and `.` at the end.
+//! The message is a sequence of texts, each terminated by a NUL byte: `+NAME=VALUE` for a variable to set, `-NAME` for
+//! one to remove, `mMODE BITS WORD…` for the arguments of `set_mempolicy` with hexadecimal words, and `.` at the end.
 
 use super::LaunchError;
 use super::signals::{Blocked, next};
@@ -25,23 +26,23 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The variable that names the child: its number and the descriptor of the socket, with a colon between.
+/// The variable that names the child: its number and the descriptor of the socket, separated by a colon.
 const VARIABLE: &str = "PINFOLD_WAITING_CHILD";
 
-/// A child of this process that waits to execute the program. A copy is the same child.
+/// A child of this process that waits to execute the program. Clones share the child.
 #[derive(Clone, Debug)]
 pub struct WaitingChild {
     process: i32,
     socket: Arc<UnixStream>,
-    /// Whether it was let go.
+    /// Whether it was told to execute.
     gone: Arc<AtomicBool>,
     /// Whether pinfold follows it, or has seen its end.
     taken: Arc<AtomicBool>,
 }
 
 impl WaitingChild {
-    /// The child that the environment of this process names; `None` where it names none that is a child of this
-    /// process. Call it once, and before anything opens files.
+    /// The child that this process's environment names. `None` if it names no child of this process. Call it once,
+    /// before any file is opened.
     pub fn from_environment() -> Option<Self> {
         let value = env::var(VARIABLE).ok()?;
         let (process, descriptor) = value.split_once(':')?;
@@ -51,11 +52,11 @@ impl WaitingChild {
             return None;
         }
         let descriptor = descriptor.parse().ok().filter(|&descriptor| descriptor > 2)?;
-        // SAFETY: plain system calls, which fail where there is no such descriptor.
+        // SAFETY: plain system calls, which fail for an invalid descriptor.
         if unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
             return None;
         }
-        // SAFETY: the descriptor is open, and the launcher has left it to this function alone.
+        // SAFETY: the descriptor is open, and the launcher has reserved it for this function.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Some(Self {
             process,
@@ -65,22 +66,22 @@ impl WaitingChild {
         })
     }
 
-    /// Its number.
+    /// The process number.
     pub(super) fn process(&self) -> i32 {
         self.process
     }
 
-    /// Whether it is still nobody's: pinfold neither follows it, nor has it ended under pinfold.
+    /// Whether pinfold neither follows it, nor has seen its end.
     pub fn is_left(&self) -> bool {
         !self.taken.load(Ordering::Acquire)
     }
 
-    /// pinfold follows it from now on, or has seen its end.
+    /// Records that pinfold follows it, or has seen its end.
     pub(super) fn take(&self) {
         self.taken.store(true, Ordering::Release);
     }
 
-    /// Lets it go on to its exec, and returns when it has executed the program or has ended.
+    /// Makes it execute the program. Returns when it has executed the program or has ended.
     pub(super) fn execute(&self, changes: &Changes) -> Result<(), LaunchError> {
         let mut socket = self.socket.as_ref();
         self.gone.store(true, Ordering::Release);
@@ -89,10 +90,11 @@ impl WaitingChild {
         Ok(())
     }
 
-    /// Waits for its end, where it has ended or soon will; the shell's form of its status.
+    /// Waits for its end, and returns the shell's form of its status. Call it when the child has ended or is about to
+    /// end.
     pub(super) fn status(&self) -> Option<i32> {
         let mut status = 0;
-        // SAFETY: the call writes the status that it is given.
+        // SAFETY: the call writes the given status.
         let ended = unsafe { libc::waitpid(self.process, &raw mut status, libc::__WALL) };
         (ended == self.process).then(|| {
             if libc::WIFEXITED(status) {
@@ -103,8 +105,8 @@ impl WaitingChild {
         })
     }
 
-    /// Has the program executed without pinfold, forwards signals to it, and waits for its end. Returns the shell's form
-    /// of its status.
+    /// Makes the child execute the program without pinfold, forwards signals to it, and waits for its end. Returns the
+    /// shell's form of its status.
     pub fn run_alone(self) -> io::Result<i32> {
         if !self.gone.load(Ordering::Acquire) {
             let mut socket = self.socket.as_ref();
@@ -114,10 +116,10 @@ impl WaitingChild {
         let mut signals = super::signals::descriptor()?;
         let (ends, ended) = super::exec::pipe()?;
         let (ends, process) = (File::from(ends), self.process);
-        // It ends with this process.
+        // This thread ends with the process.
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             while let Some(signal) = next(&mut signals, &ends) {
-                // Positive codes are the kernel's: the terminal's signals are for the whole group.
+                // Positive codes are the kernel's: the terminal sends its signals to the whole group.
                 if signal.ssi_code <= 0 && signal.ssi_pid.cast_signed() != process {
                     // SAFETY: a plain system call.
                     unsafe { libc::kill(process, signal.ssi_signo.cast_signed()) };
@@ -130,7 +132,7 @@ impl WaitingChild {
     }
 }
 
-/// What the child changes of itself before its exec.
+/// The changes that the child makes before its exec.
 pub(super) struct Changes(Vec<u8>);
 
 impl Changes {

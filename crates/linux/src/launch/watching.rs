@@ -1,14 +1,14 @@
-//! Reads tasks from `/proc` at little cost: observing many tasks ten times a second must not slow the program down.
+//! Reads tasks from `/proc` at low cost: observing many tasks ten times a second must not slow the program down.
 //!
 //! Processor time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and
-//! change rarely; they are at most `STALE` old.
+//! change rarely. They are at most `STALE` old.
 
 use crate::procfs::{CpuTimeFile, Procfs, ThreadStat};
 use pinfold_core::TaskId;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How old the state of a living task may be.
+/// The maximum age of a living task's state.
 const STALE: Duration = Duration::from_secs(1);
 
 /// The reader of all tasks' state.
@@ -29,7 +29,7 @@ impl Watching {
         &self.procfs
     }
 
-    /// The state of a task, and its processor time. With `fresh` the state is read now.
+    /// The state of a task, and its processor time. With `fresh` the state is always read.
     pub(crate) fn read(&mut self, id: TaskId, fresh: bool) -> (Option<ThreadStat>, Option<Duration>) {
         let TaskId {
             serial,
@@ -50,7 +50,7 @@ impl Watching {
         }
         let cpu_time = match &watched.cpu_time {
             Some(file) => file.read(),
-            // Too many files were open when it was first read.
+            // Too many files were open when the task was first read.
             None => procfs.cpu_time(process, thread),
         };
         (watched.stat.clone(), cpu_time)

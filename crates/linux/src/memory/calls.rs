@@ -1,5 +1,5 @@
-//! The system calls that locate and move a process's pages, made only while the process's number cannot name another
-//! process.
+//! The system calls that locate and move a process's pages. They are made only while the process's number cannot name
+//! another process.
 
 use super::page_map::{Entry, PageMap};
 use pinfold_core::{BrokenOffCode, NodeId};
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 /// `MPOL_MF_MOVE` of `linux/mempolicy.h`: pages that only this process has mapped.
 const MOVE: libc::c_long = 1 << 1;
-/// `MPOL_MF_MOVE_ALL`: pages that others have mapped, too.
+/// `MPOL_MF_MOVE_ALL`: also pages that other processes have mapped.
 const MOVE_ALL: libc::c_long = 1 << 2;
 
 /// Bytes of the kernel's smallest pages.
 pub fn page_size() -> u64 {
-    // SAFETY: the call only asks.
+    // SAFETY: the call only queries.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).unwrap_or(4096)
 }
 
-/// Whether pinfold may move pages that other processes have mapped, too.
+/// Checks that pinfold may move pages that other processes have also mapped.
 pub fn may_move_shared() -> io::Result<()> {
-    // SAFETY: no page is given, so the kernel reads and writes nothing; it looks at the privilege first.
+    // SAFETY: no page is given, so the kernel accesses no memory. It checks the privilege first.
     let result = unsafe {
         let none = std::ptr::null::<libc::c_void>();
         libc::syscall(libc::SYS_move_pages, 0, 0, none, none, none, MOVE_ALL)
@@ -32,17 +32,17 @@ pub fn may_move_shared() -> io::Result<()> {
     Ok(())
 }
 
-/// The calls for moving pages; the kernel's are `Calls`.
+/// The calls that move pages. `Calls` makes them to the kernel.
 pub trait MoveCalls {
-    /// The words of `pagemap` of the smallest pages from `start` to before `end`; `None` where they cannot be read.
+    /// The `pagemap` words of the smallest pages from `start` up to `end`. `None` if they cannot be read.
     fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
 
     /// Writes the node of each page, or a negative error number, to `status`.
     fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, StopReason>;
 
-    /// Moves the pages to `node`, with `all` also those that other processes have mapped. Writes to `status` the node
-    /// of each, a negative error number, or nothing. Returns the number of pages that were not moved for unreported
-    /// reasons.
+    /// Moves the pages to `node`. With `all`, also moves pages that other processes have mapped. Writes each page's
+    /// node or a negative error number to `status`, or leaves it unchanged. Returns the number of pages that were not
+    /// moved for unreported reasons.
     fn move_to(
         &mut self,
         pages: &[u64],
@@ -51,7 +51,7 @@ pub trait MoveCalls {
         status: &mut [i32],
     ) -> Result<io::Result<u64>, StopReason>;
 
-    /// Waits; with a zero duration only checks whether to continue.
+    /// Waits. A zero duration only checks whether to continue.
     fn pause(&mut self, duration: Duration) -> Result<(), StopReason>;
 }
 
@@ -81,11 +81,11 @@ pub trait Target {
     /// Its number.
     fn process(&self) -> i32;
 
-    /// Calls `act` while the number certainly names the process; not at all when the process has ended or the migration
-    /// is interrupted.
+    /// Calls `act` while the number certainly names the process. Does not call it if the process has ended or the
+    /// migration is interrupted.
     fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason>;
 
-    /// Waits, for less time when the process ends or the migration is interrupted.
+    /// Waits. Returns early if the process ends or the migration is interrupted.
     fn pause(&self, duration: Duration) -> Result<(), StopReason>;
 }
 
@@ -118,8 +118,8 @@ impl<'a> Calls<'a> {
         let mut error = None;
         let nodes = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
         self.target.held(&mut |process| {
-            // SAFETY: the kernel reads and writes as many elements as `pages` has, which the others have too, and keeps
-            // no pointer. The pages are addresses in the other process.
+            // SAFETY: the kernel accesses as many elements as `pages` has. The other arrays are as long, and the kernel
+            // keeps no pointer. The pages are addresses in the other process.
             result = unsafe {
                 libc::syscall(
                     libc::SYS_move_pages,
@@ -136,7 +136,7 @@ impl<'a> Calls<'a> {
             }
         })?;
         match error {
-            // The process is about to end: it has no memory any more, or no number.
+            // The process is about to end: it has no memory or no number any more.
             Some(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)) => Err(StopReason::Ended),
             Some(error) => Ok(Err(error)),
             None => Ok(Ok(result.unsigned_abs())),

@@ -1,4 +1,4 @@
-//! Where the pages of a process belong, as far as it is known before they move.
+//! The goal of a migration: the rule for the places of a process's pages, before they are moved.
 
 use pinfold_core::NodeId;
 use pinfold_core::memory::{PageGoal, PagePlaces, Spread};

@@ -1,5 +1,5 @@
-//! The mappings of a process that another run of the same program has too, from `/proc/PROCESS/maps`; and a recording's
-//! accesses at its addresses.
+//! The mappings of a process that other runs of the same program also have, from `/proc/PROCESS/maps`; and the
+//! translation of a recording's accesses to the process's addresses.
 
 use super::maps::{Header, MapsError};
 use pinfold_core::memory::{AccessProfile, AreaKind, MappedArea, MappedBacking, MemoryArea, Profiled, RecordedProfile};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 /// Why a recording's accesses cannot be applied to a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// It runs another program.
+    /// The process runs another program.
     #[error(
-        "{recording} is a recording of {}, and process {process} runs {}: name the recording of this program by --profile, or \
-         leave --profile out",
+        "{recording} is a recording of {}, and process {process} runs {}: give the recording of this program with \
+         --profile, or omit --profile",
         recorded.display(),
         runs.display()
     )]
@@ -22,17 +22,18 @@ pub enum ProfileError {
         recording: String,
         /// The recorded program.
         recorded: PathBuf,
-        /// The process's number.
+        /// The process number.
         process: i32,
         /// The program that it runs.
         runs: PathBuf,
     },
-    /// Its mappings cannot be read.
+    /// The mappings of the process cannot be read.
     #[error(transparent)]
     Maps(#[from] MapsError),
 }
 
-/// A recording's accesses at the addresses of a process in the `/proc` at `procfs`; `areas` are in memory.
+/// The accesses of a recording at the addresses of a process in the `/proc` at `procfs`. `areas` is the process's
+/// memory.
 pub fn on_process(
     procfs: &Path,
     recorded: &RecordedProfile,

@@ -1,8 +1,8 @@
 //! The areas of a process's memory, from `/proc/PROCESS/smaps` (or `maps`, if that is missing) and
 //! `/proc/PROCESS/numa_maps`. The root is an argument, so that a test can use its own files.
 //!
-//! Both files are read one after the other while the process runs. An area is listed if both files have it; what was
-//! mapped or unmapped in between is not.
+//! The files are read one after the other while the process runs. An area is listed if both files have it. An area that
+//! was mapped or unmapped in between is not listed.
 
 use super::calls::{StopReason, Target};
 use pinfold_core::memory::{AreaKind, MemoryArea};
@@ -22,7 +22,7 @@ pub enum MapsError {
     #[error("`{}` does not exist: this kernel was built without NUMA", .0.display())]
     NoNuma(PathBuf),
     /// A file cannot be read.
-    #[error("cannot read `{}`: {error}; only a process's own user may, or who may trace it", path.display())]
+    #[error("cannot read `{}`: {error}; only the process's user may, or a user who may trace it", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum MapsError {
     },
 }
 
-/// A process's memory on each NUMA node, in bytes, from `numa_maps` alone. `None` where it cannot be read.
+/// A process's memory on each NUMA node in bytes, from `numa_maps` alone. `None` if it cannot be read.
 pub fn by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<NodeId, u64>> {
     let text = fs::read(procfs.join(process.to_string()).join("numa_maps")).ok()?;
     let mut bytes = BTreeMap::new();
@@ -50,7 +50,8 @@ pub fn by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<N
 pub struct Areas(Vec<MemoryArea>);
 
 impl Areas {
-    /// Reads those of a process in the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
+    /// Reads the areas of a process in the `/proc` at `procfs`, on a machine with a smallest page size of `page_size`
+    /// bytes.
     pub fn read(procfs: &Path, process: i32, page_size: u64) -> Result<Self, MapsError> {
         let directory = procfs.join(process.to_string());
         let text = |name: &str| {
@@ -72,7 +73,7 @@ impl Areas {
         Ok(Self::parse(&maps, &numa_maps, page_size))
     }
 
-    /// Reads those of a held process; not at all where it has ended or is not to be worked on any more.
+    /// Reads the areas of a held process. Fails if it has ended or its migration is interrupted.
     pub fn of(target: &dyn Target, procfs: &Path, page_size: u64) -> Result<Result<Self, MapsError>, StopReason> {
         let mut read = Err(MapsError::NoProcess(target.process()));
         target.held(&mut |process| read = Self::read(procfs, process, page_size))?;
@@ -123,10 +124,10 @@ fn huge(line: &str) -> Option<u64> {
 pub(super) struct Header<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Its four letters.
+    /// The four letters of the permissions.
     pub(super) permissions: &'a str,
     shared: bool,
-    /// Its offset in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub(super) offset: u64,
     pub(super) path: &'a str,
 }
@@ -240,8 +241,8 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// From `tests/guest/programs/first_touch` in the emulated machine, with three threads on nodes 0, 1 and 2, each
-    /// with 4 MiB of huge pages. The program bound those of the first thread to node 1.
+    /// Recorded from `tests/guest/programs/first_touch` in the emulated machine, with three threads on nodes 0, 1 and
+    /// 2, each with 4 MiB of huge pages. The program bound the pages of the first thread to node 1.
     const SMAPS: &str = include_str!("../../tests/numa/smaps");
     const NUMA_MAPS: &str = include_str!("../../tests/numa/numa_maps");
 

@@ -1,6 +1,6 @@
-//! Memory on NUMA nodes, by the kernel's calls: the memory policy with which a program begins (`policy`), the memory of
-//! a running process (`maps`, `page_map`, `mapped`), its accesses (`sampling`), the nodes of its threads (`threads`), and
-//! moving its pages (`mover`, `calls`, to a `goal`). `pinfold_core::memory` decides where each page belongs.
+//! Memory on NUMA nodes, through the kernel's calls: the initial memory policy of a program (`policy`), the memory of a
+//! running process (`maps`, `page_map`, `mapped`), its accesses (`sampling`), the nodes of its threads (`threads`), and
+//! the migration of its pages (`mover`, `calls`, to a `goal`). `pinfold_core::memory` decides each page's node.
 
 mod calls;
 mod goal;

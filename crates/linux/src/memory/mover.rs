@@ -2,15 +2,15 @@
 //!
 //! The memory is processed once, in windows of some megabytes, so that only one of them is in memory:
 //!
-//! 1. `pagemap` says which pages of the window are in memory, and which of them belong to a file. The kernel is asked
-//!    for the nodes of those that may move, unless their whole area is on one node. If all of an area is in memory, on
-//!    one node, and may move, no page is asked for.
-//! 2. The goal decides on which node each page belongs. A range with the size of a huge page whose pages are all on one
+//! 1. `pagemap` shows which pages of the window are in memory, and which of them belong to a file. The kernel is
+//!    queried for the nodes of the pages that may move, unless their whole area is on one node. If all of an area is in
+//!    memory, on one node, and may move, no page is queried.
+//! 2. The goal decides the node of each page. A range with the size of a huge page whose pages are all on one
 //!    node, in an area that has huge pages, counts as one huge page.
-//! 3. The pages to move are collected by their target node, since the kernel interrupts its work whenever the node
+//! 3. The pages to move are collected by their target node, because the kernel interrupts its work whenever the node
 //!    changes, and are moved in batches. For a huge page only the first address is given: the kernel moves it as a
 //!    whole, and never has to split it.
-//! 4. Where the kernel's answer has no node for a page, it is asked again. Only a page that is seen on its node counts
+//! 4. If the kernel's answer has no node for a page, the page is retried. Only a page that is seen on its node counts
 //!    as moved.
 //! 5. With a given rate, it waits until the average rate is not above it; then the next window follows.
 //!
@@ -44,34 +44,34 @@ const BATCH: u64 = 128 << 20;
 /// The least bytes of one call: a smaller rate is reached by longer pauses.
 const SMALLEST_BATCH: u64 = 1 << 20;
 
-/// With a rate, one call moves what the rate allows in this many seconds.
+/// With a rate, one call moves the bytes that the rate allows in this many seconds.
 const BURST: f64 = 0.1;
 
-/// No valid status: the kernel leaves it where it reports nothing.
+/// An invalid status. The kernel does not overwrite it for pages that it does not report.
 const UNSAID: i32 = i32::MIN;
 
 /// The number of retries of a batch that the kernel did not complete.
 const TRIES: usize = 8;
 
-/// How often pages that are in use are asked again, and the pause before.
+/// The number of retries of pages that are in use, and the pause before each.
 const ASKED_AGAIN: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Gets the number of processed bytes, and the number of all bytes.
+/// Called with the number of processed bytes, and of all bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// How pages are moved.
+/// The limits of a migration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// What is moved beside a process's private memory.
+    /// The memory that is moved in addition to a process's private memory.
     pub selection: Selection,
-    /// The largest average rate in bytes per second; `None` for no limit.
+    /// The largest average rate in bytes per second. `None` for no limit.
     pub rate: Option<f64>,
-    /// Bytes of the smallest pages.
+    /// The size of the smallest pages in bytes.
     pub page_size: u64,
 }
 
-/// Moves the pages of `areas` to where `goal` wants them, and adds the result to `moves`.
+/// Moves the pages of `areas` to their places under `goal`, and adds the result to `moves`.
 pub fn move_pages(
     calls: &mut dyn MoveCalls,
     areas: &[MemoryArea],
@@ -130,7 +130,7 @@ pub fn move_pages(
     }
 }
 
-/// The same, and pages that were in use are asked again some times: for a way back, since nothing must stay changed.
+/// Like `move_pages`, but retries pages that were in use. It is for the way back, because no page must stay moved.
 pub fn move_pages_patiently(
     calls: &mut dyn MoveCalls,
     areas: &[MemoryArea],
@@ -163,10 +163,10 @@ struct Mover<'a> {
     calls: &'a mut dyn MoveCalls,
     goal: &'a mut dyn PageGoal,
     limits: Limits,
-    /// Full nodes.
+    /// The nodes that are full.
     full: BTreeSet<NodeId>,
     began: Instant,
-    /// Bytes that were moved since.
+    /// Bytes that were moved since the start.
     sent: u64,
     /// Bytes that one call moves.
     batch: u64,
@@ -287,7 +287,7 @@ impl Mover<'_> {
         self.send_batches()
     }
 
-    /// The pages of the window that may move, with the nodes where they are. Counts the others.
+    /// The pages of the window that may move, with their current nodes. Counts the others.
     fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Runs, StopReason> {
         let step = area.page_size;
         let unit = |address, now| Unit {
@@ -296,7 +296,7 @@ impl Mover<'_> {
             now,
         };
         let addresses = (start..end).step_by(number(step));
-        // If all of an area is on one node, the pages need not be asked for.
+        // If all of an area is on one node, its pages need not be queried.
         let one = match area.resident.first_key_value() {
             Some((&node, _)) if area.resident.len() == 1 => Some(node),
             _ => None,
@@ -323,7 +323,7 @@ impl Mover<'_> {
                 }
             }
         } else if !written {
-            // Without it the pages of files are not known. For the others the kernel reports which are not in memory.
+            // Without it pages of files are not recognised. For other pages the kernel reports which are not in memory.
             candidates = addresses.collect();
         }
         if candidates.is_empty() {
@@ -346,16 +346,16 @@ impl Mover<'_> {
         Ok(pages)
     }
 
-    /// Moves ranges that look like huge pages by their first addresses. Returns the small pages of those that turn out
-    /// to be none, without what has moved.
+    /// Moves ranges that look like huge pages by their first addresses. Returns the small pages of ranges that are not
+    /// huge pages, except for pages that have moved.
     fn send_huge(&mut self, units: &[Unit], node: NodeId, page_size: u64) -> Result<Vec<Unit>, StopReason> {
         let mut small = vec![];
         for batch in units.chunks(number(self.batch / HUGE).max(1)) {
             let mut status = vec![UNSAID; batch.len()];
             let heads: Vec<u64> = batch.iter().map(|unit| unit.address).collect();
             if !self.full.contains(&node) {
-                // After any answer their nodes are read, and the pages of those that have not moved are tried one by
-                // one, which gives the reason.
+                // After any answer the nodes are read. The pages of ranges that have not moved are tried one by one,
+                // which gives the reason.
                 let _ = self
                     .calls
                     .move_to(&heads, node, self.limits.selection.shared, &mut status)?;
@@ -405,8 +405,8 @@ impl Mover<'_> {
                 }
                 Ok(_) => {
                     self.leave(Left::Busy, &busy);
-                    // The kernel stops at a page that it cannot move; the rest is tried again. If nothing has moved,
-                    // the first page is the one that it cannot move.
+                    // The kernel stops at a page that it cannot move, and the rest is tried again. If nothing has
+                    // moved, the first page is the one that it cannot move.
                     if unsaid.bytes() == pending.bytes()
                         && let Some(stuck) = unsaid.take_first()
                     {
@@ -486,12 +486,12 @@ fn batch(rate: Option<f64>) -> u64 {
     rate.map_or(BATCH, |rate: f64| burst(rate).clamp(SMALLEST_BATCH, BATCH))
 }
 
-/// A count of objects in memory.
+/// Converts a count of objects in memory.
 fn number(of: u64) -> usize {
     usize::try_from(of).unwrap_or(usize::MAX)
 }
 
-/// The reason of a page's status that is a negative error number.
+/// The reason for a page's status that is a negative error number.
 fn error_of(status: i32) -> Left {
     match -status {
         libc::EACCES => Left::Shared,
@@ -502,7 +502,7 @@ fn error_of(status: i32) -> Left {
     }
 }
 
-/// The reason of the error of a whole call.
+/// The reason for the error of a whole call.
 fn refused(error: &io::Error, node: Option<NodeId>) -> Left {
     match (error.raw_os_error(), node) {
         (Some(libc::EPERM | libc::ENOSYS), _) => Left::Forbidden,

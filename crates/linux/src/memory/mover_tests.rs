@@ -1,4 +1,4 @@
-//! The mover on a kernel that is played: pages are numbers in a map.
+//! The mover on a simulated kernel: pages are numbers in a map.
 
 use super::*;
 use crate::memory::Entry;
@@ -7,7 +7,7 @@ use pinfold_core::{BrokenOffCode, NodeSet};
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
-/// Where the area begins: at a multiple of a huge page.
+/// The start of the area: a multiple of a huge page.
 const START: u64 = 64 << 20;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,21 +25,21 @@ struct Page {
     kind: Kind,
 }
 
-/// A process's memory. A huge page is one of the stretches in `huge`, by its first address.
+/// A process's memory. `huge` has the first address of each huge page.
 #[derive(Default)]
 struct Played {
     pages: BTreeMap<u64, Page>,
     huge: BTreeSet<u64>,
-    /// How many pages there is room for on each node; a node that is not here has room for all.
+    /// The number of pages that each node has room for. A node that is not listed has room for all.
     room: BTreeMap<NodeId, u64>,
-    /// Pages that the kernel fails to move without saying why.
+    /// Pages that the kernel fails to move without reporting a reason.
     stubborn: BTreeSet<u64>,
     /// The addresses of each call that moved pages.
     calls: Vec<(NodeId, Vec<u64>)>,
-    /// After how many such calls the process ends.
+    /// The number of such calls before the process ends.
     ends_after: Option<usize>,
     paused: Duration,
-    /// How often it was asked where pages are, or which there are.
+    /// The number of queries for the nodes of pages, or for the pages in memory.
     asked: usize,
 }
 
@@ -63,7 +63,7 @@ impl Played {
         true
     }
 
-    /// Moves what was gathered; how many pages did not move.
+    /// Moves the gathered pages. Returns the number of pages that did not move.
     fn flush(&mut self, gathered: &mut Vec<(usize, u64)>, node: NodeId, status: &mut [i32]) -> io::Result<u64> {
         let mut stubborn = 0;
         for &(_, address) in gathered.iter() {
@@ -119,8 +119,8 @@ impl MoveCalls for Played {
             return Err(StopReason::Ended);
         }
         self.calls.push((node, pages.to_vec()));
-        // As Linux does: pages are gathered until one cannot be, and the gathered ones are moved together. If one of them
-        // does not move, the call ends there and says of none of them where it is.
+        // Linux gathers pages until one cannot be gathered, and moves the gathered pages together. If one of them does
+        // not move, the call ends there and reports the node of none of them.
         let mut gathered = vec![];
         for (index, address) in pages.iter().enumerate() {
             let error = match self.pages.get(address) {
@@ -146,12 +146,12 @@ impl MoveCalls for Played {
             return Ok(());
         }
         self.paused += duration;
-        // Time does not advance here: the mover would wait without end.
+        // Time does not advance here, so the mover would wait without end.
         Err(StopReason::Interrupted)
     }
 }
 
-/// An area with these pages, `None` where there is none.
+/// An area with these pages. `None` is a page that does not exist.
 fn played<P: Into<Option<Page>> + Copy>(pages: &[P]) -> (Played, MemoryArea) {
     let mut played = Played::default();
     let mut area = MemoryArea {
@@ -294,7 +294,7 @@ fn a_huge_page_is_moved_once_by_its_first_address() {
 fn a_stretch_that_only_looks_like_a_huge_page_is_moved_page_by_page() {
     let small = number(HUGE / PAGE);
     let (mut played, mut area) = played(&vec![own(0); small]);
-    // There is one elsewhere in the area.
+    // Another huge page is elsewhere in the area.
     area.huge = HUGE;
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!(moves.moved.bytes, HUGE);
@@ -319,7 +319,7 @@ fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
 #[test]
 fn of_an_area_that_is_whole_on_one_node_nothing_is_asked() {
     let (mut played, area) = played(&vec![own(0); 1000]);
-    // It is unmapped after the areas were read.
+    // The page is unmapped after the areas were read.
     played.pages.remove(&(START + 500 * PAGE));
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!((moves.moved.pages, count(&moves, Left::Absent)), (999, 1));

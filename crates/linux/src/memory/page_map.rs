@@ -1,5 +1,5 @@
-//! Which pages of a process are in memory, and which of them belong to a file: `/proc/PROCESS/pagemap`. A process that
-//! may trace it sees these bits (`proc_pid_pagemap(5)`).
+//! The pages of a process that are in memory, and which of them belong to a file: `/proc/PROCESS/pagemap`. A process
+//! that may trace the other process sees these bits (`proc_pid_pagemap(5)`).
 
 use std::fs::File;
 use std::io;
@@ -40,13 +40,13 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// The map of a process in the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
+    /// The map of a process in the `/proc` at `procfs`, on a machine with a smallest page size of `page_size` bytes.
     pub fn open(procfs: &Path, process: i32, page_size: u64) -> io::Result<Self> {
         let file = File::open(procfs.join(process.to_string()).join("pagemap"))?;
         Ok(Self { file, page_size })
     }
 
-    /// The words of the pages from `start` to before `end`.
+    /// The words of the pages from `start` up to `end`.
     pub fn entries(&self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
         const WORD: usize = size_of::<u64>();
         let pages = usize::try_from(end.saturating_sub(start) / self.page_size).map_err(io::Error::other)?;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn our_own_written_memory_is_present_and_no_files() {
         let memory = vec![1u8; 3 * 4096];
-        // SAFETY: the call only asks.
+        // SAFETY: the call only queries.
         let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
         let map = PageMap::open(Path::new("/proc"), std::process::id().cast_signed(), page).unwrap();
         let first = (memory.as_ptr() as u64).next_multiple_of(page);

@@ -1,4 +1,4 @@
-//! The memory policy with which a program begins: `set_mempolicy(2)` between fork and exec. Threads and child processes
+//! The initial memory policy of a program: `set_mempolicy(2)` between fork and exec. Threads and child processes
 //! inherit it, and an exec keeps it. So one call decides the node of each page that is touched later, unless the
 //! program sets another policy.
 //!
@@ -37,10 +37,10 @@ pub enum Mode {
 /// Whether automatic NUMA balancing may move the program's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balancing {
-    /// Include the program's memory where the page mapping allows that.
+    /// Includes the program's memory if the page mapping allows that.
     #[default]
     Keep,
-    /// Exclude the program's memory.
+    /// Excludes the program's memory.
     Off,
 }
 
@@ -73,15 +73,15 @@ impl fmt::Display for MemoryPolicy {
 /// Why the kernel refuses a memory policy.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// The system call is not allowed, or does not exist; this should not end a run.
+    /// The system call is not allowed, or does not exist. This should not end a run.
     #[error(
         "the kernel does not permit setting a memory policy ({0}): a container may forbid set_mempolicy(2) without CAP_SYS_NICE"
     )]
     Forbidden(io::Error),
     /// The kernel is too old.
     #[error(
-        "this kernel has no weighted interleaving, which came with Linux 6.9; take --interleave, which gives each node the same \
-         number of pages"
+        "this kernel has no weighted interleaving, which needs Linux 6.9; use --interleave, which gives each node the \
+         same number of pages"
     )]
     NoWeights,
     /// Any other error.
@@ -103,8 +103,8 @@ impl MemoryPolicy {
         }
     }
 
-    /// The initial policy of a program whose pages are placed by `mapping`, with threads on `threads`. `None` where the
-    /// inherited policy is sufficient, or no policy can express the mapping (then the machine refuses it when it is
+    /// The initial policy of a program whose pages are placed by `mapping`, with threads on `threads`. `None` if the
+    /// inherited policy suffices, or if no policy can express the mapping (then the machine refuses it when it is
     /// applied).
     ///
     /// `single` and `remote` prefer their node, so that a program that needs more memory than the node has continues.
@@ -143,12 +143,12 @@ impl MemoryPolicy {
         })
     }
 
-    /// What the kernel does.
+    /// The mode of the policy.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The nodes; empty for a mode without nodes.
+    /// The nodes. Empty for a mode without nodes.
     pub fn nodes(&self) -> &NodeSet {
         &self.nodes
     }
@@ -158,17 +158,17 @@ impl MemoryPolicy {
         self.mode != Mode::Default
     }
 
-    /// Sets this policy for the calling thread. One system call and nothing else: it may run between fork and exec.
+    /// Sets this policy for the calling thread. It is a single system call, so it may run between fork and exec.
     pub fn set(&self) -> io::Result<()> {
         let words = self.nodes.words();
-        // The kernel reads one bit less than the given number.
+        // The kernel reads one bit less than this number.
         let bits = words.len() as u64 * u64::from(u64::BITS) + 1;
         let (mask, bits) = if self.nodes.is_empty() {
             (std::ptr::null(), 0)
         } else {
             (words.as_ptr(), bits)
         };
-        // SAFETY: the kernel reads so many bits, all of them in `words`, and keeps no pointer.
+        // SAFETY: the kernel reads this number of bits, all of them in `words`, and keeps no pointer.
         let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode as i32, mask, bits) };
         if result < 0 {
             return Err(io::Error::last_os_error());
@@ -176,11 +176,11 @@ impl MemoryPolicy {
         Ok(())
     }
 
-    /// Tries in a separate thread whether the kernel accepts this policy; this process keeps its own.
+    /// Tests in a separate thread whether the kernel accepts this policy. The policy of this process stays.
     pub fn try_out(&self) -> Result<(), PolicyError> {
         let policy = *self;
         let tried = std::thread::spawn(move || policy.set()).join();
-        let Err(error) = tried.unwrap_or_else(|_| Err(io::Error::other("a thread could not be started"))) else {
+        let Err(error) = tried.unwrap_or_else(|_| Err(io::Error::other("cannot start a thread"))) else {
             return Ok(());
         };
         Err(match error.raw_os_error() {

@@ -1,8 +1,8 @@
 //! Another process, held by a descriptor. Its number is used only while the descriptor shows that the process lives, so
 //! a process that reuses the number is never changed.
 //!
-//! Known limits: between the check and the system call that follows at once, the process could end, be reaped, and its
-//! number be reused. The kernel gives out numbers in turn, so all other numbers would have to be used within a
+//! Known limits: between the check and the immediately following system call, the process could end, be reaped, and its
+//! number be reused. The kernel assigns numbers in turn, so all other numbers would have to be used within a
 //! microsecond.
 
 use super::calls::{StopReason, Target};
@@ -12,23 +12,23 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// Why a process cannot be worked on.
+/// Why a process cannot be held.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// There is no process with this number.
     #[error("there is no process {0}")]
     None(i32),
     /// Any other error.
-    #[error("process {process} cannot be held: {error}")]
+    #[error("cannot watch process {process}: {error}")]
     Other {
-        /// Its number.
+        /// The process number.
         process: i32,
         /// The kernel's error.
         error: io::Error,
     },
 }
 
-/// A process that pinfold did not start, and the signals that interrupt the migration.
+/// A process that pinfold did not start, and the signals that interrupt its migration.
 #[derive(Debug)]
 pub struct OtherProcess {
     number: i32,
@@ -37,10 +37,10 @@ pub struct OtherProcess {
 }
 
 impl OtherProcess {
-    /// Holds the process with this number. From now on SIGINT, SIGTERM and SIGHUP do not end this process, but the
-    /// migration. Call it before there are other threads.
+    /// Holds the process with this number. From now on SIGINT, SIGTERM and SIGHUP end the migration instead of this
+    /// process. Call it before there are other threads.
     pub fn hold(number: i32) -> Result<Self, ProcessError> {
-        // SAFETY: system calls on a set of our own and on numbers; each descriptor is ours alone.
+        // SAFETY: system calls on a local set and on numbers. Each descriptor belongs to no one else.
         unsafe {
             let process = owned(RawFd::try_from(libc::syscall(libc::SYS_pidfd_open, number, 0)).unwrap_or(-1));
             let process = process.map_err(|error| match error.raw_os_error() {
@@ -63,7 +63,7 @@ impl OtherProcess {
         }
     }
 
-    /// Waits at most this long for the end of the process or a signal.
+    /// Waits for the end of the process or a signal, for at most this time.
     fn look(&self, duration: Duration) -> Result<(), StopReason> {
         let poll = |file: &File| libc::pollfd {
             fd: file.as_raw_fd(),

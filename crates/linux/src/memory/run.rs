@@ -1,5 +1,5 @@
-//! Runs of consecutive pages. Most memory has long runs of pages that are on one node and belong on another, and a list
-//! of runs is processed much faster than a list of pages.
+//! Runs of consecutive pages. In most memory long runs of pages are on one node and belong to another, and a list of
+//! runs is processed much faster than a list of pages.
 
 use pinfold_core::NodeId;
 
@@ -34,7 +34,7 @@ impl Run {
         }
     }
 
-    /// The units from `start` to before `end`.
+    /// The units from `start` up to `end`.
     pub(super) fn between(start: u64, end: u64, unit: u64, now: NodeId) -> Self {
         Self {
             address: start,
@@ -48,7 +48,7 @@ impl Run {
         self.address + self.unit * self.units
     }
 
-    /// The same pages; those that fill an aligned range of `bytes` are one unit.
+    /// The same pages. Pages that fill an aligned range of `bytes` become one unit.
     pub(super) fn joined(self, bytes: u64) -> [Self; 3] {
         let part = |start, end, unit| Self::between(start, end, unit, self.now);
         let (first, last) = (self.address.next_multiple_of(bytes), self.end() / bytes * bytes);
@@ -63,7 +63,7 @@ impl Run {
         ]
     }
 
-    /// Each unit, in the order of the addresses.
+    /// Each unit, by address.
     pub(super) fn units(self) -> impl Iterator<Item = Unit> {
         (0..self.units).map(move |index| Unit {
             address: self.address + index * self.unit,
@@ -73,7 +73,7 @@ impl Run {
     }
 }
 
-/// Units in the order in which they were added, stored as runs.
+/// Units in the order of their addition, stored as runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
     runs: Vec<Run>,
@@ -95,7 +95,7 @@ impl Runs {
         self.bytes
     }
 
-    /// Whether there is no unit.
+    /// Whether there are no units.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -105,7 +105,7 @@ impl Runs {
         &self.runs
     }
 
-    /// Each unit, in the order in which they were added.
+    /// Each unit, in the order of addition.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> {
         self.runs.iter().copied().flat_map(Run::units)
     }
@@ -115,7 +115,7 @@ impl Runs {
         self.take(1).units().next()
     }
 
-    /// Removes units at the front until they have at least this many bytes, or all are removed.
+    /// Removes units from the front until they have at least this many bytes, or all are removed.
     pub(super) fn take(&mut self, bytes: u64) -> Self {
         let mut taken = Self::default();
         let mut whole = 0;
@@ -215,7 +215,7 @@ mod tests {
                 for unit in &joined {
                     prop_assert!(unit.bytes == PAGE || unit.address.is_multiple_of(HUGE));
                 }
-                // The number of aligned ranges in it.
+                // The number of aligned ranges among them.
                 let huge = joined.iter().filter(|unit| unit.bytes == HUGE).count() as u64;
                 let aligned = (run.end() / HUGE).saturating_sub(run.address.div_ceil(HUGE));
                 prop_assert_eq!(huge, aligned);

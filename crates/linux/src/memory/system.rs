@@ -1,4 +1,4 @@
-//! The kernel's settings of memory on nodes, from `/proc/sys` and `/sys`. The roots are arguments, so that a test can
+//! The kernel's settings for memory on nodes, from `/proc/sys` and `/sys`. The roots are arguments, so that a test can
 //! use its own files.
 
 use pinfold_core::{NodeId, digits};
@@ -28,23 +28,23 @@ impl System {
         }
     }
 
-    /// Its `/proc`.
+    /// The root of `/proc`.
     pub fn procfs(&self) -> &Path {
         &self.procfs
     }
 
-    /// Its `/sys`.
+    /// The root of `/sys`.
     pub fn sysfs(&self) -> &Path {
         &self.sysfs
     }
 
-    /// Whether automatic NUMA balancing moves pages to the threads that use them, or between kinds of memory; `None`
-    /// where the kernel does not have it.
+    /// Whether automatic NUMA balancing moves pages to the threads that use them, or between kinds of memory. `None` if
+    /// the kernel lacks it.
     pub fn numa_balancing(&self) -> Option<bool> {
         Some(number(&self.procfs.join("sys/kernel/numa_balancing"))? != 0)
     }
 
-    /// The weight of a node in weighted interleaving, in consecutive pages: 1 where the kernel does not report it.
+    /// The weight of a node in weighted interleaving, in consecutive pages. 1 if the kernel does not report it.
     pub fn weight(&self, node: NodeId) -> u32 {
         let file = self
             .sysfs

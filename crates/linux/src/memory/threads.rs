@@ -1,7 +1,7 @@
-//! On which nodes the pages of another process belong, by where its threads run. The file systems' roots are in `System`, so
-//! that a test can point the reader at files of its own.
+//! The nodes that the pages of another process belong to, from the nodes of its threads. The file systems' roots are in
+//! `System`, so that a test can use its own files.
 //!
-//! A thread is on the node on which it may run. Where it may run on several nodes, it is on the node on which it ran last.
+//! A thread is on the node that it may run on. If it may run on several nodes, it is on the node of its last PU.
 
 use super::{Accesses, System};
 use crate::affinity::CpuMask;
@@ -21,7 +21,7 @@ pub struct ProcessThreads<'a> {
 }
 
 impl<'a> ProcessThreads<'a> {
-    /// Those of the process with this number.
+    /// The threads of the process with this number.
     pub fn new(topology: &'a Topology, system: &'a System, process: i32) -> Self {
         Self {
             topology,
@@ -31,7 +31,7 @@ impl<'a> ProcessThreads<'a> {
         }
     }
 
-    /// The nodes on which the threads may run.
+    /// The nodes that the threads may run on.
     pub fn nodes(&self) -> NodeSet {
         let threads = self.procfs.threads(self.process);
         let masks = threads.iter().filter_map(|&thread| CpuMask::of_thread(thread).ok());
@@ -39,17 +39,17 @@ impl<'a> ProcessThreads<'a> {
         nodes_of_pus(self.topology, pus)
     }
 
-    /// Where a mapping puts pages that does not depend on who accesses them; `None` where the mapping names no node for these
+    /// The places of pages under a mapping that ignores accesses. `None` if the mapping names no node for these
     /// threads.
     ///
     /// # Errors
     ///
-    /// The mapping names a node that is not there, or may not be used.
+    /// The mapping names a node that does not exist or may not be used.
     pub fn spread(&self, mapping: PageMapping) -> Result<Option<Spread>, Unavailable> {
         spread(mapping, self.topology, &self.nodes(), |node| self.system.weight(node))
     }
 
-    /// Where a mapping puts pages by sampled accesses.
+    /// The places of pages under a mapping, from sampled accesses.
     pub fn by_accesses(&self, mapping: PageMapping, accesses: &Accesses) -> PagePlaces {
         let threads = self.procfs.threads(self.process).into_iter();
         let bound: BTreeMap<u32, NodeId> = threads
@@ -62,8 +62,8 @@ impl<'a> ProcessThreads<'a> {
         self.places(mapping, &accesses.profile, node_of)
     }
 
-    /// Where a mapping puts pages by recorded accesses. The threads of `profile` are ranks: positions in the order in which the
-    /// threads of the process began.
+    /// The places of pages under a mapping, from recorded accesses. The threads of `profile` are ranks: positions in
+    /// the start order of the process's threads.
     pub fn by_recorded(&self, mapping: PageMapping, profile: &AccessProfile) -> PagePlaces {
         let threads = self.procfs.threads(self.process).into_iter();
         let mut threads: Vec<(u64, i32, Option<PuId>)> = threads
@@ -72,7 +72,7 @@ impl<'a> ProcessThreads<'a> {
                 Some((stat.start, thread, stat.last_pu))
             })
             .collect();
-        // Threads that began within one clock tick are in the order of their numbers.
+        // Threads that started within one clock tick are ordered by number.
         threads.sort_unstable();
         let node_of = |rank: u32| {
             let &(_, thread, last_pu) = threads.get(usize::try_from(rank).ok()?)?;
@@ -93,7 +93,7 @@ impl<'a> ProcessThreads<'a> {
         }
     }
 
-    /// The only node on which a thread may run.
+    /// The only node that a thread may run on.
     fn bound_to(&self, thread: i32) -> Option<NodeId> {
         let mask = CpuMask::of_thread(thread).ok()?;
         nodes_of_pus(self.topology, mask.pus()).only()
@@ -125,7 +125,7 @@ mod tests {
         builder.build_all().unwrap()
     }
 
-    /// A line of `stat` of a thread that began at `start` and ran last on `pu`.
+    /// A `stat` line of a thread that started at `start` and last ran on `pu`.
     fn stat(thread: i32, start: u64, pu: u32) -> String {
         format!(
             "{thread} (app) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 2 0 {start} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 {pu} 0 0 0"
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn recorded_pages_follow_the_threads_in_the_order_in_which_they_began() {
-        // No kernel gives these numbers, so that no thread of this machine has a mask under one of them.
+        // No kernel assigns these numbers, so no thread of this machine has a mask under one of them.
         const PROCESS: i32 = 2_000_000_000;
         const FIRST: i32 = PROCESS + 2;
         const SECOND: i32 = PROCESS + 1;

@@ -1,5 +1,5 @@
-//! Drops privileges: a daemon that reads counters and sets masks needs two of root's capabilities, and a third one to move
-//! pages.
+//! Drops privileges: a daemon that reads counters and sets masks needs two of root's capabilities, and a third one to
+//! move pages.
 //!
 //! The user stays the same, so that root's files remain readable and `pinfold reset` finds the journal. This process
 //! and its children cannot get the dropped privileges back.
@@ -7,7 +7,7 @@
 use pinfold_core::digits;
 use std::io;
 
-/// `CAP_SYS_PTRACE`: to see processes of other users where /proc is mounted with `hidepid`, and to move their pages.
+/// `CAP_SYS_PTRACE`: to see processes of other users if /proc is mounted with `hidepid`, and to move their pages.
 const SYS_PTRACE: u32 = 19;
 /// `CAP_SYS_ADMIN`: replaces `CAP_PERFMON` before Linux 5.8.
 const SYS_ADMIN: u32 = 21;
@@ -16,7 +16,7 @@ const SYS_NICE: u32 = 23;
 /// `CAP_PERFMON`: to count other users' tasks.
 const PERFMON: u32 = 38;
 
-/// What cannot be dropped, and why.
+/// Why a privilege cannot be dropped.
 #[derive(Debug, thiserror::Error)]
 #[error("privileges cannot be dropped ({what}): {error}")]
 pub struct CapabilityError {
@@ -41,8 +41,9 @@ struct Data {
 
 const VERSION_3: u32 = 0x2008_0522;
 
-/// Drops all capabilities except for the needed ones, and the possibility to gain any by executing a program. Returns
-/// the names of the remaining ones. `reads_others`: the memory of other users' processes is read, or /proc hides them.
+/// Drops all capabilities except for the needed ones, and the ability to gain any by executing a program. Returns the
+/// names of the remaining ones. `reads_others` is true if the memory of other users' processes is read, or if /proc
+/// hides them.
 pub fn keep_only_what_is_needed(reads_others: bool) -> Result<Vec<&'static str>, CapabilityError> {
     let failed = |what| {
         move || CapabilityError {
@@ -70,14 +71,14 @@ pub fn keep_only_what_is_needed(reads_others: bool) -> Result<Vec<&'static str>,
         wanted.push((SYS_PTRACE, "CAP_SYS_PTRACE"));
     }
     wanted.retain(|&(capability, _)| has(capability));
-    // SAFETY: plain numbers, here and below.
+    // SAFETY: the arguments are plain numbers, here and below.
     unsafe {
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
             return Err(failed("no_new_privs")());
         }
         for capability in 0..=highest() {
             if !wanted.iter().any(|&(wanted, _)| wanted == capability) {
-                // Without CAP_SETPCAP this is not permitted, and not necessary: `no_new_privs` is set.
+                // Without CAP_SETPCAP this is not permitted. It is not necessary either, because `no_new_privs` is set.
                 libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(capability), 0, 0, 0);
             }
         }
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_what_is_needed_is_left() {
-        // In a thread of its own: capabilities belong to a thread.
+        // A separate thread is needed, because capabilities belong to a thread.
         let status = std::thread::spawn(|| {
             keep_only_what_is_needed(false).unwrap();
             std::fs::read_to_string("/proc/thread-self/status").unwrap()

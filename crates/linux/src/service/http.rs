@@ -1,14 +1,14 @@
-//! A small HTTP server on a Unix socket, and on a port of this machine where that is wanted.
+//! A small HTTP server on a Unix socket, and optionally on a port of this machine.
 //!
-//! The server reads the request's head and writes one answer. It understands `GET` and `HEAD` only, so that no server's crate
-//! is needed.
+//! The server reads the request's head and writes one answer. It supports only `GET` and `HEAD`, so it needs no server
+//! crate.
 //!
-//! Each connection has a thread, and one second in all for its request. Each socket has slots of its own. Where all slots are
-//! taken, a new connection gets the slot of the oldest connection whose request is incomplete. So slow clients cannot block
-//! others.
+//! Each connection has a thread, and one second in total for its request. Each socket has separate slots. If all slots
+//! are taken, a new connection gets the slot of the oldest connection whose request is incomplete. So slow clients
+//! cannot block others.
 //!
-//! On the port, a request must name this machine as its `Host`. A page in a browser cannot read the answers under another
-//! name that leads to this machine (DNS rebinding).
+//! On the port, a request must name this machine as its `Host`. So a page in a browser cannot read the answers under
+//! another name that resolves to this machine (DNS rebinding).
 
 use crate::own;
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time that a client has in all for its request, and for reading the answer.
+/// The total time that a client has to send its request and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A request is shorter than this, in bytes.
+/// The limit of a request's length, in bytes.
 const LONGEST_REQUEST: usize = 8 << 10;
 
 /// The number of connections that a socket serves at one time.
 const MOST_CLIENTS: usize = 16;
 
-/// What a server answers. It is asked by several threads at one time.
+/// The content of a server. Several threads call it at the same time.
 pub trait Answer: Send + Sync + 'static {
-    /// The answer to `GET` of a path; the query is left out.
+    /// The answer to `GET` of a path without the query.
     fn get(&self, path: &str) -> Response;
 }
 
@@ -57,7 +57,7 @@ impl Response {
         }
     }
 
-    /// A document.
+    /// A successful answer with a document.
     pub fn document(kind: &'static str, body: String) -> Self {
         Self {
             status: "200 OK",
@@ -67,7 +67,7 @@ impl Response {
     }
 }
 
-/// A socket cannot be opened.
+/// Why a socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The system refuses to create the Unix socket.
@@ -75,23 +75,23 @@ pub enum ListenError {
     Socket {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Something is at the socket's path that is not the socket of a server that has ended.
+    /// The socket's path has a file other than the socket of a server that has ended.
     #[error("the socket {} cannot be created: {why}; name another with --socket", path.display())]
     Taken {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The port is not available.
-    #[error("{address} cannot be listened on; name another address with --listen")]
+    #[error("cannot listen on {address}; name another address with --listen")]
     Port {
         /// The address and the port.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -107,8 +107,8 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Opens a Unix socket at `path` with the permissions `mode`, and a port where one is given. A lock of the caller must
-    /// keep other servers of its kind out, so that a socket at `path` is that of a server that has ended.
+    /// Opens a Unix socket at `path` with the permissions `mode`, and a port if one is given. The caller must hold a
+    /// lock that excludes other servers of its kind, so that a socket at `path` belongs to a server that has ended.
     pub fn open(path: &Path, mode: u32, port: Option<SocketAddr>) -> Result<Self, ListenError> {
         remove_dead_socket(path)?;
         let (unix, socket) = bind(path, mode).map_err(|source| ListenError::Socket {
@@ -124,7 +124,7 @@ impl Listeners {
         })
     }
 
-    /// Answers from now on, until the process ends.
+    /// Answers requests until the process ends.
     pub fn serve(self, answer: Arc<dyn Answer>) -> io::Result<Server> {
         let answering = Answering {
             answer,
@@ -152,7 +152,7 @@ impl Listeners {
     }
 }
 
-/// Creates a Unix socket; with its device and inode.
+/// Creates a Unix socket. Returns it with its device and inode.
 fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, (u64, u64))> {
     let unix = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -160,7 +160,7 @@ fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, (u64, u64))> {
     Ok((unix, socket))
 }
 
-/// Removes the socket that a server that has ended left at `path`. Anything else stays, and is an error.
+/// Removes the socket of a server that has ended at `path`. Any other file stays, and is an error.
 fn remove_dead_socket(path: &Path) -> Result<(), ListenError> {
     let failed = |source| ListenError::Socket {
         path: path.to_owned(),
@@ -175,7 +175,7 @@ fn remove_dead_socket(path: &Path) -> Result<(), ListenError> {
         there => there.map_err(failed)?,
     };
     if let Some(why) = own::not_an_own_socket(&there) {
-        return Err(taken(format!("something else is there: {why}")));
+        return Err(taken(format!("another file has its name: {why}")));
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(failed),
@@ -192,14 +192,14 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Another program may have put something else in its place.
+        // Another program may have created another file in its place.
         if fs::symlink_metadata(&self.path).is_ok_and(|there| identity(&there) == self.socket) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// What distinguishes a file from another that has its name later.
+/// The identity of a file, which differs for a later file of the same name.
 fn identity(there: &Metadata) -> (u64, u64) {
     (there.dev(), there.ino())
 }
@@ -209,7 +209,7 @@ fn identity(there: &Metadata) -> (u64, u64) {
 struct Answering {
     answer: Arc<dyn Answer>,
     clients: Arc<Clients>,
-    /// The time that a client has.
+    /// The time limit of a client.
     limit: Duration,
 }
 
@@ -221,13 +221,13 @@ struct Clients(Mutex<Slots>);
 struct Slots {
     /// Counts connections, so that older ones have lower numbers.
     last: u64,
-    /// The connection, while its request is incomplete; `None` while it is answered.
+    /// The connection while its request is incomplete. `None` while it is answered.
     taken: BTreeMap<u64, Option<Box<dyn Connection>>>,
 }
 
 impl Clients {
-    /// A slot for a connection. Where all slots are taken, it is that of the oldest connection whose request is incomplete;
-    /// `None` where there is none.
+    /// A slot for a connection. If all slots are taken, the oldest connection whose request is incomplete loses its
+    /// slot. `None` if there is no such connection.
     fn take(self: &Arc<Self>, connection: Box<dyn Connection>) -> Option<Slot> {
         let mut slots = self.lock();
         if slots.taken.len() >= MOST_CLIENTS {
@@ -260,7 +260,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Keeps the slot, since the request is complete. False where another connection has it already.
+    /// Keeps the slot, because the request is complete. False if another connection has taken it.
     fn keep(&self) -> bool {
         let mut slots = self.clients.lock();
         slots
@@ -278,7 +278,7 @@ impl Drop for Slot {
 
 /// A connection of either kind of socket.
 trait Connection: Read + Write + Send + 'static {
-    /// A second handle, by which the connection is ended while another thread reads it.
+    /// A second handle that can end the connection while another thread reads it.
     fn again(&self) -> io::Result<Box<dyn Connection>>;
     fn end(&self);
     fn limit(&self, time: Duration) -> io::Result<()>;
@@ -294,7 +294,7 @@ macro_rules! connection {
             }
 
             fn end(&self) {
-                // It may have ended by itself.
+                // The connection may have ended already.
                 let _ = self.shutdown(Shutdown::Both);
             }
 
@@ -349,15 +349,15 @@ impl Write for Limited<'_> {
 impl Answering {
     fn accept<C: Connection>(&self, stream: io::Result<C>) {
         let Ok((mut stream, again)) = stream.and_then(|stream| stream.again().map(|again| (stream, again))) else {
-            // The process is probably out of descriptors; do not try again at once.
+            // The process has probably run out of descriptors, so an immediate retry would fail.
             std::thread::sleep(Duration::from_millis(100));
             return;
         };
         let Some(slot) = self.clients.take(again) else { return };
         let answering = self.clone();
-        // Where no thread can be started, the connection is closed.
+        // If no thread can be started, the connection is closed.
         let _ = std::thread::Builder::new().name("client".into()).spawn(move || {
-            // A client that has gone needs no answer.
+            // A client that has disconnected needs no answer.
             let _ = answering.answer(&mut stream, &slot);
         });
     }
@@ -401,7 +401,7 @@ impl Answering {
     }
 }
 
-/// Whether the request's `Host` is this machine: `localhost` or an address of this machine, with a port or without.
+/// Whether the request's `Host` is this machine: `localhost` or an address of this machine, with or without a port.
 fn names_this_machine(request: &str) -> bool {
     let headers = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let mut hosts = headers.filter(|(name, _)| name.eq_ignore_ascii_case("host"));
@@ -452,7 +452,7 @@ mod tests {
         fs::write(&path, "notes").unwrap();
         let refused = open().err().unwrap().to_string();
         assert!(
-            refused.contains("no socket") && refused.contains("--socket"),
+            refused.contains("not a socket") && refused.contains("--socket"),
             "{refused}"
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "notes");
@@ -471,7 +471,7 @@ mod tests {
         assert!(open().is_ok());
     }
 
-    /// A server that has no page.
+    /// A server without pages.
     struct Empty;
 
     impl Answer for Empty {
@@ -545,7 +545,7 @@ mod tests {
         let slow: Vec<TcpStream> = (0..2 * MOST_CLIENTS)
             .map(|_| {
                 let mut stream = TcpStream::connect(address).unwrap();
-                // The server may have ended it for the next one.
+                // The server may have ended the connection in favour of the next one.
                 let _ = stream.write_all(b"G");
                 stream
             })
@@ -568,7 +568,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut end = [0];
         loop {
-            // A byte each 20 ms, until the server ends the connection.
+            // Sends a byte each 20 ms, until the server ends the connection.
             let ended = stream.write_all(b"G").is_err() || matches!(stream.read(&mut end), Ok(0));
             if ended {
                 break;

@@ -1,8 +1,9 @@
-//! One daemon per machine: two would move each other's tasks.
+//! Ensures one daemon per machine: two would move each other's tasks.
 //!
-//! The lock file is private. A lock of another user on it, who opened it when an older pinfold had made it for all to read,
-//! is no daemon's: the file is replaced. Only the process that has the replacement locked may replace it, so that two
-//! daemons that start together do not replace each other's.
+//! The lock file is private. If another user's process holds a lock on it, that user opened the file when an older
+//! pinfold had created it readable for all. Such a lock is not a daemon's, and the file is replaced. Only the process
+//! that has locked the replacement may replace the file, so that two daemons that start together do not replace each
+//! other's file.
 
 use crate::lock::{Holder, LockedFile, holder_text, lock};
 use crate::own::{self, Own};
@@ -11,13 +12,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Why this daemon is not the only one.
+/// Why this daemon cannot be the only one.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// Another one runs.
+    /// Another daemon runs.
     #[error(
-        "a daemon runs already: {holder} has locked {}; end it first, or send it SIGHUP to have it read its configuration \
-         again", path.display()
+        "a daemon already runs: {holder} has locked {}; end it first, or send it SIGHUP to have it read its \
+         configuration again", path.display()
     )]
     Runs {
         /// The process that has the lock, as text.
@@ -35,14 +36,14 @@ pub enum InstanceError {
     },
 }
 
-/// The lock of the one daemon. The kernel releases it when the process ends, also after a kill.
+/// The lock of the only daemon. The kernel releases it when the process ends, even after a kill.
 #[derive(Debug)]
 pub struct Instance {
     _lock: LockedFile,
 }
 
 impl Instance {
-    /// Locks the file of the one daemon in this directory.
+    /// Locks the daemon's file in this directory.
     pub fn claim(directory: &Path) -> Result<Self, InstanceError> {
         let path = directory.join("daemon.lock");
         let failure = |error| InstanceError::File {
@@ -68,7 +69,7 @@ impl Instance {
                 }
             }
         };
-        // The file stays at the end: if it were removed, two daemons could lock two files of the same name.
+        // The file is never removed: otherwise two daemons could lock two files of the same name.
         lock.set_len(0).map_err(failure)?;
         lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
             .map_err(failure)?;
@@ -85,14 +86,14 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether a file has a process number of at most ten digits and the end of the line, or nothing.
+/// Whether a file is empty, or holds a process number of at most ten digits and a line feed.
 fn is_of_a_daemon(file: &File) -> bool {
     let mut process = String::new();
     let read = file.take(12).read_to_string(&mut process);
     read.is_ok_and(|length| length < 12) && process.trim().bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Replaces a file that a stranger has locked; `false` where another daemon is doing that.
+/// Replaces a file that a stranger has locked. `false` if another daemon is replacing it.
 fn replace(file: &File, path: &Path) -> io::Result<bool> {
     let new = path.with_extension("lock.new");
     let made = open(&new)?;
@@ -150,7 +151,7 @@ mod tests {
         drop(first);
     }
 
-    /// A process of this user that has a file locked.
+    /// A process of this user that has locked a file.
     struct Held(Child);
 
     impl Held {

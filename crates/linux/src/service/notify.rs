@@ -6,7 +6,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends `state`, such as `READY=1`, to the socket of this name; one that begins with `@` is in the abstract namespace.
+/// Sends `state`, such as `READY=1`, to the socket of this name. A name that starts with `@` is in the abstract
+/// namespace.
 pub fn notify(socket: &OsStr, state: &str) -> io::Result<()> {
     let name = socket.as_bytes();
     let address = match name.strip_prefix(b"@") {

@@ -1,10 +1,10 @@
-//! A value that one thread makes only when other threads ask for it.
+//! A value that one thread creates only when other threads request it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Passes values of one thread to the threads that ask for them. A value is made after the request, so that it is never old,
-/// and no value is made without a request.
+/// Passes values of one thread to the threads that request them. A value is created after the request, so it is never
+/// stale, and no value is created without a request.
 #[derive(Debug)]
 pub struct OnRequest<T> {
     slot: Mutex<Slot<T>>,
@@ -14,7 +14,7 @@ pub struct OnRequest<T> {
 #[derive(Debug)]
 struct Slot<T> {
     requested: bool,
-    /// The number of values made so far.
+    /// The number of values created so far.
     number: u64,
     value: Option<Arc<T>>,
 }
@@ -38,7 +38,7 @@ impl<T> OnRequest<T> {
         self.lock().requested
     }
 
-    /// Gives a value to all threads that wait.
+    /// Passes a value to all waiting threads.
     pub fn supply(&self, value: T) {
         let mut slot = self.lock();
         slot.value = Some(Arc::new(value));
@@ -47,7 +47,7 @@ impl<T> OnRequest<T> {
         self.made.notify_all();
     }
 
-    /// Requests a value and waits for it; `None` when there is none within `patience`.
+    /// Requests a value and waits for it. `None` if none arrives within `patience`.
     pub fn request(&self, patience: Duration) -> Option<Arc<T>> {
         let deadline = Instant::now() + patience;
         let mut slot = self.lock();

@@ -1,4 +1,4 @@
-//! The signals that control a service, and waiting for the next one or for a time.
+//! The signals that control a service, and the wait for the next one or for a time.
 
 use crate::launch::signals::owned;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -8,14 +8,15 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// SIGTERM and SIGINT end the service, SIGHUP makes it read its configuration again; none of them kills the process.
+/// SIGTERM and SIGINT end the service, and SIGHUP makes it read its configuration again. None of them kills the
+/// process.
 #[derive(Debug)]
 pub struct Signals(File);
 
 impl Signals {
-    /// Receives the signals from now on. Call it before there are other threads: the signals would end those.
+    /// Starts to receive the signals. Call it before there are other threads: the signals would end those.
     pub fn take() -> io::Result<Self> {
-        // SAFETY: the calls fill and read a set of our own; the descriptor is new, and ours alone.
+        // SAFETY: the calls fill and read a local set. The descriptor is new, and belongs to no one else.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
@@ -32,7 +33,7 @@ impl Signals {
         }
     }
 
-    /// Waits for this long, or for a signal.
+    /// Waits for at most this time, or for a signal.
     pub fn wait(&mut self, duration: Duration) -> Wake {
         let mut poll = libc::pollfd {
             fd: self.0.as_raw_fd(),
@@ -43,13 +44,13 @@ impl Signals {
             tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: duration.subsec_nanos().into(),
         };
-        // SAFETY: the call reads and writes one element, and reads the time; no signal mask is passed.
+        // SAFETY: the call reads and writes one element, and reads the time. No signal mask is passed.
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
         let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
         if self.0.read_exact(&mut bytes).is_err() {
             return Wake::Elapsed;
         }
-        // SAFETY: the kernel filled in the whole structure, which is plain numbers.
+        // SAFETY: the kernel filled the whole structure, which is plain numbers.
         let signal: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         match signal.ssi_signo.cast_signed() {
             libc::SIGHUP => Wake::Reload,
@@ -63,7 +64,7 @@ pub fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // If that fails, files are opened for each reading.
+        // If this fails, files are opened for each reading.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }

@@ -1,10 +1,11 @@
-//! Numbers of users, by their names, without the name service in this process.
+//! Numbers of users by name, without the name service in this process.
 //!
 //! A static glibc loads the modules of its name service (`libnss_*`) from a dynamic glibc of another version, and
 //! crashes. So:
 //!
 //! 1. `/etc/passwd` is read.
-//! 2. For a name that is not there, such as one of LDAP or SSSD, `getent` is run: a dynamic program, with a time limit.
+//! 2. For a name that the file lacks, such as one of LDAP or SSSD, `getent` is run: a dynamic program, with a time
+//!    limit.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// The sources of user names.
 #[derive(Clone, Debug)]
 pub struct Users {
-    /// The file of the machine's own users.
+    /// The file of the machine's local users.
     pub passwd: PathBuf,
     /// The paths of the program that queries the name service. The search path of this process is not used.
     pub getent: Vec<PathBuf>,
@@ -39,7 +40,7 @@ impl Default for Users {
     }
 }
 
-/// The number of a user is not available.
+/// Why the number of a user is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
     /// No user has the name.
@@ -54,7 +55,7 @@ pub enum UserError {
 }
 
 impl Users {
-    /// A user in messages: the number, and the name where the file of the machine's own users has it.
+    /// A user in messages: the number, and the name if the file of local users has it.
     pub fn shown(&self, number: u32) -> String {
         let bytes = fs::read(&self.passwd).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -91,7 +92,7 @@ impl Users {
             .ok_or_else(|| UserError::Slow(name.to_owned(), self.patience))?;
         match (find(&answer, name), code) {
             (Some(number), _) => Ok(number),
-            // Its manual: "one or more supplied keys could not be found".
+            // The manual of getent: "one or more supplied keys could not be found".
             (None, Some(2)) => Err(unknown()),
             (None, _) => Err(failed(format!("{} failed", getent.display()))),
         }
@@ -107,7 +108,7 @@ fn find(lines: &[u8], name: &str) -> Option<u32> {
     })
 }
 
-/// The answer of `getent` for a user, and its exit status; `None` where it takes too long.
+/// The answer of `getent` for a user, and its exit status. `None` if it takes too long.
 fn ask(getent: &Path, name: &str, patience: Duration) -> io::Result<Option<(Vec<u8>, Option<i32>)>> {
     let child = Command::new(getent)
         .args(["passwd", "--", name])
@@ -115,7 +116,7 @@ fn ask(getent: &Path, name: &str, patience: Duration) -> io::Result<Option<(Vec<
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // So that all its children can be ended with it.
+        // A process group allows all its children to be ended with it.
         .process_group(0)
         .spawn()?;
     let group = Pid::from_raw(child.id().cast_signed());
@@ -125,7 +126,7 @@ fn ask(getent: &Path, name: &str, patience: Duration) -> io::Result<Option<(Vec<
         let _ = sender.send(child.wait_with_output());
     })?;
     let Ok(output) = receiver.recv_timeout(patience) else {
-        // It may have just ended.
+        // The group may have just ended.
         let _ = killpg(group, Signal::SIGKILL);
         return Ok(None);
     };
@@ -138,7 +139,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Users of a file with one user, and of a name service that does what a shell script says.
+    /// Users of a file with one user, and of a name service that a shell script implements.
     fn users(script: &str) -> (tempfile::TempDir, Users) {
         let root = tempfile::tempdir().unwrap();
         let (passwd, getent) = (root.path().join("passwd"), root.path().join("getent"));
@@ -210,7 +211,7 @@ mod tests {
         users.patience = Duration::from_millis(300);
         let refused = refusal(&users, "berta");
         assert!(refused.contains("300ms") && refused.contains("number"), "{refused}");
-        // If it ran to its first line, it has ended: its number names no process or another one.
+        // If it reached its first line, it has ended: its number names no process, or another one.
         if let Ok(process) = fs::read_to_string(root.path().join("started")) {
             let command = format!("/proc/{}/cmdline", process.trim());
             let gone = || !fs::read_to_string(&command).is_ok_and(|line| line.contains("getent"));

@@ -1,8 +1,8 @@
-//! The devices of a machine, through hwloc: those on PCI buses that it considers important (GPUs, network cards, disks), with
-//! the operating system's names, and such that are on no PCI bus.
+//! The devices of a machine, through hwloc: PCI devices that it considers important (GPUs, network cards, disks), with
+//! the operating system's names, and devices without a PCI bus.
 //!
-//! A device is near the PUs of the object to which hwloc attaches it. It attaches those of which the firmware says nothing to
-//! the machine; on a machine with several NUMA nodes these are near nothing that is known.
+//! A device is near the PUs of the object that hwloc attaches it to. If the firmware does not report a device's place,
+//! hwloc attaches it to the machine. On a machine with several NUMA nodes the place of such a device is unknown.
 
 use super::{ReadError, Source, environment, hwloc, index, loader};
 use hwlocality::object::TopologyObject;
@@ -11,12 +11,12 @@ use hwlocality::object::types::{OSDeviceType, ObjectType};
 use hwlocality::topology::builder::TypeFilter;
 use pinfold_core::{Device, DeviceKind, PciAddress, PuId, PuSet};
 
-/// Reads the devices. Those of a description are read in a process of their own, like its topology; and like `read`, this
+/// Reads the devices. The devices of a description are read in a separate process, like its topology. Like `read`, this
 /// changes the environment during the call.
 ///
 /// # Errors
 ///
-/// Those of `read`.
+/// The errors of `read`.
 pub fn devices(source: &Source) -> Result<Vec<Device>, ReadError> {
     let machine = environment::loading(source, || {
         let loader = loader(source)?;
@@ -53,7 +53,7 @@ fn device(object: &TopologyObject, has_one_node: bool) -> Device {
                 device: pci.bus_device(),
                 function: pci.function(),
             };
-            // hwloc has zero for a vendor that a description does not name.
+            // hwloc uses zero for a vendor that a description does not name.
             let vendor = Some(pci.vendor_id()).filter(|&vendor| vendor != 0);
             (Some(address), vendor, kind_of_class(pci.class_id()))
         }
@@ -76,14 +76,14 @@ fn device(object: &TopologyObject, has_one_node: bool) -> Device {
     }
 }
 
-/// Collects the operating system's names of what is at and below an object, and what it is used as.
+/// Collects the operating system's names for an object and the objects below it, and their kind.
 fn named(object: &TopologyObject, names: &mut Vec<String>, used_as: &mut Option<DeviceKind>) {
     if let Some(ObjectAttributes::OSDevice(device)) = object.attributes() {
         names.extend(object.name().map(|name| name.to_string_lossy().into_owned()));
         *used_as = used_as.or(kind_of_use(device.device_type()));
     }
     for child in object.io_children() {
-        // Other devices below a bridge have names of their own.
+        // Other devices below a bridge have separate names.
         if child.object_type() == ObjectType::OSDevice {
             named(child, names, used_as);
         }

@@ -1,7 +1,7 @@
 //! The environment variables that hwloc reads while it loads a topology.
 //!
-//! In hwloc 2, `HWLOC_FSROOT` is the only parameter for the root of a file-system copy. Two loads must not see each
-//! other's environment, so each load, of any source, holds one lock.
+//! In hwloc 2, `HWLOC_FSROOT` is the only parameter for the root of a file-system copy. One load must not see another
+//! load's environment, so each load of any source holds one lock.
 
 use super::Source;
 use std::ffi::OsString;
@@ -17,12 +17,12 @@ const OTHER_SOURCES: [&str; 4] = [
     "HWLOC_COMPONENTS",
 ];
 
-/// The folders in which hwloc looks for plugins.
+/// The folders that hwloc searches for plugins.
 const PLUGINS: &str = "HWLOC_PLUGINS_PATH";
 
-/// Calls `load` in the environment that hwloc needs for `source`, and restores the environment.
+/// Calls `load` in the environment that hwloc needs for `source`, and then restores the environment.
 pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
-    // The lock guards the process's environment, which is restored in each case, also after a panic.
+    // The lock guards the process's environment, which is always restored, even after a panic.
     let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut changes: Vec<Change> = vec![];
     if let Source::FsRoot(root) = source {
@@ -38,7 +38,7 @@ pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
     load()
 }
 
-/// A variable that has another value for a while.
+/// A variable with a temporary value.
 struct Change {
     variable: &'static str,
     before: Option<OsString>,
@@ -59,8 +59,8 @@ impl Drop for Change {
 }
 
 fn set(variable: &str, value: Option<OsString>) {
-    // SAFETY: Rust's own readers are behind the standard library's lock and hwloc behind `LOADING`. Other C code that
-    // reads the environment must not run in another thread meanwhile; `super::read` asks that of its callers.
+    // SAFETY: Rust's own readers use the standard library's lock, and hwloc runs under `LOADING`. Other C code that
+    // reads the environment must not run in another thread meanwhile; `super::read` requires that of its callers.
     unsafe {
         match value {
             Some(value) => std::env::set_var(variable, value),

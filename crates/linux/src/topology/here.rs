@@ -1,25 +1,25 @@
-//! The topology of the machine at hand, by a process that reads it (`isolated`): what hwloc does not expect in `/sys` ends
-//! that process, and what it prints is one sentence here.
+//! The topology of this machine, read by a separate process (`isolated`): unexpected content of `/sys` may end that
+//! process, and its output is summarised in one sentence.
 
 use super::{ReadError, Source, isolated, kernel_root, sysfs};
 use crate::affinity::CpuMask;
 use pinfold_core::{Device, Topology};
 use std::process::Command;
 
-/// The machine at hand.
+/// This machine.
 #[derive(Debug)]
 pub struct Here {
-    /// Its topology.
+    /// The topology.
     pub topology: Topology,
-    /// What the user should know of how it was read.
+    /// A note for the user on the way that it was read.
     pub note: Option<String>,
 }
 
-/// Reads the machine at hand by a command that writes the `answer`. Call it from the process's first thread, as `read_by`.
+/// Reads this machine with a command that writes the `answer`. Call it from the process's first thread, like `read_by`.
 ///
 /// # Errors
 ///
-/// The environment makes hwloc describe another machine, or no PU may be used. If hwloc fails, that is none.
+/// The environment makes hwloc describe another machine, or no PU may be used. A failure of hwloc is not an error.
 pub fn here(reader: &mut Command) -> Result<Here, ReadError> {
     let mask = CpuMask::of_thread(0).map_err(ReadError::NoAffinity)?;
     let read: isolated::Read<Topology> = match isolated::read(reader, &Source::Live) {
@@ -44,7 +44,7 @@ pub fn here(reader: &mut Command) -> Result<Here, ReadError> {
     })
 }
 
-/// Reads the devices of the machine at hand by a command that writes the `answer`; none where hwloc fails.
+/// Reads the devices of this machine with a command that writes the `answer`. Empty if hwloc fails.
 ///
 /// # Errors
 ///
@@ -56,22 +56,22 @@ pub fn devices_here(reader: &mut Command) -> Result<Vec<Device>, ReadError> {
     }
 }
 
-/// How hwloc failed, in a few words.
+/// hwloc's failure in a few words.
 fn failure(error: &ReadError) -> String {
     match error {
         ReadError::Ended { how, .. } => format!("it {how}"),
-        ReadError::Reader { source, .. } => format!("a process for it cannot be used: {source}"),
+        ReadError::Reader { source, .. } => format!("its process failed: {source}"),
         other => other.to_string(),
     }
 }
 
-/// What hwloc's messages are about.
+/// The cause of hwloc's messages.
 fn about_messages(topology: &Topology) -> String {
     let cut = topology.nodes().iter().filter(|node| topology.is_cut(node));
     let cut: Vec<String> = cut.map(|node| node.id.to_string()).collect();
     if cut.is_empty() {
-        return "hwloc finds contradictions in what the system says of its packages, caches and NUMA nodes, and leaves some of \
-                them out; `lstopo` prints its message."
+        return "hwloc finds contradictions in the system's description of its packages, caches and NUMA nodes, and \
+                leaves some of them out; `lstopo` prints its message."
             .to_owned();
     }
     format!(

@@ -1,10 +1,10 @@
-//! Reads a topology in a separate process: hwloc trusts its input, and a damaged file, or a `/sys` that it does not
-//! expect, can crash or block the process that reads it.
+//! Reads a topology in a separate process. hwloc trusts its input, and a damaged file or an unexpected `/sys` can crash
+//! or block the process that reads it.
 //!
-//! 1. The reader is started by the caller's command, with limits on memory and processor time. It ends with pinfold.
-//! 2. It reads the source by `read` or `devices`, and writes the result to its standard output with `answer`.
-//! 3. pinfold waits for the answer for a limited time, and builds the topology again from the parts in it. What the reader
-//!    writes to standard error is hwloc's; of that is known only whether there was any.
+//! 1. The caller's command starts the reader, with limits on memory and processor time. The reader ends with pinfold.
+//! 2. The reader reads the source with `read` or `devices`, and writes the result to its standard output with `answer`.
+//! 3. pinfold waits for the answer for a limited time, and rebuilds the topology from its parts. The reader's standard
+//!    error has hwloc's messages; pinfold only checks whether there were any.
 
 use super::{ReadError, Source};
 use crate::child::dies_with_us;
@@ -19,27 +19,27 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The largest machine of today takes less than a second and 100 MB.
+/// The largest machine of today needs less than a second and 100 MB.
 const MOST_MEMORY: u64 = 2 << 30;
 const MOST_SECONDS: u64 = 20;
-/// A file may be a pipe without a writer.
+/// The limit is needed because a file may be a pipe without a writer.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The answer for the largest machine of today has some 100 KB.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// What a reader answers, as JSON.
+/// The answer of a reader, as JSON.
 type Answer<T> = Result<T, Failure>;
 
-/// Why a reader read nothing.
+/// Why a reader could not read.
 #[derive(Serialize, Deserialize)]
 struct Failure {
     /// The reason, with the remedy.
     why: String,
-    /// Whether hwloc failed, and the source was not refused.
+    /// Whether hwloc failed. Otherwise the source was refused.
     is_of_hwloc: bool,
 }
 
-/// What a reader has read.
+/// The result of a reader.
 #[derive(Debug)]
 pub(super) struct Read<T> {
     pub(super) what: T,
@@ -47,7 +47,7 @@ pub(super) struct Read<T> {
     pub(super) has_messages: bool,
 }
 
-/// A reader's output: what was read, or why it could not be.
+/// The output of a reader: the result, or why there is none.
 pub fn answer<T: Serialize>(read: Result<T, ReadError>) -> serde_json::Result<String> {
     let why = |error: &ReadError| {
         let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
@@ -60,13 +60,13 @@ pub fn answer<T: Serialize>(read: Result<T, ReadError>) -> serde_json::Result<St
     serde_json::to_string(&answer)
 }
 
-/// Reads a topology, or devices, by a command that writes the `answer`. Call it from the process's first thread: the kernel ends the
-/// reader when the thread that started it ends.
+/// Reads a topology, or devices, with a command that writes the `answer`. Call it from the process's first thread: the
+/// kernel ends the reader when the starting thread ends.
 pub fn read_by<T: DeserializeOwned>(reader: &mut Command, source: &Source) -> Result<T, ReadError> {
     read(reader, source).map(|read| read.what)
 }
 
-/// The same, with whether hwloc wrote a message.
+/// Like `read_by`, and returns whether hwloc wrote a message.
 pub(super) fn read<T: DeserializeOwned>(reader: &mut Command, source: &Source) -> Result<Read<T>, ReadError> {
     let failed = |cause: io::Error| ReadError::Reader {
         what: source.to_string(),
@@ -76,7 +76,7 @@ pub(super) fn read<T: DeserializeOwned>(reader: &mut Command, source: &Source) -
     let mut received = Received::default();
     let whole = receive(&mut child, &mut received).map_err(failed);
     if !matches!(whole, Ok(true)) {
-        // It may have ended by itself meanwhile.
+        // The child may have ended already.
         let _ = child.kill();
     }
     let status = child.wait().map_err(failed)?;
@@ -98,12 +98,12 @@ pub(super) fn read<T: DeserializeOwned>(reader: &mut Command, source: &Source) -
         Ok(Err(Failure { why, is_of_hwloc: true })) => Err(ReadError::Failed(why)),
         Ok(Err(Failure { why, .. })) => Err(ReadError::Refused(why)),
         Err(_) if !status.success() => Err(ended(how(status))),
-        Err(error) => Err(ended(format!("made a machine that cannot be: {error}"))),
+        Err(error) => Err(ended(format!("returned an invalid machine: {error}"))),
     }
 }
 
 fn start(reader: &mut Command) -> io::Result<Child> {
-    // SAFETY: between fork and exec only system calls are made.
+    // SAFETY: only system calls are made between fork and exec.
     unsafe {
         dies_with_us(reader).pre_exec(move || {
             for (resource, most) in [
@@ -125,21 +125,21 @@ fn start(reader: &mut Command) -> io::Result<Child> {
         .spawn()
 }
 
-/// What a child has written.
+/// The output of a child.
 #[derive(Default)]
 struct Received {
     answer: Vec<u8>,
     has_messages: bool,
 }
 
-/// Receives the child's output to its end; false where that takes too long, or is too long.
+/// Receives the child's output to its end. False if that takes too long, or if the output is too long.
 fn receive(child: &mut Child, received: &mut Received) -> io::Result<bool> {
     let (Some(output), Some(messages)) = (child.stdout.as_mut(), child.stderr.as_mut()) else {
         return Ok(true);
     };
     let deadline = Instant::now() + LONGEST_WAIT;
     let mut piece = [0; 1 << 13];
-    // A child that waits for the reader of its messages does not answer, so both are read to their ends.
+    // A child that is blocked on its messages does not answer, so both are read to their ends.
     let (mut answers, mut complains) = (true, true);
     while (answers || complains) && received.answer.len() <= LONGEST_ANSWER {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -169,7 +169,7 @@ fn receive(child: &mut Child, received: &mut Received) -> io::Result<bool> {
     Ok(!answers && !complains)
 }
 
-/// Reads from a file that has something, or has ended.
+/// Reads from a file that has data or has ended.
 fn read_some(from: &mut impl io::Read, piece: &mut [u8]) -> io::Result<usize> {
     loop {
         match from.read(piece) {
@@ -179,11 +179,11 @@ fn read_some(from: &mut impl io::Read, piece: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// How a reader without an answer ended.
+/// Describes how a reader ended without an answer.
 fn how(status: ExitStatus) -> String {
     match status.signal() {
         Some(libc::SIGXCPU | libc::SIGKILL) => format!("took more than {MOST_SECONDS} s"),
-        Some(libc::SIGABRT) => format!("gave up, or wanted more than {} GiB", MOST_MEMORY >> 30),
+        Some(libc::SIGABRT) => format!("gave up, or needed more than {} GiB", MOST_MEMORY >> 30),
         Some(signal) => format!("ended with signal {signal}"),
         None => format!("ended with {status} and without an answer"),
     }
@@ -226,7 +226,7 @@ mod tests {
             ("kill -SEGV $$", "signal 11"),
             ("kill -ABRT $$", "gave up"),
             ("exit 3", "exit status: 3"),
-            ("echo '{\"Ok\":{}}'", "cannot be"),
+            ("echo '{\"Ok\":{}}'", "invalid machine"),
             ("head -c 100000000 /dev/zero", "longer than"),
         ] {
             let error = read_by_shell(script).unwrap_err().to_string();
@@ -249,7 +249,7 @@ mod tests {
     fn a_reader_keeps_a_lower_limit_of_the_user() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "ulimit -t"]);
-        // SAFETY: only a system call is made between fork and exec.
+        // SAFETY: only one system call is made between fork and exec.
         unsafe {
             shell.pre_exec(move || Ok(setrlimit(Resource::RLIMIT_CPU, 5, 5)?));
         }

@@ -1,7 +1,6 @@
-//! What the kernel's `/sys` says of NUMA nodes: the CPUs of each, which no other node has, and its memory tier.
-//!
-//! hwloc looks for each node's place in the tree of packages and caches, and gives a node without CPUs, or one that has
-//! no place, the CPUs of others. The kernel's lists are disjoint, and numactl and the scheduler go by them.
+//! The NUMA nodes in the kernel's `/sys`: the CPUs of each, which are disjoint, and its memory tier.
+//! hwloc looks for each node's place in the tree of packages and caches. It gives other nodes' CPUs to a node without
+//! CPUs or without a place. The kernel's lists are disjoint, and numactl and the scheduler use them.
 
 use pinfold_core::{NodeId, NumaNode, PuId, PuSet, digits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The longest list of CPUs that is read: that of every second of 65536 CPUs has some 400 KB.
+/// The longest list of CPUs that is read. A list of every second of 65536 CPUs has some 400 KB.
 const LONGEST_LIST: u64 = 1 << 19;
 
 /// The nodes of a `/sys`.
@@ -20,7 +19,7 @@ pub(super) struct KernelNodes {
 }
 
 impl KernelNodes {
-    /// Those of the file system at `root`; none where it lists none.
+    /// The nodes of the file system at `root`. Empty if it lists none.
     pub(super) fn read(root: &Path) -> Self {
         let nodes = numbered(&root.join("sys/devices/system/node"), "node");
         let pus = nodes
@@ -37,8 +36,8 @@ impl KernelNodes {
         }
     }
 
-    /// Gives each node the kernel's CPUs, if these are the kernel's nodes and CPUs: a description can be said to be of this
-    /// machine (`HWLOC_THISSYSTEM=1`) and have others.
+    /// Gives each node the kernel's CPUs, if the nodes and CPUs are the kernel's. A description may be declared to be
+    /// of this machine (`HWLOC_THISSYSTEM=1`) and have others.
     pub(super) fn give_pus(&self, nodes: &mut [NumaNode], all: &PuSet) {
         let known: PuSet = self.pus.values().flat_map(PuSet::iter).collect();
         if !all.is_subset(&known) || !nodes.iter().all(|node| self.pus.contains_key(&node.id)) {
@@ -49,9 +48,9 @@ impl KernelNodes {
         }
     }
 
-    /// Names the memory of nodes without CPUs by the kernel's memory tiers (Linux 6.1): all nodes with CPUs are in the first
-    /// ones, and memory in one of these is DRAM unless hwloc has another name for it. A node of another tier has that
-    /// tier's name.
+    /// Names the memory of nodes without CPUs by the kernel's memory tiers (Linux 6.1). All nodes with CPUs are in the
+    /// first tiers, and memory in one of these is DRAM unless hwloc has another name for it. A node of another tier
+    /// gets that tier's name.
     pub(super) fn name_by_tier(&self, nodes: &mut [NumaNode]) {
         let with_cpus = nodes.iter().filter(|node| !node.pus.is_empty());
         let first: BTreeSet<u32> = with_cpus.filter_map(|node| self.tiers.get(&node.id).copied()).collect();
@@ -72,7 +71,7 @@ impl KernelNodes {
     }
 }
 
-/// The folders in `parent` that are called `name` and a number, with that number.
+/// The folders in `parent` whose names are `name` and a number, with that number.
 pub(super) fn numbered(parent: &Path, name: &str) -> Vec<(u32, PathBuf)> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let numbered = entries.filter_map(|entry| {
@@ -82,7 +81,7 @@ pub(super) fn numbered(parent: &Path, name: &str) -> Vec<(u32, PathBuf)> {
     numbered.collect()
 }
 
-/// The first bytes of a file, without the blanks around them; `None` where it cannot be read.
+/// The first bytes of a file, without surrounding blanks. `None` if it cannot be read.
 pub(super) fn text(file: &Path) -> Option<String> {
     let mut text = String::new();
     File::open(file)
@@ -98,12 +97,12 @@ pub(super) fn list(file: &Path) -> Option<PuSet> {
     text(file)?.parse().ok()
 }
 
-/// The CPUs of a node. Copies of older machines have the mask alone.
+/// The CPUs of a node. Copies of older machines have only the mask.
 fn pus(node: &Path) -> Option<PuSet> {
     list(&node.join("cpulist")).or_else(|| mask(&text(&node.join("cpumap"))?))
 }
 
-/// The CPUs of a mask: words of 32 bits in hexadecimal, the highest first, with commas between.
+/// The CPUs of a mask: words of 32 bits in hexadecimal, the highest first, separated by commas.
 fn mask(text: &str) -> Option<PuSet> {
     let mut pus = PuSet::new();
     for (position, word) in (0u32..).zip(text.rsplit(',')) {

@@ -1,21 +1,21 @@
-//! Reads a topology through hwloc: of the machine at hand, hwloc XML, a copy of another machine's `/sys` and `/proc`,
-//! or hwloc's synthetic descriptions.
+//! Reads a topology through hwloc: of this machine, hwloc XML, a copy of another machine's `/sys` and `/proc`, or
+//! hwloc's synthetic descriptions.
 //!
-//! 1. hwloc loads the source, and keeps what is not allowed in the tree.
+//! 1. hwloc loads the source, and keeps objects that are not allowed in the tree.
 //! 2. Its normal objects become the tree of `pinfold_core::Topology`, parents before children. Its NUMA nodes are
 //!    attached to the same normal objects as in hwloc. The kernel decides which PUs belong to each (`nodes`, `kernel`).
-//! 3. The allowed objects are those of hwloc's view of the cpuset, and on the machine at hand also those of the calling
+//! 3. The allowed objects are those in hwloc's view of the cpuset. On this machine they must also be in the calling
 //!    thread's affinity mask: `taskset`, cgroups and a batch system's binding are respected, never widened.
 //!
-//! I/O devices are read apart (`devices`), where a command asks for them: hwloc may add groups to the tree for them.
+//! I/O devices are read separately (`devices`), if a command needs them: hwloc may add groups to the tree for them.
 //!
-//! hwloc trusts its input, so a separate process reads each source (`here`, `read_by`). If hwloc fails on the machine at
-//! hand, its topology is that of `/sys`, without NUMA nodes (`sysfs`).
+//! hwloc trusts its input, so a separate process reads each source (`here`, `read_by`). If hwloc fails on this machine,
+//! the topology is read from `/sys`, without NUMA nodes (`sysfs`).
 //!
 //! Known limits, which are hwloc's defaults: instruction caches and offline CPUs are not read, nor are the NUMA nodes
-//! of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are
-//! skipped: a node behind one is attached to the object above the cache. If all nodes of a machine have a memory size of
-//! zero, the source has no sizes (XML made from CPUID dumps), and the memory of the nodes is unknown, not zero.
+//! of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are skipped: a
+//! node behind one is attached to the object above the cache. If all nodes of a machine have a memory size of zero, the
+//! source has no sizes (XML made from CPUID dumps), and the memory of the nodes is unknown, not zero.
 
 mod devices;
 mod environment;
@@ -47,14 +47,14 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a topology is read from. Its text form is what `--machine` takes.
+/// The source of a topology. Its text form is the value of `--machine`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The machine at hand.
+    /// This machine.
     Live,
     /// A file of hwloc's XML, as `lstopo machine.xml` writes it.
     Xml(PathBuf),
-    /// A directory with a copy of another machine's `/sys` and `/proc`, as `hwloc-gather-topology` makes it.
+    /// A directory with a copy of another machine's `/sys` and `/proc`, as `hwloc-gather-topology` creates it.
     FsRoot(PathBuf),
     /// hwloc's synthetic description, such as `package:2 l3:1 core:8 pu:2`.
     Synthetic(String),
@@ -76,7 +76,7 @@ pub enum ReadError {
     NotXml {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A path for `fsroot:` is a file.
@@ -89,9 +89,9 @@ pub enum ReadError {
         /// The path.
         path: PathBuf,
     },
-    /// A directory holds no copy of a machine's `/sys`.
+    /// A directory does not contain a copy of a machine's `/sys`.
     #[error(
-        "`{}` is no copy of a machine's /sys and /proc: it has no `{}`; make one with `hwloc-gather-topology NAME` \
+        "`{}` is not a copy of a machine's /sys and /proc: it has no `{}`; make one with `hwloc-gather-topology NAME` \
          on that machine and unpack the archive that it writes",
         path.display(),
         CPU_DIRECTORY
@@ -100,20 +100,20 @@ pub enum ReadError {
         /// The directory.
         path: PathBuf,
     },
-    /// A synthetic description is not one.
-    #[error("`{description}` is not a synthetic description; one that works is `{}`", EXAMPLE)]
+    /// The text is not a synthetic description.
+    #[error("`{description}` is not a synthetic description; a valid one is `{}`", EXAMPLE)]
     NotSynthetic {
         /// The description.
         description: String,
     },
-    /// The environment makes hwloc describe another machine where the machine at hand was asked for.
+    /// The environment makes hwloc describe another machine, and this machine was requested.
     #[error(
         "the environment makes hwloc describe another machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC, HWLOC_FSROOT or \
          HWLOC_CPUID_PATH): unset it, name the description with --machine, or set HWLOC_THISSYSTEM=1 if it is of \
          this machine"
     )]
     AnotherMachine,
-    /// The kernel does not report where this thread may run. hwloc would try again and again.
+    /// The kernel does not report the PUs that this thread may run on. hwloc would retry forever.
     #[error(
         "the system refuses sched_getaffinity, which reads the allowed PUs; allow it in the filter of system calls \
          (seccomp) of the container or the service"
@@ -127,23 +127,23 @@ pub enum ReadError {
         /// hwloc's message.
         why: String,
     },
-    /// The process that reads could not be started or read.
-    #[error("cannot read {what}: the process that reads it cannot be used")]
+    /// The reader process could not be started or read.
+    #[error("cannot read {what}: the reader process failed")]
     Reader {
         /// The source.
         what: String,
         /// The system's error.
         source: io::Error,
     },
-    /// The process that reads refused the source: the reason, with the remedy.
+    /// The reader process refused the source, with the reason and the remedy.
     #[error("{0}")]
     Refused(String),
-    /// hwloc failed in the process that reads: its error.
+    /// hwloc failed in the reader process, with this error.
     #[error("{0}")]
     Failed(String),
-    /// The process that reads ended without a topology.
+    /// The reader process ended without a topology.
     #[error(
-        "cannot read {what}: hwloc {how}, as it does with damaged or oversized descriptions; write the description again, as \
+        "cannot read {what}: hwloc {how}, as with damaged or oversized descriptions; write the description again, as \
          `lstopo machine.xml` or hwloc-gather-topology do, or name another machine"
     )]
     Ended {
@@ -152,13 +152,13 @@ pub enum ReadError {
         /// How it ended.
         how: String,
     },
-    /// The result is no usable topology.
+    /// The result is not a usable topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
 }
 
 impl ReadError {
-    /// Whether hwloc, or the process that runs it, failed. The other errors say that the source is refused.
+    /// Whether hwloc or its process failed. All other errors refuse the source.
     fn is_of_hwloc(&self) -> bool {
         match self {
             Self::Hwloc { .. } | Self::Reader { .. } | Self::Failed(_) | Self::Ended { .. } => true,
@@ -175,10 +175,10 @@ impl ReadError {
     }
 }
 
-/// A synthetic description that works, for messages.
+/// A valid synthetic description, for messages.
 pub const EXAMPLE: &str = "package:2 l3:1 core:8 pu:2";
 
-/// The files that a copy of a machine must have at least.
+/// The directory that a copy of a machine must have.
 const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
 
 impl fmt::Display for Source {
@@ -194,14 +194,14 @@ impl fmt::Display for Source {
 
 /// Reads a topology.
 ///
-/// hwloc reads the root of a file-system copy from the environment only, so reading `Source::FsRoot` changes the
+/// hwloc reads the root of a file-system copy only from the environment, so reading `Source::FsRoot` changes the
 /// environment during the call. Calls of this function wait for each other, and Rust's own access to the environment is
-/// locked, but C code in another thread must not read the environment meanwhile: read such a source before threads are
+/// locked. But C code in another thread must not read the environment meanwhile: read such a source before threads are
 /// started.
 ///
 /// # Errors
 ///
-/// See `ReadError`; each names the source and what to do.
+/// See `ReadError`. Each error names the source and the remedy.
 pub fn read(source: &Source) -> Result<Topology, ReadError> {
     if *source == Source::Live {
         CpuMask::of_thread(0).map_err(ReadError::NoAffinity)?;
@@ -240,7 +240,8 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
     Ok(builder.build(&allowed, &allowed_nodes)?)
 }
 
-/// The root of the file system with the kernel's lists of this machine or this copy of one; `None` for a description.
+/// The root of the file system with the kernel's lists of this machine, or of this copy of one. `None` for a
+/// description.
 fn kernel_root(source: &Source) -> Option<PathBuf> {
     match source {
         Source::Live => Some(std::env::var_os("HWLOC_FSROOT").map_or_else(|| "/".into(), PathBuf::from)),
@@ -249,7 +250,7 @@ fn kernel_root(source: &Source) -> Option<PathBuf> {
     }
 }
 
-/// Lets hwloc load the source.
+/// Makes hwloc load the source.
 fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
     loader(source)?.build().map_err(|error| match source {
         Source::Xml(path) => ReadError::NotXml {
@@ -260,11 +261,11 @@ fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
     })
 }
 
-/// What lets hwloc load the source, with what is not allowed in it.
+/// A loader that makes hwloc load the source, including objects that are not allowed.
 fn loader(source: &Source) -> Result<Loader, ReadError> {
     let loader = Loader::new();
     let (loader, flags) = match source {
-        // hwloc's x86 component would move this thread to each CPU in turn; the kernel reports what pinfold needs.
+        // hwloc's x86 component would move this thread to each CPU in turn. The kernel reports all that pinfold needs.
         Source::Live => (loader, BuildFlags::DONT_CHANGE_BINDING),
         Source::Xml(path) => {
             let text = xml::text(path)?;
@@ -276,7 +277,8 @@ fn loader(source: &Source) -> Result<Loader, ReadError> {
         }
         Source::FsRoot(path) => {
             check_copy(path)?;
-            // The x86 component would mix the CPUID of the machine at hand into the copy. hwloc has it on such a machine only.
+            // The x86 component would mix this machine's CPUID into the copy. hwloc has this component only on x86
+            // machines.
             let loader = if cfg!(target_arch = "x86_64") {
                 loader.without_component("x86").map_err(|error| hwloc(source, &error))?
             } else {
@@ -298,7 +300,7 @@ fn loader(source: &Source) -> Result<Loader, ReadError> {
         .map_err(|error| hwloc(source, &error))
 }
 
-/// Whether a directory holds a copy of a machine's `/sys`.
+/// Whether a directory contains a copy of a machine's `/sys`.
 fn check_copy(path: &Path) -> Result<(), ReadError> {
     let metadata = std::fs::metadata(path).map_err(|source| ReadError::Unreadable {
         path: path.to_owned(),
@@ -327,8 +329,8 @@ impl Reading {
         }
     }
 
-    /// Adds what is below `object`, which is `id` in our tree. An object without PUs only groups nodes without PUs:
-    /// it is left out, and they are attached to what encloses it.
+    /// Adds the objects below `object`, which is `id` in pinfold's tree. An object without PUs only groups nodes
+    /// without PUs: it is left out, and the nodes are attached to its parent.
     fn children(&mut self, object: &TopologyObject, id: ObjectId) {
         self.memory_children(object, id);
         for child in object.normal_children() {
@@ -381,8 +383,8 @@ fn cache(object: &TopologyObject) -> Option<Cache> {
     })
 }
 
-/// The latency matrix between NUMA nodes, rows and columns by operating-system index. Where hwloc has several, the
-/// first is the firmware's.
+/// The latency matrix between NUMA nodes, rows and columns by operating-system index. If hwloc has several, the first
+/// is the firmware's.
 fn distances(machine: &hwlocality::Topology, source: &Source) -> Result<Option<Distances>, ReadError> {
     let matrices = machine
         .distances_with_type(Some(DistancesKind::MEANS_LATENCY), ObjectType::NUMANode)
@@ -410,7 +412,8 @@ fn distances(machine: &hwlocality::Topology, source: &Source) -> Result<Option<D
     }))
 }
 
-/// The kinds of cores; none where all are alike. hwloc also reports one kind when a machine has one frequency for all.
+/// The kinds of cores. Empty if all cores are alike. hwloc also reports one kind if a machine has one frequency for
+/// all.
 fn core_kinds(machine: &hwlocality::Topology) -> Vec<CoreKind> {
     let Ok(kinds) = machine.cpu_kinds() else {
         return vec![];

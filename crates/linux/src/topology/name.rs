@@ -1,5 +1,5 @@
-//! The name of a machine: its processor model without trademarks and fillers, or the name of its description where it
-//! has no model.
+//! The name of a machine: its processor model without trademarks and fillers, or the name of its description if it has
+//! no model.
 
 use super::Source;
 use super::kernel::text;
@@ -33,7 +33,7 @@ pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
     })
 }
 
-/// The processor model in `/proc` of the file system at `root`, where it names one.
+/// The processor model in `/proc` of the file system at `root`. `None` if it names no model.
 pub(super) fn of_processor(root: &Path) -> Option<String> {
     let text = text(&root.join("proc/cpuinfo"))?;
     let fields = text.lines().filter_map(|line| line.split_once(':'));
@@ -50,7 +50,7 @@ fn short_model(model: &str) -> String {
     for mark in ["(R)", "(TM)", "(tm)", "(r)"] {
         text = text.replace(mark, " ");
     }
-    // What follows is the nominal frequency, or the instruction-set extensions that POWER lists.
+    // The nominal frequency follows, or the instruction-set extensions that POWER lists.
     let model = text.split(['@', ',']).next().unwrap_or_default();
     model
         .split_whitespace()

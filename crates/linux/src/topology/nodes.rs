@@ -1,13 +1,13 @@
 //! The NUMA nodes of a topology: their memory, the PUs that belong to each, and the kind of its memory.
 //!
-//! 1. hwloc gives the nodes, where they are attached, and names for memory that it knows: of NVIDIA's GPUs, MCDRAM, and by
-//!    the attributes of DAX devices persistent, special-purpose and CXL memory.
-//! 2. Each PU is given to the node that has it in the kernel's lists. Without these, of the nodes that hwloc gives a PU to,
-//!    one has it (`pinfold_core::resolve_overlaps`).
-//! 3. Memory of nodes without CPUs that has no name yet is named by the kernel's memory tiers, and by the bandwidths that
-//!    the firmware reports (HMAT).
+//! 1. hwloc gives the nodes, their places in the tree, and names for memory that it knows: of NVIDIA's GPUs, MCDRAM,
+//!    and, by the attributes of DAX devices, persistent, special-purpose and CXL memory.
+//! 2. The kernel's lists give each PU to one node. Without these, one of the nodes that hwloc lists for a PU gets it
+//!    (`pinfold_core::resolve_overlaps`).
+//! 3. Memory of nodes without CPUs that has no name yet is named by the kernel's memory tiers, and by the bandwidths
+//!    that the firmware reports (HMAT).
 //!
-//! hwloc has zero for both no memory and unknown memory. If any node has some, the others have none.
+//! hwloc uses zero both for no memory and for unknown memory. If any node has memory, nodes with zero have none.
 
 use super::index;
 use super::kernel::KernelNodes;
@@ -18,7 +18,7 @@ use hwlocality::object::types::ObjectType;
 use pinfold_core::{NodeId, NumaNode, ObjectId, PuId, PuSet, resolve_overlaps};
 use std::collections::BTreeMap;
 
-/// A node as hwloc has it; `None` for another object.
+/// A node as hwloc has it. `None` for another object.
 pub(super) fn node(object: &TopologyObject, attached_to: ObjectId) -> Option<NumaNode> {
     let Some(ObjectAttributes::NUMANode(attributes)) = object.attributes() else {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn node(object: &TopologyObject, attached_to: ObjectId) -> Option<Num
     })
 }
 
-/// The nodes with what no single object says. `all` are the PUs of the machine.
+/// The nodes, completed with data that no single object has. `all` are the PUs of the machine.
 pub(super) fn completed(
     mut nodes: Vec<NumaNode>,
     machine: &hwlocality::Topology,
@@ -54,7 +54,7 @@ pub(super) fn completed(
     nodes
 }
 
-/// hwloc's name for a node's memory, also where it has the attributes of a DAX device alone.
+/// hwloc's name for a node's memory, even if only the attributes of a DAX device show it.
 fn name(object: &TopologyObject) -> Option<String> {
     if let Some(subtype) = object.subtype().filter(|subtype| !subtype.is_empty()) {
         return Some(subtype.to_string_lossy().into_owned());
@@ -69,7 +69,7 @@ fn name(object: &TopologyObject) -> Option<String> {
     }
 }
 
-/// The bandwidth of each node's memory from the nearest processors, in MiB/s, where the firmware reports it.
+/// The bandwidth of each node's memory from the nearest processors, in MiB/s, if the firmware reports it.
 fn bandwidths(machine: &hwlocality::Topology) -> BTreeMap<NodeId, u64> {
     let attribute = MemoryAttribute::bandwidth(machine);
     let nodes = machine.objects_with_type(ObjectType::NUMANode);
@@ -77,14 +77,14 @@ fn bandwidths(machine: &hwlocality::Topology) -> BTreeMap<NodeId, u64> {
         .filter_map(|node| {
             let (_, bandwidth) = attribute.best_initiator(node).ok()??;
             let id = NodeId(u32::try_from(node.os_index()?).ok()?);
-            // The kernel has zero where the firmware reports none.
+            // The kernel uses zero if the firmware reports no bandwidth.
             (bandwidth > 0).then_some((id, bandwidth))
         })
         .collect()
 }
 
-/// Names memory without CPUs whose bandwidth is not that of DRAM: more than twice that of any node with CPUs, which is how
-/// hwloc recognises high-bandwidth memory, or less than half of the least.
+/// Names memory without CPUs whose bandwidth differs from DRAM: more than twice the bandwidth of any node with CPUs,
+/// which is hwloc's criterion for high-bandwidth memory, or less than half of the lowest.
 fn name_by_bandwidth(nodes: &mut [NumaNode], bandwidths: &BTreeMap<NodeId, u64>) {
     let with_cpus = nodes.iter().filter(|node| !node.pus.is_empty());
     let known: Vec<u64> = with_cpus.filter_map(|node| bandwidths.get(&node.id).copied()).collect();

@@ -1,8 +1,8 @@
-//! The topology of this machine without hwloc: packages, dies, caches, cores and PUs as `/sys/devices/system/cpu` lists
-//! them. It is for machines on which hwloc fails, and has no NUMA nodes.
+//! The topology of this machine without hwloc: packages, dies, caches, cores and PUs from `/sys/devices/system/cpu`. It
+//! is used if hwloc fails, and has no NUMA nodes.
 //!
-//! Each package, die, cache and core is a set of PUs. The largest are put in first. A set that cuts across one that is there
-//! already is left out, as hwloc leaves it out.
+//! Each package, die, cache and core is a set of PUs. The largest sets are inserted first. A set that cuts across an
+//! inserted one is left out, as hwloc does.
 
 use super::kernel::{list, numbered, text};
 use super::name;
@@ -12,7 +12,7 @@ use pinfold_core::{
 use std::cmp::Reverse;
 use std::path::Path;
 
-/// A set of PUs that share something.
+/// A set of PUs that share a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     kind: ObjectKind,
@@ -21,10 +21,10 @@ struct Found {
     pus: PuSet,
 }
 
-/// The topology of the file system at `root`, in which `allowed` may be used.
+/// The topology of the file system at `root`. The PUs in `allowed` may be used.
 pub(super) fn read(root: &Path, allowed: &PuSet) -> Result<Topology, TopologyError> {
     let folder = root.join("sys/devices/system/cpu");
-    // The kernel lets a thread run on online CPUs only.
+    // The kernel lets a thread run only on online CPUs.
     let online = list(&folder.join("online")).unwrap_or_else(|| allowed.clone());
     let mut found = vec![];
     for (pu, folder) in numbered(&folder, "cpu")
@@ -44,7 +44,7 @@ pub(super) fn read(root: &Path, allowed: &PuSet) -> Result<Topology, TopologyErr
     let mut inside: Vec<(ObjectId, PuSet)> = vec![(builder.root(), online.clone())];
     for one in found {
         let meets = |(_, pus): &&(ObjectId, PuSet)| !one.pus.intersection(pus).is_empty();
-        // The last one that it meets is the smallest.
+        // The last set that it meets is the smallest.
         let Some((parent, around)) = inside.iter().rev().find(meets) else {
             continue;
         };
@@ -64,7 +64,7 @@ pub(super) fn read(root: &Path, allowed: &PuSet) -> Result<Topology, TopologyErr
     builder.build(allowed, &[])
 }
 
-/// What a CPU shares with others.
+/// The resources that a CPU shares with others.
 fn shared(cpu: &Path) -> Vec<Found> {
     let topology = cpu.join("topology");
     let number = |name: &str| digits::decimal(&text(&topology.join(name))?);
@@ -77,7 +77,7 @@ fn shared(cpu: &Path) -> Vec<Found> {
             pus,
         })
     };
-    // The second names are those before Linux 5.3.
+    // The second names are those of Linux before 5.3.
     let objects = [
         object(
             ObjectKind::Package,
@@ -92,7 +92,7 @@ fn shared(cpu: &Path) -> Vec<Found> {
         ),
     ];
     let mut found: Vec<Found> = objects.into_iter().flatten().collect();
-    // hwloc, too, has no die that is its whole package.
+    // hwloc also drops a die that is its whole package.
     let package = found
         .iter()
         .find(|one| one.kind == ObjectKind::Package)
@@ -106,7 +106,7 @@ fn shared(cpu: &Path) -> Vec<Found> {
     found
 }
 
-/// A cache for data.
+/// A data cache.
 fn cache(folder: &Path) -> Option<Found> {
     let number = |name: &str| digits::decimal(&text(&folder.join(name))?).filter(|&number: &u32| number > 0);
     let cache_type = match text(&folder.join("type"))?.as_str() {
@@ -130,7 +130,7 @@ fn cache(folder: &Path) -> Option<Found> {
     })
 }
 
-/// The place among objects with the same PUs, the outermost first.
+/// The order of objects with the same PUs, the outermost first.
 fn rank(one: &Found) -> (ObjectKind, Reverse<u32>) {
     (one.kind, Reverse(one.cache.map_or(0, |cache| cache.level)))
 }

@@ -1,15 +1,15 @@
-//! Adapts the text of an hwloc XML file to the hwloc 2 with which pinfold is linked.
+//! Adapts the text of an hwloc XML file to hwloc 2, which pinfold is linked with.
 //!
 //! hwloc 3 marks its files `version="3.0"`, and hwloc 2 refuses this number. hwloc 2 ignores the attributes and
 //! elements that hwloc 3 added to the objects that pinfold reads (`cache_inclusive`, the machine's infos after the root
-//! object). So such a file is read as one of version 2. Known limit: if a later hwloc 3 changes the meaning of what
-//! both write, that is not detected.
+//! object). So such a file is read as one of version 2. Known limit: if a later hwloc 3 changes the meaning of elements
+//! that both versions write, that is not detected.
 
 use super::ReadError;
 use std::path::Path;
 
-/// The text of an XML file that looks like a topology. All else is refused here, since hwloc reports the same error for
-/// a file that it cannot read and for one that is no topology.
+/// The text of an XML file that looks like a topology. Other texts are refused here, because hwloc reports the same
+/// error for an unreadable file and for a file that is not a topology.
 pub(super) fn text(path: &Path) -> Result<String, ReadError> {
     let bytes = std::fs::read(path).map_err(|source| ReadError::Unreadable {
         path: path.to_owned(),
@@ -26,7 +26,7 @@ pub(super) fn text(path: &Path) -> Result<String, ReadError> {
     as_version_2(&text).ok_or_else(|| refused("it has no element `topology`"))
 }
 
-/// The same topology with the version number that hwloc 2 accepts; `None` where there is no topology.
+/// The same topology with the version number that hwloc 2 accepts. `None` if there is no topology.
 fn as_version_2(text: &str) -> Option<String> {
     let start = text.find("<topology")?;
     let end = start + text[start..].find('>')?;

@@ -1,12 +1,12 @@
-//! The containers of processes, with the names that their runtimes wrote into files.
+//! The containers of processes, with the names in the files of their runtimes.
 //!
-//! `pinfold_core::container` reads the path of a control group. A name that a user gave is in a file of the runtime, which
-//! is read once for each container. A runtime that keeps its files elsewhere, or whose files may not be read, leaves the
-//! id. A container is renamed here only after a new start of the daemon.
+//! `pinfold_core::container` reads the path of a control group. A name that a user gave is in a file of the runtime,
+//! which is read once per container. If a runtime keeps its files elsewhere, or its files may not be read, only the id
+//! is known. A renamed container has its new name after a restart of the daemon.
 //!
-//! A name decides which tasks `--cgroup container:NAME` selects. So it is read only for a group that the system's runtime
-//! made: not below `user.slice`, where a user can make a group with the id of another container, and not for a container
-//! in a container.
+//! A name decides which tasks `--cgroup container:NAME` selects. So names are read only for groups that the system's
+//! runtime created. Groups below `user.slice` are excluded, because a user can create a group with the id of another
+//! container there. Containers in containers are excluded as well.
 
 use crate::procfs::Procfs;
 use pinfold_core::container::{
@@ -21,20 +21,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The longest file that is read. A file of Docker or containerd has some ten thousand bytes; containers/storage writes five
-/// hundred for each container of the machine.
+/// The longest file that is read. A file of Docker or containerd has some ten thousand bytes. containers/storage writes
+/// five hundred for each container of the machine.
 const LONGEST_FILE: u64 = 4 << 20;
 
-/// With more containers than this, all names are read again, so that ended containers take no memory.
+/// If there are more containers than this, all names are read again, so that ended containers take no memory.
 const MANY: usize = 10_000;
 
-/// The directories of the system's containerd, and of that of k3s, with the containers of Kubernetes.
+/// The directories of the system's containerd, and of the one in k3s, with the containers of Kubernetes.
 const CONTAINERD: [&str; 2] = [
     "run/containerd/io.containerd.runtime.v2.task/k8s.io",
     "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
 ];
 
-/// The lists of containers/storage. The second has those of `podman run --rm`.
+/// The lists of containers/storage. The second lists the containers of `podman run --rm`.
 const STORAGE: [&str; 2] = [
     "var/lib/containers/storage/overlay-containers/containers.json",
     "var/lib/containers/storage/overlay-containers/volatile-containers.json",
@@ -43,9 +43,9 @@ const STORAGE: [&str; 2] = [
 /// Finds the containers of processes.
 #[derive(Debug)]
 pub struct Containers {
-    /// Below it are the files of runtimes.
+    /// The root of the runtimes' files.
     root: PathBuf,
-    /// What files said about a container, by its id.
+    /// The names and the runtime of each container, by id.
     known: HashMap<String, (Option<Runtime>, Names)>,
 }
 
@@ -56,7 +56,7 @@ impl Default for Containers {
 }
 
 impl Containers {
-    /// With the files of runtimes below `root`.
+    /// Reads the runtimes' files below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -64,12 +64,12 @@ impl Containers {
         }
     }
 
-    /// What the control groups of a process say about it, with names.
+    /// The container, pod and unit of a process from its control groups, with names.
     pub fn of(&mut self, procfs: &Procfs, process: i32) -> Membership {
         self.of_groups(&procfs.cgroups(process))
     }
 
-    /// The same for these control groups.
+    /// Like `of`, from these control groups.
     pub(super) fn of_groups(&mut self, groups: &[String]) -> Membership {
         let mut found = Membership::of(groups.iter().map(String::as_str));
         if found.by_user {
@@ -79,7 +79,7 @@ impl Containers {
             let (runtime, names) = self.known(first);
             first.runtime = first.runtime.or(*runtime);
             *first = first.clone().named(names);
-            // All containers in a pod are in the same one.
+            // All containers in a pod belong to one pod.
             if let Some(pod) = found.pod.as_mut().filter(|pod| Some(&pod.uid) == uid(first)) {
                 pod.name.clone_from(&names.pod);
                 pod.namespace.clone_from(&names.namespace);
@@ -103,7 +103,7 @@ fn uid(container: &Container) -> Option<&String> {
     container.pod.as_ref().map(|pod| &pod.uid)
 }
 
-/// The names of a container, and the runtime in whose files they are.
+/// The names of a container, and the runtime whose files have them.
 fn read_names(root: &Path, runtime: Option<Runtime>, id: &str) -> (Option<Runtime>, Names) {
     let may_be = |one: Runtime| runtime.is_none_or(|runtime| runtime == one);
     let found = |one: Runtime, names: Names| (!names.is_empty()).then_some((Some(one), names));
@@ -135,9 +135,9 @@ fn read_names(root: &Path, runtime: Option<Runtime>, id: &str) -> (Option<Runtim
         .unwrap_or((runtime, Names::default()))
 }
 
-/// The text of a file; `None` for one that is no file, is too long, or cannot be read.
+/// The text of a file. `None` if the path is not a file, or the file is too long or cannot be read.
 fn read(path: &Path) -> Option<String> {
-    // Without waiting for the other end of a pipe, and not through a link.
+    // Opened without waiting for the other end of a pipe, and not through a link.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -152,17 +152,17 @@ fn read(path: &Path) -> Option<String> {
 /// A container of watched tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedContainer {
-    /// Which.
+    /// The container.
     pub container: Arc<Container>,
-    /// Its watched tasks.
+    /// The number of its watched tasks.
     pub tasks: u64,
-    /// Those that are pinned.
+    /// The number of its pinned tasks.
     pub pinned: u64,
-    /// The processor time that its tasks used while they were watched, also those that have ended.
+    /// The processor time that its tasks used while they were watched, including tasks that have ended.
     pub processor_time: Duration,
 }
 
-/// A container while processes of it are watched.
+/// A container with watched processes.
 #[derive(Debug)]
 pub(super) struct Tracked {
     pub(super) container: Arc<Container>,
@@ -171,7 +171,7 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
-    /// A task of the container has used this time.
+    /// Adds the processor time of a task of the container.
     pub(super) fn add(&self, used: Duration) {
         let nanoseconds = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
         self.used.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl Tracked {
     }
 }
 
-/// The containers of watched processes, in the order in which they were found.
+/// The containers of watched processes, in the order of discovery.
 #[derive(Debug, Default)]
 pub(super) struct TrackedContainers(Vec<Arc<Tracked>>);
 
@@ -199,7 +199,7 @@ impl TrackedContainers {
         new
     }
 
-    /// Removes the containers of which no process is watched.
+    /// Removes the containers without watched processes.
     pub(super) fn forget_ended(&mut self) {
         self.0.retain(|known| Arc::strong_count(known) > 1);
     }

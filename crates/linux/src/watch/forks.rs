@@ -1,20 +1,20 @@
-//! Children of pinned tasks get their creators' original masks before they run.
+//! Gives children of pinned tasks their creators' original masks before they run.
 //!
-//! A child inherits its creator's mask. A runtime that reads it to learn the number of PUs chooses its number of
-//! threads once. Then changing the mask when the child is found is too late.
+//! A child inherits its creator's mask. A runtime that reads the mask to learn the number of PUs chooses its number of
+//! threads once. So a change of the mask when the child is found is too late.
 //!
-//! 1. On each PU waits a thread of pinfold's that runs on this PU alone, with real-time priority. It waits for the
-//!    kernel's records of forks on this PU (a perf event).
-//! 2. When a task that is pinned on the PU forks, the child has to run there too. The waiting thread runs before both.
+//! 1. For each PU one thread of pinfold's runs only on this PU, with real-time priority. It waits for the kernel's
+//!    records of forks on this PU (a perf event).
+//! 2. When a task that is pinned on the PU forks, the child also has to run there. The waiting thread runs before both.
 //!    It looks for the creator among the tasks that are or recently were pinned on this PU, and gives the child the
 //!    creator's original mask.
 //! 3. The event is on only while a task is pinned on the PU, so that forks on other PUs cost nothing.
 //!
-//! Here a thread is a child, too. Tasks with real-time priority could run before the waiting thread; they are never
+//! A child may also be a thread. Tasks with real-time priority could run before the waiting thread, but they are never
 //! pinned.
 //!
-//! A PU whose records were lost is not covered (`Forks::covers`) until all tasks have been listed: each child of the time
-//! before is known then, and was recognised when it was found.
+//! If records of a PU were lost, the PU is not covered (`Forks::covers`) until all tasks have been listed: then all
+//! earlier children are known and were recognised when they were found.
 //!
 //! Limits: a PU that was taken offline is not covered any more.
 
@@ -37,13 +37,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// The lowest real-time priority: higher than all tasks without one.
+/// The lowest real-time priority. It precedes all tasks without one.
 const PRIORITY: i32 = 1;
 
-/// Bytes of a buffer. A record has 40 bytes, and is read at once.
+/// The size of a buffer in bytes. A record has 40 bytes, and is read at once.
 const BUFFER: usize = 8 * 4096;
 
-/// Bytes of the stack of a thread whose calls are shallow.
+/// The stack size of a thread with shallow calls, in bytes.
 const STACK: usize = 128 * 1024;
 
 /// Why forks cannot be watched.
@@ -58,7 +58,7 @@ pub enum ForksError {
     )]
     Priority(PuId, io::Error),
     /// There are too many threads.
-    #[error("no thread can be started for PU {0}: {1}")]
+    #[error("cannot start a thread for PU {0}: {1}")]
     Thread(PuId, io::Error),
 }
 
@@ -76,14 +76,14 @@ struct Shared {
     freed: AtomicU64,
 }
 
-/// Whether each child of a PU has been met.
+/// Whether each child of a PU has been handled.
 #[derive(Debug, Default)]
 struct Coverage {
-    /// How often records were lost.
+    /// The number of losses of records.
     losses: AtomicU64,
-    /// The losses after which all tasks have been listed.
+    /// The number of losses before the last list of all tasks.
     listed: AtomicU64,
-    /// Whether the PU has no event any more.
+    /// Whether the PU has lost its event.
     ended: AtomicBool,
 }
 
@@ -106,11 +106,11 @@ impl Coverage {
 pub(super) struct Uncovered {
     /// PUs whose records were lost, with the number of losses.
     pub(super) lost: BTreeMap<PuId, u64>,
-    /// PUs that have no event any more.
+    /// PUs that have lost their event.
     pub(super) ended: PuSet,
 }
 
-/// One PU.
+/// The watch on one PU.
 #[derive(Debug)]
 struct PuWatch {
     shared: Arc<Shared>,
@@ -119,11 +119,11 @@ struct PuWatch {
     stop: Option<File>,
 }
 
-/// All PUs on which tasks may be pinned.
+/// The watches on all PUs that tasks may be pinned on.
 #[derive(Debug)]
 pub(super) struct Forks(BTreeMap<PuId, PuWatch>);
 
-/// The events of forks, opened but not yet on.
+/// The opened events of forks. They do not count yet.
 ///
 /// Some distributions let only `CAP_SYS_ADMIN` open them (`perf_event_paranoid` 3), and the daemon drops that
 /// capability.
@@ -154,23 +154,23 @@ impl ForkEvents {
 }
 
 impl Forks {
-    /// Waits for forks from now on.
+    /// Starts to wait for forks.
     pub(super) fn start(events: ForkEvents) -> Result<Self, ForksError> {
         let start = |(pu, event, ring)| Ok((pu, PuWatch::start(pu, event, ring)?));
         events.0.into_iter().map(start).collect::<Result<_, _>>().map(Self)
     }
 
-    /// A thread is about to be pinned on a PU.
+    /// Records that a thread is about to be pinned on a PU.
     pub(super) fn enter(&self, pu: PuId, thread: i32, original: &Arc<Requested>) {
         self.change(pu, |creators| drop(creators.insert(thread, Arc::clone(original))));
     }
 
-    /// The children of a thread on a PU have been found.
+    /// Removes a thread from a PU, because its children there have been found.
     pub(super) fn leave(&self, pu: PuId, thread: i32) {
         self.change(pu, |creators| drop(creators.remove(&thread)));
     }
 
-    /// No task is pinned any more.
+    /// Records that no task is pinned any more.
     pub(super) fn clear(&self) {
         for &pu in self.0.keys() {
             self.change(pu, Creators::clear);
@@ -212,7 +212,7 @@ impl Forks {
         uncovered
     }
 
-    /// All tasks have been listed since these losses.
+    /// Records that all tasks were listed after these losses.
     pub(super) fn all_were_listed(&self, lost: &BTreeMap<PuId, u64>) {
         for (pu, &losses) in lost {
             if let Some(watch) = self.0.get(pu) {
@@ -282,7 +282,7 @@ impl Drop for PuWatch {
     }
 }
 
-/// The calling thread runs on `pu` alone from now on, before all tasks without real-time priority.
+/// Makes the calling thread run only on `pu`, before all tasks without real-time priority.
 fn run_ahead_on(pu: PuId) -> io::Result<()> {
     CpuMask::single(pu).give_to(0)?;
     let parameters = libc::sched_param {
@@ -327,8 +327,8 @@ impl Shared {
         match record {
             Record::Fork { thread, creator } => {
                 let creators = self.creators.load();
-                // A child that its creator has pinned elsewhere, or that began before its creator was pinned, has
-                // another mask.
+                // A child has another mask if its creator has pinned it elsewhere, or if it started before its creator
+                // was pinned.
                 if let Some(original) = creators.get(&creator)
                     && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
                     && original.give_to(thread, &self.cpusets).is_ok()
@@ -348,7 +348,7 @@ impl Shared {
 mod tests {
     use super::*;
 
-    /// PU 3, with an event that is none.
+    /// PU 3, with a descriptor that is not an event.
     fn forks() -> Forks {
         let shared = Arc::new(Shared {
             pu: PuId(3),
@@ -374,7 +374,7 @@ mod tests {
         lose();
         assert!(!forks.cover_all());
         let lost = forks.uncovered().lost;
-        // While tasks are listed.
+        // Records are lost while tasks are listed.
         lose();
         forks.all_were_listed(&lost);
         assert!(!forks.cover_all());

@@ -1,35 +1,36 @@
-//! A control group as a user names it: by its path, or by what it contains.
+//! A control group as a user names it: by its path, or by the container, pod or unit in it.
 //!
-//! `/user.slice` is a path. `container:NAME`, `container:ID`, `pod:NAMESPACE/NAME`, `pod:UID` and `unit:NAME` say what the
-//! processes are in. Names are patterns of the shell, because Kubernetes ends the names of pods with random letters.
+//! `/user.slice` is a path. `container:NAME`, `container:ID`, `pod:NAMESPACE/NAME`, `pod:UID` and `unit:NAME` name the
+//! container, pod or unit of the processes. Names are shell patterns, because Kubernetes appends random letters to the
+//! names of pods.
 
 use super::selection::fits;
 use pinfold_core::container::{Container, Membership, Pod};
 use std::fmt;
 use std::str::FromStr;
 
-/// The fewest digits by which an id is named: fewer are more often a name, such as `cafe`.
+/// The fewest digits of an id. A shorter text is more often a name, such as `cafe`.
 const FEWEST_DIGITS: usize = 6;
 
-/// A control group, or what is in it.
+/// A control group, or the contents that identify it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The group with this path, and those below it.
+    /// The group with this path, and the groups below it.
     Path(String),
-    /// The containers whose names fit this pattern, or whose ids begin with it, and the containers in them.
+    /// The containers whose names match this pattern, or whose ids start with it, and the containers in them.
     Container(String),
-    /// The pods whose names fit, in namespaces that fit, or the pod with this UID.
+    /// The pods whose names match, in namespaces that match, or the pod with this UID.
     Pod {
         /// A pattern for the namespace; `None` for all namespaces.
         namespace: Option<String>,
         /// A pattern for the name, or the UID.
         name: String,
     },
-    /// The units of systemd whose names fit.
+    /// The units of systemd whose names match.
     Unit(String),
 }
 
-/// A text names no group.
+/// The text names no group.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` names no control group: write a path as in /proc/PID/cgroup, such as /user.slice, or container:NAME, \
@@ -43,7 +44,7 @@ impl FromStr for Group {
     fn from_str(text: &str) -> Result<Self, NoGroup> {
         let refused = || NoGroup(text.to_owned());
         let usual = |word: &str| !word.is_empty() && !word.contains('/') && !word.chars().any(char::is_control);
-        // A path may have `:` in it; one that begins with `/` is a path in any case.
+        // A path may contain `:`. A text that starts with `/` is always a path.
         let kind = text.split_once(':').filter(|(kind, _)| !kind.contains('/'));
         match kind {
             Some(("container", name)) if usual(name) => Ok(Self::Container(name.to_owned())),
@@ -89,7 +90,7 @@ impl fmt::Display for Group {
 }
 
 impl Group {
-    /// Whether a process with these paths, which say this, is in the group.
+    /// Whether a process with these paths and this membership is in the group.
     pub(super) fn has(&self, paths: &[String], membership: &Membership) -> bool {
         match self {
             Self::Path(wanted) => paths.iter().any(|path| is_within(path, wanted)),

@@ -1,23 +1,25 @@
 //! The tasks of the machine, or the selected ones: found after their creation, read while they work, and moved. At the
 //! end all masks are restored. No program is traced.
 //!
-//! 1. **New tasks** (`crate::new_tasks`, `task_list`): tasks that began since the last look are found by the numbers that the
-//!    kernel has given out, and once a second by listing `/proc`. The kernel's threads and pinfold itself are left out.
-//! 2. **Reading** (`reading`): the processor time of a working task is read at each look, that of a task that has slept
-//!    for a second once a second. Counters are opened for working tasks only, so that thousands of sleeping tasks cost
-//!    almost nothing.
+//! 1. **New tasks** (`crate::new_tasks`, `task_list`): tasks that started since the last search are found by the
+//!    numbers that the kernel has assigned, and once a second by listing `/proc`. Kernel threads and pinfold itself are
+//!    left out.
+//! 2. **Reading** (`reading`): the processor time of a working task is read at each observation. A task that has slept
+//!    for a second is read once a second. Counters are opened only for working tasks, so that thousands of sleeping
+//!    tasks cost almost nothing.
 //! 3. **Placing** (`placing`): a task is held (pidfd and start time), its mask is compared with the known one, and the
 //!    change is written to the journal and then made. A mask that the task or another program has set is never
 //!    overwritten.
-//! 4. **Pages** (`pages`): those of chosen processes are moved to the nodes of their tasks or interleaved, in a thread
-//!    of its own.
-//! 5. **The end**: the changes of the journal are rolled back, as by its guard or `pinfold reset` (`journal`).
+//! 4. **Pages** (`pages`): a separate thread moves the pages of chosen processes to the nodes of their tasks, or
+//!    interleaves them.
+//! 5. **The end**: the changes of the journal are rolled back, as the guard or `pinfold reset` does (`journal`).
 //!
-//! The container of a process is in its control group (`containers`), in which a runtime puts it soon after it began.
+//! A process's control group shows its container (`containers`). A runtime moves the process there soon after its
+//! start.
 //!
-//! A child inherits its creator's mask, and gets its creator's original mask before it runs (`forks`). Where that is
-//! not possible it gets it when it is found, at most an interval later. If its creator has ended by then, the rule of
-//! `journal/orphans.rs` recognises it.
+//! A child inherits its creator's mask, and gets its creator's original mask before it runs (`forks`). If that is not
+//! possible, it gets the mask when it is found, at most an interval later. If its creator has ended by then, the rule
+//! of `journal/orphans.rs` recognises it.
 //!
 //! Known limits: a task that lives for less than an interval is never seen.
 
@@ -59,14 +61,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use task_list::Process;
 
-/// Counts since the daemon began.
+/// Counts since the start of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Tasks that were found.
     pub found: u64,
     /// Tasks that have ended.
     pub ended: u64,
-    /// New tasks that were created with a mask of pinfold's, and got their creators' original masks.
+    /// New tasks that had inherited a mask of pinfold's, and got their creators' original masks.
     pub freed: u64,
     /// Masks that another program changed after pinfold.
     pub changed_by_others: u64,
@@ -78,15 +80,15 @@ pub struct Statistics {
 
 /// The parameters of a watcher.
 pub struct Watching {
-    /// The topology, with the PUs that may be used.
+    /// The topology, with the usable PUs.
     pub topology: Topology,
     /// The tasks to watch.
     pub selection: Selection,
-    /// What to count for each task; `None` for its processor time only.
+    /// The events to count for each task. `None` for its processor time only.
     pub plan: Option<Plan>,
-    /// A task that has slept for this long gets its original mask back.
+    /// A task that has slept for this time gets its original mask back.
     pub release_after: Duration,
-    /// How many pages may move.
+    /// The limits of page migration.
     pub pages: PageLimits,
 }
 
@@ -103,21 +105,21 @@ pub struct Watcher {
     table: TaskTable,
     readings: BTreeMap<u64, Reading>,
     processes: HashMap<i32, Process>,
-    /// Processes that are never watched: the kernel's and pinfold itself.
+    /// Processes that are never watched: kernel threads and pinfold itself.
     never_watched: HashSet<i32>,
     /// Processes that are not selected.
     unselected: HashSet<i32>,
     /// Tasks that have ended, but whose children may not be found yet.
     ended: Vec<i32>,
-    /// Where tasks were pinned until recently: a new task may have inherited that mask.
+    /// Pinnings that ended recently: a new task may have inherited their masks.
     former_pins: Vec<FormerPin>,
-    /// Restores the masks of children at their creation, where that is possible.
+    /// Restores the masks of children at their creation, if that is possible.
     forks: Option<Forks>,
     journal: Journal,
     pages: FollowedPages,
     statistics: Statistics,
     notes: Vec<HostNote>,
-    /// Whether records of forks were lost before the last look.
+    /// Whether records of forks were lost before the last observation.
     records_are_lost: bool,
     /// The kinds of notes that were already reported.
     reported: BTreeSet<HostNoteCode>,
@@ -130,13 +132,13 @@ struct FormerPin {
     thread: i32,
     pu: PuId,
     original: Arc<Requested>,
-    /// Its entry in the journal until then, by which children with that mask are recognised.
+    /// Its entry in the journal until it is removed. Children with that mask are recognised by it.
     noted: Option<Thread>,
     until: Duration,
 }
 
 impl Watcher {
-    /// Begins to watch, with its own journal in `directory` and a guard. Call it before other threads are started.
+    /// Starts to watch, with a journal in `directory` and a guard. Call it before other threads are started.
     pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
         let memory = pages::Memory {
             all: memory_nodes(&watching.topology),
@@ -168,19 +170,19 @@ impl Watcher {
         })
     }
 
-    /// From now on children of pinned tasks get their creators' original masks before they run, and not when they are
-    /// found. Call it when no task is pinned.
+    /// Makes children of pinned tasks get their creators' original masks before they run instead of when they are
+    /// found. Call it while no task is pinned.
     pub fn free_children_at_birth(&mut self, events: ForkEvents) -> Result<(), ForksError> {
         self.forks = Some(Forks::start(events)?);
         Ok(())
     }
 
-    /// Whether they do.
+    /// Whether children get their masks before they run.
     pub fn frees_at_birth(&self) -> bool {
         self.forks.as_ref().is_some_and(Forks::cover_all)
     }
 
-    /// When a child of a pinned task gets the mask that its creator had.
+    /// The time when a child of a pinned task gets its creator's original mask.
     pub fn children(&self) -> Children {
         if self.frees_at_birth() {
             Children::AtBirth
@@ -198,7 +200,7 @@ impl Watcher {
         }
     }
 
-    /// The containers of watched tasks, in the order in which they were found.
+    /// The containers of watched tasks, in the order of discovery.
     pub fn containers(&self) -> Vec<WatchedContainer> {
         let mut counts: HashMap<*const Tracked, (u64, u64)> = HashMap::new();
         for (&number, process) in &self.processes {
@@ -227,7 +229,7 @@ impl Watcher {
         self.table.of_thread(thread).map(|task| task.id)
     }
 
-    /// Changes the selection, or what is counted. Tasks that are no longer watched get their original masks back.
+    /// Changes the selection, or the counted events. Tasks that are no longer watched get their original masks back.
     pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> RolledBack {
         let rolled_back = self.end();
         self.table = TaskTable::default();
@@ -243,12 +245,12 @@ impl Watcher {
         rolled_back
     }
 
-    /// Changes how many pages may move.
+    /// Changes the limits of page migration.
     pub fn limit_pages(&mut self, limits: PageLimits) {
         self.pages.limit(limits);
     }
 
-    /// Restores all masks; returns what was done, and what failed.
+    /// Restores all masks. Returns the calls and the failures.
     pub fn end(&mut self) -> RolledBack {
         let rolled_back = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
         self.former_pins.clear();
@@ -264,7 +266,7 @@ impl Watcher {
         rolled_back
     }
 
-    /// Where the tasks of a process are that work or are pinned.
+    /// The nodes of the tasks of a process that work or are pinned.
     fn places_of(&self, process: i32) -> Places {
         let mut places = Places::default();
         let at = self.now();
@@ -294,7 +296,7 @@ impl Watcher {
     }
 }
 
-/// All masks are restored at the end, also after a panic.
+/// All masks are restored at the end, even after a panic.
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.end();
@@ -336,7 +338,7 @@ impl Host for Watcher {
             if self.pages.are_sent(process, goal, &places) {
                 continue;
             }
-            // It is held, and then the number is still that of the watched process if it has the watched task.
+            // The process is held first. If it then has the watched task, the number is still the watched process's.
             if let Some(held) = Held::new(process).filter(|_| self.held(id).is_some()) {
                 self.pages.bring(process, held, goal, places);
             }

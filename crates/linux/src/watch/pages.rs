@@ -1,15 +1,15 @@
-//! Brings the pages of processes to the nodes of their tasks, or interleaves them, and takes them back, in a thread of its
-//! own.
+//! Moves the pages of processes to the nodes of their tasks, or interleaves them, and moves them back. A separate
+//! thread does this.
 //!
-//! 1. Beside their tasks: if all working tasks of a process are on one node, all its pages belong there. Otherwise a page
-//!    belongs on the node whose tasks access it most. Accesses are sampled once, by the processor's memory events alone:
-//!    the other way to see them would stop the program.
+//! 1. Near their tasks: if all working tasks of a process are on one node, all its pages belong there. Otherwise a page
+//!    belongs to the node whose tasks access it most. Accesses are sampled once, only by the processor's memory events:
+//!    the other source, page faults, would stop the program.
 //!    Interleaved: on all nodes of the main memory in turn.
 //! 2. If copying would take longer than `PageLimits::within`, all pages stay.
-//! 3. Each page that moves has its former node noted. When the process is not followed any more, its pages go back.
-//! 4. The process is held by a pidfd, so that another one with its number is never changed.
+//! 3. The old node of each moved page is recorded. When the process is not followed any more, its pages return.
+//! 4. The process is held by a pidfd, so that another process with its number is never changed.
 //!
-//! When the daemon ends, pages stay: a page's node binds nobody, and the tasks still run beside it.
+//! When the daemon ends, pages stay: a page's node is not a constraint, and the tasks still run beside it.
 
 use crate::held::Held;
 use crate::memory::{
@@ -27,13 +27,13 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The longest sleep between two looks whether to stop.
+/// The longest sleep between two checks for the end.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How many pages may move.
+/// The limits of page migration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageLimits {
-    /// The largest average rate of copying, in bytes per second.
+    /// The largest average copy rate, in bytes per second.
     pub rate: f64,
     /// The longest time for the pages of a process.
     pub within: Duration,
@@ -48,21 +48,21 @@ impl Default for PageLimits {
     }
 }
 
-/// Where the tasks of a process are.
+/// The nodes of the tasks of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
-    /// Those that are pinned, by the kernel's numbers.
+    /// The nodes of its pinned tasks, by kernel thread id.
     pub(super) pinned: BTreeMap<i32, NodeId>,
-    /// All nodes on which tasks work, pinned or not.
+    /// All nodes with working tasks, pinned or not.
     pub(super) nodes: NodeSet,
 }
 
-/// The nodes that have memory.
+/// The nodes with memory.
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
-    /// All, of any kind.
+    /// All nodes with memory of any kind.
     pub(super) all: NodeSet,
-    /// Those of the main memory.
+    /// The nodes of the main memory.
     pub(super) main: NodeSet,
 }
 
@@ -70,15 +70,15 @@ pub(super) struct Memory {
 pub(super) struct FollowedPages {
     limits: PageLimits,
     memory: Memory,
-    /// Of each process whose pages were sent for: where to, and its pinned tasks then.
+    /// For each process with requested moves, the goal and the pinned tasks at that time.
     sent: BTreeMap<i32, (ProcessGoal, BTreeMap<i32, NodeId>)>,
     under_way: usize,
-    /// Started with the first job.
+    /// The thread, which the first job starts.
     worker: Option<Worker>,
 }
 
 struct Worker {
-    /// `None` when no more will come.
+    /// `None` once no more jobs will come.
     jobs: Option<Sender<Job>>,
     results: Receiver<ProcessPages>,
     stops: Arc<AtomicBool>,
@@ -110,19 +110,19 @@ impl FollowedPages {
         }
     }
 
-    /// From now on these limits hold.
+    /// Changes the limits.
     pub(super) fn limit(&mut self, limits: PageLimits) {
         self.limits = limits;
     }
 
-    /// Whether the pages of a process were sent there since its tasks were pinned, if it matters where these are.
+    /// Whether the moves of a process to this goal were already requested for its current pinnings, if these matter.
     pub(super) fn are_sent(&self, process: i32, goal: ProcessGoal, places: &Places) -> bool {
         self.sent.get(&process).is_some_and(|(sent, pinned)| {
             *sent == goal && (goal == ProcessGoal::Interleave || *pinned == places.pinned)
         })
     }
 
-    /// Sends the pages of a process there.
+    /// Requests the moves of a process's pages to this goal.
     pub(super) fn bring(&mut self, process: i32, held: Held, goal: ProcessGoal, places: Places) {
         self.sent.insert(process, (goal, places.pinned.clone()));
         let limits = self.limits;
@@ -135,7 +135,7 @@ impl FollowedPages {
         });
     }
 
-    /// Sends the pages back of all processes but these.
+    /// Requests the moves back for all processes except `followed`.
     pub(super) fn take_back_others(&mut self, followed: &BTreeMap<i32, ProcessGoal>) {
         let dropped: Vec<i32> = self
             .sent
@@ -154,7 +154,7 @@ impl FollowedPages {
         self.under_way > 0
     }
 
-    /// What has become of pages since the last call.
+    /// The results of moves since the last call.
     pub(super) fn take(&mut self) -> Vec<ProcessPages> {
         let Some(worker) = &self.worker else { return vec![] };
         let mut done = vec![];
@@ -166,7 +166,7 @@ impl FollowedPages {
                 }
                 Err(TryRecvError::Empty) => return done,
                 Err(TryRecvError::Disconnected) => {
-                    // The thread has panicked, which was reported. Nothing is under way any more.
+                    // The thread has panicked, which was reported. No job is under way any more.
                     self.under_way = 0;
                     return done;
                 }
@@ -216,23 +216,23 @@ impl Drop for Worker {
         self.stops.store(true, Ordering::Relaxed);
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was already reported.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// A process whose pages were moved, or are to be.
+/// A process whose pages were moved or will be moved.
 struct Process {
     held: Held,
-    /// Where its pages were.
+    /// The pages' original places.
     origins: Origins,
-    /// Where they were put.
+    /// The pages' current goal.
     goal: Option<Goal>,
     accesses: Option<Accesses>,
 }
 
-/// The worker's side.
+/// The worker's part.
 struct Mover {
     system: System,
     page_size: u64,
@@ -268,7 +268,7 @@ impl Mover {
                     None => Ok(PageMoves::towards(PageMoves::BACK)),
                 };
                 if let Some(followed) = self.processes.get_mut(&process) {
-                    // Its accesses stay known: they belong to threads, wherever these run.
+                    // The accesses stay known, because they belong to threads at any place.
                     followed.origins = Origins::default();
                     followed.goal = None;
                 }
@@ -303,10 +303,10 @@ impl Mover {
                 (Goal::ByAddress(Spread::On(node)), movable.map(elsewhere).sum())
             }
             (ProcessGoal::Tasks, Some(node)) => {
-                return Err(stay(format!("NUMA node {node}, on which its tasks are, has no memory")));
+                return Err(stay(format!("its tasks are on NUMA node {node}, which has no memory")));
             }
             (ProcessGoal::Tasks, None) if places.nodes.is_empty() => {
-                return Err(stay("on which NUMA node its tasks are is not known"));
+                return Err(stay("the NUMA node of its tasks is not known"));
             }
             (ProcessGoal::Tasks, None) => {
                 let accesses = match &mut process.accesses {
@@ -343,8 +343,8 @@ impl Mover {
         Ok(moves)
     }
 
-    /// The goal of pages on all nodes of the main memory in turn, and how many of these bytes are elsewhere: wherever they are, one node's share
-    /// is there already.
+    /// The goal of pages on all nodes of the main memory in turn, and an estimate of the bytes that have to move: one
+    /// node's share of the bytes is already in place.
     fn interleaved(&self, bytes: u64) -> Result<(Goal, u64), Reason<RefusalCode>> {
         let turns = Turns::even(&self.memory.main).ok_or_else(|| stay("no NUMA node has memory"))?;
         let elsewhere = bytes - bytes / self.memory.main.len() as u64;
@@ -393,7 +393,7 @@ impl Mover {
     }
 }
 
-/// Samples who accesses which pages.
+/// Samples which threads access which pages.
 fn sampled(target: &HeldProcess<'_>, areas: &[MemoryArea]) -> Result<Accesses, Reason<RefusalCode>> {
     let sampling = Sampling {
         by: SampleBy::MemoryEvents,
@@ -403,7 +403,7 @@ fn sampled(target: &HeldProcess<'_>, areas: &[MemoryArea]) -> Result<Accesses, R
     let sampled = SampledMachine::here().sample(&[(target, areas)], sampling);
     let mut sampled = sampled.map_err(|error| {
         stay(format!(
-            "its tasks are on several NUMA nodes, and which of them uses a page is not known: {error}"
+            "its tasks are on several NUMA nodes, and their accesses to its pages are not known: {error}"
         ))
     })?;
     match sampled.pop() {
@@ -413,12 +413,12 @@ fn sampled(target: &HeldProcess<'_>, areas: &[MemoryArea]) -> Result<Accesses, R
     }
 }
 
-/// Why pages stay.
+/// A reason why pages stay.
 fn stay(why: impl std::fmt::Display) -> Reason<RefusalCode> {
     Reason::new(RefusalCode::Pages, format!("its pages stay where they are: {why}"))
 }
 
-/// A process that is held, until the worker is to stop.
+/// A process that is held until the worker has to stop.
 struct HeldProcess<'a> {
     number: i32,
     held: &'a Held,

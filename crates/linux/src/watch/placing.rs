@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a task stays that belongs to another user.
+/// Why a task of another user is not moved.
 const NOT_PERMITTED: &str = "pinfold has no permission to move it";
 
 fn refused(code: StayCode, why: impl Into<String>) -> Placed {
@@ -36,7 +36,7 @@ impl Watcher {
         if let Some(reason) = self.not_to_be_touched(id, &current) {
             return Placed::Refused(reason);
         }
-        // It is read again just before it is replaced.
+        // The mask is read again just before it is replaced.
         let is_pinned = self
             .table
             .of_thread(id.thread)
@@ -105,8 +105,7 @@ impl Watcher {
         self.give_back(id, &original, at)
     }
 
-    /// Gives a pinned task a mask, after which it is not pinned any more. The journal keeps a mask that cannot be in force
-    /// yet.
+    /// Restores a mask of a pinned task, which ends its pinning. The journal keeps a mask that cannot be in force yet.
     fn give_back(&mut self, id: TaskId, mask: &Requested, at: Duration) -> Placed {
         match mask.give_back(id.thread, &self.cpusets) {
             Ok(meanwhile) => {
@@ -129,9 +128,9 @@ impl Watcher {
         }
     }
 
-    /// The mask of a pinned task is not that of its PU any more. A cpuset or hotplug that has taken the PU away has only
-    /// hidden the pinning, which would return with the PU: so the task gets its original mask. Otherwise another program
-    /// has set the mask.
+    /// Handles a pinned task whose mask is not its PU any more. If a cpuset or hotplug has removed the PU, the pinning
+    /// is only hidden and would return with the PU, so the task gets its original mask. Otherwise another program has
+    /// set the mask.
     pub(super) fn lost_pin(&mut self, id: TaskId, at: Duration) {
         let task = self.table.get_mut(id.serial);
         let Some((pinned, original)) = task.and_then(|task| Some((task.pinned?, Arc::clone(&task.original)))) else {
@@ -143,7 +142,7 @@ impl Watcher {
         };
         let standing = seen.standing(&[pinned]);
         match (standing, seen.to_return(&[pinned], &original)) {
-            // It has returned meanwhile.
+            // The pinning has returned meanwhile.
             (Standing::InForce, _) => return,
             (_, Return::Mask(to)) => {
                 self.give_back(id, &to, at);
@@ -158,11 +157,11 @@ impl Watcher {
         let (code, text) = match standing {
             Standing::Foreign => (
                 HostNoteCode::MaskTakenOver,
-                format!("{id} ({name}) runs on {set} now, which pinfold did not set: it is left alone"),
+                format!("{id} ({name}) runs on {set}, which pinfold did not set: it is left alone"),
             ),
             Standing::Cut => (
                 HostNoteCode::MaskReset,
-                format!("{id} ({name}) is not pinned any more: its cpuset or hotplug has taken PU {pinned} away"),
+                format!("{id} ({name}) is not pinned any more: its cpuset or hotplug has removed PU {pinned}"),
             ),
             Standing::InForce | Standing::Gone => (
                 HostNoteCode::MaskReset,
@@ -184,7 +183,7 @@ impl Watcher {
         }
     }
 
-    /// A task that is not pinned has this mask now.
+    /// Records the mask of a task that is not pinned.
     pub(super) fn has_mask(&mut self, id: TaskId, mask: Requested) {
         let Ok(usable) = CpuMask::of_thread(id.thread) else {
             return;
@@ -202,10 +201,9 @@ impl Watcher {
         }
     }
 
-    /// The mask of a task as somebody has asked for it; `usable` are the CPUs on which it can run now. `None` for one that
-    /// has ended.
+    /// The requested mask of a task that can run on `usable`. `None` if the task has ended.
     pub(super) fn requested(&self, thread: i32, usable: &CpuMask) -> Option<Requested> {
-        // There are thousands of these.
+        // This shortcut is for thousands of tasks.
         if usable.is_superset(self.cpusets.possible()) {
             return Some(Requested::Nobody);
         }
@@ -224,7 +222,7 @@ impl Watcher {
         (stat.start == start && !matches!(stat.state, 'Z' | 'X')).then_some(stat)
     }
 
-    /// Why the mask of a task may not be changed, if so.
+    /// Why the mask of a task may not be changed. `None` if it may.
     fn not_to_be_touched(&mut self, id: TaskId, current: &CpuMask) -> Option<Reason<StayCode>> {
         let task = self.table.get_mut(id.serial)?.clone();
         if task.pinned.is_some() {
@@ -233,7 +231,7 @@ impl Watcher {
             }
             self.lost_pin(id, self.began.elapsed());
         } else if self.readings.get(&id.serial)?.usable != *current {
-            // It has changed since the last look; the next look finds the cause.
+            // The mask has changed since the last observation. The next one finds the cause.
             let why = format!("its mask has just become {}", current.to_set());
             return Some(Reason::new(StayCode::MaskChanged, why));
         }
@@ -288,9 +286,9 @@ impl Watcher {
                 }
                 self.note_once(HostNoteCode::NotMovable, || {
                     format!(
-                        "{id} may not be moved, and there may be others: it belongs to another user, and pinfold lacks \
-                         CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only your own \
-                         processes"
+                        "{id} may not be moved, and others may not be either: it belongs to another user, and pinfold \
+                         lacks CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only \
+                         your own processes"
                     )
                 });
                 refused(StayCode::Forbidden, NOT_PERMITTED)

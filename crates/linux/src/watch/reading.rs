@@ -1,4 +1,4 @@
-//! Reads tasks at little cost.
+//! Reads tasks at low cost.
 
 use super::Watcher;
 use crate::affinity::CpuMask;
@@ -9,46 +9,46 @@ use pinfold_core::{HostNoteCode, HostSample, LeftAlone, PuId, PuSet, Sample, Tas
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task works if it has used this share of the time since it was last read.
+/// A task works if it has used this share of the time since its last reading.
 const WORKS: f64 = 0.01;
 
 /// A task that has not worked for this long sleeps, and is read at this interval.
 const SLEEPS: Duration = Duration::from_secs(1);
 
-/// How old the name and the PU of a pinned task may be.
+/// The maximum age of the name and the PU of a pinned task.
 const STALE: Duration = Duration::from_secs(1);
 
-/// The interval at which a sleeping process is checked for having ended without being reaped: the kernel keeps its
-/// processor time until then.
+/// The interval of checks for a sleeping process that has ended without being reaped: the kernel keeps its processor
+/// time until then.
 const WAITED_FOR: Duration = Duration::from_secs(5);
 
-/// The data of one task beside those of the table.
+/// The data of one task in addition to the table's.
 pub(super) struct Reading {
-    /// When it began, in clock ticks since boot.
+    /// The start time, in clock ticks since boot.
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) last_pu: Option<PuId>,
-    /// Its processor time, kept open; `None` where too many files are open.
+    /// The open file with its processor time. `None` if too many files are open.
     time: Option<CpuTimeFile>,
-    /// Its state, kept open while it works.
+    /// The open file with its state, while it works.
     stat: Option<StatFile>,
     used: Option<Duration>,
-    /// When the processor time was read.
+    /// The time when its processor time was read.
     read: Duration,
-    /// When its name and PU were read.
+    /// The time when its name and PU were read.
     looked_at: Duration,
-    /// When it last worked, or was found.
+    /// The time when it last worked, or was found.
     worked: Duration,
     /// Whether it has worked since it was found.
     has_worked: bool,
     counters: Option<TaskCounters>,
-    /// Its counters cannot be opened.
+    /// Whether its counters cannot be opened.
     uncounted: bool,
     pub(super) left_alone: Option<LeftAlone>,
-    /// Another program has changed its mask: it is not moved any more.
+    /// Whether another program has changed its mask. Such a task is not moved any more.
     pub(super) taken_over: bool,
     pub(super) allowed: Arc<PuSet>,
-    /// Where it could run when it was last looked at while it was not pinned.
+    /// The CPUs that it could run on at the last check while it was not pinned.
     pub(super) usable: CpuMask,
 }
 
@@ -78,7 +78,7 @@ impl Reading {
         at.saturating_sub(self.worked) >= SLEEPS
     }
 
-    /// Updates the processor time; returns the share of the time since the last reading for which the task worked.
+    /// Updates the processor time. Returns the share of the time since the last reading that the task worked.
     fn use_time(&mut self, used: Duration, at: Duration) -> Option<f64> {
         let elapsed = at.saturating_sub(self.read);
         let before = self.used.replace(used);
@@ -94,7 +94,7 @@ impl Reading {
         busy
     }
 
-    /// Reads the name and the PU. The file of a working task that is not pinned stays open.
+    /// Reads the name and the PU. The file of a working unpinned task stays open.
     fn update_state(&mut self, procfs: &Procfs, id: TaskId, pinned: Option<PuId>, at: Duration) {
         if pinned.is_none() && self.stat.is_none() {
             let file = procfs.open_stat(id.process, id.thread);
@@ -114,7 +114,7 @@ impl Reading {
         self.looked_at = at;
     }
 
-    /// Whether a sleeping task has not been read since it fell asleep, or not for long.
+    /// Whether a sleeping task has to be checked: it was not checked since it fell asleep, or not for a while.
     fn is_to_be_looked_at(&self, at: Duration) -> bool {
         self.looked_at < self.worked + SLEEPS || at.saturating_sub(self.looked_at) >= WAITED_FOR
     }
@@ -125,7 +125,7 @@ impl Reading {
 }
 
 impl Watcher {
-    /// Reads all working tasks, and those that have slept for long enough.
+    /// Reads all working tasks, and the sleeping tasks that are due.
     pub(super) fn read_all(&mut self, at: Duration) -> HostSample {
         let due: Vec<u64> = self
             .readings
@@ -150,7 +150,7 @@ impl Watcher {
         sample
     }
 
-    /// Reads one task; `None` for one that sleeps or has ended.
+    /// Reads one task. `None` if it sleeps or has ended.
     fn read_one(&mut self, serial: u64, at: Duration) -> Option<(TaskSample, TaskStatus)> {
         let (id, pinned) = self.table.get_mut(serial).map(|task| (task.id, task.pinned))?;
         let reading = self.readings.get_mut(&serial)?;
@@ -226,7 +226,7 @@ impl Watcher {
         Some((task, status))
     }
 
-    /// Opens the counters of a task that works.
+    /// Opens the counters of a working task.
     fn open_counters(&mut self, id: TaskId) {
         let Some(plan) = &self.watching.plan else { return };
         let Some(reading) = self.readings.get_mut(&id.serial) else {
@@ -245,13 +245,13 @@ impl Watcher {
                     _ => HostNoteCode::NotCounted,
                 };
                 self.note_once(code, || {
-                    format!("{id} is not counted, and so not moved, and there may be others: {error}")
+                    format!("{id} is not counted, so it is not moved, and others may not be either: {error}")
                 });
             }
         }
     }
 
-    /// Compares a task's mask with the one that was last seen or set.
+    /// Compares a task's mask with the mask that was last seen or set.
     fn look_at_mask(&mut self, id: TaskId, at: Duration) {
         let Ok(current) = CpuMask::of_thread(id.thread) else {
             return;
@@ -263,7 +263,7 @@ impl Watcher {
             Some(_) => {}
             None if known == Some(&current) => {}
             None => {
-                // It is not pinned: the present mask is its original one.
+                // The task is not pinned, so the current mask is its original one.
                 if let Some(original) = self.requested(id.thread, &current) {
                     self.has_mask(id, original);
                 }

@@ -1,4 +1,4 @@
-//! Which tasks a daemon watches.
+//! Selects the tasks that a daemon watches.
 
 use super::containers::Containers;
 use super::group::Group;
@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which processes are watched. A process in any of the lists is watched with all its threads; empty lists select all.
+/// The processes to watch. A process in any of the lists is watched with all its threads. Empty lists select all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Processes of these control groups and of the groups below them, such as `/user.slice`, or of these containers.
@@ -24,7 +24,7 @@ pub struct Selection {
     pub except_groups: Vec<Group>,
 }
 
-/// Something in a selection that the machine does not have.
+/// An item of a selection that does not exist on the machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Absent {
     /// A process.
@@ -39,28 +39,30 @@ pub enum Absent {
         process: i32,
     },
     /// A control group.
-    #[error("there is no control group {0}: /proc/PID/cgroup has the one of a process, and `systemd-cgls` lists them")]
+    #[error(
+        "there is no control group {0}: /proc/PID/cgroup has a process's control group, and `systemd-cgls` lists all"
+    )]
     Cgroup(String),
     /// A container.
     #[error(
         "there is no container {0}, by name or by the first 6 or more digits of an id: `docker ps`, `podman ps` and \
-         `crictl ps` list containers; a name is known where the daemon can read the runtime's files"
+         `crictl ps` list containers; names are known if the daemon can read the runtime's files"
     )]
     Container(String),
     /// A pod.
     #[error(
-        "there is no pod {0}, by name or by UID: `kubectl get pods --all-namespaces` lists pods; a name is known where the \
-         daemon can read the runtime's files"
+        "there is no pod {0}, by name or by UID: `kubectl get pods --all-namespaces` lists pods; names are known if \
+         the daemon can read the runtime's files"
     )]
     Pod(String),
     /// A unit.
-    #[error("no process is in a unit {0}: `systemctl list-units` lists units")]
+    #[error("there is no process in a unit {0}: `systemctl list-units` lists units")]
     Unit(String),
 }
 
 impl Selection {
-    /// The processes, control groups and containers in the selection that do not exist at present. `hierarchies` is where
-    /// control groups are mounted.
+    /// The processes, control groups and containers in the selection that do not exist. `hierarchies` is the mount
+    /// point of control groups.
     pub fn absent(&self, procfs: &Procfs, containers: &mut Containers, hierarchies: &Path) -> Vec<Absent> {
         let process = |&number: &i32| match procfs.kinship(number) {
             None => Some(Absent::Process(number)),
@@ -95,7 +97,7 @@ impl Selection {
         absent
     }
 
-    /// Whether all processes are watched except those of `except` and `except_groups`.
+    /// Whether all processes are watched except for those of `except` and `except_groups`.
     pub fn is_everything(&self) -> bool {
         self.cgroups.is_empty() && self.users.is_empty() && self.processes.is_empty() && self.names.is_empty()
     }
@@ -105,8 +107,7 @@ impl Selection {
         !self.except.is_empty() || !self.except_groups.is_empty()
     }
 
-    /// Whether a process with this name is watched. `inherited` says that a process which is watched by its number
-    /// created it.
+    /// Whether a process with this name is watched. `inherited` is true if its creator is watched by number.
     pub(super) fn includes(
         &self,
         procfs: &Procfs,
@@ -139,7 +140,7 @@ fn in_a_group(wanted: &[Group], procfs: &Procfs, containers: &mut Containers, pr
     wanted.iter().any(|group| group.has(&paths, &membership))
 }
 
-/// The roots of the hierarchies: version 2 has one, version 1 one for each controller.
+/// The roots of the hierarchies: version 2 has one, version 1 has one per controller.
 fn groups(hierarchies: &Path) -> Vec<PathBuf> {
     let each = fs::read_dir(hierarchies).into_iter().flatten().flatten();
     let roots = each
@@ -153,7 +154,7 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let (Ok(pattern), Ok(name)) = (CString::new(pattern), CString::new(name)) else {
         return false;
     };
-    // SAFETY: two strings that end in a zero byte, which the call only reads.
+    // SAFETY: both strings end in a zero byte, and the call only reads them.
     unsafe { libc::fnmatch(pattern.as_ptr(), name.as_ptr(), 0) == 0 }
 }
 

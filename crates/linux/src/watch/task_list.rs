@@ -19,32 +19,32 @@ use std::time::Duration;
 /// A watched process.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Its name when it was found.
+    /// The name when it was found.
     pub(super) name: String,
     /// Whether it is watched by its number, or because its creator is.
     by_number: bool,
-    /// It is held from its first placement on.
+    /// The handle of the process, from its first placement on.
     pub(super) held: Option<Held>,
-    /// When it was found.
+    /// The time when it was found.
     found: Duration,
-    /// Its container, and when that was read.
+    /// Its container, and the time when that was read.
     pub(super) container: Option<Arc<Tracked>>,
     container_read: Option<Duration>,
 }
 
-/// A process that was found this recently may not be in its container yet: a runtime puts it there before it runs the
+/// A process that was found this recently may not be in its container yet. A runtime moves it there before it runs the
 /// program.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// How old the container of a process may be.
+/// The maximum age of a process's container.
 const CONTAINER_STALE: Duration = Duration::from_secs(1);
 
-/// For how long a new task may have a mask that its creator no longer has: it is found at most an interval after its
+/// The time that a new task may have a mask that its creator no longer has: it is found at most an interval after its
 /// creation.
 const INHERITED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Watcher {
-    /// Adds the tasks that began since the last look.
+    /// Adds the tasks that started since the last search.
     pub(super) fn add_new_tasks(&mut self, at: Duration) {
         match self.new_tasks.since_last_search(&self.procfs, at) {
             NewTasks::None => {}
@@ -80,7 +80,7 @@ impl Watcher {
         }
     }
 
-    /// Lists all tasks where records of forks were lost, so that the children of that time are known.
+    /// If records of forks were lost, lists all tasks, so that the children of that time are known.
     fn meet_children_of_lost_records(&mut self, at: Duration) {
         let Some(forks) = &self.forks else { return };
         let Uncovered { lost, ended } = forks.uncovered();
@@ -175,7 +175,7 @@ impl Watcher {
         true
     }
 
-    /// Finds the container of a process, if that was not done just now.
+    /// Finds the container of a process, unless it was just found.
     pub(super) fn look_at_container(&mut self, process: i32, at: Duration) {
         let Some(entered) = self.processes.get_mut(&process) else {
             return;
@@ -188,8 +188,8 @@ impl Watcher {
         entered.container = membership.containers.last().map(|nearest| self.tracked.track(nearest));
     }
 
-    /// Restores the creator's original mask for the threads of a process that is not watched, where they were created
-    /// with a mask of pinfold's: a child may be another program than its parent.
+    /// Restores the creators' original masks for threads of an unwatched process that inherited a mask of pinfold's: a
+    /// child may run another program than its parent.
     fn restore_masks(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
             let Ok(usable) = CpuMask::of_thread(thread) else {
@@ -201,13 +201,13 @@ impl Watcher {
         }
     }
 
-    /// Restores the creator's original mask for a thread that was created with a mask of pinfold's.
+    /// Restores the creator's original mask for a thread that inherited a mask of pinfold's.
     fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<Requested>, at: Duration) {
-        // If it has ended, or may not be changed, nothing is lost.
+        // If the thread has ended, or may not be changed, nothing is lost.
         if original.give_back(thread, &self.cpusets).is_ok() {
             self.statistics.freed += 1;
         }
-        // It may have created others before.
+        // The thread may have created others before.
         self.former_pins.push(FormerPin {
             process,
             thread,
@@ -236,14 +236,14 @@ impl Watcher {
         }
     }
 
-    /// Adds one task, if it lives.
+    /// Adds one task if it is alive.
     fn add_if_alive(&mut self, process: i32, thread: i32, at: Duration) {
         if let Some(stat) = self.procfs.stat(process, thread)
             && !matches!(stat.state, 'Z' | 'X')
             && let Ok(usable) = CpuMask::of_thread(thread)
         {
             if self.table.of_thread(thread).is_some() {
-                // The previous task with this number.
+                // Removes the previous task with this number.
                 self.forget(thread, at);
             }
             self.add(process, thread, &stat, &usable, at);
@@ -266,7 +266,7 @@ impl Watcher {
         let id = self.table.begin(process, thread, origin, |_| true);
         self.statistics.found += 1;
         if let Some((pu, original)) = inherited {
-            // It was not placed; its creator was.
+            // The task was not placed, but its creator was.
             self.restore_mask(process, thread, pu, &original, at);
         }
         let time = self.procfs.open_cpu_time(process, thread);
@@ -278,8 +278,8 @@ impl Watcher {
         self.look_at_container(process, at);
     }
 
-    /// The pinning of pinfold's that a task has inherited, and its creator's original mask. The task can run on `usable`
-    /// now: that is the PU of the pinning, or what a cpuset makes of it.
+    /// The pinning by pinfold that a task has inherited, and its creator's original mask. `usable` are the CPUs that
+    /// the task can run on now: the PU of the pinning, or the result of a cpuset on it.
     fn inherited_pinning(
         &self,
         process: i32,
@@ -291,7 +291,7 @@ impl Watcher {
         let former = self.former_pins.iter().rev().filter(|former| former.process == creator);
         let former = former.map(|former| (former.pu, Arc::clone(&former.original)));
         let pins: Vec<(PuId, Arc<Requested>)> = self.table.pins_of(creator).chain(former).collect();
-        // Where the masks of children are restored at their creation, a mask of one PU is the task's own.
+        // If children get their masks at their creation, a task has set a one-PU mask itself.
         let covers = |pu| self.forks.as_ref().is_some_and(|forks| forks.covers(pu));
         let only = usable.only().filter(|&pu| !covers(pu));
         if let Some(pin) = pins.iter().find(|&&(pu, _)| only == Some(pu)) {
@@ -314,7 +314,7 @@ impl Watcher {
         (only == Some(pu) || is_cut(pu)).then(|| (pu, Arc::new(original.clone())))
     }
 
-    /// Finds the PUs to which a task that is not pinned may be moved. Its mask is `mask`, and it can run on `usable` now.
+    /// Finds the PUs that an unpinned task may be moved to. Its mask is `mask`, and it can run on `usable` now.
     pub(super) fn set_allowed(
         &self,
         process: i32,
@@ -336,8 +336,8 @@ impl Watcher {
         reading.allowed = Arc::new(allowed);
     }
 
-    /// Whether somebody has asked for a thread's mask, and for another one than that of its process's first thread. A mask
-    /// that the creator of the process has set (taskset, a batch system) is that of all its threads.
+    /// Whether a thread's mask was set separately, and differs from the mask of its process's first thread. A mask that
+    /// the creator of the process has set (taskset, a batch system) applies to all threads.
     fn is_own_choice(&self, process: i32, thread: i32, mask: &Requested) -> bool {
         if thread == process || *mask == Requested::Nobody {
             return false;
@@ -349,7 +349,7 @@ impl Watcher {
         first.is_some_and(|first| first != *mask)
     }
 
-    /// Removes the PUs that the cpuset of a process no longer allows from those to which its tasks may be moved. Only
+    /// Removes the PUs that the cpuset of a process no longer allows from the PUs that its tasks may be moved to. Only
     /// pinned tasks need that: the kernel has changed the masks of the others.
     fn look_at_cpuset(&mut self, process: i32) {
         let placed: Vec<(u64, Arc<Requested>)> = self
@@ -379,7 +379,7 @@ impl Watcher {
         stat.is_none_or(|stat| reading.is_none_or(|reading| reading.start != stat.start))
     }
 
-    /// Removes the tasks that had ended at the last look: their children have been found by now.
+    /// Removes the tasks that had already ended at the last search: their children have been found by now.
     pub(super) fn forget_ended(&mut self, at: Duration) {
         for thread in std::mem::take(&mut self.ended) {
             self.forget(thread, at);
@@ -396,7 +396,7 @@ impl Watcher {
         self.was_pinned(&task, task.noted, at);
     }
 
-    /// Remembers for a while where a task was pinned, and then removes `noted` from the journal.
+    /// Remembers for a while that a task was pinned, and then removes `noted` from the journal.
     pub(super) fn was_pinned(&mut self, task: &Task, noted: Option<Thread>, at: Duration) {
         if let Some(pu) = task.pinned {
             self.former_pins.push(FormerPin {

@@ -1,4 +1,4 @@
-//! What the tests of the launcher share: compiling small C programs, launching them, and waiting for what they do.
+//! Helpers for the tests of the launcher: compile small C programs, launch them, and wait for their effects.
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Long enough for anything on a busy machine: what takes longer has failed.
+/// Long enough for anything on a busy machine. A longer wait is a failure.
 pub(crate) const FOREVER: Duration = Duration::from_secs(120);
 
 /// A directory with the programs that a test needs and the files that they write.
@@ -47,7 +47,7 @@ impl Workshop {
         self.compiled("cc", name, &["-pthread"]).expect("a C compiler")
     }
 
-    /// Compiles it with this compiler and these flags; `None` where that cannot be done here.
+    /// Compiles it with this compiler and these flags. `None` if that is not possible on this machine.
     pub(crate) fn compiled(&self, compiler: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
         let binary = self.file(name);
@@ -60,7 +60,7 @@ impl Workshop {
         status.is_ok_and(|status| status.success()).then_some(binary)
     }
 
-    /// What a program wrote into a file, by lines of words.
+    /// The content of a file that a program wrote, by lines of words.
     pub(crate) fn lines(&self, name: &str) -> Vec<Vec<String>> {
         let text = fs::read_to_string(self.file(name)).unwrap();
         text.lines()
@@ -68,7 +68,7 @@ impl Workshop {
             .collect()
     }
 
-    /// The number on the first line of a file, once it is there.
+    /// The number on the first line of a file, once it exists.
     pub(crate) fn number(&self, name: &str) -> i32 {
         let read = || fs::read_to_string(self.file(name)).unwrap_or_default();
         eventually("a program writes its number", || read().ends_with('\n'));
@@ -76,7 +76,7 @@ impl Workshop {
     }
 }
 
-/// Waits for something that the kernel or another process brings about.
+/// Waits for an effect of the kernel or another process.
 pub(crate) fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !happens() {
@@ -90,12 +90,12 @@ pub(crate) fn allowed() -> PuSet {
     CpuMask::of_thread(0).unwrap().to_set()
 }
 
-/// Two PUs, where there are two.
+/// Two PUs. `None` if only one is allowed.
 pub(crate) fn two_pus() -> Option<[PuId; 2]> {
     let pus: Vec<PuId> = allowed().iter().take(2).collect();
     let two = <[PuId; 2]>::try_from(pus).ok();
     if two.is_none() {
-        pinfold_testing::skip("only one PU may be used here, and two are needed");
+        pinfold_testing::skip("only one PU is allowed, and two are needed");
     }
     two
 }
@@ -109,7 +109,7 @@ pub(crate) fn this_machine() -> Topology {
     builder.build_all().unwrap()
 }
 
-/// What a daemon watches that counts nothing, on this machine.
+/// A daemon on this machine that counts nothing.
 pub(crate) fn watching(selection: Selection) -> Watching {
     Watching {
         topology: this_machine(),
@@ -120,7 +120,7 @@ pub(crate) fn watching(selection: Selection) -> Watching {
     }
 }
 
-/// The same for one process.
+/// Like `watching`, for one process.
 pub(crate) fn watching_process(process: i32) -> Watching {
     watching(Selection {
         processes: vec![process],
@@ -128,7 +128,7 @@ pub(crate) fn watching_process(process: i32) -> Watching {
     })
 }
 
-/// Begins to watch, with the journal in this directory.
+/// Starts to watch, with the journal in this directory.
 pub(crate) fn watch(journals: &Path, watching: Watching) -> Watcher {
     let directory = Directory::new(journals).unwrap();
     Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap()
@@ -160,7 +160,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
     }
 }
 
-/// The same with the ranks pinned to these PUs from the start.
+/// Like `plain`, with the ranks pinned to these PUs from the start.
 pub(crate) fn pinned<T: Into<OsString>>(command: impl IntoIterator<Item = T>, pus: &[PuId]) -> Launch {
     Launch {
         initial: Pinning::new(pus.to_vec()),
@@ -168,7 +168,7 @@ pub(crate) fn pinned<T: Into<OsString>>(command: impl IntoIterator<Item = T>, pu
     }
 }
 
-/// Runs a program to its end; its status and the last sample, which has all tasks that were not seen before.
+/// Runs a program to its end. Returns its status and the last sample, which has all tasks that were not seen before.
 pub(crate) fn run(launch: Launch) -> (i32, Sample) {
     let mut machine = LinuxMachine::launch(launch).unwrap();
     let status = end(&mut machine);
@@ -188,7 +188,7 @@ pub(crate) fn threads(sample: &Sample) -> Vec<i32> {
     sample.tasks.iter().map(|task| task.id.thread).collect()
 }
 
-/// The threads of a process now; none when it is gone.
+/// The current threads of a process. Empty if it does not exist.
 pub(crate) fn threads_of(process: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else {
         return vec![];
@@ -197,7 +197,7 @@ pub(crate) fn threads_of(process: i32) -> Vec<i32> {
     entries.map(|entry| thread(entry.unwrap())).collect()
 }
 
-/// The masks of the threads of a process now.
+/// The current masks of the threads of a process.
 pub(crate) fn masks_of(process: i32) -> Vec<PuSet> {
     let mask = |thread| CpuMask::of_thread(thread).unwrap().to_set();
     threads_of(process).into_iter().map(mask).collect()
@@ -216,7 +216,7 @@ pub(crate) fn field(text: &str, name: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// Whether a process runs: it is there and has not ended.
+/// Whether a process runs: it exists and has not ended.
 pub(crate) fn lives(process: i32) -> bool {
     status_field(process, "State").is_some_and(|state| !state.starts_with(['Z', 'X']))
 }
@@ -228,7 +228,7 @@ pub(crate) fn send(process: i32, signal: i32) {
     assert_eq!(result, 0, "signal {signal} to {process}");
 }
 
-/// The launcher as a process of its own.
+/// The launcher as a separate process.
 pub(crate) fn follower() -> PathBuf {
     // Cargo builds the examples together with the tests, beside the directory of the tests.
     let tests = std::env::current_exe().unwrap();

@@ -1,5 +1,5 @@
-/* begets OUT: begins a process by each of fork, vfork, posix_spawn and clone, and writes a line for each: how, its
-   number, and its exit status. */
+/* begets OUT: starts a process by each of fork, vfork, posix_spawn and clone, and writes a line for each: the call, the
+   process number, and the exit status. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     if (posix_spawn(&process, "/bin/sh", NULL, NULL, command, environ) != 0)
         return 1;
     await(out, "posix_spawn", process);
-    /* Without an exit signal the kernel announces a clone, which may as well be a thread. */
+    /* Without an exit signal the kernel reports a clone, which could also be a thread. */
     process = clone(cloned, stack + sizeof stack, 0, NULL);
     await(out, "clone", process);
     return fclose(out);

@@ -1,4 +1,4 @@
-/* births OUT THREADS: each thread notes the PUs that it may run on as its first act; one line each, in the order of
+/* births OUT THREADS: each thread first records the PUs that it may run on. Writes one line each, in the order of
    creation: the first thread before it creates any, the others, and the first thread again when all live. */
 #define _GNU_SOURCE
 #include <pthread.h>

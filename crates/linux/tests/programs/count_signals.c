@@ -1,4 +1,4 @@
-/* count_signals OUT: writes a line to OUT for each SIGUSR1 and SIGINT that it gets, and ends with status 9 at SIGTERM.
+/* count_signals OUT: writes a line to OUT for each SIGUSR1 and SIGINT that it gets, and ends with status 9 on SIGTERM.
    The first line is its process number. */
 #include <fcntl.h>
 #include <signal.h>

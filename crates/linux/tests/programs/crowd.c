@@ -1,4 +1,4 @@
-/* crowd KIND COUNT: begins COUNT short threads (KIND t) or processes (KIND p), up to 50 at a time. */
+/* crowd KIND COUNT: starts COUNT short threads (KIND t) or processes (KIND p), up to 50 at a time. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-/* first_leaves OUT: two threads wait without end, and the first thread ends before them. OUT gets the process
+/* first_leaves OUT: two threads wait forever, and the first thread ends before them. OUT gets the process
    number. */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* linger OUT THREADS [leave]: creates threads that wait without end, then writes its number to OUT. With `leave` it does
+/* linger OUT THREADS [leave]: creates threads that wait forever, then writes its number to OUT. With `leave` it does
    so in a child process, and ends with status 5 when the child has written. */
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
         pthread_t thread;
         pthread_create(&thread, NULL, wait_for_ever, NULL);
     }
-    /* Renamed when it is whole, so that a reader never sees a part of it. */
+    /* The file is renamed when it is complete, so that a reader never sees a part of it. */
     snprintf(name, sizeof name, "%s.part", argv[1]);
     FILE *out = fopen(name, "w");
     fprintf(out, "%d\n", getpid());

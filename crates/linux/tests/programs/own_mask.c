@@ -1,5 +1,5 @@
-/* own_mask OUT PU...: a second thread allows itself these PUs only, then its process number is written to OUT; then both
-   wait without end. */
+/* own_mask OUT PU...: a second thread restricts itself to these PUs. Then the process number is written to OUT, and
+   both threads wait forever. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

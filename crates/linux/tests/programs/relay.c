@@ -1,5 +1,6 @@
-/* relay exec|spawn PROGRAM [ARGUMENT]...: creates a second thread, so that its first is not alone, and then executes the
-   program, itself or in a child process that it waits for. Its status is 9 if its first thread was not on one PU. */
+/* relay exec|spawn PROGRAM [ARGUMENT]...: creates a second thread, so that its first is not alone, and then executes
+   the program, itself or in a child process that it waits for. Its status is 9 if its first thread was not on one
+   PU. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
-/* shell COMMAND...: does what an interactive shell does with one foreground job on a terminal of its own. It writes a
-   line `stopped` or `ended STATUS` when the job does so. A line that it reads is typed into the terminal when it begins
-   with `^` (^C, ^Z); any other continues the job. */
+/* shell COMMAND...: acts like an interactive shell with one foreground job on a separate terminal. It writes a line
+   `stopped` or `ended STATUS` when the job stops or ends. It types a line that it reads into the terminal if the line
+   starts with `^` (^C, ^Z). Any other line continues the job. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <pty.h>

@@ -1,6 +1,6 @@
 /*
- * siblings COUNT FILE: waits for SIGUSR1, and then begins COUNT children, in turn by fork, by vfork and exec, and by a double
- * fork. Each looks first of all on how many CPUs it may run, and appends that number to FILE, as a line.
+ * siblings COUNT FILE: waits for SIGUSR1, and then starts COUNT children, in turn by fork, by vfork and exec, and by a
+ * double fork. Each first reads the number of CPUs that it may run on, and appends that number to FILE, as a line.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* team OUT: an OpenMP program. Each thread works until it is allowed on one PU only, or for a minute, and then writes
-   how many threads there are and its PUs. */
+/* team OUT: an OpenMP program. Each thread works until it may run on only one PU, or for a minute, and then writes the
+   number of threads and its PUs. */
 #define _GNU_SOURCE
 #include <omp.h>
 #include <sched.h>

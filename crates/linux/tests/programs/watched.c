@@ -1,6 +1,6 @@
 /*
- * watched FILE THREADS: the main thread sleeps and as many others work. Writes its number, and each thread's, into FILE.
- * SIGUSR1: the main thread begins another one. SIGUSR2: it forks a child that works; its number is written, too.
+ * watched FILE THREADS: the main thread sleeps and THREADS others work. Writes its number, and each thread's, to FILE.
+ * SIGUSR1: the main thread starts another one. SIGUSR2: it forks a working child, whose number is also written.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    /* Whoever tests may be killed. */
+    /* The test process may be killed. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     file = fopen(argv[argc - 2], "a");
     tell();

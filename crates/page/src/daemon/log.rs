@@ -90,7 +90,7 @@ struct MachineLine {
     packages: Vec<Package>,
 }
 
-/// A text is no log that this pinfold reads.
+/// The text is not a log, or has a version that this pinfold cannot read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// Its lines are `key=value` pairs.
@@ -201,7 +201,7 @@ fn is_logfmt(line: &str) -> bool {
     line.starts_with("time=") && line.contains(" event=")
 }
 
-/// Whether the fields are those of a `T`, which `take` gets.
+/// Whether the fields parse as a `T`. `take` gets it.
 fn read<T: for<'de> Deserialize<'de>>(fields: Value, take: impl FnOnce(T)) -> bool {
     serde_json::from_value(fields).map(take).is_ok()
 }

@@ -2,8 +2,8 @@
 //!
 //! 1. `layout` puts packages, NUMA nodes and last-level-cache domains into each other.
 //! 2. Boxes get their sizes from the inside out. Boxes of one kind are in rows, about as many as columns.
-//! 3. The result is a list of rectangles and lines of text (`shapes`). Two short writers (`svg`, `png`) draw it, so that
-//!    both pictures are alike. No font of the system is needed.
+//! 3. The result is a list of rectangles and lines of text (`shapes`). Two short writers (`svg`, `png`) draw it, so
+//!    that both pictures are alike. No font of the system is needed.
 
 mod png;
 mod shapes;
@@ -170,7 +170,7 @@ impl Drawing<'_> {
         boxed(fill, lines)
     }
 
-    /// The memory of a node: its size, or what the program has of it.
+    /// The memory of a node: its size, or the program's part of it.
     fn memory(&self, node: NodeId) -> Part {
         if let Some((course, point)) = self.run {
             let series = course.memory.iter().find(|series| series.node == node.0);
@@ -228,8 +228,8 @@ impl Drawing<'_> {
         cores.filter(|(_, core)| core.pus.is_subset(pus)).count()
     }
 
-    /// The PUs of the box to which a device belongs: the smallest one that has all PUs near it. `None` for no box, as of a
-    /// device near all of several packages.
+    /// The PUs of the box to which a device belongs: the smallest one that has all PUs near it. `None` for no box, as
+    /// of a device near all of several packages.
     fn home(&self, device: &Device) -> Option<&PuSet> {
         let pus = device.pus.as_ref().filter(|pus| !pus.is_empty())?;
         let mut home = None;

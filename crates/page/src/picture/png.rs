@@ -100,7 +100,7 @@ fn encoded(image: &Image) -> Vec<u8> {
     let written = encoder
         .write_header()
         .and_then(|mut writer| writer.write_image_data(&image.dots));
-    // Only the memory that it is written to could fail, and the size is that of the dots.
+    // It writes to memory, which cannot fail, and the size matches the dots.
     debug_assert!(written.is_ok(), "{written:?}");
     bytes
 }

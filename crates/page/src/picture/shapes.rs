@@ -1,6 +1,7 @@
 //! Rectangles and lines of text, put beside and below each other.
 //!
-//! Lengths are in units: a dot of the SVG. Texts are of letters of one width, so that their size is known without a font.
+//! Lengths are in units: a dot of the SVG. Texts are of letters of one width, so that their size is known without a
+//! font.
 
 /// The size of a letter.
 pub(super) const LETTER: (i32, i32) = (7, 13);

@@ -14,8 +14,8 @@ use crate::{machine, occupancy, words};
 use maud::{Markup, html};
 use pinfold_runtime::{Record, RunDocument, Timeline};
 
-/// The page of a run. `does` says what its policy does: a clause whose subject is the name of the policy. `left_out` says what
-/// of the record the document lacks.
+/// The page of a run. `does` says what its policy does: a clause whose subject is the name of the policy. `left_out`
+/// says what of the record the document lacks.
 pub fn page(document: &RunDocument, does: Option<&str>, left_out: Option<&str>) -> String {
     let record = &document.record;
     let drawn = record.timeline.as_ref().filter(|line| !line.at.is_empty());
@@ -237,7 +237,7 @@ fn notes(record: &Record) -> Markup {
     }
 }
 
-/// `drawn` is the number of points for which the places of threads are drawn.
+/// `drawn` limits the number of points that show the places of threads.
 fn foot(document: &RunDocument, drawn: Option<usize>) -> Markup {
     let line = document.record.timeline.as_ref();
     html! {

@@ -1,4 +1,4 @@
-//! The head of the page: what ran, where, and what came of it.
+//! The head of the page: the program, the machine, and the result.
 
 use crate::decisions::place;
 use crate::numbers;

@@ -1,6 +1,6 @@
 //! A placement model: how long a program takes in each strategy, over its time in the default, and how sure that is.
 //!
-//! Sums of regression trees, as `python/pinfold/learn/placement_model.py` fits them and says where they come from.
+//! Sums of regression trees, as `python/pinfold/learn/classify/model.py` fits them and says where they come from.
 
 use super::Strategy;
 use crate::rules::Trained;

@@ -10,8 +10,8 @@
 //!   neither falls below zero. A sum above `LIMIT` is a change. A single window, such as a checkpoint, adds at most
 //!   `MOST`, so at least three are needed. Shifts below `SLACK` standard deviations are never found: a rate that scatters
 //!   that much is not worth a search.
-//! - [`Fall`], the rule of `autopin`, finds that the rate falls below the choice's rate and stays there. It is the paper's
-//!   outlook (section 6), to "restart the repinning process if the application's performance drops under a certain
+//! - [`Fall`], the rule of `autopin`, finds that the rate falls below the choice's rate and stays there. It is the
+//!   outlook of autopin's paper (section 6), to "restart the repinning process if the application's performance drops under a certain
 //!   threshold". A rate line is low if it is below the rate of the choice by more than the threshold, and by more than the
 //!   scatter of the readings explains (Welch's test, 99 %). Only several low lines in a row are a change. A line without a
 //!   rate is neither low nor high.
@@ -109,7 +109,7 @@ pub struct Watch {
 }
 
 impl Default for Watch {
-    /// A tenth for three lines: most pinnings that matter in the paper's section 5 differ by more.
+    /// A tenth for three lines: most pinnings that matter in section 5 of autopin's paper differ by more.
     fn default() -> Self {
         Self { fall: 0.1, lines: 3 }
     }

@@ -2,7 +2,7 @@
 //!
 //! A race has two rounds. In the first, each candidate in turn is pinned just long enough to be compared: it is
 //! screened. A candidate that has not lost against the best one goes to the second round, the best candidate first.
-//! There it is probed as in the paper: it warms up for `w` and is measured for `t`, unless it loses before. So all
+//! There it is probed as in autopin's paper: it warms up for `w` and is measured for `t`, unless it loses before. So all
 //! candidates but the best one cost little, independent of the position of the best one in the list. A candidate that
 //! is not distinguishable from the best one keeps its full time.
 //!
@@ -20,7 +20,7 @@
 //! 4. A screening ends when the candidate has lost, when its outlook is known to `KNOWN`, or after `w`.
 //!
 //! Limits: the level holds for readings that are about normal and AR(1) (`statistics`). If the phases of a program
-//! differ more than its pinnings, this test errs as the paper's comparison does, and earlier.
+//! differ more than its pinnings, this test errs as a whole probe does, and earlier.
 
 use pinfold_core::statistics::{self, Estimate, Reading};
 use std::time::Duration;

@@ -345,3 +345,150 @@ impl ObservedProgram {
         times::remedy(self.now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::synthetic;
+    use pinfold_core::{Count, PuId, Scope, sources};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A sample at `at` seconds. Each of the tasks has run all the time, and has counted 100 regions a second.
+    fn sample(at: u64, tasks: u64) -> Sample {
+        let time = Duration::from_secs(at);
+        let task = |serial| TaskSample {
+            id: TaskId {
+                serial,
+                process: 1,
+                thread: 1,
+            },
+            name: String::new(),
+            alive: true,
+            cpu_time: Some(time),
+            last_pu: None,
+            counts: vec![Some(Count::exact(100 * at))],
+        };
+        Sample {
+            at: time,
+            tasks: (0..tasks).map(task).collect(),
+            ..Sample::default()
+        }
+    }
+
+    fn program() -> ObservedProgram {
+        let times = Times {
+            interval: SECOND / 10,
+            ..Times::new(Some(SECOND * 10), None, Some(SECOND * 2))
+        };
+        let mut program = ObservedProgram::new(times, MetricRequest::Auto, Skip::default());
+        program.start(&[sources::REGIONS.metric(Scope::Task)], None);
+        program
+    }
+
+    /// The decision at `at`, after `act`.
+    fn decide(
+        program: &mut ObservedProgram,
+        (at, tasks): (u64, u64),
+        wanted: Option<Configuration>,
+        act: impl FnOnce(&mut ObservedProgram, &mut Observation<'_>),
+    ) -> Decision {
+        let (topology, sample, applied) = (synthetic("core:2 pu:1"), sample(at, tasks), Applied::default());
+        let mut seen = program.observe(&topology, &sample, &applied);
+        act(program, &mut seen);
+        program.decide(seen, wanted)
+    }
+
+    /// A program with two tasks whose metric was chosen at 2 s.
+    fn opened() -> ObservedProgram {
+        let mut program = program();
+        decide(&mut program, (1, 2), None, |program, seen| {
+            assert_eq!(program.stage(seen), Stage::Initialising);
+        });
+        decide(&mut program, (2, 2), None, |program, seen| {
+            assert_eq!(program.stage(seen), Stage::Opened);
+            program.begin_window(seen, SECOND * 4);
+        });
+        program
+    }
+
+    fn pinned(pu: u32) -> Configuration {
+        Configuration {
+            pinning: Pinning::new(vec![PuId(pu)]),
+            ..Configuration::default()
+        }
+    }
+
+    #[test]
+    fn a_window_has_a_rate_per_task_and_is_over_after_its_length() {
+        let mut program = opened();
+        decide(&mut program, (4, 2), None, |program, seen| {
+            assert_eq!(program.stage(seen), Stage::Open);
+            assert!(!program.is_over(seen));
+        });
+        let decision = decide(&mut program, (6, 2), None, |program, seen| {
+            assert!(program.is_over(seen));
+            let line = program.report_rate(seen);
+            assert!(line.rate.is_some_and(|rate| (rate - 100.0).abs() < 1e-9), "{line:?}");
+        });
+        assert!(matches!(decision.findings[..], [Finding::Rate { rate: Some(_), .. }]));
+    }
+
+    #[test]
+    fn the_next_sample_is_at_the_end_of_the_window_at_the_latest() {
+        let mut program = opened();
+        let wait = |program: &mut ObservedProgram, lasts| {
+            decide(program, (3, 2), None, |program, seen| program.begin_window(seen, lasts)).wait
+        };
+        assert_eq!(wait(&mut program, SECOND / 20), SECOND / 20);
+        let reading = program.reading();
+        assert!(reading < SECOND);
+        assert_eq!(wait(&mut program, SECOND), reading);
+    }
+
+    #[test]
+    fn a_comparable_window_keeps_its_divisor_when_tasks_end() {
+        for (comparable, per_task) in [(true, 50.0), (false, 100.0)] {
+            let mut program = opened();
+            decide(&mut program, (6, 1), None, |program, seen| {
+                if comparable {
+                    program.begin_comparable_window(seen, SECOND);
+                } else {
+                    program.begin_window(seen, SECOND);
+                }
+            });
+            decide(&mut program, (8, 1), None, |_, _| ());
+            let rate = program.measurement().rate.unwrap();
+            assert!((rate - per_task).abs() < 1e-9, "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_is_requested_once_and_limits_alone_are_no_change() {
+        let mut program = opened();
+        let requested = |program: &mut ObservedProgram, wanted: Configuration| {
+            decide(program, (3, 2), Some(wanted), |_, _| ()).configuration
+        };
+        assert_eq!(requested(&mut program, pinned(0)), Some(pinned(0)));
+        assert_eq!(requested(&mut program, pinned(0)), None);
+        let limited = |pu| Configuration {
+            following_within: Some(SECOND),
+            ..pinned(pu)
+        };
+        assert_eq!(requested(&mut program, limited(0)), None);
+        assert_eq!(requested(&mut program, limited(1)), Some(limited(1)));
+        program.request_again();
+        assert_eq!(requested(&mut program, limited(1)), Some(limited(1)));
+    }
+
+    #[test]
+    fn a_program_that_ends_before_its_metric_is_chosen_has_findings_about_that() {
+        assert!(opened().ended_early(None).is_none());
+        let mut program = program();
+        decide(&mut program, (1, 2), None, |program, seen| {
+            program.stage(seen);
+        });
+        let findings = program.ended_early(None).unwrap();
+        assert!(matches!(findings.last(), Some(Finding::EndedEarly { .. })));
+    }
+}

@@ -205,7 +205,7 @@ fn configuration(
     })
 }
 
-/// The paper's six page mappings.
+/// The six page mappings of react's paper.
 fn page_map(name: &str) -> Option<PageMapping> {
     match name {
         "single" => Some(PageMapping::Single(NodeId(0))),

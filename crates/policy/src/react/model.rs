@@ -166,7 +166,7 @@ impl ReactModel {
     /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. If the tree needs
     /// a value that is missing: its name. `None` if the fastest profile is taken.
     pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Option<Result<(usize, String), &'static str>> {
-        let mut told: Vec<String> = vec![];
+        let mut values: Vec<String> = vec![];
         let configuration = self.tree.as_ref()?.leaf::<&'static str>(|feature| {
             let ModelFeature { counter, profile, .. } = self.features[feature];
             let name = LIKWID[counter].name;
@@ -174,13 +174,13 @@ impl ReactModel {
             let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));
             let value = value.ok_or(name)?;
             let text = format!("{name} in profile {} is {value:.4}", profile + 1);
-            if !told.contains(&text) {
-                told.push(text);
+            if !values.contains(&text) {
+                values.push(text);
             }
             #[expect(clippy::cast_possible_truncation, reason = "a tree sees single precision")]
             let single = value as f32;
             Ok(single)
         });
-        Some(configuration.map(|configuration| (configuration, told.join(" and "))))
+        Some(configuration.map(|configuration| (configuration, values.join(" and "))))
     }
 }

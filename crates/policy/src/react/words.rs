@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_told_with_its_profiles_its_tree_and_its_scores() {
+    fn a_model_is_printed_with_its_profiles_its_tree_and_its_scores() {
         let model: ReactModel = document().to_string().parse().unwrap();
         let text = model.to_string();
         for part in [
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_a_tree_is_told_with_its_profiles_and_its_scores() {
+    fn a_model_without_a_tree_is_printed_with_its_profiles_and_its_scores() {
         let model: ReactModel = race().to_string().parse().unwrap();
         let text = model.to_string();
         for part in [

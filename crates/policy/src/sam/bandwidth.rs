@@ -3,7 +3,7 @@
 //! Figure 4 calls it `balance(P_i^Mem, P_j^Mem)` and leaves it open. Here one task after the other goes from `i` to an
 //! idle core of `j`. Without an idle core it swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound
 //! tasks to accommodate distribution of the memory-intensive tasks"). This stops when the demand of `i` is no longer
-//! above the bandwidth, or when that of `j` would be ("we track the increase in bandwidth utilization after every
+//! above the bandwidth, or when the demand of `j` would be ("we track the increase in bandwidth utilization after every
 //! migration", section 3.1), or when `j` would be the busier of the two. Then the next `j` follows. Sharers stay.
 
 use super::placement_sets::Class;
@@ -15,10 +15,10 @@ pub(super) fn balance(round: &mut Round<'_>) {
     let memories = round.shape.memories.len();
     for from in 0..memories {
         for to in 0..memories {
-            if round.sets.demand[from] <= round.bandwidth(from) {
+            if round.sets.demand()[from] <= round.bandwidth(from) {
                 break;
             }
-            if to != from && round.sets.demand[to] < round.bandwidth(to) {
+            if to != from && round.sets.demand()[to] < round.bandwidth(to) {
                 relieve(round, from, to);
             }
         }
@@ -33,7 +33,7 @@ fn send(round: &mut Round<'_>, task: usize, from: usize, to: usize) -> bool {
         reason: Reason::Bandwidth,
         excess: Excess {
             activity: Activity::MemoryBandwidth,
-            value: round.sets.demand[from],
+            value: round.sets.demand()[from],
             threshold: round.bandwidth(from),
         },
     };
@@ -49,13 +49,13 @@ fn send(round: &mut Round<'_>, task: usize, from: usize, to: usize) -> bool {
 
 fn relieve(round: &mut Round<'_>, from: usize, to: usize) {
     for task in round.sets.memory_tasks(&round.shape.memories[from].cells) {
-        let demand = round.sets.states[task].demand;
-        if round.sets.demand[from] <= round.bandwidth(from) {
+        let demand = round.sets.states()[task].demand;
+        if round.sets.demand()[from] <= round.bandwidth(from) {
             return;
         }
-        let after = round.sets.demand[to] + demand;
+        let after = round.sets.demand()[to] + demand;
         // A move after which the other memory is the busier of the two gains nothing.
-        if after > round.bandwidth(to) || after >= round.sets.demand[from] {
+        if after > round.bandwidth(to) || after >= round.sets.demand()[from] {
             continue;
         }
         send(round, task, from, to);

@@ -2,7 +2,7 @@
 //!
 //! This is how figure 4 is read here. For each domain `i` with such tasks, for each other domain `j`, while
 //! `|P_i^inter| + |P_i^intra| < |C_i|` and `P_j^inter` is not empty (the figure's `if (j = i)` contradicts its loop
-//! over `S \ {i}` and is left out; the figure has `P_j^intra`, but the sharers of `i` are what has to fit):
+//! over `S \ {i}` and is left out; the figure has `P_j^intra`, but the sharers of `i` have to fit):
 //!
 //! 1. While there are idle cores in `i`: move a task there.
 //! 2. While there are CPU-bound tasks in `i`: swap with one. The figure lacks this `while`; without it, it would swap
@@ -13,8 +13,7 @@
 //! fewest tasks move. A domain that has received tasks gives none in the same decision: the sets describe the last
 //! interval and no longer hold for these tasks.
 //!
-//! With `learn_groups` the step works by group: the tasks of a process, or those of them that were seen to share. The
-//! groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
+//! With `learn_groups` the step works by group: all tasks of a process, or the tasks that were seen to share. The groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
 //! each belong in the other's domain swap. A group that is all in one domain and still has traffic with others shares
 //! data across processes; such tasks are one group together. A group that fits into one domain is gathered there. For a
 //! group that fits nowhere, sorting is tried first: tasks exchange their places so that neighbours by rank are
@@ -22,7 +21,7 @@
 //! help is rolled back (`trial`), and the other method is tried.
 //!
 //! Half a group that has come together shows no effect. So a group without room waits while others move: on a machine
-//! with many small domains, the tasks that take its room often belong elsewhere themselves. They make room. Where no
+//! with many small domains, the tasks that take its room often belong elsewhere themselves. They make room. If no
 //! group fits as a whole, the tasks that do fit are moved, as in the figure.
 
 use super::groups::{self, Groups, Method};
@@ -40,7 +39,7 @@ pub(super) struct Gathering {
     pub(super) movers: Vec<usize>,
 }
 
-/// The step. Returns what it gathered, by group. `waiting`: earlier moves may still make room, so no group is moved in
+/// The step. Returns the gathered tasks of each group. `waiting`: earlier moves may still make room, so no group is moved in
 /// part.
 pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) -> Vec<Gathering> {
     if !groups::find(round, groups) {
@@ -48,9 +47,9 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
     }
     let mut gatherings = vec![];
     let mut postponed = vec![];
-    for index in 0..groups.order.len() {
-        let number = groups.order[index];
-        let sorted = match groups.list[number].method {
+    for index in 0..groups.order().len() {
+        let number = groups.order()[index];
+        let sorted = match groups.list()[number].method {
             Method::Sort => attempt(round, groups, number, sort),
             Method::Pull => None,
         };
@@ -75,7 +74,7 @@ impl Gathering {
     /// The moves of a group, if it had any.
     fn of(groups: &Groups, number: usize, movers: Vec<usize>) -> Option<Self> {
         (!movers.is_empty()).then(|| Self {
-            sharers: groups.list[number].asking(),
+            sharers: groups.list()[number].asking(),
             movers,
         })
     }
@@ -103,7 +102,7 @@ pub(super) fn attempt(
 
 /// Whether all of a group fits into its home at once.
 fn has_room(round: &Round<'_>, groups: &Groups, number: usize) -> bool {
-    let group = &groups.list[number];
+    let group = &groups.list()[number];
     let Some(home) = group.home else { return false };
     let elsewhere = || (0..group.inter.len()).filter(|&domain| domain != home);
     let coming: usize = elsewhere().map(|domain| group.inter[domain].len()).sum();
@@ -119,16 +118,16 @@ fn non_members<'r>(
     number: usize,
     target: usize,
 ) -> impl Iterator<Item = usize> + 'r {
-    let others = groups.order.iter().filter(move |&&other| other != number);
-    let others = others.map(|&other| &groups.list[other]);
+    let others = groups.order().iter().filter(move |&&other| other != number);
+    let others = others.map(|&other| &groups.list()[other]);
     let others = others.filter(move |group| group.home != Some(target));
     let tasks = others.flat_map(move |group| group.inter[target].iter().copied());
-    tasks.filter(|&task| round.sets.states[task].movable)
+    tasks.filter(|&task| round.sets.states()[task].movable)
 }
 
 /// Gathers a group in one domain: its home, or the next domain if the home has no room.
 pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
-    let group = &groups.list[number];
+    let group = &groups.list()[number];
     let mut movers = vec![];
     let mut targets: Vec<usize> = (0..group.sharers.len())
         .filter(|&domain| group.sharers[domain] > 0)
@@ -169,7 +168,7 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
 
 /// Brings one task to a domain; whether that was possible.
 fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
-    let Some(place) = round.place(task).filter(|_| round.sets.states[task].movable) else {
+    let Some(place) = round.place(task).filter(|_| round.sets.states()[task].movable) else {
         return false;
     };
     let cause = cause(round, task);
@@ -177,7 +176,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
         round.swap(task, other, cause, false);
         return true;
     }
-    if round.sets.sharers[target] >= round.sets.capacity(round.shape, target) {
+    if round.sets.sharers()[target] >= round.sets.capacity(round.shape, target) {
         return swap_with_non_member(round, groups, task, target);
     }
     let shape = round.shape;
@@ -187,7 +186,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
     }
     for class in [Class::Cpu, Class::Memory] {
         // The tasks that share with it are in that domain, or come there.
-        let own = |other: usize| groups.of[other].is_some() && groups.of[other] == groups.of[task];
+        let own = |other: usize| groups.group_of(other).is_some() && groups.group_of(other) == groups.group_of(task);
         let partner = round
             .sets
             .partner_where(shape, round.tasks, class, cells, task, |other| !own(other));
@@ -202,8 +201,8 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
 /// Exchanges the places of a task and one of another group that is not in its home either. The other one comes to its
 /// own home in one of the next decisions.
 fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
-    let Some(own) = groups.of[task] else { return false };
-    if groups.list[own].home != Some(target) {
+    let Some(own) = groups.group_of(task) else { return false };
+    if groups.list()[own].home != Some(target) {
         return false;
     }
     let suits = |&other: &usize| round.sets.can_swap(round.shape, round.tasks, task, other);
@@ -217,9 +216,9 @@ fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, tar
 
 /// A task of another group that is in `target` and belongs where `task` is.
 fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target: usize) -> Option<usize> {
-    let own = groups.of[task];
-    groups.order.iter().take(MOST_OTHERS).find_map(|&number| {
-        let group = &groups.list[number];
+    let own = groups.group_of(task);
+    groups.order().iter().take(MOST_OTHERS).find_map(|&number| {
+        let group = &groups.list()[number];
         if group.home != Some(here) || own == Some(number) {
             return None;
         }
@@ -228,14 +227,15 @@ fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, ta
     })
 }
 
-/// It limits the time of a decision: the number of the largest groups in which a task for the opposite direction is searched.
+/// A partner for the opposite direction is searched in this number of groups, the largest first. This limits the time of a
+/// decision.
 const MOST_OTHERS: usize = 4;
 
 /// Tasks of a group exchange their places so that neighbours by rank are in one domain, with as many tasks in each
 /// domain as before. No task's room or bandwidth changes. In most programs that divide an array, threads share data
 /// with their neighbours only, and this is sufficient.
 fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
-    let group = &groups.list[number];
+    let group = &groups.list()[number];
     let mut movers = vec![];
     let mut tasks: Vec<(usize, usize)> = vec![];
     for (domain, there) in group.inter.iter().enumerate() {
@@ -243,7 +243,7 @@ fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gatheri
     }
     tasks.sort_unstable();
     let mut free: Vec<usize> = group.inter.iter().map(Vec::len).collect();
-    // By domain: the tasks that are to leave it, and for which domain.
+    // By domain: the tasks that are to leave it, and their new domains.
     let mut leaving: Vec<Vec<(usize, usize)>> = vec![vec![]; free.len()];
     let mut rest = &tasks[..];
     while !rest.is_empty() {
@@ -283,7 +283,7 @@ fn cause(round: &Round<'_>, task: usize) -> Cause {
         reason: Reason::Coherence,
         excess: Excess {
             activity: Activity::InterPackageCoherence,
-            value: round.sets.states[task].inter,
+            value: round.sets.states()[task].inter,
             threshold: round.thresholds.coherence,
         },
     }

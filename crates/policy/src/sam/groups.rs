@@ -1,22 +1,22 @@
-//! Which tasks share data, as far as that is known: those of a process, until the sharing tasks among them are known.
+//! The groups of tasks that share data: all tasks of a process, until the sharing tasks among them are known.
 
 use super::Move;
 use super::placement_sets::Class;
 use super::round::Round;
 use std::collections::HashMap;
 
-/// The groups with traffic between domains, and their domains. The allocations are reused.
+/// The groups with traffic between domains, and their domains. Allocations are kept for the next decision.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     numbers: HashMap<(i32, u32), usize>,
     /// By number.
-    pub(super) list: Vec<Group>,
+    list: Vec<Group>,
     /// The number of groups in use.
     used: usize,
     /// The groups, the largest first.
-    pub(super) order: Vec<usize>,
+    order: Vec<usize>,
     /// By task: its group, if that has traffic.
-    pub(super) of: Vec<Option<usize>>,
+    of: Vec<Option<usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Group {
     /// Its sharers, in the order of their ids.
     pub(super) members: Vec<usize>,
     pub(super) size: usize,
-    /// The domain in which it is gathered first.
+    /// It is gathered in this domain first.
     pub(super) home: Option<usize>,
     pub(super) method: Method,
 }
@@ -45,13 +45,13 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 
 /// Whether a task has traffic and can be moved.
 fn asks(round: &Round<'_>, task: usize) -> bool {
-    let state = round.sets.states[task];
+    let state = round.sets.states()[task];
     state.class == Class::Inter && state.movable && failures(round, task) < WHERE_IT_FITS.len()
 }
 
 /// The number of methods that have failed for a task.
 pub(super) fn failures(round: &Round<'_>, task: usize) -> usize {
-    round.memory.tasks()[task].failures(round.sets.states[task].inter)
+    round.memory.tasks()[task].failures(round.sets.states()[task].inter)
 }
 
 /// How a group is gathered.
@@ -79,7 +79,7 @@ const WHERE_IT_DOES_NOT_FIT: [Method; 2] = [Method::Sort, Method::Pull];
 /// Finds the groups of all tasks that are to be moved; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
-    for task in 0..round.sets.states.len() {
+    for task in 0..round.sets.states().len() {
         if asks(round, task) {
             groups.number(round, task);
         }
@@ -87,13 +87,13 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     if groups.used == 0 {
         return false;
     }
-    for task in 0..round.sets.states.len() {
-        let class = round.sets.states[task].class;
+    for task in 0..round.sets.states().len() {
+        let class = round.sets.states()[task].class;
         if let (Class::Inter | Class::Intra, Some(place)) = (class, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
             && asks(round, task)
         {
-            groups.list[number].inter[place.domain].push(task);
+            groups.ask(number, place.domain, task);
         }
     }
     if round.options.learn_groups {
@@ -108,16 +108,31 @@ fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
         return (0, 0);
     }
     let remembered = &round.memory.tasks()[task];
-    (remembered.id.process, remembered.group.unwrap_or(0))
+    (remembered.id().process, remembered.group().unwrap_or(0))
 }
 
 impl Groups {
+    /// All groups, by number.
+    pub(super) fn list(&self) -> &[Group] {
+        &self.list
+    }
+
+    /// The numbers of the groups, the largest group first.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// The group of a task; `None` for a task without traffic.
+    pub(super) fn group_of(&self, task: usize) -> Option<usize> {
+        self.of[task]
+    }
+
     /// Removes all groups.
     pub(super) fn clear(&mut self, round: &Round<'_>) {
         self.numbers.clear();
         self.used = 0;
         self.of.clear();
-        self.of.resize(round.sets.states.len(), None);
+        self.of.resize(round.sets.states().len(), None);
     }
 
     /// The number of a task's group; a new group if there is none.
@@ -138,6 +153,17 @@ impl Groups {
         self.list[number].size += 1;
         self.list[number].members.push(task);
         Some(number)
+    }
+
+    /// A task of a group, in a domain, is to be moved.
+    pub(super) fn ask(&mut self, number: usize, domain: usize, task: usize) {
+        self.list[number].inter[domain].push(task);
+    }
+
+    /// Leaves out the groups that do not suit, by number.
+    pub(super) fn keep(&mut self, suits: impl Fn(usize, &Group) -> bool) {
+        let list = &self.list;
+        self.order.retain(|&number| suits(number, &list[number]));
     }
 
     /// The groups after these moves, so that the next group sees them.
@@ -205,8 +231,8 @@ impl Groups {
     }
 }
 
-/// Chooses the domain of each group, the largest group first: the one with most of its sharers among those in which all
-/// of it fits beside the groups before. Where it fits nowhere, the one with most of its sharers.
+/// Chooses the domain of each group, the largest group first. A domain with room for the whole group beside the groups before is
+/// preferred, then the domain with most of its sharers.
 pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     groups.order.clear();
     groups
@@ -228,8 +254,8 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     }
 }
 
-/// Chooses the method of each group, and leaves out tasks for which all methods have failed. Without `learn_groups` all
-/// tasks are one group, and there is no rank order.
+/// Chooses the method of each group, and leaves out tasks whose methods have all failed. Without `learn_groups` all tasks are one
+/// group, and ranks have no order.
 fn choose_methods(round: &Round<'_>, groups: &mut Groups) {
     let most = (0..round.shape.domains.len())
         .map(|domain| round.sets.capacity(round.shape, domain))

@@ -8,29 +8,32 @@
 //!
 //! 1. `coherence`: tasks with coherence traffic between domains are gathered.
 //! 2. `remote`: tasks that use another node's memory go back to it.
-//! 3. `bandwidth`: where a domain's memory is saturated, memory-intensive tasks go to other domains.
+//! 3. `bandwidth`: memory-intensive tasks leave domains whose memory is saturated.
 //!
 //! The moves of the first step lower a potential (`potential`), so that groups do not take each other's place for ever.
 //!
 //! `Sam` is the policy that runs the mapper in the loop, for one program. `observe` computes rates from two samples.
 //!
-//! Each file says how the figure is read where it is open or has misprints. `shape` defines the domains on a machine
-//! that differs from the paper's two packages, `placement_sets` has the sets of figure 3, `groups` the tasks that share
-//! data as far as that is known. `faint` tries tasks that share less than the threshold, `memory` is the state of a task
-//! between decisions. `trial` validates moves, `fair` compares them with the unpinned machine, and `acquaintances` has the
-//! processes whose programs are known from earlier runs. `options` has the thresholds and the switches for what the paper
-//! does not have.
+//! Each file says how it reads the figure if the figure is open or has misprints:
 //!
-//! The source of each constant stands beside it: a section of the paper, a definition, or "assumed", where nothing is
-//! published. The assumed ones are times in intervals and shares; the evaluation shows what a threshold that is wrong by
-//! some factor costs, and what each ability is worth.
+//! - `shape`: the domains of a machine that differs from the paper's two packages;
+//! - `placement_sets`: the sets of figure 3;
+//! - `groups`: the tasks that are known or assumed to share data;
+//! - `faint`: tasks that share less than the threshold;
+//! - `memory`: the state of each task between decisions;
+//! - `trial`, `trials`: the validation of moves;
+//! - `fair`: the comparison of all moves with the unpinned machine;
+//! - `options`: the thresholds, and the switches for abilities beyond the paper.
 //!
-//! Known limits: the mapper sees tasks and not the machine's other load. It assumes equal frequencies, since rates of a
-//! package are sums of rates per unhalted cycle. A group that fits into no domain is not divided by which tasks share
-//! most. If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial
-//! of one group only.
+//! The source of each constant stands beside it: a section of the paper, a definition, or "assumed" if nothing is published.
+//! The assumed constants are times in intervals, and shares. The evaluation shows the cost of a threshold that is wrong by some
+//! factor, and the worth of each ability.
+//!
+//! Known limits: the mapper sees tasks and not the machine's other load. It assumes equal frequencies, since rates of a package
+//! are sums of rates per unhalted cycle. A group that fits into no domain is divided without regard to how much its tasks share.
+//! If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial of one group
+//! only.
 
-mod acquaintances;
 mod bandwidth;
 mod coherence;
 mod faint;
@@ -43,12 +46,12 @@ mod options;
 mod placement_sets;
 mod policy;
 mod potential;
-mod progress;
 mod rates;
 mod remote;
 mod round;
 mod shape;
 mod trial;
+mod trials;
 
 pub use fair::FairMapper;
 pub use mapper::Mapper;

@@ -1,8 +1,7 @@
 //! Rates of each task per unhalted cycle, from two samples (sections 2.3 and 3.2 of the paper).
 //!
-//! There are more events than counters, so counts are scaled by the time for which their counters ran. A value is
-//! `None` where a counter never ran, a total runs backwards, the clock did not advance, or the task began in the
-//! interval. Such a task holds its PU and is not moved.
+//! There are more events than counters, so counts are scaled by the running time of their counters. A value is `None` if a
+//! counter never ran, a total runs backwards, the clock did not advance, or the task began in the interval. Such a task holds its PU and is not moved.
 
 use super::Activity;
 use super::rates::{Reads, TaskRates};
@@ -10,7 +9,7 @@ use pinfold_core::{Metric, PuSet, Sample, TaskId, TaskSample};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The events of an activity: the sum of some minus the sum of others. Names are those of libpfm4.
+/// The events of an activity: the sum of some minus the sum of others. Names are libpfm4 names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityEvents {
     /// The activity.
@@ -26,11 +25,11 @@ pub struct ActivityEvents {
 pub struct MapperEvents {
     /// Unhalted cycles.
     pub cycles: String,
-    /// Instructions; `None` where they are not counted.
+    /// Instructions; `None` if they are not counted.
     pub instructions: Option<String>,
     /// The activities that this processor can count.
     pub activities: Vec<ActivityEvents>,
-    /// The events of [`TaskRates::reads`]; `None` where they are not counted.
+    /// The events of [`TaskRates::reads`]; `None` if they are not counted.
     pub reads: Option<ReadEvents>,
 }
 
@@ -65,7 +64,7 @@ struct Formula {
 pub struct NotCounted(pub String);
 
 impl MapperEvents {
-    /// All events, each once, in the order in which they are named.
+    /// All events, each once, in the order of their names here.
     pub fn all(&self) -> Vec<&str> {
         let activities = self
             .activities
@@ -119,8 +118,8 @@ impl Observer {
         })
     }
 
-    /// The rates between two samples: of living tasks whose PU is known, in the order of `after`. `allowed` says where
-    /// a task may run.
+    /// The rates between two samples: of living tasks whose PU is known, in the order of `after`. `allowed` gives
+    /// the mask of a task.
     pub fn rates(&self, before: &Sample, after: &Sample, allowed: impl Fn(TaskId) -> Arc<PuSet>) -> Vec<TaskRates> {
         let elapsed = after.at.checked_sub(before.at).filter(|elapsed| !elapsed.is_zero());
         let living = after.tasks.iter().filter(|task| task.alive);
@@ -166,7 +165,7 @@ impl Observer {
     }
 }
 
-/// Events per cycle: the counts at `add` minus the counts at `subtract`, divided by that at `cycles`. `None` where a
+/// Events per cycle: the counts at `add` minus the counts at `subtract`, divided by the count at `cycles`. `None` if a
 /// count is missing or no cycle was counted.
 pub fn rate(add: &[usize], subtract: &[usize], cycles: usize, count: impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let sum = |positions: &[usize]| positions.iter().map(|&position| count(position)).sum::<Option<f64>>();
@@ -180,8 +179,8 @@ fn growth(metric: usize, before: &TaskSample, after: &TaskSample) -> Option<f64>
     after.as_ref()?.since(before.as_ref()?)
 }
 
-/// The share of the interval for which a task ran. Where it is not known, the task counts as running all the time: it
-/// holds its PU then.
+/// The running time of a task as a share of the interval. If it is unknown, the task counts as running all the time, so it holds
+/// its PU.
 fn busy(elapsed: Option<Duration>, before: Option<&TaskSample>, after: &TaskSample) -> f64 {
     let used = || {
         let used = after

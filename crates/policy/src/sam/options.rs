@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Traffic from this share of the threshold on is faint; less is no traffic. Where threads wait for each other, each
-/// waits for all that the slowest one has lost, and counts show only a part of the cost of sharing. Assumed: eight threads
-/// that wait for each other can lose eight times what one of them does.
+/// Traffic above this share of the threshold is faint traffic. Less counts as none. Threads that wait for each other all wait for
+/// the slowest one, so counts show only a part of the cost of sharing. Assumed: eight threads that wait for each other can lose
+/// eight times as much as one of them.
 pub(super) const FAINT: f64 = 0.125;
 
-/// The rates at which a bottleneck begins: a task loses more than 5 % of its time (section 2.1 of the paper). All are
+/// The least rates of a bottleneck: a task loses more than 5 % of its time (section 2.1 of the paper). All are
 /// events per unhalted cycle: of one task, except for `package_memory`. `pinfold calibrate` measures them; a TOML file
 /// has these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,14 +21,14 @@ pub struct Thresholds {
     pub coherence: f64,
     /// `R_T`: accesses of a task to another node's memory, per unhalted cycle.
     pub remote: f64,
-    /// `M_T` of a task: its last-level-cache misses per unhalted cycle, from which on it is memory-intensive.
+    /// `M_T` of a task: a task with more last-level-cache misses per unhalted cycle is memory-intensive.
     pub memory: f64,
-    /// The last-level-cache misses of all tasks of a package together, per cycle, from which on its memory is
-    /// saturated. The paper has one symbol, `M_T`, for this and for the one above.
+    /// `M_T` of a package: if all its tasks together have more last-level-cache misses per cycle, its memory is saturated. The
+    /// paper has one symbol for this threshold and the one above.
     pub package_memory: f64,
 }
 
-/// A threshold that is no rate.
+/// A threshold is not a rate above zero.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the threshold `{name}` is {value}; it must be a rate above zero, in events per unhalted cycle")]
 pub struct ThresholdsError {
@@ -83,16 +83,16 @@ impl Thresholds {
     reason = "each is a switch of its own, and experiments turn them one by one"
 )]
 pub struct MapperOptions {
-    /// A task that was moved stays for some intervals, and longer each time that it comes back to where it was. A task
-    /// that goes back to its memory takes the place of no other task that has its memory there.
+    /// A task that was moved stays for some intervals, and longer each time that it returns. A task that goes back to its memory
+    /// takes the place of no other task whose memory is there.
     pub hysteresis: bool,
     /// A move for coherence is rolled back and not tried again if it did not turn traffic between domains into traffic
     /// within one, or if the tasks made less progress after it.
     pub validation: bool,
     /// Tasks of a process are assumed to share data with each other, until it is known which of them do.
     pub learn_groups: bool,
-    /// Tasks of a process with a little less coherence traffic than the threshold are gathered for a trial, where there
-    /// is room for all of them. They stay if they make more progress. Needs `validation` and `learn_groups`.
+    /// Tasks of a process with a little less coherence traffic than the threshold are gathered for a trial, if a domain has
+    /// room for all of them. They stay if they make more progress. Needs `validation` and `learn_groups`.
     pub faint_sharers: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, also if Linux moved it.
     pub learn_homes: bool,
@@ -102,7 +102,7 @@ pub struct MapperOptions {
     /// The pages of processes that make less progress because their tasks were moved to another node move there, too,
     /// before the moves are given up. Needs `comparison`.
     pub pages: bool,
-    /// A process whose program is known from earlier runs goes where it was fastest, if no other process works on these
+    /// A process whose program is known from earlier runs goes to its fastest placement, if no other process works on these
     /// cores. Needs `comparison`.
     pub known: bool,
 }

@@ -1,10 +1,10 @@
-//! Where each task is in one decision, and to which sets of the paper's figure 3 it belongs. Moves are applied here, so that a
-//! later step sees the result of an earlier one.
+//! The place of each task in one decision, and its sets in the paper's figure 3. Moves are applied here, so that a later step sees
+//! the result of an earlier one.
 //!
 //! The paper's sets contain cores, with one task each. Here they contain tasks, since several may share a PU. `P^idle` are
 //! the cores without tasks. When the machine has more busy tasks than cores, the idle siblings of busy cores follow them.
 
-use super::memory::Remembered;
+use super::memory::Memory;
 use super::options::Thresholds;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
@@ -31,7 +31,7 @@ pub(super) enum Class {
     Memory,
     /// `P^CPU`.
     Cpu,
-    /// A metric is missing that would have to be known to be low. The task stays where it is.
+    /// A metric is missing that would have to be low. The task stays.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Class {
 pub(super) struct TaskState {
     /// Its position in the input of the mapper.
     pub(super) input: usize,
-    /// Where it is: a position of `Shape::places`; `None` on a PU that may not be used.
+    /// Its place: a position of `Shape::places`; `None` on a PU that may not be used.
     pub(super) position: Option<usize>,
     pub(super) class: Class,
     /// Whether it is on a PU that may be used, runs, and has not been moved in this decision.
@@ -56,7 +56,7 @@ pub(super) struct TaskState {
 /// The sets of one decision. Tasks are numbered in the order of their ids; cells, domains and cores as in `Shape`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlacementSets {
-    pub(super) states: Vec<TaskState>,
+    states: Vec<TaskState>,
     /// The number of busy tasks.
     busy: usize,
     /// Whether idle siblings of busy cores are of use.
@@ -73,29 +73,42 @@ pub(super) struct PlacementSets {
     /// By position: of the tasks that hardly run there, the one that runs most, if it may be moved.
     occupants: Vec<Option<usize>>,
     /// By coherence domain: how many share, `|P^inter| + |P^intra|`.
-    pub(super) sharers: Vec<usize>,
+    sharers: Vec<usize>,
     /// By memory domain: `M_i`.
-    pub(super) demand: Vec<f64>,
+    demand: Vec<f64>,
 }
 
 impl PlacementSets {
-    /// Computes the sets. `order` has the positions of `tasks` by id; `held` and what is
-    /// `remembered` are by the same number.
+    /// The states of all tasks.
+    pub(super) fn states(&self) -> &[TaskState] {
+        &self.states
+    }
+
+    /// By coherence domain: the number of tasks that share.
+    pub(super) fn sharers(&self) -> &[usize] {
+        &self.sharers
+    }
+
+    /// By memory domain: `M_i`.
+    pub(super) fn demand(&self) -> &[f64] {
+        &self.demand
+    }
+
+    /// Computes the sets. `held` is by task, as `memory`.
     pub(super) fn set(
         &mut self,
         shape: &Shape,
         thresholds: &Thresholds,
         tasks: &[TaskRates],
-        order: &[usize],
         held: &[bool],
-        remembered: &[Remembered],
+        memory: &Memory,
     ) {
         self.clear(shape);
         let blind = tasks.iter().all(|rates| rates.intra.is_none());
-        for (index, &input) in order.iter().enumerate() {
+        for (index, &input) in memory.inputs().iter().enumerate() {
             let rates = &tasks[input];
             let position = shape.position(rates.pu);
-            let class = classify(rates, thresholds, blind.then_some(remembered[index].has_shared));
+            let class = classify(rates, thresholds, blind.then(|| memory.tasks()[index].has_shared()));
             let demand = rates.memory.unwrap_or(0.0) * rates.busy.clamp(0.0, 1.0);
             let free = position.is_some() && class != Class::Idle;
             self.states.push(TaskState {
@@ -206,7 +219,7 @@ impl PlacementSets {
         }
     }
 
-    /// The task that hardly runs on an idle PU and may go to another one, where it is then.
+    /// Moves the task that hardly runs on an idle PU to another PU, if its mask allows that. Returns the task.
     pub(super) fn evict(&mut self, shape: &Shape, tasks: &[TaskRates], position: usize, to: usize) -> Option<usize> {
         let task = self.occupants[position]?;
         let may = tasks[self.states[task].input].allowed.contains(shape.places[to].pu);
@@ -217,8 +230,8 @@ impl PlacementSets {
         })
     }
 
-    /// An idle PU of these cells on which the task may run: one without any task, else one of an idle core, else, where
-    /// siblings are of use, one of a busy core. Of idle cores the fastest.
+    /// An idle PU of these cells that the task's mask allows: a PU without any task, else a PU of an idle core, else, if siblings
+    /// are of use, a PU of a busy core. The fastest idle core comes first.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
         let allowed = &tasks[self.states[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);
@@ -239,7 +252,7 @@ impl PlacementSets {
         core.or_else(|| self.siblings.then(sibling).flatten())
     }
 
-    /// The number of tasks for which these cells have room, if tasks that share no data make room.
+    /// The number of tasks that fit into these cells, if tasks that share no data make room.
     pub(super) fn room(&self, cells: &[usize]) -> usize {
         let siblings = |cell: usize| {
             if self.siblings {
@@ -371,7 +384,7 @@ impl PlacementSets {
 /// Figure 3's sets, made disjoint by the order of the priorities.
 ///
 /// Some processors (AMD's Zen) cannot count traffic within a domain. There `shared` says whether the task has ever had
-/// traffic between domains. If so, it is assumed to share data where it is now; if not, to share no data.
+/// traffic between domains. If so, it is assumed to share data in its domain; if not, to share no data.
 fn classify(rates: &TaskRates, thresholds: &Thresholds, shared: Option<bool>) -> Class {
     if rates.busy < IDLE_SHARE {
         return Class::Idle;

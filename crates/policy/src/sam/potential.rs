@@ -1,7 +1,7 @@
 //! The potential of a placement, which each gathering lowers.
 //!
 //! Groups compete for domains. Moves that gather one group can part another one, whose moves would part the first one
-//! again, and so on for ever. So the moves for a group are made on a working copy, where they see those for the groups
+//! again, and so on for ever. So the moves for a group are made on a working copy, which has the moves for the groups
 //! before (`coherence`). They stay if they lower the potential. Its parts, an earlier one before all later ones:
 //!
 //! 1. `apart`: pairs of sharers of one group in different domains. This is the sharing across domains.
@@ -10,7 +10,7 @@
 //!
 //! The parts are whole numbers that are not negative, so moves come to an end while groups stay the same. The moves of
 //! the other two steps (`remote`, `bandwidth`) raise no part: they move no sharer, and put no busy task on the PU of
-//! another. A move that is rolled back (`trial`) raises it: what the potential promised was not measured.
+//! another. A move that is rolled back (`trial`) raises it: measurements did not show the promised effect.
 //!
 //! Pairs are counted and not weighed by their traffic. Rates scatter from one interval to the next, and two groups
 //! would then take each other's place whenever the one that had less traffic has more.
@@ -23,7 +23,7 @@ use super::placement_sets::Class;
 use super::round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How moves change the potential. The order is that of the parts.
+/// How moves change the potential. Changes are ordered by the parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
     apart: i64,
@@ -48,7 +48,7 @@ impl Change {
     }
 }
 
-/// By task that was moved: the domain that it left and the one to which it went.
+/// By task that was moved: the old domain and the new one.
 struct Domains(BTreeMap<usize, [usize; 2]>);
 
 impl Domains {
@@ -65,13 +65,13 @@ impl Domains {
         // By group and domain: how many sharers come.
         let mut coming: BTreeMap<(usize, usize), i64> = BTreeMap::new();
         for (&task, &[from, to]) in &self.0 {
-            if let Some(group) = groups.of[task] {
+            if let Some(group) = groups.group_of(task) {
                 *coming.entry((group, from)).or_default() -= 1;
                 *coming.entry((group, to)).or_default() += 1;
             }
         }
         let together = coming.iter().map(|(&(group, domain), coming)| {
-            let before = whole(groups.list[group].sharers[domain]);
+            let before = whole(groups.list()[group].sharers[domain]);
             pairs(before + coming) - pairs(before)
         });
         -together.sum::<i64>()
@@ -80,8 +80,8 @@ impl Domains {
     fn parted(&self, round: &Round<'_>, groups: &Groups) -> i64 {
         let mut neighbours = BTreeSet::new();
         for &task in self.0.keys() {
-            let Some(group) = groups.of[task] else { continue };
-            let members = &groups.list[group].members;
+            let Some(group) = groups.group_of(task) else { continue };
+            let members = &groups.list()[group].members;
             if let Ok(rank) = members.binary_search(&task) {
                 let pair = |first: usize| Some((*members.get(first)?, *members.get(first + 1)?));
                 neighbours.extend(rank.checked_sub(1).and_then(pair));
@@ -107,7 +107,7 @@ fn crowd(round: &Round<'_>, moves: &[Move]) -> i64 {
     let mut came: BTreeMap<usize, i64> = BTreeMap::new();
     for made in moves {
         let task = round.memory.index_of(made.task);
-        let busy = task.is_some_and(|task| round.sets.states[task].class != Class::Idle);
+        let busy = task.is_some_and(|task| round.sets.states()[task].class != Class::Idle);
         if let (true, Some(from), Some(to)) = (busy, round.shape.position(made.from), round.shape.position(made.to)) {
             *came.entry(from).or_default() -= 1;
             *came.entry(to).or_default() += 1;

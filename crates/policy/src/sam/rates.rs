@@ -4,16 +4,16 @@ use pinfold_core::{PuId, PuSet, TaskId};
 use std::sync::Arc;
 
 /// The rates of one task in the last interval. A rate is a count divided by the task's unhalted cycles, as in section
-/// 3.2 of the paper. `None` where it is not available; that never causes a move.
+/// 3.2 of the paper. `None` if it is not available; that never causes a move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRates {
     /// Which task.
     pub id: TaskId,
-    /// Where it runs.
+    /// The PU on which it runs.
     pub pu: PuId,
-    /// Where it may run. Tasks with the same mask can share one set.
+    /// Its mask. Tasks with the same mask can share one set.
     pub allowed: Arc<PuSet>,
-    /// The share of the interval for which it ran, 0 to 1.
+    /// Its running time as a share of the interval, 0 to 1.
     pub busy: f64,
     /// Coherence events between domains: `C^inter`.
     pub inter: Option<f64>,

@@ -19,8 +19,8 @@ use super::{Activity, Excess, Reason};
 /// The step.
 pub(super) fn bring_home(round: &mut Round<'_>) {
     let remote_tasks = RemoteTasks::new(round);
-    for task in 0..round.sets.states.len() {
-        let state = round.sets.states[task];
+    for task in 0..round.sets.states().len() {
+        let state = round.sets.states()[task];
         if !state.movable
             || state.remote <= round.thresholds.remote
             || matches!(state.class, Class::Inter | Class::Intra)
@@ -28,9 +28,9 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
             continue;
         }
         let remembered = &round.memory.tasks()[task];
-        let learned = remembered.home.filter(|_| round.options.learn_homes);
+        let learned = remembered.home().filter(|_| round.options.learn_homes);
         let Some(place) = round.place(task) else { continue };
-        if let Some(home) = remembered.original.or(learned).filter(|&home| home != place.memory) {
+        if let Some(home) = remembered.original().or(learned).filter(|&home| home != place.memory) {
             return_to(round, &remote_tasks, task, home);
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
 /// The memory domains between which tasks were migrated reluctantly. Only moves of the same decision can make it out of
 /// date, and each task that is found is checked.
 struct RemoteTasks {
-    /// By the domain of origin and the present one.
+    /// By the domain of origin and the domain today.
     any: Vec<bool>,
     domains: usize,
 }
@@ -49,7 +49,7 @@ impl RemoteTasks {
         let domains = round.shape.memories.len();
         let mut any = vec![false; domains * domains];
         for (task, remembered) in round.memory.tasks().iter().enumerate() {
-            if let (Some(original), Some(place)) = (remembered.original, round.place(task)) {
+            if let (Some(original), Some(place)) = (remembered.original(), round.place(task)) {
                 any[original * domains + place.memory] = true;
             }
         }
@@ -69,15 +69,15 @@ fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, hom
         reason: Reason::RemoteMemory,
         excess: Excess {
             activity: Activity::RemoteDram,
-            value: round.sets.states[task].remote,
+            value: round.sets.states()[task].remote,
             threshold: round.thresholds.remote,
         },
     };
     let shape = round.shape;
     let cells = &shape.memories[home].cells;
     let is_remote = |round: &Round<'_>, other: usize| {
-        round.memory.tasks()[other].original == Some(here)
-            && !matches!(round.sets.states[other].class, Class::Inter | Class::Intra)
+        round.memory.tasks()[other].original() == Some(here)
+            && !matches!(round.sets.states()[other].class, Class::Inter | Class::Intra)
     };
     let classes = [Class::Memory, Class::Cpu].into_iter();
     for class in classes.filter(|_| remote_tasks.any(here, home)) {

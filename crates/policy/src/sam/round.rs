@@ -65,13 +65,13 @@ impl Round<'_> {
         self.sets.place(self.shape, task)
     }
 
-    /// The traffic between domains up to which a task counts as sharing with no other domain.
+    /// A task with at most this traffic between domains shares with no other domain.
     pub(super) fn quiet_below(&self) -> f64 {
         let share = if self.options.tries_faint_sharers() { FAINT } else { 1.0 };
         share * self.thresholds.coherence
     }
 
-    /// The demand for bandwidth from which on a memory domain is saturated.
+    /// A memory domain with a higher demand for bandwidth is saturated.
     pub(super) fn bandwidth(&self, memory: usize) -> f64 {
         self.thresholds.package_memory * self.shape.bandwidth_share[memory]
     }
@@ -85,10 +85,10 @@ impl Round<'_> {
         true
     }
 
-    /// The task goes to this PU, which is idle. A task that hardly runs there, but for which others may wait, goes to
-    /// the old PU: otherwise each would have to wait until the other leaves the PU.
+    /// The task goes to this PU, which is idle. A task that hardly runs there goes to the old PU. Other tasks may wait for it, and
+    /// on one PU each of the two would wait until the other leaves.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
-        let (Some(from), Some(left)) = (self.place(task), self.sets.states[task].position) else {
+        let (Some(from), Some(left)) = (self.place(task), self.sets.states()[task].position) else {
             return;
         };
         let to = self.shape.places[position];
@@ -100,9 +100,9 @@ impl Round<'_> {
         }
     }
 
-    /// The task is pinned where it is, if it may run there.
+    /// The task is pinned to the PU on which it runs, if its mask allows that.
     pub(super) fn keep(&mut self, task: usize, cause: Cause) {
-        let state = self.sets.states[task];
+        let state = self.sets.states()[task];
         let (Some(place), Some(position)) = (self.place(task), state.position) else {
             return;
         };
@@ -133,7 +133,7 @@ impl Round<'_> {
         swap: Option<(usize, bool)>,
         reluctant: bool,
     ) {
-        let id = |task: usize| self.tasks[self.sets.states[task].input].id;
+        let id = |task: usize| self.tasks[self.sets.states()[task].input].id;
         self.moves.push(Move {
             task: id(task),
             from: from.pu,
@@ -152,12 +152,6 @@ impl Round<'_> {
             let back = cause.reason == Reason::RollBack;
             remembered.note_move(self.now, [from.domain, to.domain], back, self.options.hysteresis);
         }
-        if remembered.original == Some(to.memory) {
-            remembered.original = None;
-        } else if reluctant && remembered.original.is_none() {
-            remembered.original = Some(from.memory);
-        }
-        // It belongs where it was put, wherever its memory is. A task that left reluctantly has its original domain.
-        remembered.home = Some(to.memory);
+        remembered.note_memory(from.memory, to.memory, reluctant);
     }
 }

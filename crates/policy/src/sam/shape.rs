@@ -1,12 +1,11 @@
 //! The mapper's view of the machine: which PUs share what.
 //!
-//! The paper has packages only, which share everything. Here each step has the domain of its own bottleneck:
+//! The paper has packages only, which share everything. Here each step has the domain of its bottleneck:
 //!
 //! - coherence: the last-level-cache domain. On a package with one last-level cache that is the package; on AMD's EPYC
 //!   it is a core complex. Traffic between two domains of a package is traffic between domains;
-//! - memory, local and remote, and its bandwidth: what a NUMA node and a package have in common. Where a package has
-//!   several nodes, each has its share of the package's bandwidth; where all packages share one node, each has its own
-//!   bus to it.
+//! - memory, local and remote, and its bandwidth: the PUs that a NUMA node and a package have in common. If a package has
+//!   several nodes, each has its share of the package's bandwidth. If all packages share one node, each has its own bus to it.
 //!
 //! A *cell* is the PUs that are in the same domain of both kinds. Nearly always it is a last-level-cache domain.
 
@@ -33,11 +32,11 @@ pub(super) struct Area {
     pub(super) cores: usize,
     /// How many PUs may be used.
     pub(super) pus: usize,
-    /// The package in which it is.
+    /// Its package.
     pub(super) package: usize,
 }
 
-/// The PUs that may be used, and what they share.
+/// The PUs that may be used, and their domains.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     /// By position; ascending by PU.
@@ -178,7 +177,7 @@ impl Known {
         number(&mut self.cells, one)
     }
 
-    /// A PU outside any core is a core of its own.
+    /// A PU outside any core is its own core.
     fn core(&mut self, one: Result<usize, PuId>) -> usize {
         number(&mut self.cores, one)
     }

@@ -10,13 +10,13 @@
 //!    threshold for a while, or half of the other processes' busy tasks have gone. If no move of a group helped, that
 //!    holds for all of the group.
 //! 4. What was moved on a guess (`faint`) goes back unless progress is higher than before.
-//! 5. Where a sharer went to another domain meanwhile, since the operating system places those that were not moved,
-//!    nothing is learned of moves that did not help: they are tried again.
+//! 5. If a sharer went to another domain meanwhile, since the operating system places tasks that were not moved, the trial
+//!    shows nothing about moves that did not help: they are tried again.
 //! 6. Where moves helped, the sharers that were there are pinned there, too: otherwise the operating system parts them
 //!    again, and those that were moved stay behind.
 //! 7. A task that went back is placed by the operating system again, if it was before.
 //! 8. If moves helped and the tasks of the group are now in several domains without traffic between these, each part is
-//!    a group of its own from then on.
+//!    a separate group from then on.
 
 use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
@@ -25,11 +25,11 @@ use super::round::{Cause, Round};
 use super::{Activity, Excess, Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
-/// The share by which mean progress may fall before the moves are rolled back: readings of 100 ms scatter. Assumed, as
-/// are the next three.
+/// Moves are rolled back if mean progress falls by more than this share: readings of 100 ms scatter. Assumed, as are the next
+/// three.
 const FALL: f64 = 0.03;
 
-/// The share by which it must rise for moves on a guess to stay, since nothing else supports them.
+/// Moves on a guess stay only if mean progress rises by more than this share, since nothing else supports them.
 const RISE: f64 = 0.01;
 
 /// A task that makes this much more progress has gained by less traffic, whatever traffic remains: the last task of a
@@ -52,7 +52,7 @@ pub(super) enum Purpose {
 #[derive(Debug)]
 struct Watched {
     id: TaskId,
-    /// The domain in which it is observed.
+    /// Its domain during the observation.
     domain: Option<usize>,
     /// Whether it has traffic between domains in the group that is gathered.
     shares: bool,
@@ -119,7 +119,7 @@ impl Trial {
         {
             concerned[domain] = true;
         }
-        let states = round.sets.states.iter().enumerate();
+        let states = round.sets.states().iter().enumerate();
         let watched = states.filter(|&(task, state)| {
             state.class != Class::Idle && round.place(task).is_some_and(|place| concerned[place.domain])
         });
@@ -127,18 +127,18 @@ impl Trial {
             .map(|(task, state)| {
                 let remembered = &round.memory.tasks()[task];
                 Watched {
-                    id: remembered.id,
+                    id: remembered.id(),
                     domain: round.place(task).map(|place| place.domain),
                     shares: false,
                     moved: None,
-                    inter_before: remembered.inter.value().unwrap_or(state.inter),
-                    throughput_before: remembered.throughput.value(),
+                    inter_before: remembered.inter().unwrap_or(state.inter),
+                    throughput_before: remembered.throughput(),
                     inter: Mean::default(),
                     throughput: Mean::default(),
                 }
             })
             .collect();
-        let id = |task: usize| round.memory.tasks()[task].id;
+        let id = |task: usize| round.memory.tasks()[task].id();
         for &task in &gathering.sharers {
             if let Ok(index) = watched.binary_search_by_key(&id(task), |one| one.id) {
                 watched[index].shares = true;
@@ -168,9 +168,9 @@ impl Trial {
         if round.now > self.began + 1 {
             let mut tasks = round.memory.tasks().iter().enumerate().peekable();
             for one in &mut self.watched {
-                while tasks.next_if(|(_, task)| task.id < one.id).is_some() {}
-                if let Some((index, _)) = tasks.next_if(|(_, task)| task.id == one.id) {
-                    let rates = &round.tasks[round.sets.states[index].input];
+                while tasks.next_if(|(_, task)| task.id() < one.id).is_some() {}
+                if let Some((index, _)) = tasks.next_if(|(_, task)| task.id() == one.id) {
+                    let rates = &round.tasks[round.sets.states()[index].input];
                     one.inter.add(rates.inter);
                     one.throughput.add(throughput(rates));
                 }
@@ -208,8 +208,8 @@ impl Trial {
         }
     }
 
-    /// Pins the sharers that were not moved where they are, so that the operating system does not part them from those
-    /// that were.
+    /// Pins the sharers that were not moved to their PUs, so that the operating system does not part them from the sharers
+    /// that were moved.
     fn keep_together(&self, round: &mut Round<'_>) {
         let movers = || self.watched.iter().filter(|one| one.moved.is_some());
         for one in self.watched.iter().filter(|one| one.shares && one.moved.is_none()) {
@@ -267,8 +267,8 @@ impl Trial {
         for one in self.watched.iter().filter(|one| one.shares) {
             if let Some(task) = round.memory.index_of(one.id)
                 && let Some(place) = round.place(task)
-                && round.sets.states[task].class == Class::Intra
-                && round.sets.states[task].inter <= round.quiet_below()
+                && round.sets.states()[task].class == Class::Intra
+                && round.sets.states()[task].inter <= round.quiet_below()
             {
                 settled[place.domain].push(task);
             }
@@ -278,7 +278,7 @@ impl Trial {
             for tasks in settled {
                 let group = round.memory.new_group();
                 for task in tasks {
-                    round.memory.task_mut(task).group = Some(group);
+                    round.memory.task_mut(task).join(group);
                 }
             }
         }
@@ -296,13 +296,13 @@ impl Trial {
     /// idle PU beside it. A task that has moved since, or whose rates are unknown, stays.
     fn roll_back(round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
-            let state = round.sets.states[task];
+            let state = round.sets.states()[task];
             state.free && state.class != Class::Unknown
         };
         let (Some(task), Some(back)) = (round.memory.index_of(one.id), round.shape.position(made.from)) else {
             return;
         };
-        let allowed = &round.tasks[round.sets.states[task].input].allowed;
+        let allowed = &round.tasks[round.sets.states()[task].input].allowed;
         let there = round.place(task).is_some_and(|place| place.pu == made.to);
         if !known(round, task) || !there || !allowed.contains(made.from) {
             return;
@@ -320,7 +320,7 @@ impl Trial {
         }
         let partner = made.swapped_with.and_then(|partner| round.memory.index_of(partner));
         if let Some(partner) = partner.filter(|&partner| known(round, partner))
-            && round.sets.states[partner].position == Some(back)
+            && round.sets.states()[partner].position == Some(back)
             && round.sets.fit(round.shape, round.tasks, task, partner)
         {
             return round.swap(task, partner, cause, false);

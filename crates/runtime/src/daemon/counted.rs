@@ -26,7 +26,7 @@ impl Rates for Counted {
     }
 }
 
-/// The PUs to which a task may be moved: only its present PU, where it is left alone.
+/// The PUs that a task may be moved to. A task that is left alone has only its current PU.
 pub(super) fn allowed_pus(pu: Option<PuId>, status: &TaskStatus) -> Arc<PuSet> {
     match (status.left_alone, pu) {
         (Some(LeftAlone::OwnMask | LeftAlone::Forbidden | LeftAlone::OnePu | LeftAlone::RealTime), Some(pu)) => {

@@ -265,13 +265,13 @@ fn by_package(text: &mut Text, state: &State) {
     );
 }
 
-/// The most containers that have metrics of their own. Prometheus keeps each combination of labels for hours, so a machine
-/// with many short-lived containers must not make one for each.
+/// The most containers that have metrics of their own. Prometheus keeps each combination of labels for hours, so a
+/// machine with many short-lived containers must not make one for each.
 const MOST_CONTAINERS: usize = 200;
 
 /// What the tasks of each container do together: of the first `MOST_CONTAINERS` that were found and still are there.
-/// Containers with the same labels, such as one that was started again and the one that ends, are added up, because a line
-/// with the same labels may be there once only.
+/// Containers with the same labels, such as one that was started again and the one that ends, are added up, because a
+/// line with the same labels may be there once only.
 fn by_container(text: &mut Text, state: &State) {
     text.gauge(
         "pinfold_containers",
@@ -321,8 +321,8 @@ fn by_container(text: &mut Text, state: &State) {
     }
 }
 
-/// The labels of a container. What is not known has no label; a container without a name has its short id, and a pod without
-/// one its UID.
+/// The labels of a container. What is not known has no label; a container without a name has its short id, and a pod
+/// without one its UID.
 fn container_labels(one: &Container) -> Vec<(&'static str, String)> {
     let short: String = one.id.chars().take(12).collect();
     let name = one.name.clone().unwrap_or(short);

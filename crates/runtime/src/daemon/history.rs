@@ -1,4 +1,4 @@
-//! The moves and intervals of the daemon so far, and what the state contains of them.
+//! The moves and intervals of the daemon so far, and their part of the state.
 
 use super::state::{self, Comparisons, Intervals, LastMove, Moves, PageTotals, Present, State, Task};
 use super::{Outcome, Tick};

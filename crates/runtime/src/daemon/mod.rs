@@ -1,17 +1,17 @@
 //! The daemon's loop on any `Host`: observe, decide, move, and repeat.
 //!
 //! 1. The tasks are read in each interval.
-//! 2. The time between two samples may be much longer or shorter than the interval: the machine slept, the process was stopped,
-//!    or the clock jumped. Then nothing is decided, and the sample only begins the next interval.
+//! 2. The time between two samples may be much longer or shorter than the interval: the machine slept, the process was
+//!    stopped, or the clock jumped. Then nothing is decided, and the sample only begins the next interval.
 //! 3. `Rates` makes rates of two samples, and the mapper makes moves of rates.
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
 //! 6. When a process begins to work, `Knowledge` is asked for placements of its program, which the mapper gets.
-//! 7. The pages of the processes that it names go where it says. Nothing is measured while they are under way.
+//! 7. The mapper also names processes whose pages move, with their nodes. Nothing is measured while pages move.
 //!
-//! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
-//! of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same data, such as
-//! `Sample`.
+//! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait.
+//! The loop of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same
+//! data, such as `Sample`.
 
 mod counted;
 pub mod exposition;
@@ -50,7 +50,7 @@ pub trait Knowledge {
     /// Asks for the program of a process. The answer comes later, since files have to be read for it.
     fn ask(&mut self, process: i32);
 
-    /// The answers since the last call. A process of which nothing is known has no placements.
+    /// The answers since the last call. The answer for an unknown process has no placements.
     fn take(&mut self) -> Vec<KnownProcess>;
 
     /// Notes for an administrator; each note is returned once.
@@ -62,9 +62,9 @@ pub trait Knowledge {
 pub struct KnownProcess {
     /// Its number.
     pub process: i32,
-    /// The name of the program; empty where nothing is known.
+    /// The name of the program; empty if the program is unknown.
     pub program: String,
-    /// Where it was fastest, by number of threads. Empty where nothing is known.
+    /// The fastest placement for each number of threads; empty if the program is unknown.
     pub placements: BTreeMap<usize, KnownPlacement>,
 }
 
@@ -99,7 +99,7 @@ impl Knowledge for NothingKnown {
     }
 }
 
-/// Receives what the daemon does.
+/// Receives the events of the daemon.
 pub trait Report<H> {
     /// A note for the administrator.
     fn note(&mut self, note: &HostNote);
@@ -125,7 +125,7 @@ pub trait Report<H> {
 pub struct Tick<'a> {
     /// The tasks that work.
     pub sample: &'a HostSample,
-    /// Their rates since the previous interval; empty where they are not known.
+    /// Their rates since the previous interval; empty if unknown.
     pub rates: &'a [TaskRates],
     /// Whether the time since the previous reading was too long or too short to decide.
     pub skipped: bool,
@@ -133,7 +133,7 @@ pub struct Tick<'a> {
     pub withdrawn: bool,
     /// The processes whose pages are to be elsewhere, and where.
     pub followed: &'a BTreeMap<i32, ProcessGoal>,
-    /// What the tick took, from the begin of the reading to the end of the last move.
+    /// The duration of the tick, from the start of the reading to the end of the last move.
     pub took: Duration,
 }
 
@@ -164,7 +164,7 @@ impl Outcome {
         }
     }
 
-    /// Why the task stays; `None` where nothing was refused.
+    /// Why the task stays; `None` if no move was refused.
     pub fn refused(&self) -> Option<&Reason<StayCode>> {
         match self {
             Self::Refused(reason) => Some(reason),
@@ -325,7 +325,7 @@ fn swap<H: Host>(host: &mut H, sample: &HostSample, one: &Move, partner: &Move) 
     let second = place(host, partner);
     if let (Outcome::Refused(_), Outcome::Made) = (&second, &first) {
         let pinned = status(sample, one.task).and_then(|status| status.pinned);
-        // Where this fails, the task has ended, or another program has changed its mask.
+        // If this fails, the task has ended, or another program has changed its mask.
         let _ = match pinned {
             Some(pu) => host.place(one.task, pu),
             None => host.release(one.task),

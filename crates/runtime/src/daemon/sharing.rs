@@ -1,12 +1,12 @@
 //! Rates for machines that have no counters: the threads of one process are assumed to share data.
 //!
-//! How much the threads of a process really share is not measured. It is an assumption, and every output says so. Only where
-//! they run is known.
+//! Only the CPUs of the threads are known. How much they really share is not measured. It is an assumption, and every
+//! output says so.
 //!
-//! The rate of a task for coherence between domains is the share of the other working threads of its process that run in
-//! another last-level-cache domain. The rate within the domain is the share that runs in its own domain. Both are from 0 to 1
-//! and have no unit. With `event` the shares are multiplied by the rate of that event in the task, per second of its processor
-//! time. An example is `context-switches`: tasks that wait for each other have many of them.
+//! The rate of a task for coherence between domains is the share of the other working threads of its process that run
+//! in another last-level-cache domain. The rate within the domain is the share that runs in its own domain. Both are
+//! from 0 to 1 and have no unit. With `event` the shares are multiplied by the rate of that event in the task, per
+//! second of its processor time. An example is `context-switches`: tasks that wait for each other have many of them.
 //!
 //! Rates that cannot be assumed in this way are missing: remote accesses, bandwidth, instructions.
 
@@ -22,7 +22,7 @@ const WORKS: f64 = 0.05;
 /// The assumption, and the event that weighs it.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
-    /// The metric by which shares are multiplied; without it all working tasks share equally.
+    /// The factor of the shares; without it all working tasks share equally.
     pub event: Option<usize>,
 }
 

@@ -1,4 +1,5 @@
-//! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types (docs/formats.md).
+//! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types
+//! (docs/formats.md).
 
 use crate::TimedComparison;
 use crate::shown::to_be_shown;
@@ -30,14 +31,14 @@ pub struct State {
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     #[serde(default)]
     pub withdrawn: bool,
-    /// The processes whose pages are on the nodes of their tasks, or interleaved, or on the way there; no key where there are
-    /// none.
+    /// The processes whose pages are on the nodes of their tasks, or interleaved, or on the way there. Without such
+    /// processes there is no key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<i32>,
     /// The last comparison of the moves with the unpinned machine; no key before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<TimedComparison>,
-    /// The containers of watched tasks, in the order in which they were found; no key where there are none.
+    /// The containers of watched tasks, the first found first. Without containers there is no key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerTotals>,
     /// Counts.
@@ -70,14 +71,14 @@ pub struct Thresholds {
     pub remote: f64,
     /// Of one task's demand for memory bandwidth.
     pub memory: f64,
-    /// Of a whole package's demand for memory bandwidth.
+    /// A threshold for the demand of a whole package for memory bandwidth.
     pub package_memory: f64,
 }
 
-/// A text is no state that this pinfold reads.
+/// The text is not a state, or has a version that this pinfold cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("the answer is no JSON: {0}")]
     NoJson(serde_json::Error),
     /// It is JSON without the version of a state.
@@ -108,7 +109,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// It is no state, or one of another version.
+    /// It is not a state, or it has another version.
     pub fn read(text: &str) -> Result<Self, StateError> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(StateError::NoJson)?;
         let version = value.get("version").and_then(serde_json::Value::as_u64);
@@ -124,7 +125,7 @@ impl State {
     }
 }
 
-/// The machine's shape, as far as it is drawn.
+/// The parts of the machine's topology that are drawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Its name.
@@ -162,21 +163,21 @@ pub struct Task {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// Where it last ran.
+    /// The PU of its last run.
     pub pu: Option<u32>,
     /// Where the daemon has pinned it.
     pub pinned: Option<u32>,
-    /// Where it may run, as a CPU list.
+    /// Its mask, as a CPU list.
     pub allowed: String,
-    /// Why it is not moved; `None` where it may be moved.
+    /// Why it is not moved; `None` if it may be moved.
     pub left_alone: Option<LeftAlone>,
-    /// The share of the last interval in which it ran, from 0 to 1.
+    /// Its processor time as a share of the last interval, from 0 to 1.
     pub busy: Option<f64>,
-    /// Rates by activity; `None` where one is not available.
+    /// Rates by activity; `None` for one that is missing.
     pub rates: BTreeMap<Activity, Option<f64>>,
     /// Its last move.
     pub last_move: Option<LastMove>,
-    /// The container that its process is in; no key where it is in none.
+    /// The container of its process. Without a container there is no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
 }
@@ -204,7 +205,8 @@ pub struct Container {
     /// The class of service of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
-    /// The name in few characters: that of the container, else the first digits of its id, after that of the pod.
+    /// The name in few characters: the pod's name, then the container's, or the first digits of its id if it has no
+    /// name.
     pub text: String,
 }
 
@@ -245,15 +247,15 @@ pub struct ContainerTotals {
 pub struct LastMove {
     /// In the daemon's time, in seconds.
     pub at: f64,
-    /// The PU where it ran.
+    /// The PU before the move.
     pub from: u32,
-    /// The PU where it was to run.
+    /// The requested PU.
     pub to: u32,
     /// Why it was to move.
     pub reason: MoveReason,
     /// Whether it only made room for another task.
     pub makes_room: bool,
-    /// The rate that caused it; `None`, and no keys, where none did.
+    /// The rate that caused it; `None`, and no keys, if no rate did.
     #[serde(flatten)]
     pub excess: Option<Excess>,
     /// What became of the move.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The whole file. A file without a version is from before there were any; it is read as far as it has the keys. Version 1 has no
-/// codes for the choice, for samples and for migrations that ended early; they are read as unknown.
+/// The whole file. The oldest files have no version, and keys that they lack are missing. Version 1 has no codes for
+/// the choice, for samples and for migrations that ended early; they are read as unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunDocument {
@@ -32,7 +32,7 @@ pub struct RunDocument {
     /// The processor time of pinfold itself, in seconds; absent where the program was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_cpu_time: Option<f64>,
-    /// How the program was simulated; `None` where it was not.
+    /// How the program was simulated; `None` for a real run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,
     /// What happened.
@@ -40,13 +40,13 @@ pub struct RunDocument {
     pub record: Record,
 }
 
-/// A text is no record that this pinfold reads.
+/// The text is not a record, or has a version that this pinfold cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("this is no JSON: {0}")]
     NoJson(serde_json::Error),
-    /// It is no object with the keys that every record has.
+    /// It is not an object with the keys that every record has.
     #[error("this is no record of a run: give a file that `pinfold run --json FILE` wrote")]
     NoRecord,
     /// A later pinfold wrote it, in a format that is not known here.
@@ -74,7 +74,7 @@ impl RunDocument {
     ///
     /// # Errors
     ///
-    /// It is no record, or a later pinfold wrote it.
+    /// It is not a record, or a later pinfold wrote it.
     pub fn read(text: &str) -> Result<Self, ReadError> {
         Self::of_value(Self::value(text)?)
     }
@@ -100,8 +100,8 @@ impl RunDocument {
         serde_json::from_value(to_be_shown(value)).map_err(ReadError::Malformed)
     }
 
-    /// The reason for each decision of the run, as lines for a person. `does` says what the policy does: a clause whose subject is
-    /// the name of the policy.
+    /// The reason for each decision of the run, as lines for a person. `does` describes the policy: a clause whose
+    /// subject is the name of the policy.
     pub fn explanation(&self, does: Option<&str>) -> String {
         super::explanation::explained(self, does)
     }
@@ -112,7 +112,7 @@ impl RunDocument {
 pub struct Simulation {
     /// The model.
     pub model: String,
-    /// The recording; `None` where it was not kept, or there are several.
+    /// The recording; `None` if it was not kept, or if there are several.
     pub recording: Option<PathBuf>,
     /// The value of `--repeat`: `auto` or a number.
     pub repeat: String,
@@ -123,13 +123,13 @@ pub struct Simulation {
     /// The standard deviation of a reading of a tenth of a second, as a share of it. 0 in records without it.
     #[serde(default)]
     pub noise: f64,
-    /// The page mapping; `None` where the command line has none.
+    /// The page mapping of the command line.
     pub page_map: Option<PageMapping>,
-    /// The prefetchers that were on; `None` where the command line does not say.
+    /// The prefetchers that were on, if the command line names them.
     pub prefetch: Option<Prefetchers>,
     /// How many configurations were simulated in detail.
     pub windows: usize,
-    /// The seconds for which programs were stopped because their pages moved, of all programs together.
+    /// How long programs were stopped because their pages moved, in seconds, summed over all programs.
     pub paused: f64,
     /// Each program.
     pub programs: Vec<SimulatedProgram>,
@@ -138,7 +138,7 @@ pub struct Simulation {
 /// One of the programs that ran side by side, or the only one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatedProgram {
-    /// The recording; `None` where it was not kept.
+    /// The recording; `None` if it was not kept.
     pub recording: Option<PathBuf>,
     /// Its tasks' name.
     pub name: String,
@@ -146,17 +146,17 @@ pub struct SimulatedProgram {
     pub process: i32,
     /// How many tasks it has.
     pub tasks: usize,
-    /// By rank: the PU on which the task was at the end; `None` in an older file, or if the program had not begun.
+    /// By rank: the task's PU at the end; `None` in an older file, or if the program had not begun.
     #[serde(default)]
     pub pus: Option<Vec<PuId>>,
     /// The number of executions of its recorded region.
     pub repetitions: f64,
-    /// Repetitions in a second, over the whole run; `None` where no time passed.
+    /// Repetitions in a second, over the whole run; `None` if no time passed.
     pub speed: Option<f64>,
-    /// The seconds for which it was stopped because its pages moved.
+    /// How long it was stopped because its pages moved, in seconds.
     pub paused: f64,
-    /// The share of its threads' time, in the last configuration, for which they waited for what is not in the recording; `None`
-    /// where it is not known, and in an older file.
+    /// The share of its threads' time, in the last configuration, spent waiting for events outside the recording;
+    /// `None` if unknown, and in an older file.
     #[serde(default)]
     pub unrecorded_wait_share: Option<f64>,
     /// The counts of all its tasks, by event.

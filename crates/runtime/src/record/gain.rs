@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Gain {
     /// The ratio of the rates.
     pub ratio: f64,
-    /// Its standard error; `None` where that of one of the rates is not known.
+    /// Its standard error; `None` if the standard error of one of the rates is unknown.
     pub error: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ impl Gain {
     }
 }
 
-/// `1.34 ± 0.02 times`, with a third decimal where the error would else be printed as zero.
+/// `1.34 ± 0.02 times`, with a third decimal if two would show the error as zero.
 impl fmt::Display for Gain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(error) = self.error else {
@@ -42,9 +42,9 @@ impl fmt::Display for Gain {
 }
 
 impl Record {
-    /// The gain of the chosen placement over the unpinned program: that of their last comparison in turns, or else the
-    /// product of those with what was faster than the unpinned program, or else that of the two rates. `None` as for a
-    /// search.
+    /// The gain of the chosen placement over the unpinned program, by the first of these that exists: their last
+    /// comparison in turns; the product of the comparisons that lead from the unpinned program to the chosen one; the
+    /// two rates. `None` as for a search.
     pub fn gain_over_unpinned(&self) -> Option<Gain> {
         let chosen = self.search.chosen.as_ref()?.candidate;
         if self.search.candidates.get(chosen)?.not_pinned.is_some() {
@@ -54,7 +54,8 @@ impl Record {
         in_turns.or_else(|| self.search.gain_over_unpinned())
     }
 
-    /// The placement that the policy kept from the start: its only candidate. `None` for a policy that chose, or could not.
+    /// The placement that the policy kept from the start: its only candidate. `None` for a policy that chose, or could
+    /// not.
     pub fn kept_from_start(&self) -> Option<&Candidate> {
         match &self.search.candidates[..] {
             [only] if only.pus.is_some() && self.program.ended_early.is_none() => Some(only),
@@ -62,8 +63,8 @@ impl Record {
         }
     }
 
-    /// The gain of a candidate over the unpinned program by comparisons in turns, the last ones. `direct`: by one alone.
-    /// Relative variances of independent factors add up.
+    /// The gain of a candidate over the unpinned program by comparisons in turns, the last ones. `direct`: by one
+    /// alone. Relative variances of independent factors add up.
     fn in_turns(&self, candidate: usize, direct: bool) -> Option<Gain> {
         let last = self.earlier_searches.len();
         let unpinned = |place: usize| self.search.candidates.get(place).is_some_and(Candidate::is_left_alone);
@@ -122,8 +123,8 @@ impl fmt::Display for Candidate {
 }
 
 impl Search {
-    /// The gain of the chosen placement over the unpinned program. `None` where the program is left alone, or where the
-    /// unpinned program was not measured in this search.
+    /// The gain of the chosen placement over the unpinned program. `None` if the program is left alone, or if this
+    /// search did not measure the unpinned program.
     pub fn gain_over_unpinned(&self) -> Option<Gain> {
         let measured = |candidate: &Candidate| Some((candidate.rate?, candidate.error));
         let chosen = self.candidates.get(self.chosen.as_ref()?.candidate)?;

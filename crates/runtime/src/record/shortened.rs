@@ -1,8 +1,8 @@
 //! A record within bounds, for pages and texts: anybody may have written it, and each list may be as long as the file.
 //!
-//! 1. Of each list the first `MOST` parts stay, and of each text the first `LONGEST` characters.
+//! 1. Each list keeps its first `MOST` parts, and each text its first `LONGEST` characters.
 //! 2. The time line is thinned as one that grows: neighbouring points become one, with the mean of their rates.
-//! 3. What was left out is counted by the key of the list.
+//! 3. Omitted parts are counted by the key of the list.
 //!
 //! Limits: lists of PUs and the machine stay whole, because their parts refer to each other.
 
@@ -53,7 +53,7 @@ impl LeftOut {
 }
 
 impl RunDocument {
-    /// Reads a file's text within bounds, with what was left out.
+    /// Reads a file's text within bounds, with the numbers of omitted parts.
     ///
     /// # Errors
     ///

@@ -97,7 +97,7 @@ fn group(measure: Measure) -> Option<&'static str> {
     }
 }
 
-/// The groups of measures that the machine has and for which no figure was found.
+/// The groups of measures that the machine has, but no published figure.
 pub fn none_found(model: &Model) -> Vec<&'static str> {
     let found: Vec<&str> = model.published.iter().filter_map(|one| group(one.measure)).collect();
     let mut missing: Vec<&str> = measures(model).into_iter().filter_map(group).collect();

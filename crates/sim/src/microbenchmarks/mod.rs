@@ -28,7 +28,7 @@ pub use compare::{Comparison, MeasureError, none_found};
 
 /// The region that is timed.
 const TIMED: u64 = 1;
-/// The token with which one core signals to another that the lines are in its cache.
+/// The token that signals another core that the lines are in this core's cache.
 const READY: u64 = 1 << 40;
 /// Base address of the arrays. Each array has its own pages.
 const BASE: u64 = 1 << 30;
@@ -53,7 +53,7 @@ pub struct Row<'a> {
     pub measure: Measure,
     /// The simulated result, in seconds or bytes per second.
     pub simulated: f64,
-    /// The published figure, where there is one.
+    /// The published figure, if there is one.
     pub published: Option<&'a Published>,
 }
 

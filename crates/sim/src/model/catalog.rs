@@ -1,4 +1,5 @@
-//! The models that come with pinfold, compiled into the binary: the files of machines/, which `build.rs` lists in `MODELS`.
+//! The models that come with pinfold, compiled into the binary: the files of machines/, which `build.rs` lists in
+//! `MODELS`.
 
 use super::Model;
 
@@ -9,7 +10,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|(name, _)| *name)
 }
 
-/// The model with this name; `None` where there is none.
+/// The model with this name; `None` if there is none.
 pub fn builtin(name: &str) -> Option<Model> {
     let (name, text) = MODELS.iter().find(|(known, _)| *known == name)?;
     Some(Model::parse(&format!("machines/{name}.toml"), text).expect("the built-in models are tested"))

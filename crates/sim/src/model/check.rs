@@ -41,8 +41,8 @@ impl ModelError {
     }
 }
 
-/// The limit of the bytes of all caches of a level: about ten times those of the largest machine of today (two AMD EPYC
-/// 9684X: 2.3 GiB). It limits the memory that the simulation uses.
+/// The limit of the bytes of all caches of a level: about ten times the largest machine of today (two AMD EPYC 9684X:
+/// 2.3 GiB). It limits the memory that the simulation uses.
 const MOST_CACHE: u64 = 32 << 30;
 
 struct Checker<'a> {
@@ -276,7 +276,7 @@ impl Model {
         )
     }
 
-    /// Checks that a level's latency exceeds that of the level before. Returns the latency, in cycles.
+    /// Checks that a level's latency exceeds the previous level's. Returns the latency, in cycles.
     fn check_latency(&self, checker: &Checker<'_>, level: usize, before: f64) -> Result<f64, ModelError> {
         let cache = &self.caches[level];
         let latency = cache.latency.value().cycles(self.frequency());

@@ -61,7 +61,7 @@ pub struct Model {
     /// Published latencies and bandwidths.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// The costs of the operating system, where they were measured on the machine.
+    /// The costs of the operating system, if they were measured on the machine.
     pub system: Option<SystemCosts>,
 }
 
@@ -89,7 +89,7 @@ pub struct Core {
     pub frequency: Sourced<Frequency>,
     /// The latencies and execution ports of its instructions. Recordings that hold the program's code use them.
     pub microarchitecture: Option<Sourced<MicroarchitectureName>>,
-    /// Cycles per instruction where every access hits the L1, for programs whose code is not known. They contain the
+    /// Cycles per instruction where every access hits the L1, for programs whose code is unknown. They contain the
     /// width of the core, branches and the program's own dependences.
     pub base_cpi: Sourced<Cycles>,
     /// Instructions that may be in flight behind a load that misses.
@@ -177,11 +177,11 @@ pub struct Memory {
     /// Sustained bandwidth of one node: of reads where `write_cost` is given, and otherwise of reads and writes
     /// together.
     pub bandwidth: Sourced<Bandwidth>,
-    /// How long a written line occupies memory, relative to one that is read; 1 where it is not given.
+    /// How long a written line occupies memory, relative to one that is read; 1 if it is not given.
     pub write_cost: Option<Sourced<Ratio>>,
     /// Of one node.
     pub capacity: Option<Sourced<Size>>,
-    /// Bandwidth of one package's bus to memory, of both directions together, where there is a bus.
+    /// Bandwidth of one package's bus to memory, of both directions together, if the machine has a bus.
     pub front_side_bus: Option<Sourced<Bandwidth>>,
 }
 
@@ -195,7 +195,7 @@ pub struct Link {
     pub source: String,
     /// Bandwidth of data, in each direction.
     pub bandwidth: Sourced<Bandwidth>,
-    /// Latency that crossing the link adds to that of the local memory, there and back.
+    /// Latency that crossing the link adds to local memory's latency, there and back.
     pub latency: Sourced<Latency>,
 }
 
@@ -310,12 +310,12 @@ impl Model {
         core / self.cores_per_domain()
     }
 
-    /// The NUMA node of the PU with operating-system index `pu`; `None` where the machine has no such PU.
+    /// The NUMA node of the PU with operating-system index `pu`; `None` if the machine has no such PU.
     pub fn node_of_pu(&self, pu: u32) -> Option<usize> {
         self.core_of_pu(pu).map(|(core, _)| self.node_of_core(core))
     }
 
-    /// Core and sibling number of the PU with operating-system index `pu`; `None` where the machine has no such PU.
+    /// Core and sibling number of the PU with operating-system index `pu`; `None` if the machine has no such PU.
     pub fn core_of_pu(&self, pu: u32) -> Option<(usize, usize)> {
         let cores = self.cores();
         let numbering = self.shape.pu_numbering.value();

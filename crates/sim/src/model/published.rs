@@ -1,7 +1,7 @@
-//! Published latencies and bandwidths of a machine, with which the simulated machine is compared.
+//! Published latencies and bandwidths of a machine. The simulated machine is compared with them.
 //!
-//! A figure says what was measured (`of`), for a bandwidth by how many cores and with which accesses (`by` and `mix`),
-//! and where it was published. Some figures are also the source of a number of the model; `calibrates` names these
+//! A figure has the measured quantity (`of`), for a bandwidth also the cores and the accesses (`by` and `mix`), and its
+//! publication. Some figures are also the source of a number of the model; `calibrates` names these
 //! numbers. Their comparison shows that caches, directory, address translation and queues together reproduce the
 //! number. A figure that calibrates nothing checks the model itself.
 
@@ -69,7 +69,7 @@ words!(
     SamePackageMemory = "same_package_memory",
     /// The memory of the nearest node of another package.
     OtherPackageMemory = "other_package_memory",
-    /// The farthest memory, where it is farther than the nearest node of another package.
+    /// The farthest memory, if it is farther than the nearest node of another package.
     FarthestMemory = "farthest_memory",
 );
 
@@ -147,9 +147,9 @@ impl fmt::Display for Measure {
 /// A figure as its source gives it.
 #[derive(Clone, Debug)]
 pub enum Figure {
-    /// Of a latency.
+    /// For a latency.
     Latency(Sourced<Latency>),
-    /// Of a bandwidth.
+    /// For a bandwidth.
     Bandwidth(Sourced<Bandwidth>),
 }
 
@@ -239,7 +239,7 @@ impl Published {
         }
     }
 
-    /// Where it was published.
+    /// Its publication.
     pub fn source(&self) -> &Source {
         match &self.figure {
             Figure::Latency(latency) => latency.source(),
@@ -281,7 +281,7 @@ impl Model {
         node * self.packages() / self.nodes()
     }
 
-    /// The node whose memory is `target` for the cores of node `from`; `None` where there is none, or `target` is not a
+    /// The node whose memory is `target` for the cores of node `from`; `None` if there is none, or `target` is not a
     /// memory.
     pub fn target_node(&self, routes: &Routes, target: Target, from: usize) -> Option<usize> {
         let own = self.package_of_node(from);
@@ -304,7 +304,7 @@ impl Model {
         }
     }
 
-    /// The nearest core that is `target` for core 0; `None` where there is none, or `target` is not a core.
+    /// The nearest core that is `target` for core 0; `None` if there is none, or `target` is not a core.
     pub fn target_core(&self, routes: &Routes, target: Target) -> Option<usize> {
         let fits = |core: usize| {
             let domain = self.domain_of_core(core) == self.domain_of_core(0);

@@ -16,13 +16,13 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// Where a number comes from.
+/// The source of a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A paper, a data sheet, a published measurement.
     Published(String),
-    /// No published figure is known. The text is the reason for this value, where one was given.
+    /// No published figure is known. The text is the reason for this value, if given.
     Assumed(String),
 }
 
@@ -333,7 +333,7 @@ macro_rules! choice {
 }
 
 choice!(
-    /// Which lines a cache holds of those in the caches nearer to the cores.
+    /// Which lines of the caches nearer to the cores a cache holds.
     Inclusion, "policy",
     /// All of them: a line that leaves this cache leaves the caches nearer to the cores, too.
     Inclusive = "inclusive",

@@ -1,6 +1,6 @@
 //! The routes between nodes: for each pair the sequence of links with the least latency, among equals the one with the
-//! fewest links, and among these the first found in the order of the model's links (Floyd and Warshall's algorithm, whose
-//! cost is small for few nodes).
+//! fewest links, and among these the first found in the order of the model's links (Floyd and Warshall's algorithm,
+//! whose cost is small for few nodes).
 
 use super::Model;
 
@@ -22,7 +22,7 @@ pub struct DirectedLink {
 pub struct Routes {
     nodes: usize,
     links: Vec<DirectedLink>,
-    /// By pair: the latency that the route adds, in core cycles; infinite where there is no route.
+    /// By pair: the latency that the route adds, in core cycles; infinite if there is no route.
     latency: Vec<f64>,
     /// By pair: the links of the route.
     paths: Vec<Vec<usize>>,
@@ -34,7 +34,7 @@ impl Routes {
         &self.links
     }
 
-    /// The latency that the route between two nodes adds to that of local memory, in core cycles.
+    /// The latency that the route between two nodes adds to local memory's latency, in core cycles.
     pub fn latency(&self, from: usize, to: usize) -> f64 {
         self.latency[from * self.nodes + to]
     }

@@ -1,4 +1,4 @@
-//! The code of a recorded program: the steps of its accesses, and what they cost on each model.
+//! The code of a recorded program: the steps of its accesses, and their cost on each model.
 //!
 //! 1. When the recording is opened, each access gets its step, and a sample is kept (`pinfold_code::Learner`).
 //! 2. When a stream begins on a model, the sample is executed once for that model's core.

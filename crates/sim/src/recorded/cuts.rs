@@ -1,11 +1,11 @@
-//! Where a window that is cut by a count of instructions cuts each thread off.
+//! The places where a window that ends by a count of instructions cuts off each thread.
 //!
-//! Such a window closes for all threads at once, wherever each of them is. When it is simulated, threads reach these places at
-//! different times. From its last recorded instruction in the window on, a thread waits for what lies outside: also at a
-//! barrier, because the recording does not have what its partners still do before it.
+//! Such a window closes for all threads at once, wherever each of them is. When it is simulated, threads reach these
+//! places at different times. From its last recorded instruction in the window on, a thread waits for what lies
+//! outside: also at a barrier, because the recording does not have what its partners still do before it.
 //!
-//! A thread that worked before the window and has no instruction in it had no processor while it was recorded: all its work of
-//! that time is missing. A thread that slept or was in a barrier waited as the program does.
+//! A thread that worked before the window and has no instruction in it had no processor while it was recorded: all its
+//! work of that time is missing. A thread that slept or was in a barrier waited as the program does.
 //!
 //! Known limits: polling that the recording does not mark as waiting counts as work. A thread without an instruction is
 //! looked for in the first window only.
@@ -36,8 +36,8 @@ impl Work {
     }
 }
 
-/// Puts `RecordedBegin` where each thread's windows begin, and `RecordedEnd` after its last instruction in each. `worked` is by
-/// thread as in `Work`.
+/// Puts `RecordedBegin` where each thread's windows begin, and `RecordedEnd` after its last instruction in each.
+/// `worked` is by thread as in `Work`.
 pub(super) fn mark(orders: &mut [Orders], threads: &[ThreadEvents], worked: &[Vec<bool>]) {
     let all = || threads.iter().flat_map(|thread| &thread.events);
     let of = |wanted: Kind| {
@@ -60,7 +60,8 @@ pub(super) fn mark(orders: &mut [Orders], threads: &[ThreadEvents], worked: &[Ve
     }
 }
 
-/// Whether a thread lives at this position of the order of all events, neither asleep nor in a barrier, and has no window.
+/// Whether a thread lives at this position of the order of all events, neither asleep nor in a barrier, and has no
+/// window.
 fn works_at(thread: &ThreadEvents, sequence: u64) -> bool {
     let mut works = false;
     for event in thread.events.iter().take_while(|event| event.sequence < sequence) {
@@ -73,8 +74,8 @@ fn works_at(thread: &ThreadEvents, sequence: u64) -> bool {
     works && thread.events.iter().all(|event| event.kind != Kind::WindowBegin {})
 }
 
-/// The marks of a thread. `closed` means that the last window had closed when the recording ended: a thread that slept then
-/// does not say so itself.
+/// The marks of a thread. `closed` means that the last window had closed when the recording ended: a thread that slept
+/// then does not say so itself.
 fn marks(orders: &Orders, thread: &ThreadEvents, worked: &[bool], closed: bool) -> Vec<(usize, Event)> {
     let mut marks = vec![];
     let (mut begun, mut ended) = (None, None);
@@ -85,7 +86,7 @@ fn marks(orders: &Orders, thread: &ThreadEvents, worked: &[bool], closed: bool) 
         match event.kind {
             Kind::WindowBegin {} => (begun, ended) = (Some(place), None),
             Kind::WindowEnd {} => marks.extend(of_window(begun.take(), ended.take())),
-            // What follows is no work that is left out.
+            // The following events are not omitted work.
             Kind::ThreadEnd { .. } => begun = None,
             _ => {}
         }

@@ -1,15 +1,15 @@
 //! The memory that a program uses, beside the memory that its recorded window accesses.
 //!
-//! A window that accesses a small part of the program's memory shows a program that fits the caches, because the simulator
-//! repeats the window until the caches are warm. Outside windows, a recording has the first touch of each page, and what is
-//! unmapped and discarded: the footprint is the most pages that were touched and mapped at one time, and pages that only the
-//! window accesses.
+//! A window that accesses a small part of the program's memory shows a program that fits the caches, because the
+//! simulator repeats the window until the caches are warm. Outside windows, a recording has the first touch of each
+//! page, and what is unmapped and discarded: the footprint is the most pages that were touched and mapped at one time,
+//! and pages that only the window accesses.
 //!
-//! A program whose whole memory fits one last-level cache is covered by any window: it fits that cache wherever its threads
-//! are, as the repeated window does.
+//! A program whose whole memory fits one last-level cache is covered by any window: it fits that cache wherever its
+//! threads are, as the repeated window does.
 //!
-//! Known limits: what the program touches after its last window is not recorded, and not counted. A window of a small program
-//! may still access less than the private caches hold while the program accesses more.
+//! Known limits: what the program touches after its last window is not recorded, and not counted. A window of a small
+//! program may still access less than the private caches hold while the program accesses more.
 
 use super::synchronisation::ThreadEvents;
 use crate::model::{Model, PAGE_BYTES};
@@ -17,15 +17,16 @@ use pinfold_trace::EventKind;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A window covers its program if it accesses at least this share of the footprint's lines. A program that accesses as many lines
-/// as it has, at random, comes to 1 - 1/e of them.
+/// A window covers its program if it accesses at least this share of the footprint's lines. A program that accesses as
+/// many lines as it has, at random, comes to 1 - 1/e of them.
 const SHARE: f64 = 0.5;
-/// Or if it accesses at least this multiple of all last-level caches: repeated, it finds in them as little of what it needs as
-/// the program does.
+/// Or if it accesses at least this multiple of all last-level caches: repeated, it hits them as rarely as the program
+/// does.
 const CACHES: f64 = 2.0;
-/// The part of a footprint that no program uses while it works: what the loader, the C library and OpenMP's runtime touch
-/// before and after, and for each thread its stack and its descriptor. The workload `barrier`, which has no data, uses
-/// 483,328 bytes with 8 threads and 622,592 with 24: 413,696 and 8,704 for each thread. These are the next powers of two.
+/// The part of a footprint that no program uses while it works: pages that the loader, the C library and OpenMP's
+/// runtime touch before and after, and for each thread its stack and its descriptor. The workload `barrier`, which has
+/// no data, uses 483,328 bytes with 8 threads and 622,592 with 24: 413,696 and 8,704 for each thread. These are the
+/// next powers of two.
 const RUNTIME_BYTES: u64 = 512 << 10;
 const THREAD_BYTES: u64 = 16 << 10;
 
@@ -43,7 +44,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Whether the window represents the program on this machine; `None` if that is not known.
+    /// Whether the window represents the program on this machine; `None` if unknown.
     pub fn is_enough(&self, model: &Model) -> Option<bool> {
         if self.whole {
             return Some(true);
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_footprint_is_the_most_at_one_time() {
-        // 10 pages, of which 8 go before 5 others come; at the end all go.
+        // 10 pages: 8 go before 5 others come, and at the end all go.
         let events = [
             thread(0, &[touch(0, 10, 1), unmap(0, 8, 5), unmap(0, 100, 20)]),
             thread(1, &[touch(50, 5, 9)]),
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(coverage(8 << 20, Some(32 << 20)).is_enough(&model), Some(false));
         assert_eq!(coverage(2 * caches, Some(100 * caches)).is_enough(&model), Some(true));
         assert_eq!(coverage(16 << 20, None).is_enough(&model), None);
-        // A program without data of its own is covered by what it accesses.
+        // A program without data is covered by its accesses.
         assert_eq!(coverage(16 << 10, Some(483_328)).is_enough(&model), Some(true));
         let of_24 = Coverage {
             threads: 24,

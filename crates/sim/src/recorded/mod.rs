@@ -254,7 +254,7 @@ impl RecordedStream<'_> {
     }
 }
 
-/// Adds the instructions before a recorded event, and what the simulation does in the event's place.
+/// Adds the instructions before a recorded event, and the simulation's substitute for the event.
 fn put_event(orders: &Orders, next: &mut usize, instructions: u64, into: &mut Vec<Event>) {
     if !orders.silent(*next) {
         put_instructions(instructions, into);

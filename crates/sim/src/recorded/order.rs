@@ -54,7 +54,7 @@ impl Orders {
         &self.events[self.begins[place] as usize..self.begins[place + 1] as usize]
     }
 
-    /// Puts events before those in the places of some events. `added` is in the order of its places.
+    /// Inserts events at some places. `added` is in the order of its places.
     pub(super) fn put_before(&mut self, added: &[(usize, Event)]) {
         let mut events = Vec::with_capacity(self.events.len() + added.len());
         let mut added = added.iter().peekable();
@@ -76,8 +76,8 @@ impl Orders {
     }
 }
 
-/// Orders of all threads. `windowed` means that the recording begins outside its windows. With `shares`, threads mark where
-/// they begin their share of a region (`EventKind::ShareBegin`).
+/// Orders of all threads. `windowed` means that the recording begins outside its windows. With `shares`, threads mark
+/// where they begin their share of a region (`EventKind::ShareBegin`).
 pub(super) fn orders(threads: &[ThreadEvents], windowed: bool, shares: bool) -> Vec<Orders> {
     let synchronisation = Synchronisation::of(threads);
     let mut all: Vec<Orders> = threads
@@ -124,7 +124,7 @@ struct Translation<'a> {
     share: Share,
     in_barrier: bool,
     outside_windows: bool,
-    /// What marks the begin of a share, where that is asked for.
+    /// The mark of a share's start, if requested.
     share_mark: Option<EventKind>,
     /// The begin of the last futex wait.
     slept_since: Option<u64>,
@@ -158,7 +158,7 @@ impl<'a> Translation<'a> {
         self.orders
     }
 
-    /// Whether what the thread does now is left out.
+    /// Whether the thread's current events are left out.
     fn is_silent(&self) -> bool {
         self.in_barrier || self.outside_windows || self.share != Share::Working
     }

@@ -1,10 +1,11 @@
 //! Which thread touches each page of a recording first: the owner of the page, on whose node the kernel places it.
 //!
-//! 1. Of the accesses that are simulated, find the first one to each page.
-//! 2. If a thread touched the page before that access without being recorded (before a window, between windows, or by a system
-//!    call), that thread is the owner: the last such thread, because earlier ones touched pages that were unmapped since.
+//! 1. Find the first simulated access to each page.
+//! 2. If a thread touched the page before that access without being recorded (before a window, between windows, or by a
+//!    system call), that thread is the owner: the last such thread, because earlier ones touched pages that were
+//!    unmapped since.
 //!
-//! Order is that of the events of all threads. An access has the position of its thread's last event before it.
+//! The order is the order of the events of all threads. An access has the position of its thread's previous event.
 
 use super::footprint::pages;
 use super::order::Orders;
@@ -13,7 +14,7 @@ use crate::model::{LINE_BYTES, PAGE_BYTES};
 use pinfold_trace::{Batch, EventKind, Recording, TraceError};
 use std::collections::HashMap;
 
-/// Pages of which a thread remembers what it has accessed, by their low bits.
+/// The pages whose accesses a thread remembers, by their low bits.
 const REMEMBERED: usize = 4096;
 
 /// A touch of a page: its position in the order of events, and the index of the thread.
@@ -21,8 +22,8 @@ type Touch = (u64, u32);
 
 /// What the simulated accesses touch.
 pub(super) struct Touched {
-    /// Each page with the index of its owner, in the order of pages. Of threads that touch a page at the same position, the
-    /// first-born one is the owner.
+    /// Each page with the index of its owner, in the order of pages. Of threads that touch a page at the same position,
+    /// the first-born one is the owner.
     pub(super) owners: Vec<(u64, u32)>,
     /// The number of cache lines.
     pub(super) lines: u64,
@@ -115,8 +116,8 @@ fn add(accessed: &mut HashMap<u64, Accessed>, recent: Recent, owner: u32) {
         });
 }
 
-/// For each page that a thread touched unrecorded before it was `accessed`: the last such touch. `accessed` is in the order of
-/// pages.
+/// For each page that a thread touched unrecorded before it was `accessed`: the last such touch. `accessed` is in the
+/// order of pages.
 fn unrecorded_touches(events: &[ThreadEvents], accessed: &[(u64, Touch)]) -> HashMap<u64, Touch> {
     let mut last: HashMap<u64, Touch> = HashMap::new();
     for (thread, owner) in events.iter().zip(0u32..) {
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn the_last_touch_before_the_first_recorded_access_counts() {
-        // Thread 0 touched pages 5 to 7; page 6 was unmapped, and thread 1 touched it again; page 7 was accessed before.
+        // Thread 0 touched pages 5 to 7; page 6 was unmapped, and thread 1 touched it again; page 7 was accessed
+        // before.
         let events = [thread(0, &[(5, 3, 10)]), thread(1, &[(6, 1, 20), (5, 1, 90)])];
         let accessed = [(5, (50, 2)), (6, (50, 2)), (7, (4, 2))];
         let found = unrecorded_touches(&events, &accessed);

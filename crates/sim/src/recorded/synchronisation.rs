@@ -1,5 +1,5 @@
-//! Which thread waited for which in a recording: barriers, wakes, parallel regions and their shares, the creation of
-//! threads.
+//! The waiting of threads for each other in a recording: barriers, wakes, parallel regions and their shares, the
+//! creation of threads.
 //!
 //! Places are positions among the events of a thread; sequence numbers order the events of all threads.
 

@@ -1,9 +1,9 @@
-//! The second reading of a program: the events of the pieces that may be simulated, and who touched each line last before
-//! each of them.
+//! The second reading of a program: the events of the pieces that may be simulated, and the last thread that touched
+//! each line before each piece.
 //!
-//! The reading is the same as the first one, slice by slice, so a piece begins and ends where the first one cut it. A piece
-//! begins with some atoms before it, in which what the record of touches does not have (prefetchers, buffers) warms up.
-//! These are not counted (SMARTS's detailed warming: Wunderlich et al., ISCA 2003, section 3.2).
+//! The reading is the same as the first one, slice by slice, so a piece begins and ends where the first one cut it. A
+//! piece begins with some atoms before it, in which what the record of touches does not have (prefetchers, buffers)
+//! warms up. These are not counted (SMARTS's detailed warming: Wunderlich et al., ISCA 2003, section 3.2).
 
 use super::history::History;
 use super::logical::{Logical, Manner};
@@ -13,7 +13,7 @@ use crate::window::{Event, EventKind};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-/// What of the execution is captured: atoms from the begin of the warm-up to the end, and the first counted atom.
+/// What of the execution is captured: atoms from the start of the warm-up to the end, and the first counted atom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) atoms: Range<usize>,
@@ -22,13 +22,13 @@ pub(super) struct Wanted {
 
 /// The events of a piece.
 pub(super) struct Captured {
-    /// By thread: its events, with those at which it is counted.
+    /// By thread: its events, including the events that count it.
     pub(super) threads: Vec<Vec<Event>>,
-    /// Regions in which the whole piece is.
+    /// Regions that contain the whole piece.
     pub(super) inside: Vec<u64>,
     /// The number of parts of the history before it.
     pub(super) history: usize,
-    /// Data accesses, with those of the warm-up.
+    /// Data accesses, including the warm-up's.
     pub(super) accesses: u64,
 }
 
@@ -89,9 +89,9 @@ fn follow_regions(open: &mut Vec<u64>, events: &[Event]) {
 /// A piece that is being captured.
 struct Take {
     threads: Vec<Vec<Event>>,
-    /// By thread: the regions in which it was when counting began, and how many of its events came before that.
+    /// By thread: its regions when counting began, and the number of its events before that.
     begun: Option<(Vec<Vec<u64>>, Vec<usize>)>,
-    /// Places of events at which a thread waited for what does not exist.
+    /// Places of events whose thread waited for an event that does not exist.
     released: HashSet<(usize, usize)>,
     history: usize,
 }

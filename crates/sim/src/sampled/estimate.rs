@@ -1,10 +1,11 @@
 //! From simulated pieces to the whole execution.
 //!
 //! - Counts are summed over the pieces of a stratum and multiplied with the stratum's instructions over theirs.
-//! - Times are multiplied with the sizes of all pieces over those of the simulated ones. A piece of whole phases has the
-//!   size of its instructions. The size of a part of a phase is the time that the speeds of its threads give (`phases`).
-//! - A region's time in a piece is the piece's, where the piece is inside the region, and otherwise the share of it that
-//!   the simulation gave.
+//! - Times are multiplied with the sizes of all pieces over those of the simulated ones. A piece of whole phases has
+//!   the size of its instructions. The size of a part of a phase is the time that the speeds of its threads give
+//!   (`phases`).
+//! - A region's time in a piece is the piece's, where the piece is inside the region, and otherwise the share of it
+//!   that the simulation gave.
 
 use super::Cut;
 use super::phases::Phases;
@@ -29,7 +30,7 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// `inside` are the regions in which the whole piece is.
+    /// `inside` are the regions that contain the whole piece.
     pub(super) fn new(model: &Model, result: PieceResult, inside: &[u64]) -> Self {
         let threads: Vec<Counted> = result.threads.into_iter().map(Option::unwrap_or_default).collect();
         let begin = threads.iter().map(|thread| thread.begin).fold(f64::INFINITY, f64::min);
@@ -66,11 +67,11 @@ impl Simulated {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Estimate {
     pub(super) totals: RegionTotals,
-    /// The half-width of the 95 % interval of the time over the time; `None` where the sample does not say it.
+    /// The half-width of the 95 % interval of the time over the time; `None` if the sample does not say it.
     pub(super) half_width: Option<f64>,
 }
 
-/// By stratum: the numbers of its simulated pieces, and what they gave.
+/// By stratum: the numbers of its simulated pieces, and their results.
 pub(super) type Pieces = [Vec<(usize, Simulated)>];
 
 /// The whole program first, then its regions.

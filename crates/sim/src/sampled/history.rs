@@ -1,10 +1,10 @@
-//! Who touched each line last, before each of a number of points of an execution (a memory timestamp record: Barr et al.,
-//! ISPASS 2005).
+//! Who touched each line last, before each of a number of points of an execution (a memory timestamp record: Barr et
+//! al., ISPASS 2005).
 //!
 //! The execution is divided into parts. A part has, for each of its lines, the last store to it and the last access of
-//! each thread that did not come before that store. Parts are in the order of time, and the touches of a part are from the
-//! newest to the oldest. Before a point are the parts before it, the newest first; in a warm repetition, the parts after
-//! it come next, which are those of the repetition before.
+//! each thread that did not come before that store. Parts are in the order of time, and the touches of a part are from
+//! the newest to the oldest. Before a point are the parts before it, the newest first; in a warm repetition, the parts
+//! after it come next, which are those of the repetition before.
 
 use crate::window::{Blocks, Event, EventKind, Touch};
 use std::collections::HashSet;
@@ -85,8 +85,8 @@ impl History {
         self.parts.len()
     }
 
-    /// The touches before the end of the first `parts` parts, from the newest to the oldest: those of this repetition, and where it
-    /// is `warm`, of one before.
+    /// The touches before the end of the first `parts` parts, from the newest to the oldest: those of this repetition,
+    /// and where it is `warm`, of one before.
     pub(super) fn before(&self, parts: usize, warm: bool) -> Vec<&[Touch]> {
         let (before, after) = self.parts.split_at(parts);
         let earlier = if warm { after } else { &[] };

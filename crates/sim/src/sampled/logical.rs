@@ -22,7 +22,7 @@ const SLICE: u64 = 256;
 pub(super) enum Manner {
     /// In order.
     Ordered,
-    /// The thread waited for what the program does not hold, and continued when no thread could run.
+    /// The thread waited for an event that the program lacks, and continued when no thread could run.
     Released,
 }
 

@@ -1,8 +1,8 @@
 //! Sampled simulation: a program in one configuration, from detailed simulations of a few pieces of it.
 //!
-//! 1. The program is read once in an order that does not depend on a machine (`logical`), and cut where its threads meet,
-//!    and long phases at the same point of the execution in all threads (`scan`, `pieces`). `BarrierPoint` cuts at barriers
-//!    (Carlson et al., ISPASS 2014).
+//! 1. The program is read once in an order that does not depend on a machine (`logical`), and cut if its threads meet,
+//!    and long phases at the same point of the execution in all threads (`scan`, `pieces`). `BarrierPoint` cuts at
+//!    barriers (Carlson et al., ISPASS 2014).
 //! 2. Pieces that do the same form strata, and some of each are taken (`strata`).
 //! 3. A second reading captures the events of these pieces, and who touched each line last before each (`capture`,
 //!    `history`). Both readings serve all configurations.
@@ -58,7 +58,7 @@ const ATOMS: u64 = 4;
 const MOST_PIECES: usize = 48;
 /// Pieces that are simulated at first.
 const FIRST_PIECES: usize = 10;
-/// The half-width of the interval, relative to the time, at which no more pieces are simulated.
+/// The half-width of the interval, relative to the time, that ends the simulation of further pieces.
 const NARROW: f64 = 0.02;
 /// The share of the accesses that the pieces may have. Above it the whole simulation is as fast.
 const MOST_SHARE: f64 = 0.3;
@@ -108,7 +108,7 @@ pub struct Sampled {
     pub whole: SampledPart,
     /// Its regions, by their identities.
     pub regions: BTreeMap<u64, SampledPart>,
-    /// The share of the program's accesses in the simulated pieces, with those of their warm-up.
+    /// The share of the program's accesses in the simulated pieces and their warm-ups.
     pub share: f64,
     /// Waits for events that are not in the pieces.
     pub released: u64,
@@ -120,12 +120,12 @@ pub struct SampledPart {
     /// The totals of all executions.
     pub totals: RegionTotals,
     /// Half of the width of the interval that has the time of the whole simulation with a probability of 95 %, over the
-    /// time. `None` where too few pieces say something about it.
+    /// time. `None` if too few pieces say something about it.
     pub time_error: Option<f64>,
 }
 
 impl Samples {
-    /// Reads the program twice. `None` where sampling would not save much: the program is short, or each of its parts does
+    /// Reads the program twice. `None` if sampling would not save much: the program is short, or each of its parts does
     /// something else.
     ///
     /// The caller checks the program's `error` afterwards.
@@ -192,8 +192,8 @@ impl Samples {
         self.accesses
     }
 
-    /// Simulates pieces of the program in a configuration, and estimates its warm repetition. `profile` is needed for the
-    /// page mappings `locality` and `balance`.
+    /// Simulates pieces of the program in a configuration, and estimates its warm repetition. `profile` is needed for
+    /// the page mappings `locality` and `balance`.
     pub fn evaluate(
         &self,
         model: &Model,
@@ -248,8 +248,8 @@ impl Samples {
             .collect()
     }
 
-    /// The stratum of which more pieces are simulated, and how many; `None` where the interval is narrow, or all pieces are
-    /// simulated.
+    /// The stratum that gets more simulated pieces, and their number; `None` if the interval is narrow, or if all
+    /// pieces are simulated.
     fn next(&self, pieces: &Pieces) -> Option<(usize, usize)> {
         let times = times_of_strata(&self.cut, pieces);
         let time: f64 = times.iter().map(|(time, _)| time).sum();
@@ -329,12 +329,12 @@ impl Samples {
     }
 }
 
-/// The atoms of a piece with those in which it warms up.
+/// The atoms of a piece, including its warm-up.
 fn warm_up(atoms: &Range<usize>) -> Range<usize> {
     atoms.start.saturating_sub(WARM_UP)..atoms.end
 }
 
-/// Atoms before a piece in which it warms up.
+/// Atoms before a piece that warm it up.
 const WARM_UP: usize = 1;
 
 /// Events that are all in memory.

@@ -16,13 +16,13 @@ struct Phase {
     /// The threads that work in it.
     working: Vec<usize>,
     slowest: usize,
-    /// The weight of the slowest thread; the rest is that of the mean of all.
+    /// The weight of the slowest thread; the mean of all has the rest.
     weight: f64,
 }
 
 pub(super) struct Phases {
     cut: BTreeMap<usize, Phase>,
-    /// By piece: the phase of which it is a part.
+    /// By piece: the phase that contains it.
     phase_of: Vec<Option<usize>>,
     /// By piece: see `size`.
     sizes: Vec<f64>,
@@ -81,13 +81,13 @@ impl Phases {
         }
     }
 
-    /// The size of a piece in estimates of times: its instructions, or the time of its part of a phase by the speeds of the
-    /// threads.
+    /// The size of a piece in estimates of times: its instructions, or the time of its part of a phase by the speeds of
+    /// the threads.
     pub(super) fn size(&self, piece: usize) -> f64 {
         self.sizes[piece]
     }
 
-    /// The time by which a simulated piece contributes to that of the program, in cycles.
+    /// The contribution of a simulated piece to the program's time, in cycles.
     pub(super) fn time(&self, piece: usize, simulated: &Simulated) -> f64 {
         match self.phase_of[piece] {
             None => simulated.elapsed,

@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(super) struct Piece {
     /// Its atoms.
     pub(super) atoms: Range<usize>,
-    /// The phase of which it is a part; `None` where it is whole phases.
+    /// The phase that contains it; `None` if it consists of whole phases.
     pub(super) phase: Option<usize>,
 }
 
@@ -70,7 +70,7 @@ fn parts(atoms: &[Atom], phase: Range<usize>, size: u64) -> Vec<Range<usize>> {
     for number in phase.clone() {
         done += atoms[number].accesses;
         left -= atoms[number].accesses;
-        // The rest becomes a piece of its own if it is at least half of one.
+        // The rest becomes a separate piece if it is at least half of one.
         if done >= size && 2 * left >= size {
             parts.push(begin..number + 1);
             begin = number + 1;

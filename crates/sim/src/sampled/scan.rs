@@ -1,10 +1,10 @@
 //! The first reading of a program: its atoms, the shortest parts at whose borders the execution may be cut, and what
 //! each does.
 //!
-//! What an atom does is its signature, which does not depend on a machine: by thread, the instructions that access memory
-//! (by a hash of their addresses), the time since the last access to the same line by powers of two, whether another
-//! thread made that access, and the thread that touched the page first. It is projected to a few dimensions at random,
-//! as `SimPoint` does (Sherwood et al., ASPLOS 2002, section 3.4).
+//! What an atom does is its signature, which does not depend on a machine: by thread, the instructions that access
+//! memory (by a hash of their addresses), the time since the last access to the same line by powers of two, whether
+//! another thread made that access, and the thread that touched the page first. It is projected to a few dimensions at
+//! random, as `SimPoint` does (Sherwood et al., ASPLOS 2002, section 3.4).
 
 use super::logical::{Logical, Manner, Slice};
 use crate::timeline::Program;
@@ -28,17 +28,17 @@ const INSTRUCTIONS_OF_ACCESS: u64 = 64;
 /// A part of the execution.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Atom {
-    /// The number of slices from the begin of the execution to its end.
+    /// The number of slices from the start of the execution to its end.
     pub(super) slices: u64,
     /// By thread.
     pub(super) instructions: Vec<u64>,
-    /// Of all threads.
+    /// The sum over all threads.
     pub(super) accesses: u64,
     /// Whether the threads meet at its end.
     pub(super) meets: bool,
     /// Per instruction.
     pub(super) signature: [f32; DIMENSIONS],
-    /// A hash of the regions in which it is, and of those that begin or end in it.
+    /// A hash of the regions that contain it, begin in it, or end in it.
     pub(super) regions: u64,
 }
 
@@ -80,7 +80,7 @@ struct Scanner {
     /// By thread: the line of its last access.
     last_line: Vec<u64>,
     owners: HashMap<u64, u32>,
-    /// By page number: its owner plus one; 0 where it has not been looked up.
+    /// By page number: its owner plus one; 0 if it has not been looked up.
     owner_of_page: Vec<u16>,
     /// Accesses so far.
     now: u64,
@@ -88,7 +88,7 @@ struct Scanner {
     features: Vec<u32>,
     instructions: Vec<u64>,
     begin: u64,
-    /// Regions in which a thread is, with the number of threads.
+    /// Regions that a thread is in, with the number of threads.
     open: BTreeMap<u64, u32>,
     touched_regions: Vec<u64>,
     executions: BTreeMap<u64, u64>,
@@ -195,7 +195,7 @@ impl Scanner {
         }
     }
 
-    /// Adds what was seen since the end of the last atom to it.
+    /// Adds everything since the end of the last atom to it.
     fn extend_atom(&mut self, slices: u64) {
         let accesses = self.now - self.begin;
         if let Some(atom) = self.atoms.last_mut() {
@@ -252,8 +252,8 @@ impl Scanner {
     }
 }
 
-/// Adds a feature to a signature: in each dimension with a sign of its own (Fibonacci hashing: Knuth, The Art of
-/// Computer Programming 3, section 6.4).
+/// Adds a feature to a signature, in each dimension with another sign (Fibonacci hashing: Knuth, The Art of Computer
+/// Programming 3, section 6.4).
 fn project(feature: u64, value: f32, signature: &mut [f32; DIMENSIONS]) {
     let mut bits = feature.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits ^= bits >> 32;

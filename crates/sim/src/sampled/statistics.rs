@@ -20,7 +20,8 @@ pub(super) struct Variance {
 }
 
 impl Sample {
-    /// What the quantities of the sample are multiplied with: the size of all over that of the sampled (a ratio estimate).
+    /// The factor of the sample's quantities: the size of all pieces over the size of the sampled ones (a ratio
+    /// estimate).
     pub(super) fn factor(&self) -> f64 {
         let sampled: f64 = self.sampled.iter().map(|(size, _)| size).sum();
         if sampled > 0.0 {
@@ -35,7 +36,7 @@ impl Sample {
         self.factor() * self.sampled.iter().map(|(_, value)| value).sum::<f64>()
     }
 
-    /// The variance of the estimated total; `None` where one member of several was sampled, which says nothing about it.
+    /// The variance of the estimated total; `None` if one member of several was sampled, which says nothing about it.
     pub(super) fn variance(&self) -> Option<Variance> {
         let number = self.sampled.len() as f64;
         if self.sampled.len() == self.members {
@@ -69,8 +70,8 @@ impl Sample {
     }
 }
 
-/// The half-width of the interval that has the sum of some totals with a probability of 95 %. The degrees of freedom are
-/// Satterthwaite's.
+/// The half-width of the interval that has the sum of some totals with a probability of 95 %. The degrees of freedom
+/// are Satterthwaite's.
 pub(super) fn half_width(variances: &[Variance]) -> f64 {
     let sum: f64 = variances.iter().map(|variance| variance.value).sum();
     let parts: f64 = variances
@@ -83,18 +84,18 @@ pub(super) fn half_width(variances: &[Variance]) -> f64 {
     student(sum * sum / parts) * sum.sqrt()
 }
 
-/// The same, as a share of the total, with what the sample does not show.
+/// The same, as a share of the total, including errors that the sample does not show.
 pub(super) fn relative_half_width(variances: &[Variance], total: f64) -> f64 {
     (half_width(variances) / total).hypot(BIAS)
 }
 
-/// A share of the time by which estimates may differ from the whole simulation although all pieces are alike: a piece begins
-/// with idle memory and buffers, and with caches that are reconstructed. Assumed; the evaluation compares it
+/// A share of the time by which estimates may differ from the whole simulation although all pieces are alike: a piece
+/// begins with idle memory and buffers, and with caches that are reconstructed. Assumed; the evaluation compares it
 /// (docs/evaluation.md). SMARTS reports at most 2 % after functional warming (section 4.3).
 const BIAS: f64 = 0.01;
 
-/// The quantile of Student's t-distribution that leaves 2.5 % above it. The expansion of Abramowitz and Stegun, Handbook
-/// of Mathematical Functions, formula 26.7.5; exact values below four degrees of freedom.
+/// The quantile of Student's t-distribution that leaves 2.5 % above it. The expansion of Abramowitz and Stegun,
+/// Handbook of Mathematical Functions, formula 26.7.5; exact values below four degrees of freedom.
 pub(super) fn student(freedom: f64) -> f64 {
     // Table 26.10 of the same book.
     const FEW: [(f64, f64); 4] = [(1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (4.0, 2.776)];
@@ -144,7 +145,7 @@ mod tests {
         let mut uniform = move || (random.next_bits() >> 11) as f64 / (1u64 << 53) as f64;
         let (mut held, trials) = (0, 1000);
         for _ in 0..trials {
-            // Two strata, in which the time of a member is proportional to its size, with noise.
+            // Two strata. The time of a member is proportional to its size, with noise.
             let mut total = 0.0;
             let (mut estimate, mut variances) = (0.0, vec![]);
             for (slope, noise) in [(3.0, 1.0), (10.0, 6.0)] {

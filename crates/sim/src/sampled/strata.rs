@@ -1,8 +1,8 @@
 //! Pieces that do the same, and which of them are simulated.
 //!
-//! 1. Pieces of the same kind (parts or whole phases) in the same regions are grouped by their signatures, with k-means.
-//!    The number of groups is the least for which what remains of the variance is small (Sherwood et al., ASPLOS 2002, choose it
-//!    by a score of the same purpose).
+//! 1. Pieces of the same kind (parts or whole phases) in the same regions are grouped by their signatures, with
+//!    k-means. The number of groups is the least for which what remains of the variance is small (Sherwood et al.,
+//!    ASPLOS 2002, choose it by a score of the same purpose).
 //! 2. Of each group, pieces are taken at equal distances in time, in an order in which each beginning is spread as well
 //!    (van der Corput's sequence). So the simulation may stop after any number of them. They are not the pieces nearest
 //!    to the centre: their spread is what the interval of an estimate is made of.
@@ -11,7 +11,7 @@ use super::pieces::Piece;
 use super::scan::{Atom, DIMENSIONS};
 use std::collections::BTreeMap;
 
-/// Pieces that do the same, in the order in which they are simulated.
+/// Pieces that do the same, in the order of their simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stratum {
     /// Its pieces, in the order of time.
@@ -20,8 +20,8 @@ pub(super) struct Stratum {
     pub(super) order: Vec<usize>,
 }
 
-/// The distance of signatures from the centres of their groups that may remain, relative to the signatures (both as root mean
-/// squares). Chosen so that loops of one program are distinguished, and noise is not.
+/// The distance of signatures from the centres of their groups that may remain, relative to the signatures (both as
+/// root mean squares). Chosen so that loops of one program are distinguished, and noise is not.
 const REMAINING: f64 = 0.05;
 /// The most groups of one kind of pieces.
 const MOST_GROUPS: usize = 8;

@@ -6,8 +6,8 @@
 //!    programs that run for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3). A
 //!    single repetition would mostly show its cold misses.
 //!
-//! The page mapping applies from the beginning. Where a page's node depends on the thread that touches the page first,
-//! it is the thread that did so when the program was recorded, as in `pinfold run`.
+//! The page mapping applies from the beginning. If a page's node depends on the thread that touches the page first, the
+//! recording says which thread that is, as in `pinfold run`.
 
 use super::point::Point;
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
@@ -25,12 +25,12 @@ use std::collections::BTreeSet;
 pub struct Part {
     /// The region's identity; `None` for the whole program.
     pub region: Option<u64>,
-    /// The time of the same part in the repetition with cold caches, in seconds; `None` where it was not simulated.
+    /// The time of the same part in the repetition with cold caches, in seconds; `None` if it was not simulated.
     pub cold_seconds: Option<f64>,
     /// The sum over all executions of the region; for the whole program one repetition.
     pub totals: RegionTotals,
     /// Half of the width of the interval that has the time with a probability of 95 %, over the time: 0 where all was
-    /// simulated, `None` where a sample does not say it.
+    /// simulated, `None` if a sample does not say it.
     pub time_error: Option<f64>,
 }
 
@@ -41,16 +41,16 @@ pub struct Evaluation {
     pub parts: Vec<Part>,
     /// Waits for events that are not in the recording, in both repetitions.
     pub released: u64,
-    /// The share of the threads' time, in the warm repetition, for which they waited for what is not in the recording; `None`
+    /// The share of the threads' time, in the warm repetition, spent waiting for events outside the recording; `None`
     /// where that is not known: of a sample, and of a recording that is damaged.
     pub unrecorded_wait_share: Option<f64>,
     /// The share of the accesses that was simulated.
     pub simulated_share: f64,
 }
 
-/// Simulates pieces of `program` at one point, and estimates its warm repetition. `profile` is needed for the page mappings
-/// `locality` and `balance`. Where threads share a PU, their time slices are longer than pieces, and the whole program is
-/// simulated.
+/// Simulates pieces of `program` at one point, and estimates its warm repetition. `profile` is needed for the page
+/// mappings `locality` and `balance`. Where threads share a PU, their time slices are longer than pieces, and the whole
+/// program is simulated.
 ///
 /// The caller checks the program's `error` afterwards.
 pub fn evaluate_sampled(
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Two threads, the first of which is cut after a tenth of the other's time.
+    /// Two threads. The first one is cut after a tenth of the other's time.
     struct Cut {
         known: bool,
     }

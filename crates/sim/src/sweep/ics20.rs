@@ -1,15 +1,15 @@
-//! The space `ics20`: that of Sánchez Barrera et al. (ICS 2020, section 2), in which the number of threads is a part of a
+//! The space `ics20` of Sánchez Barrera et al. (ICS 2020, section 2). The number of threads is a part of a
 //! configuration.
 //!
 //! 1. A quarter, a half and all of the machine's cores have a thread each.
-//! 2. They are on as few nodes as hold them. A half is on two nodes as well, where one holds it.
-//! 3. On one node the page mappings are `local` and `remote`; on several, both thread maps are combined with `locality`,
-//!    `balance`, `interleave` and `single`.
+//! 2. They are on as few nodes as hold them. A half that fits one node is also tried on two.
+//! 3. On one node the page mappings are `local` and `remote`; on several, both thread maps are combined with
+//!    `locality`, `balance`, `interleave` and `single`.
 //! 4. Each of these has all settings of the prefetchers.
 //!
 //! On the paper's four nodes of 8 cores that gives 8 threads on one node, 16 on two and 32 on four: 2 + 8 + 8 = 18, and
-//! 288 with the 16 settings. For two nodes of 24 cores the paper says the number, 320, and not which they are. By these
-//! rules they are 12 and 24 threads on one node, and 24 and 48 on two: 2 + 2 + 8 + 8 = 20.
+//! 288 with the 16 settings. For two nodes of 24 cores the paper has the number, 320, but no list. These rules give 12
+//! and 24 threads on one node, and 24 and 48 on two: 2 + 2 + 8 + 8 = 20.
 //!
 //! Known limits: machines have two or four nodes, as the paper's, and a number of cores that four divides.
 
@@ -19,7 +19,7 @@ use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers};
 use pinfold_core::ThreadMap;
 
-/// The space does not say what the configurations of a machine are.
+/// The space does not define configurations of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "--space ics20 is for machines with two or four nodes, and cores that four divides; {machine} has {nodes} nodes and \

@@ -22,7 +22,7 @@ pub struct Metrics {
     events: Vec<EventDefinition>,
 }
 
-/// A value of a part that is not an event, on a machine with `levels` levels of cache. `None` where the divisor is
+/// A value of a part that is not an event, on a machine with `levels` levels of cache. `None` if the divisor is
 /// zero.
 type Formula = fn(&Part, levels: usize) -> Option<f64>;
 

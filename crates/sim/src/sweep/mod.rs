@@ -5,8 +5,8 @@
 //!   those that a user writes.
 //! - [`evaluate`] simulates a program at one point and returns plain data, for the whole program and for each region;
 //!   [`evaluate_sampled`] simulates pieces of it.
-//! - [`ics20`] is the space in which the number of threads differs, too.
-//! - [`likwid_values`] are the counters of LIKWID from which that space's paper learns.
+//! - [`ics20`] is the space that also varies the number of threads.
+//! - [`likwid_values`] are the counters of LIKWID that this space's paper learns from.
 //! - [`Metrics`] says what a data set shows of it, under the names of the machine's own events.
 
 mod evaluate;

@@ -33,7 +33,7 @@ pub struct Point {
     pub configuration: WindowConfiguration,
     /// The number of nodes that have threads.
     pub num_nodes: usize,
-    /// The thread map that gives this pinning; `None` where neither map does.
+    /// The thread map that gives this pinning; `None` if neither map does.
     pub thread_map: Option<ThreadMap>,
 }
 

@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub(super) const COLD: u64 = 1 << 62;
 /// The region that represents the warm one.
 pub(super) const WARM: u64 = COLD + 1;
-/// Added to the identity of a region in the cold repetition. Identities are addresses of user space, below 2^47 or 2^56.
+/// Added to the identity of a region in the cold repetition. Identities are addresses of user space, below 2^47 or
+/// 2^56.
 pub(super) const IN_COLD: u64 = 1 << 63;
 
 /// Identities of the barriers added here. Those of a program's two repetitions are below 2^49.
@@ -47,7 +48,8 @@ impl<'a> Repetitions<'a> {
         }
     }
 
-    /// All threads meet, the first one emits `marks`, and all meet again. What a repetition lacks ends where they meet.
+    /// All threads meet, the first one emits `marks`, and all meet again. Regions that a repetition does not end, end
+    /// at this meeting.
     fn meet(&self, meeting: u64, marks: &[(EventKind, u64)], batch: &mut Batch) {
         let members = u16::try_from(self.program.threads()).unwrap_or(u16::MAX);
         batch.events.clear();

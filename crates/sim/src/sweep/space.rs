@@ -1,10 +1,11 @@
 //! The named spaces.
 //!
 //! `numa` is that of Sánchez Barrera et al. (ICS 2020, section 2.1): threads are spread evenly over 1, 2, 4 … nodes, by
-//! both thread maps; pages are `local` or `remote` where one node is used, and else `locality`, `balance`, `interleave` or
-//! `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's Sandy Bridge
-//! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288, but all of them with 8 threads: the
-//! number of threads is the recording's. In the paper it is a part of the configuration; that is the space `ics20`.
+//! both thread maps; pages are `local` or `remote` where one node is used, and else `locality`, `balance`, `interleave`
+//! or `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's
+//! Sandy Bridge machine that gives its 18 configurations, and with the 16 prefetcher settings its 288, but all of them
+//! with 8 threads: the number of threads is the recording's. In the paper it is a part of the configuration; that is
+//! the space `ics20`.
 //!
 //! `placement` is that of Denoyelle, Goglin, Jeannot and Ropars (ICPP 2019, sections 2.1 and 3.1): two thread maps over
 //! all nodes, each with first touch and interleave. Their programs have a thread for each core.

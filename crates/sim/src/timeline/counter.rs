@@ -1,4 +1,5 @@
-//! The counters of a simulated machine, as event sets name them: those of threads, and the energy of the whole machine.
+//! The counters of a simulated machine, as event sets name them: counts of threads, and the energy of the whole
+//! machine.
 
 use crate::model::Model;
 use crate::window::{Counters, Mark, Served};
@@ -10,7 +11,7 @@ use serde::Deserialize;
 pub enum Counter {
     /// Instructions that were executed.
     Instructions,
-    /// Core cycles in which the thread had its PU and work to do.
+    /// Core cycles with the thread on its PU and with work to do.
     Cycles,
     /// Load accesses.
     Loads,
@@ -40,7 +41,7 @@ pub enum Counter {
     LocalDram,
     /// Misses that the memory of another node served.
     RemoteDram,
-    /// Cycles in which the core stalled because of a miss.
+    /// Cycles of stalls because of a miss.
     StallCycles,
     /// Misses of the translation look-aside buffer.
     TlbMisses,

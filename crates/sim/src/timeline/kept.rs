@@ -1,7 +1,7 @@
 //! Simulated configurations that are kept, so that other runs of the same programs do not simulate them again.
 //!
-//! The name under which a configuration is kept is a hash of everything that its rates depend on. The configuration itself
-//! is kept with its rates, and is compared. What is not there, or not understood, is simulated.
+//! The name under which a configuration is kept is a hash of everything that its rates depend on. The configuration
+//! itself is kept with its rates, and is compared. What is not there, or not understood, is simulated.
 
 use super::windows::{Rates, Setting};
 use pinfold_core::content_hash;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where simulated configurations are kept: contents by their names, which are hexadecimal numbers.
 pub trait WindowStore {
-    /// The content with this name; `None` where there is none.
+    /// The content with this name; `None` if there is none.
     fn load(&self, name: &str) -> Option<Vec<u8>>;
 
     /// Keeps a content. If that fails, nothing is lost but time.
@@ -31,8 +31,8 @@ struct Content<Rates> {
 }
 
 impl KeptWindows {
-    /// Those in a store. `run` is all that rates depend on besides the configuration: the simulator, the recordings, the
-    /// model and the seed.
+    /// Those in a store. `run` is all that rates depend on besides the configuration: the simulator, the recordings,
+    /// the model and the seed.
     pub(crate) fn new(store: Box<dyn WindowStore>, run: &[u8]) -> Self {
         Self {
             store,

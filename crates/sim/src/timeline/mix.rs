@@ -73,7 +73,7 @@ impl Mix {
         PageProfile::of(&mut streams)
     }
 
-    /// The error of a stream, where one could not be read.
+    /// The error of a stream that could not be read, if any.
     pub(crate) fn error(&self) -> Option<String> {
         self.programs.iter().find_map(|program| program.error())
     }
@@ -102,7 +102,7 @@ fn in_mix(first: usize, owner: u32) -> u32 {
     owner + u32::try_from(first).expect("a machine has fewer threads")
 }
 
-/// The bits that distinguish a program's addresses from those of the others.
+/// The bits that distinguish the addresses of programs.
 fn tag(program: usize) -> u64 {
     (program as u64) << ADDRESS_BITS
 }

@@ -51,16 +51,16 @@ use windows::{Rates, Setting, Windows};
 /// A task that runs for less than this share of the time is asleep whenever the scheduler runs. Assumed.
 const SLEEPING_SHARE: f64 = 0.01;
 
-/// Where a policy wants tasks and pages, and which prefetchers it wants on.
+/// A policy's request: the PUs of tasks, the nodes of pages, and the prefetchers.
 #[derive(Clone, Debug)]
 pub(crate) struct Requested {
-    /// By task: the PU to which it is pinned; `None` for an unpinned task.
+    /// By task: the PU that it is pinned to; `None` for an unpinned task.
     pub(crate) pins: Vec<Option<PuId>>,
     pub(crate) mapping: PageMapping,
     pub(crate) prefetchers: Prefetchers,
     /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
     pub(crate) following_within: Option<f64>,
-    /// By program: where its pages are to be. Those without a goal go back to where they were first. `None`: all follow.
+    /// By program: the goal of its pages. Pages without a goal go back to their first nodes. `None`: all follow.
     pub(crate) followed: Option<Vec<Option<ProcessGoal>>>,
     /// The most seconds that all pages may take to move to another mapping; if it takes longer they stay.
     pub(crate) mapping_within: Option<f64>,
@@ -71,7 +71,7 @@ pub(crate) struct Requested {
 /// What became of a page mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mapped {
-    /// It was that of before.
+    /// It did not change.
     InPlace,
     /// Pages moved, and the programs stood still for that time.
     Moved(Moved),
@@ -86,7 +86,7 @@ struct Placed {
     /// By task: its pinned PU.
     pins: Vec<Option<PuId>>,
     assignment: Assignment,
-    /// What determines the pages' nodes. There are no nodes before the programs have begun.
+    /// The input of the pages' nodes. Pages have no nodes before the programs have begun.
     homes: Homes,
     /// By task: its first home.
     origins: Vec<u8>,
@@ -102,7 +102,7 @@ pub(crate) struct Timeline {
     windows: Windows,
     scheduler: Scheduler,
     placed: Placed,
-    /// The rates of the present setting; `None` before they are needed.
+    /// The rates of the current setting; `None` before they are needed.
     rates: Option<Rc<Rates>>,
     /// Seconds since the programs began.
     clock: f64,
@@ -112,7 +112,7 @@ pub(crate) struct Timeline {
     progress: Vec<Progress>,
     /// Energy that the machine has used, in joules.
     energy: [f64; Energy::NUMBER],
-    /// The bytes on each node, and the homes for which they were counted.
+    /// The bytes on each node, and the homes that they were counted with.
     by_node: Option<(Homes, BTreeMap<NodeId, u64>)>,
     /// The programs whose accesses were sampled.
     sampled: BTreeSet<usize>,
@@ -181,7 +181,7 @@ impl Timeline {
         self.progress[program].repetitions
     }
 
-    /// Seconds for which a program was paused because its pages were moved.
+    /// How long a program was paused because its pages moved, in seconds.
     pub(crate) fn paused(&self, program: usize) -> f64 {
         self.progress[program].paused
     }
@@ -191,7 +191,7 @@ impl Timeline {
         self.mix.threads()[program].clone()
     }
 
-    /// The error of a program, where one could not be read.
+    /// The error of a program that could not be read, if any.
     pub(crate) fn error(&self) -> Option<String> {
         self.mix.error()
     }
@@ -201,7 +201,7 @@ impl Timeline {
         self.windows.len()
     }
 
-    /// The share of a program's time, in the present setting, for which its threads wait for what is not in the recording.
+    /// The share of a program's time, in the current setting, spent waiting for events outside the recording.
     pub(crate) fn unrecorded_wait_share(&self, program: usize) -> Option<f64> {
         self.rates.as_ref()?.programs[program].unrecorded_wait_share
     }
@@ -222,12 +222,12 @@ impl Timeline {
         self.count(task, Counter::Cycles) / self.model.frequency().0
     }
 
-    /// The PU on which a task runs; `None` before the program has begun.
+    /// The PU of a task; `None` before the program has begun.
     pub(crate) fn place(&self, task: usize) -> Option<PuId> {
         self.placed.assignment[task]
     }
 
-    /// The PU to which a task is pinned.
+    /// The PU that a task is pinned to.
     pub(crate) fn pin(&self, task: usize) -> Option<PuId> {
         self.placed.pins[task]
     }
@@ -258,8 +258,7 @@ impl Timeline {
         self.placed.prefetchers
     }
 
-    /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays where it is until the scheduler
-    /// moves it.
+    /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays until the scheduler moves it.
     pub(crate) fn configure(&mut self, requested: Requested) -> Mapped {
         let before = self.placed.assignment.clone();
         for (place, pin) in self.placed.assignment.iter_mut().zip(&requested.pins) {
@@ -306,7 +305,7 @@ impl Timeline {
             .collect()
     }
 
-    /// The regions of a program that have begun, with what was counted of each.
+    /// The regions of a program that have begun, with their counts.
     pub(crate) fn regions(&self, program: usize) -> impl Iterator<Item = (u64, &RegionGrowth)> {
         self.progress[program]
             .regions
@@ -322,7 +321,7 @@ impl Timeline {
         }
     }
 
-    /// Where the pages belong under a mapping with the present pins.
+    /// Where the pages belong under a mapping with the current pins.
     fn homes(&self, mapping: PageMapping) -> Homes {
         let mut nodes = self.placed.homes.nodes.clone();
         for (home, &pin) in nodes.iter_mut().zip(&self.placed.pins) {
@@ -337,8 +336,8 @@ impl Timeline {
         }
     }
 
-    /// The accesses of chosen programs whose tasks are on several nodes are sampled once, while they run. Returns how long
-    /// that takes.
+    /// The accesses of chosen programs whose tasks are on several nodes are sampled once, while they run. Returns how
+    /// long that takes.
     fn sample(&mut self, followed: Option<&[Option<ProcessGoal>]>) -> f64 {
         let mut takes = 0.0;
         for (program, tasks) in self.mix.threads().iter().enumerate() {
@@ -352,8 +351,8 @@ impl Timeline {
         takes
     }
 
-    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it. Where programs are chosen, each
-    /// has a goal, and the pages of all others return to the first homes.
+    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it. Where programs are
+    /// chosen, each has a goal, and the pages of all others return to the first homes.
     fn follow(&mut self, within: Option<f64>, followed: Option<&[Option<ProcessGoal>]>) -> Moved {
         let mut homes = self.homes(self.placed.homes.mapping);
         for (program, goal) in followed.into_iter().flatten().enumerate() {
@@ -428,8 +427,8 @@ impl Timeline {
         self.placed.origins.clone_from(&self.placed.homes.nodes);
     }
 
-    /// The order in which tasks are created. Programs that begin at the same time create their tasks in parallel: each
-    /// in its own order, and a random choice decides which program is next.
+    /// The order of the creation of tasks. Programs that begin at the same time create their tasks in parallel: each in
+    /// its own order, and a random choice decides which program is next.
     fn order_of_creation(&mut self) -> Vec<usize> {
         let mut coming: Vec<Range<usize>> = self.mix.threads().to_vec();
         let mut order = vec![];
@@ -542,7 +541,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// The rates of the present setting.
+    /// The rates of the current setting.
     fn rates(&mut self) -> Result<Rc<Rates>, WindowError> {
         if let Some(rates) = &self.rates {
             return Ok(Rc::clone(rates));

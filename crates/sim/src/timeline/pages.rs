@@ -1,7 +1,7 @@
 //! The nodes of the program's pages while it runs, and the cost of moving pages.
 //!
 //! A page belongs to the thread that touched it first. Each thread has a *home*: its node when the program began, or
-//! the node to which a policy has pinned it since. A page mapping gives the nodes of pages for these homes: with first
+//! the node that a policy has pinned it to since. A page mapping gives the nodes of pages for these homes: with first
 //! touch each page is at its owner's home, with locality on the node whose threads access it most, and so on. When a
 //! policy pins a thread to another node, the pages that its home determines follow. They did so with the kernel patch
 //! for migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, its
@@ -91,8 +91,9 @@ impl Pages {
         bytes
     }
 
-    /// The pages of each program that move to the nodes of `to`, and how long that takes. Each thread moves the pages that
-    /// it touched first, at the bandwidth of the slowest link of the route, and all threads do so at the same time.
+    /// The pages of each program that move to the nodes of `to`, and how long that takes. Each thread moves the pages
+    /// that it touched first, at the bandwidth of the slowest link of the route, and all threads do so at the same
+    /// time.
     pub(crate) fn moves(&self, model: &Model, mix: &Mix, from: &Homes, to: &Homes) -> Vec<Moved> {
         let mut moved = vec![Moved::default(); mix.threads().len()];
         if from == to {

@@ -19,10 +19,10 @@ pub trait Program: Send + Sync {
     /// 2^48. All threads use the same tokens and barriers in each repetition.
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_>;
 
-    /// The number of parallel regions that end in one repetition; `None` where it is not known.
+    /// The number of parallel regions that end in one repetition; `None` if unknown.
     fn regions(&self) -> Option<u64>;
 
-    /// What its accesses are known to wait for; `None` where it is no recording.
+    /// The known dependences of its accesses; `None` if it is not a recording.
     fn code(&self) -> Option<Arc<ProgramCode>> {
         None
     }

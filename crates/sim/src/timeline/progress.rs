@@ -13,13 +13,13 @@ pub(crate) struct Progress {
     pub(crate) repetitions: f64,
     /// The part of a repetition that is still cold.
     pub(crate) cold_left: f64,
-    /// Seconds for which the program still stands still.
+    /// How long the program still stands still, in seconds.
     pause_left: f64,
-    /// Seconds for which pages have been moved or will be.
+    /// How long pages have been moving or will be, in seconds.
     pub(crate) paused: f64,
     /// By thread of the program.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
-    /// By region: what was counted of it.
+    /// By region: its counts.
     pub(crate) regions: BTreeMap<u64, RegionGrowth>,
 }
 
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// Pauses the program for `seconds` seconds, in which its pages are moved.
+    /// Pauses the program for `seconds` seconds, while its pages move.
     pub(crate) fn pause(&mut self, seconds: f64) {
         self.interrupt(seconds);
         self.paused += seconds;

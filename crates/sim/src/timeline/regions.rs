@@ -1,4 +1,5 @@
-//! Parallel regions in the time line: what a repetition adds to each, and where a policy wants their threads.
+//! Parallel regions in the time line: the growth of each in a repetition, and the places that a policy requests for
+//! their threads.
 
 use crate::model::Model;
 use crate::window::{RegionPlace, RegionPlaces, RegionTotals};
@@ -33,8 +34,8 @@ impl RegionGrowth {
     }
 }
 
-/// What a repetition adds to each region: the totals at its end less those at its begin, shared by the `repetitions` that
-/// lie between.
+/// What a repetition adds to each region: the totals at its end less those at its begin, shared by the `repetitions`
+/// that lie between.
 pub(crate) fn growths(
     until: &BTreeMap<u64, RegionTotals>,
     from: &BTreeMap<u64, RegionTotals>,
@@ -51,16 +52,16 @@ pub(crate) fn growths(
     until.iter().map(growth).collect()
 }
 
-/// Where a policy wants the threads of one region, and which prefetchers it wants on.
+/// A policy's request for one region: the PUs of its threads, and the prefetchers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RegionRequest {
-    /// By task: its PU; `None` where the scheduler has it.
+    /// By task: its PU; `None` if the scheduler has it.
     pub(crate) pins: Vec<Option<PuId>>,
-    /// `None` for those of the program.
+    /// `None` for the program's setting.
     pub(crate) prefetchers: Option<Prefetchers>,
 }
 
-/// The places of the requested regions for a window in which tasks are at `assignment` and `prefetchers` are on elsewhere.
+/// The places of the requested regions for a window with tasks at `assignment`, and `prefetchers` on outside regions.
 pub(crate) fn places(
     requested: &BTreeMap<u64, RegionRequest>,
     assignment: &[Option<PuId>],

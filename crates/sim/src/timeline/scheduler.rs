@@ -12,7 +12,7 @@
 //! - Tasks on a balanced machine still move when a wake-up finds the task's PU busy. In an interval one task moves with
 //!   the probability `MOVE_CHANCE`, which is assumed; no figure is published.
 //!
-//! `pinfold.evaluation.scheduler` compares it with the kernel of an emulated machine.
+//! `pinfold.evaluation.simulator.scheduler` compares it with the kernel of an emulated machine.
 //!
 //! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs, several levels
 //! of distances between nodes, and where there are more tasks than PUs, the rotation of tasks among PUs.
@@ -169,7 +169,7 @@ impl Scheduler {
         stays.then_some(here)
     }
 
-    /// By node: what runs there.
+    /// By node: its running tasks.
     fn loads(&self, busy: &[[usize; 5]]) -> Vec<Load> {
         let mut loads = vec![Load::default(); self.nodes.number];
         for (place, &[.., on_pu]) in self.places.iter().zip(busy) {
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     /// Four packages with a node each of this number of cores, without SMT. With two cores it is the emulated machine
-    /// of `pinfold.evaluation.scheduler`.
+    /// of `pinfold.evaluation.simulator.scheduler`.
     fn four_packages(cores: usize) -> Model {
         let text = include_str!("../../../../machines/e5-4650x4.toml")
             .replace(

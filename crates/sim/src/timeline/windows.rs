@@ -39,7 +39,7 @@ pub(crate) struct Repetition {
     pub(crate) seconds: f64,
     /// By thread of the program: its counts.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
-    /// By region: what it adds. Of one program only: regions of several may have the same address.
+    /// By region: its growth. It exists for a single program only: regions of several may have the same address.
     pub(crate) regions: BTreeMap<u64, RegionGrowth>,
 }
 
@@ -50,8 +50,8 @@ pub(crate) struct ProgramRates {
     pub(crate) cold: Repetition,
     /// After another repetition.
     pub(crate) warm: Repetition,
-    /// The share of the threads' time in a warm repetition for which they waited for what is not in the recording; `None`
-    /// where it is not known.
+    /// The share of the threads' time in a warm repetition spent waiting for events outside the recording; `None`
+    /// where it is unknown.
     pub(crate) unrecorded_wait_share: Option<f64>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Rates {
 pub(crate) struct Windows {
     options: Options,
     known: HashMap<Setting, Rc<Rates>>,
-    /// Where they are kept for other runs.
+    /// Keeps them for other runs.
     kept: Option<KeptWindows>,
 }
 

@@ -71,7 +71,7 @@ impl Cache {
         }
     }
 
-    /// The flags of `line`, which becomes the last used; `None` where the cache does not hold it.
+    /// The flags of `line`, which becomes the last used; `None` if the cache does not hold it.
     #[inline]
     pub(crate) fn touch(&mut self, line: u32) -> Option<&mut u32> {
         let (base, _, tag) = self.place(line);

@@ -73,8 +73,8 @@ pub(crate) struct InFlight {
     /// Completion times of the last prefetches in the order of their issue, as a ring.
     completions: Vec<Ticks>,
     next: usize,
-    /// By a hash of the line: line and completion time. A new line overwrites an older one in the same entry, which
-    /// then counts as arrived.
+    /// Line and completion time, indexed by a hash of the line. A new line overwrites an older one in the same entry,
+    /// which then counts as arrived.
     lines: Vec<(u32, Ticks)>,
 }
 
@@ -108,7 +108,7 @@ impl InFlight {
         self.lines[line as usize % REMEMBERED] = (line, completion);
     }
 
-    /// When the line arrives; 0 where no request of it is known to be in flight.
+    /// When the line arrives; 0 if no request of it is known to be in flight.
     #[inline]
     pub(crate) fn arrival(&self, line: u32) -> Ticks {
         let (there, completion) = self.lines[line as usize % REMEMBERED];
@@ -136,7 +136,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// The first entry for which `advance` has an effect.
+    /// The first entry that `advance` affects.
     #[inline]
     pub(crate) fn next_block(&self) -> u64 {
         self.next_block
@@ -151,7 +151,7 @@ impl Pending {
         self.misses.push_back((blocks, completion));
     }
 
-    /// The time at which entry `entry`, which is reached at `now`, has room.
+    /// When entry `entry`, which is reached at `now`, has room.
     pub(crate) fn advance(&mut self, entry: u64, mut now: Ticks) -> Ticks {
         while let Some(&(blocks, completion)) = self.misses.front() {
             if blocks > entry && completion > now {
@@ -165,7 +165,7 @@ impl Pending {
         now
     }
 
-    /// The time at which all have completed.
+    /// When all have completed.
     pub(crate) fn drain(&mut self, now: Ticks) -> Ticks {
         self.advance(u64::MAX, now)
     }

@@ -140,15 +140,15 @@ pub struct Counters {
     pub dropped_prefetches: u64,
     /// Misses of the translation look-aside buffer.
     pub tlb_misses: u64,
-    /// Cycles in which the core stalled because of a miss.
+    /// Cycles of stalls because of a miss.
     pub stall_cycles: f64,
-    /// Cycles for which the thread ran.
+    /// Cycles of the running thread.
     pub busy_cycles: f64,
-    /// Cycles for which it waited for others, at barriers and for tokens.
+    /// Cycles of waiting for others, at barriers and for tokens.
     pub wait_cycles: f64,
-    /// Cycles for which it waited for its PU, which ran another thread.
+    /// Cycles of waiting for its PU, which ran another thread.
     pub queue_cycles: f64,
-    /// Cycles for which it waited for what is not in the recording: after its last recorded instruction, and for events that
+    /// Cycles spent waiting for events outside the recording: after its last recorded instruction, and for events that
     /// never came. Counts until the end of the window.
     pub unrecorded_cycles: f64,
     /// How often its PU switched to it from another thread.
@@ -231,9 +231,9 @@ pub struct RegionSpan {
     pub region: u64,
     /// The thread, by the order of the streams.
     pub thread: usize,
-    /// When it entered, in cycles since the begin of the window.
+    /// When it entered, in cycles since the start of the window.
     pub begin: f64,
-    /// When it left or the window ended, in cycles since the begin of the window.
+    /// When it left or the window ended, in cycles since the start of the window.
     pub end: f64,
 }
 
@@ -248,7 +248,7 @@ pub struct LinkTraffic {
     pub bytes: u64,
 }
 
-/// The counts since the begin of the window when all threads of a team had reached a mark.
+/// The counts since the start of the window when all threads of a team had reached a mark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// When the last of them reached it.
@@ -279,7 +279,7 @@ impl Mark {
     }
 }
 
-/// The first and the last of a team's marks. `first` is `None` where there is none.
+/// The first and the last of a team's marks. `first` is `None` if there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamMarks {
     /// The number of marks.

@@ -1,4 +1,4 @@
-//! The node on which a page mapping puts each page (Sánchez Barrera et al., ICS 2020, section 2.1.2).
+//! The node of each page under a page mapping (Sánchez Barrera et al., ICS 2020, section 2.1.2).
 
 use super::profile::PageProfile;
 use crate::model::{Model, PAGE_BYTES, Routes};
@@ -13,7 +13,7 @@ pub(crate) struct Mapping {
     nodes: u64,
     /// For each node the nearest other node.
     remote: Vec<u8>,
-    /// For each node itself or the nearest of the nodes to which pages are bound; empty where they are not bound.
+    /// For each node itself or the nearest of the nodes to which pages are bound; empty if they are not bound.
     bound: Vec<u8>,
     /// The pages whose nodes are known in advance.
     known: PagePlaces,
@@ -87,7 +87,7 @@ fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
     nearest_of(routes, &others, node)
 }
 
-/// `node` where it is one of `nodes`, and otherwise the one whose memory is nearest to it; `node` where `nodes` is
+/// `node` where it is one of `nodes`, and otherwise the one whose memory is nearest to it; `node` if `nodes` is
 /// empty.
 fn nearest_of(routes: &Routes, nodes: &[usize], node: usize) -> u8 {
     if nodes.contains(&node) {

@@ -36,7 +36,7 @@ impl Blocks {
         }
     }
 
-    /// Blocks of which each has its position in `order` as its number.
+    /// Blocks that are numbered by their position in `order`.
     pub(crate) fn in_order(order: &[u64]) -> Self {
         Self {
             numbers: order.iter().copied().zip(0..).collect(),
@@ -187,7 +187,7 @@ impl TranslationBuffer {
         }
     }
 
-    /// The number of virtual page `page`; `None` where the buffer does not hold it.
+    /// The number of virtual page `page`; `None` if the buffer does not hold it.
     #[inline]
     pub(crate) fn find(&mut self, page: u64) -> Option<u32> {
         let base = (page & self.mask) as usize * self.ways;

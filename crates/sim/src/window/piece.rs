@@ -18,7 +18,7 @@ pub(crate) struct Running<'a> {
 
 /// What was counted of a piece.
 pub(crate) struct PieceResult {
-    /// By thread; `None` where a thread has no two `Count` events.
+    /// By thread; `None` if a thread has no two `Count` events.
     pub(crate) threads: Vec<Option<Counted>>,
     /// By region: the totals of its executions.
     pub(crate) regions: BTreeMap<u64, RegionTotals>,

@@ -21,7 +21,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// `also` are PUs on which threads may come later.
+    /// `also` are PUs that threads may come to later.
     pub(super) fn new(
         model: &Model,
         configuration: &WindowConfiguration,

@@ -1,9 +1,9 @@
 //! What changes at the borders of parallel regions: the PUs of a team's threads, and the prefetchers.
 //!
-//! Threads change their PUs when they begin their share of a region (`EventKind::ShareBegin`), and the prefetchers change
-//! when the region begins. Both stay until the next region that wants something else. A thread that changes its PU pays for
-//! the system call and the switch, and finds the caches there as they are. The thread that begins the region pays for a
-//! change of the prefetchers.
+//! Threads change their PUs when they begin their share of a region (`EventKind::ShareBegin`), and the prefetchers
+//! change when the region begins. Both stay until the next region that wants something else. A thread that changes its
+//! PU pays for the system call and the switch, and finds the caches there as they are. The thread that begins the
+//! region pays for a change of the prefetchers.
 
 use super::configuration::working;
 use super::placement::Placement;
@@ -45,8 +45,8 @@ pub(super) struct RegionPlan {
 }
 
 impl RegionPlan {
-    /// The plan of a window in whose `placement` all PUs of `places` are; `base` are the PUs of its threads, and
-    /// `prefetchers` those of its configuration.
+    /// The plan of a window whose `placement` contains all PUs of `places`; `base` are the PUs of its threads, and
+    /// `prefetchers` its configuration's.
     pub(super) fn new(
         model: &Model,
         placement: &Placement,

@@ -1,4 +1,4 @@
-//! What a window's simulation gives: times, what was counted, traffic and energy.
+//! The result of a window's simulation: times, counts, traffic and energy.
 
 use super::counters::{Counters, LinkTraffic, RegionSpan};
 use super::totals::RegionTotals;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The result of a window's simulation. All values are simulated, none is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowResult {
-    /// From the begin of the window to the end of the last thread.
+    /// From the start of the window to the end of the last thread.
     pub seconds: f64,
     /// The same in cycles.
     pub cycles: f64,
@@ -24,7 +24,7 @@ pub struct WindowResult {
     pub memory_bytes: Vec<u64>,
     /// By link and direction.
     pub links: Vec<LinkTraffic>,
-    /// By package: bytes on its bus; empty where there is none.
+    /// By package: bytes on its bus; empty if there is none.
     pub bus_bytes: Vec<u64>,
     /// Energy of all packages, in joules.
     pub package_joules: f64,
@@ -45,7 +45,7 @@ impl WindowResult {
         total
     }
 
-    /// The share of the time of all threads for which they waited for what is not in the recording; `None` for a window
+    /// The share of the time of all threads spent waiting for events outside the recording; `None` for a window
     /// without time.
     pub fn unrecorded_wait_share(&self) -> Option<f64> {
         unrecorded::share(self.total().unrecorded_cycles, self.threads.len(), self.cycles)

@@ -62,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// The PU can continue at `time`, or at its earlier time where it has one.
+    /// The PU can continue at `time`, or at its earlier time if it has one.
     pub(crate) fn add(&mut self, pu: usize, time: Ticks) {
         if self.times[pu].is_none_or(|known| time < known) {
             self.times[pu] = Some(time);
@@ -93,7 +93,7 @@ impl Queue {
     }
 }
 
-/// Barriers and tokens for which threads wait.
+/// Barriers and tokens that threads wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     barriers: HashMap<u64, Vec<usize>>,

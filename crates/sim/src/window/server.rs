@@ -9,8 +9,8 @@
 //! A single time at which the server is free next would not do: a line that is simulated later but arrives before an
 //! already served one must not wait behind it. The simulated threads run ahead of each other by a quantum, and a thread
 //! whose loads form a chain issues all those of its reorder buffer at once, the last of them many latencies ahead. So
-//! every slot is remembered until no thread can reach it any more. (A limited number of slots is wrong: a chain that runs
-//! ahead of it delays all others, whose chains then run ahead even farther, and so on without end.)
+//! every slot is remembered until no thread can reach it any more. (A limited number of slots is wrong: a chain that
+//! runs ahead of it delays all others, whose chains then run ahead even farther, and so on without end.)
 //!
 //! A written line may take longer than a read one: DRAM turns its bus around between reads and writes, and recovers
 //! from a write before it opens another row.
@@ -40,8 +40,7 @@ pub(crate) struct Server {
     /// The oldest remembered slot.
     oldest: u64,
     served: u64,
-    /// How much longer the service of a written line is than that of a read one, in `WHOLE`ths, and the sum not served
-    /// yet.
+    /// How much longer the service of a written line is than of a read line, in `WHOLE`ths, and the sum not served yet.
     write_surplus: u32,
     owed: u32,
 }
@@ -82,15 +81,15 @@ impl Server {
         self.served
     }
 
-    /// Serves a line that arrives at `time`. Returns the wait before its service. No line arrives before `floor` any more,
-    /// except for threads that others had to release: such a line does not wait if its slot is forgotten.
+    /// Serves a line that arrives at `time`. Returns the wait before its service. No line arrives before `floor` any
+    /// more, except for threads that others had to release: such a line does not wait if its slot is forgotten.
     pub(crate) fn serve(&mut self, time: Ticks, floor: Ticks) -> Ticks {
         self.served += 1;
         self.occupy(time, floor)
     }
 
-    /// Serves a written line, for which no thread waits. The additional time over a read is added up. When the sum
-    /// reaches the service of a line, it occupies the server like one.
+    /// Serves a written line. No thread waits for it. The additional time over a read is added up. When the sum reaches
+    /// the service of a line, it occupies the server like one.
     pub(crate) fn serve_write(&mut self, time: Ticks, floor: Ticks) {
         self.serve(time, floor);
         self.owed += self.write_surplus;
@@ -185,7 +184,7 @@ mod tests {
         let mut clocks: [Ticks; 2] = [0; 2];
         for turn in 0..200 {
             let floor = clocks[turn % 2];
-            // Each load of a chain arrives when the one before has been served.
+            // Each load of a chain arrives when its predecessor has been served.
             for _ in 0..CHAIN {
                 let clock = &mut clocks[turn % 2];
                 *clock += server.serve(*clock, floor) + 100_000;

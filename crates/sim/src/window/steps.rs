@@ -8,13 +8,13 @@ use super::time::{Ticks, ticks};
 use crate::model::{Model, Sourced};
 use pinfold_code::{Dependence, Microarchitecture, StepTiming, Steps, Timing};
 
-/// Rows for accesses whose step is not known; the row is a hash of the instruction, and 0 where that is unknown, too.
+/// Rows for accesses whose step is unknown; the row is a hash of the instruction, and 0 if unknown, too.
 pub(crate) const UNKNOWN: u16 = 256;
 
 /// Wrong predictions are counted in this fraction of one.
 pub(crate) const WHOLE: u32 = 1 << 16;
 
-/// Loads for which something waits: up to two, each with the site and the time from its value.
+/// Loads that something waits for: up to two, each with the site and the time from its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     number: u8,
@@ -50,7 +50,7 @@ impl Waits {
 pub(crate) struct StepRow {
     /// The time of one instruction, on a core with one running PU, and with more.
     pub(crate) pace: [u32; 2],
-    /// The site whose strides prefetchers follow; 0 where it is unknown.
+    /// The site whose strides prefetchers follow; 0 if unknown.
     pub(crate) stride: u8,
     /// Whether its dependences are known.
     pub(crate) decoded: bool,
@@ -90,8 +90,8 @@ impl StepTable {
         }
     }
 
-    /// The rows of a program with code. Where the model names no microarchitecture, they are all alike, except for their
-    /// strides.
+    /// The rows of a program with code. Where the model names no microarchitecture, they are all alike, except for
+    /// their strides.
     pub(crate) fn decoded(model: &Model, steps: &Steps) -> Self {
         let mut table = Self::undecoded(model);
         let unknown = table.rows[0];
@@ -163,7 +163,7 @@ fn stride(site: u16) -> u8 {
     u8::try_from(site % (UNKNOWN - 1) + 1).unwrap_or(0)
 }
 
-/// Site 0 is that of accesses without a known site.
+/// Site 0 stands for accesses without a known site.
 fn shifted(dependences: &[Dependence]) -> Waits {
     let shifted: Vec<Dependence> = dependences
         .iter()
@@ -207,8 +207,8 @@ mod tests {
     /// The address of the access of this number in this iteration.
     type Addresses = dyn Fn(u64, usize) -> u64;
 
-    /// Cycles of an iteration of a loop that begins at 0x1000. Each access has its instruction, and the instructions since
-    /// the one before.
+    /// Cycles of an iteration of a loop that begins at 0x1000. Each access has its instruction, and the instructions
+    /// since its predecessor.
     fn cycles(model: &Model, code: &[u8], accesses: &[(u64, u32)], address: &Addresses, decoded: bool) -> f64 {
         const TIMES: u64 = 20_000;
         let mut learner = Learner::new(Code::new([(0x1000, code)]));

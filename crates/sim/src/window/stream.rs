@@ -33,11 +33,10 @@ pub enum EventKind {
     RegionBegin,
     /// Leaves the region `payload`.
     RegionEnd,
-    /// Begins its share of the region `payload`: with a `RegionPlan` the thread goes to its PU of that region. Streams have
-    /// it only where they are asked for it.
+    /// Begins its share of the region `payload`: with a `RegionPlan` the thread goes to its PU of that region. Streams
+    /// have it only where they are asked for it.
     ShareBegin,
-    /// The first one of a thread begins what is counted of it, and the second one ends that. Nothing waits for accesses
-    /// in flight.
+    /// The first one of a thread starts its counting, and the second one ends it. Nothing waits for accesses in flight.
     Count,
     /// Continues when all threads of its program have reached this event. The counts until then are a separate result,
     /// and identities of tokens may be used again.
@@ -55,7 +54,7 @@ pub struct Event {
     pub payload: u64,
     /// Instructions since the event before, including this one.
     pub instructions: u32,
-    /// Of an access: its step, a row of its stream's `StepTable`; 0 where it is not known. Of a barrier: its members.
+    /// Of an access: its step, a row of its stream's `StepTable`; 0 if unknown. Of a barrier: its members.
     pub step: u16,
     /// Bytes of an access, 0 otherwise.
     pub size: u8,
@@ -157,7 +156,7 @@ pub trait Stream {
     /// Clears `batch` and fills it with the next events, usually some thousands. Returns whether there were any.
     fn next_batch(&mut self, batch: &mut Batch) -> bool;
 
-    /// What its steps cost on a model; `None` where its code is not known.
+    /// What its steps cost on a model; `None` if its code is unknown.
     fn steps(&self, _model: &Model) -> Option<Arc<StepTable>> {
         None
     }

@@ -5,7 +5,8 @@ use crate::model::LINE_BYTES;
 use pinfold_core::random::Random;
 use std::collections::VecDeque;
 
-/// Reads `bytes` from `base` on, eight at a time, `passes` times; every `writes_every`-th access is a store (0 for none).
+/// Reads `bytes` from `base` on, eight at a time, `passes` times; every `writes_every`-th access is a store (0 for
+/// none).
 pub fn streaming(base: u64, bytes: u64, passes: u64, writes_every: u64) -> Box<dyn Stream> {
     let mut next = 0;
     let end = bytes / 8 * passes;

@@ -39,7 +39,7 @@ pub(crate) struct Settings {
 pub(crate) struct CoreState {
     pub(crate) translations: TranslationBuffer,
     pub(crate) buffers: FillBuffers,
-    /// Buffers of the lines for which atomic instructions wait.
+    /// Buffers of the lines that atomic instructions wait for.
     pub(crate) locked: FillBuffers,
     pub(crate) in_flight: InFlight,
     pub(crate) streamer: Streamer,
@@ -108,7 +108,7 @@ pub(crate) struct Ahead {
     pub(crate) chunk: usize,
     /// Expected misses of the next chunk.
     pub(crate) coming: Vec<Coming>,
-    /// Misses and prefetches so far, and at the begin of the chunk.
+    /// Misses and prefetches so far, and at the start of the chunk.
     pub(crate) brought: u64,
     pub(crate) brought_before: u64,
 }
@@ -160,7 +160,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// A branch waits for loads where it is predicted wrongly.
+    /// A mispredicted branch waits for loads.
     #[inline(never)]
     fn branch(&mut self, row: &StepRow) {
         self.wrong += row.mispredicted;

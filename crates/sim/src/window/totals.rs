@@ -20,7 +20,7 @@ pub struct RegionTotals {
     pub counters: Counters,
     /// Bytes that all memory read and wrote.
     pub memory_bytes: u64,
-    /// The bytes by memory and by link; `None` where they were not counted, as of a sample.
+    /// The bytes by memory and by link; `None` if they were not counted, as of a sample.
     pub traffic: Option<TrafficBytes>,
     /// Energy of all packages, in joules.
     pub package_joules: f64,
@@ -29,7 +29,7 @@ pub struct RegionTotals {
 }
 
 impl RegionTotals {
-    /// The counts from which the counters of LIKWID follow.
+    /// The counts that the counters of LIKWID are computed from.
     pub(crate) fn counts(&self, model: &Model) -> RegionCounts {
         let counters = &self.counters;
         let cache = |number: usize| {
@@ -154,8 +154,8 @@ pub(crate) fn package_joules<'a>(
     package
 }
 
-/// The part of the packages' energy that is of cores and their caches, without the last level: the domain PP0 of RAPL. The
-/// energy of idle cores is not known apart from their package's, and is not in it.
+/// The part of the packages' energy that is of cores and their caches, without the last level: the domain PP0 of RAPL.
+/// The energy of idle cores is not known apart from their package's, and is not in it.
 fn core_joules(model: &Model, counters: &Counters) -> f64 {
     let energy = &model.energy;
     let private = &model.caches[..model.caches.len() - 1];

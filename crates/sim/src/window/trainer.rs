@@ -32,9 +32,9 @@ pub(crate) struct Step {
     /// Whether it could have been predicted: it continues a stride that was seen three times, or stays in the page's
     /// last line. With fewer repetitions, one in fifty steps of a random walk through a page would count as regular.
     pub(crate) regular: bool,
-    /// The distance to the next access in lines, where it can be predicted with confidence; otherwise 0.
+    /// The distance to the next access in lines, if it can be predicted with confidence; otherwise 0.
     pub(crate) stride: i32,
-    /// Whether it is the line after the one before.
+    /// Whether it is the line after its predecessor.
     pub(crate) ascending: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Strides {
     slots: [Slot; SLOTS],
-    /// By the low bits of a page's number: the slot in which such a page was found last. Most pages are found there.
+    /// By the low bits of a page's number: the slot that last held such a page. Most pages are found there.
     guesses: [u8; SLOTS],
     steps: u32,
     sites: Box<[Slot; SITES]>,
@@ -118,7 +118,7 @@ impl Strides {
     }
 
     #[inline(never)]
-    /// The first access to a page for a while. It is regular where it continues the steps of a neighbour page.
+    /// The first access to a page for a while. It is regular if it continues the steps of a neighbour page.
     fn enter(&mut self, line: u32, page: u32) -> Step {
         self.steps = self.steps.wrapping_add(1);
         let mut inherited = Slot {

@@ -1,12 +1,12 @@
-//! For how long a thread waits for what is not in the recording.
+//! For how long a thread waits for events outside the recording.
 //!
-//! - A window that is cut by a count of instructions ends for each thread at another place of the program. From its last
-//!   recorded instruction on, a thread has nothing to do while the others go on: `begin`, until `end`.
+//! - A window that is cut by a count of instructions ends for each thread at another place of the program. From its
+//!   last recorded instruction on, a thread has nothing to do while the others go on: `begin`, until `end`.
 //! - A thread that waits for an event that never comes is released at its own clock when no thread of its team can run.
 //!   That takes no simulated time. Counted is the time by which the others had gone on until then.
 //!
-//! The two may overlap, and a released thread runs in a time that the second one counts. Each time counts once, so the sum is
-//! at most the time of the window.
+//! The two may overlap, and a released thread runs in a time that the second one counts. Each time counts once, so the
+//! sum is at most the time of the window.
 
 use super::time::Ticks;
 
@@ -15,7 +15,7 @@ use super::time::Ticks;
 pub(crate) struct Unrecorded {
     /// Since when the thread has had nothing recorded to do.
     since: Option<Ticks>,
-    /// All time before this has been counted where it had to be.
+    /// All time before this has been counted.
     counted_until: Ticks,
     total: Ticks,
 }

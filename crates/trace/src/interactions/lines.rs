@@ -8,39 +8,39 @@ const LINE_SHIFT: u32 = 6;
 const PAGE_SHIFT: u32 = 12;
 const LINES_OF_PAGE: usize = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
-/// No thread.
+/// The value for no thread.
 const NOBODY: u16 = u16::MAX;
 
-/// No block.
+/// The value for no block.
 const NOTHING: u32 = u32::MAX;
 
 /// The state of all lines. Lines of a page are neighbours.
 ///
-/// A thread's accesses to the lines of a page are a block, which exists once it has accessed the page: most pages are
-/// accessed by few threads.
+/// A thread's accesses to the lines of a page are a block. It exists once the thread has accessed the page: most pages
+/// are accessed by few threads.
 pub(super) struct Lines {
     threads: usize,
-    /// Words of a set of threads.
+    /// The number of words of a set of threads.
     words: usize,
     /// The number of each page, in the order of first accesses.
     pages: HashMap<u64, usize>,
-    /// By thread: the page of its last access.
+    /// For each thread, the page of its last access.
     last: Vec<Last>,
-    /// By page and thread: the number of the block, or `NOTHING`.
+    /// For each page and thread, the number of the block, or `NOTHING`.
     blocks: Vec<u32>,
-    /// By block and line: accesses.
+    /// For each block and line, the number of accesses.
     accesses: Vec<u32>,
-    /// By line: writes.
+    /// For each line, the number of writes.
     writes: Vec<u32>,
-    /// By line: the last thread that wrote it.
+    /// For each line, the last thread that wrote it.
     writer: Vec<u16>,
-    /// By line: the threads that have read it since then, and those that have ever written it.
+    /// For each line, the threads that have read it since then, and the threads that have ever written it.
     sets: Vec<u64>,
     communications: Matrix,
     most_bytes: usize,
 }
 
-/// A page with a thread's block, and where their first lines are.
+/// A page with a thread's block, and the positions of their first lines.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     page: u64,
@@ -49,7 +49,7 @@ struct Last {
 }
 
 impl Lines {
-    /// No accesses of `threads` threads. The counts may use `most_bytes`.
+    /// Empty counts of `threads` threads. The counts may use `most_bytes`.
     pub(super) fn new(threads: usize, most_bytes: usize) -> Self {
         let nowhere = Last {
             page: u64::MAX,
@@ -71,13 +71,13 @@ impl Lines {
         }
     }
 
-    /// Whether there is no more memory for counts.
+    /// Whether the memory for counts is used up.
     pub(super) fn is_full(&self) -> bool {
         4 * (self.blocks.len() + self.accesses.len() + self.writes.len()) + 2 * self.writer.len() + 8 * self.sets.len()
             > self.most_bytes
     }
 
-    /// Counts an access. An atomic instruction reads and writes, also where the recording has one access for both.
+    /// Counts an access. An atomic instruction reads and writes, even if the recording has one access for both.
     #[inline]
     pub(super) fn access(&mut self, thread: usize, access: &Access) {
         let last = access.address.saturating_add(u64::from(access.size) - 1) >> LINE_SHIFT;
@@ -99,7 +99,7 @@ impl Lines {
         }
     }
 
-    /// Finds a page and the thread's block of it, or begins them.
+    /// Finds a page and the thread's block of it, or creates them.
     fn find(&mut self, thread: usize, page: u64) -> Last {
         let next = self.pages.len();
         let number = *self.pages.entry(page).or_insert(next);
@@ -147,7 +147,7 @@ impl Lines {
         self.writer[index] = u16::try_from(thread).unwrap_or(NOBODY);
     }
 
-    /// Fills `using` with the threads that access a line, and with their numbers of accesses.
+    /// Fills `using` with the threads that access a line, and their numbers of accesses.
     fn find_users(&self, index: usize, using: &mut Vec<(usize, u64)>) {
         let (page, within) = (index / LINES_OF_PAGE, index % LINES_OF_PAGE);
         let blocks = &self.blocks[page * self.threads..(page + 1) * self.threads];
@@ -274,7 +274,7 @@ mod tests {
         let found = interactions(
             3,
             &[
-                (0, READ, 0), // Nobody has written it.
+                (0, READ, 0), // No thread has written it.
                 (0, WRITE, 0),
                 (0, READ, 8),  // Its own write.
                 (1, READ, 0),  // 0 to 1
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn lines_have_sharers_writers_and_shares_of_writes() {
-        // Line 0: two threads, one writes half of the accesses. Line 1: one thread that reads.
+        // Line 0: two threads, half of the accesses are writes. Line 1: one thread that reads.
         let found = interactions(2, &[(0, WRITE, 0), (1, READ, 0), (1, READ, 64)]).lines;
         assert_eq!(found.number, 2);
         assert_eq!(

@@ -1,12 +1,12 @@
 //! The metrics of table 2 of Denoyelle et al. (ICPP 2019), from the exchanges between threads.
 //!
-//! The paper gives most of them in words. Where these leave more than one formula, this is the reading:
+//! The paper gives most of them in words. If the words permit several formulas, this is the reading:
 //!
 //! - `CC`, "average normalized amount per thread": the exchanges of a thread with all others per access of it, averaged
 //!   over the threads that access anything.
 //! - `CB`, balance: "the average matrix value over the maximum matrix value", over the pairs of different threads.
 //! - `CH`, heterogeneity: "the proportion of interthreads exchanges over accesses to private data".
-//! - `NB`, "the sum of adjacent thread pairs communications over the sum of matrix values". Adjacent are the threads
+//! - `NB`, "the sum of adjacent thread pairs communications over the sum of matrix values". Adjacent threads are
 //!   created one after the other.
 //! - `clusterSD`: "the standard deviation across NUMA domains (i.e. groups of consecutive thread IDs inside the same
 //!   NUMA node) of the sum of values inside the corresponding domain", with the threads in the default placement,
@@ -16,31 +16,31 @@
 use super::lines::Moments;
 use super::{Interactions, Matrix, Spread};
 
-/// A machine on which the threads are in the default placement.
+/// A machine with the threads in the default placement.
 pub struct Machine<'a> {
-    /// By thread: the NUMA node of the core on which it runs.
+    /// For each thread, the NUMA node of its core.
     pub nodes: &'a [usize],
     /// The number of hops between the cores of two threads.
     pub hops: &'a dyn Fn(usize, usize) -> usize,
 }
 
-/// The metrics of table 2, with the paper's names. `None` is a ratio without a denominator, or what needs a machine
-/// where there is none.
+/// The metrics of table 2, with the paper's names. `None` is a ratio without a denominator, or a metric that needs a
+/// machine if there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metrics {
-    /// Those of the sharing between threads.
+    /// The metrics of the sharing between threads.
     pub sharing: PairMetrics,
-    /// Those of the communications between them.
+    /// The metrics of the communications between threads.
     pub communications: PairMetrics,
     /// `avg_sharing_degree`, `sd_sharing_degree`: threads that access a line.
     pub sharing_degree: Spread,
     /// `avg_write_ratio`, `sd_write_ratio`: writes per access to a line.
     pub write_ratio: Spread,
-    /// `avg_shared_write_ratio`, `sd_shared_write_ratio`: the same of shared lines.
+    /// `avg_shared_write_ratio`, `sd_shared_write_ratio`: the same for shared lines.
     pub shared_write_ratio: Spread,
     /// `avg_write_degree`, `sd_write_degree`: threads that write a line.
     pub write_degree: Spread,
-    /// `footprint`: lines.
+    /// `footprint`: the number of lines.
     pub footprint: u64,
     /// `sd_thread_footprint`: the standard deviation of the lines of a thread.
     pub thread_footprint_deviation: Option<f64>,
@@ -49,9 +49,9 @@ pub struct Metrics {
 /// Metrics of a matrix of exchanges between threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairMetrics {
-    /// `CC`: exchanges per access of a thread, the mean of threads.
+    /// `CC`: exchanges per access of a thread, averaged over threads.
     pub amount: Option<f64>,
-    /// `CB`: the mean of pairs over the largest.
+    /// `CB`: the mean of pairs divided by the maximum.
     pub balance: Option<f64>,
     /// `CH`: exchanges per access to private lines.
     pub heterogeneity: Option<f64>,
@@ -64,7 +64,7 @@ pub struct PairMetrics {
 }
 
 impl Metrics {
-    /// The metrics, with those that need a machine if there is one.
+    /// Computes the metrics, including those that need a machine if there is one.
     pub fn of(found: &Interactions, machine: Option<&Machine<'_>>) -> Self {
         let mut footprints = Moments::default();
         for &lines in &found.lines_by_thread {

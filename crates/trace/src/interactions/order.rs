@@ -1,9 +1,9 @@
 //! Reads the accesses of all threads in an order that the recording permits.
 //!
-//! A recording orders events of all threads, and the accesses of each thread between its events. Two accesses of
-//! different threads are ordered only if events are between them. Here a thread's accesses between two events are
-//! spread evenly over the time between these, whose unit is the position in the order of events; so threads that run
-//! at the same time take turns. The first pass counts accesses between events, the second one reads them.
+//! A recording orders the events of all threads, and each thread's accesses between its events. Two accesses of
+//! different threads are ordered only if events are between them. This module spreads a thread's accesses evenly over
+//! the time between two of its events. The unit of time is the position in the order of events. So threads that run at
+//! the same time take turns. The first pass counts accesses between events, and the second one reads them.
 
 use crate::{Access, Batch, Recording, ThreadReader, TraceError};
 use std::cmp::Reverse;
@@ -12,11 +12,11 @@ use std::collections::BinaryHeap;
 /// The most accesses of a turn.
 const TURN: usize = 256;
 
-/// Parts of the time between two neighbouring events.
+/// The number of parts of the time between two neighbouring events.
 const PARTS: u64 = 1 << 16;
 
-/// Calls `take` with the number of a thread, in the order of creation, and accesses of it, until there are no more or
-/// it returns true.
+/// Calls `take` with the number of a thread, in the order of creation, and some of its accesses. Stops after the last
+/// access, or when `take` returns true.
 pub(super) fn in_order(
     recording: &Recording,
     mut take: impl FnMut(usize, &[Access]) -> bool,
@@ -43,7 +43,7 @@ pub(super) fn in_order(
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     accesses: u64,
-    /// The position of the event; that of the last event before the end for the last stretch.
+    /// The position of the event. The last stretch has the position of the thread's last event.
     until: u64,
 }
 
@@ -74,15 +74,15 @@ fn add(found: &mut Vec<Stretch>, accesses: usize, event: Option<u64>) {
     }
 }
 
-/// A thread that is read.
+/// The reading position of a thread.
 struct Cursor {
     reader: ThreadReader,
     batch: Batch,
-    /// Accesses of the batch that were taken.
+    /// The number of accesses taken from the batch.
     taken: usize,
     stretches: Vec<Stretch>,
     stretch: usize,
-    /// Accesses of the stretch that were taken.
+    /// The number of accesses taken from the stretch.
     done: u64,
     /// The position of the event before the stretch.
     since: u64,
@@ -103,7 +103,7 @@ impl Cursor {
         cursor
     }
 
-    /// The next accesses of the batch, up to the next event; `None` after the last.
+    /// The next accesses of the batch, up to the next event. `None` after the last.
     fn turn(&mut self) -> Result<Option<std::ops::Range<usize>>, TraceError> {
         while self.taken == self.batch.accesses.len() {
             self.taken = 0;
@@ -121,7 +121,7 @@ impl Cursor {
         Ok(Some(begin..self.taken))
     }
 
-    /// Goes on to the first stretch with accesses left.
+    /// Advances to the first stretch with accesses left.
     fn pass_empty(&mut self) {
         while self.stretch + 1 < self.stretches.len() && self.done == self.stretches[self.stretch].accesses {
             self.since = self.stretches[self.stretch].until;
@@ -130,7 +130,7 @@ impl Cursor {
         }
     }
 
-    /// When its next access takes place.
+    /// The time of its next access.
     fn time(&self) -> u64 {
         let stretch = self.stretches[self.stretch];
         let lasts = u128::from(stretch.until.saturating_sub(self.since)) * u128::from(PARTS);

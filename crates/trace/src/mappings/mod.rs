@@ -2,24 +2,24 @@
 //!
 //! 1. The events that change the address space are collected from all threads and put in order.
 //! 2. Accesses are counted by page and thread.
-//! 3. The result is the address space at the time when its mappings have the most accesses of the whole recording: a
-//!    program unmaps its memory before it ends.
+//! 3. The result is the address space at the time when its mappings have the most accesses of the whole recording. The
+//!    end of the recording would not do: a program unmaps its memory before it ends.
 //!
 //! Known limits: the counts do not distinguish times. If a program maps the same addresses again, the accesses of both
-//! mappings are added. qemu-user maps ever higher addresses, so this happens only with addresses that the program
-//! chooses, or in the heap. Memory that was attached by `shmat` belongs to no area.
+//! mappings are added. qemu-user maps ever higher addresses, so this happens only in the heap or at addresses that the
+//! program chooses. Memory that `shmat` attaches belongs to no area.
 
 use crate::{Batch, Event, EventKind, MappedFile, Recording, TraceError};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-/// Bytes of a page: those of x86-64, the recorded architecture.
+/// The size of a page of x86-64, the recorded architecture, in bytes.
 const PAGE: u64 = 4096;
 
 const WRITE: u64 = 2;
 
-/// What backs a mapping.
+/// The backing of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backing {
     /// Private memory, at an address that the kernel chose.
@@ -28,23 +28,23 @@ pub enum Backing {
     AnonymousFixed,
     /// Memory without a file that processes share.
     Shared,
-    /// Memory without a file that existed when the program began: QEMU's own, unless more is known of it.
+    /// Memory without a file that existed when the program started. It is QEMU's own, unless more is known about it.
     Found,
     /// The first thread's stack.
     Stack,
     /// The heap (`brk`).
     Heap,
-    /// Private memory that is adjacent to the last mapping of a file and belongs to it: the data that are zero when the
-    /// program begins.
+    /// Private memory that adjoins the last mapping of a file and belongs to it: the data that are zero when the
+    /// program starts.
     BehindFile(PathBuf),
     /// A file.
     File(PathBuf),
 }
 
 impl Backing {
-    /// The number in `EventKind::Map` of memory without a file; for a file, `FILES` plus its own number.
+    /// The number in `EventKind::Map` is the position in this list. For a file it is `FILES` plus the file's number.
     const NUMBERED: [Self; 4] = [Self::Anonymous, Self::AnonymousFixed, Self::Shared, Self::Found];
-    /// The number of memory that existed when the program began.
+    /// The number of memory that existed when the program started.
     pub const FOUND: u64 = 3;
     /// The number of the first file.
     pub const FILES: u64 = Self::NUMBERED.len() as u64;
@@ -67,13 +67,13 @@ impl Backing {
     }
 }
 
-/// As text, as in `/proc/PID/maps` where that has one.
+/// The text of `/proc/PID/maps` if it has one, otherwise a description.
 impl std::fmt::Display for Backing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Anonymous | Self::AnonymousFixed => f.write_str("anonymous"),
             Self::Shared => f.write_str("shared anonymous"),
-            Self::Found => f.write_str("there at the begin"),
+            Self::Found => f.write_str("mapped at the start"),
             Self::Stack => f.write_str("[stack]"),
             Self::Heap => f.write_str("[heap]"),
             Self::BehindFile(file) => write!(f, "zeroed data of {}", file.display()),
@@ -91,19 +91,19 @@ impl Serialize for Backing {
 /// A part of the address space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Area {
-    /// Its first byte.
+    /// The first byte.
     pub start: u64,
-    /// The byte after its last one.
+    /// The byte after the last one.
     pub end: u64,
-    /// What backs it.
+    /// The backing.
     pub backing: Backing,
-    /// Its offset in the file, or in the anonymous mapping that it is a part of, in bytes.
+    /// The offset in the file, or in the anonymous mapping that it is a part of, in bytes.
     pub offset: u64,
     /// Whether it may be written.
     pub writable: bool,
     /// Whether it is accessible.
     pub accessible: bool,
-    /// Its position in the order in which mappings were made; parts of one mapping have the same.
+    /// The position in the order of all mappings. The parts of one mapping share it.
     pub order: u64,
     /// The accesses of all threads.
     pub accesses: u64,
@@ -112,16 +112,16 @@ pub struct Area {
 /// The accesses to one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageAccesses {
-    /// Its first byte.
+    /// The first byte.
     pub address: u64,
-    /// The recording's numbers of threads, and their accesses, each thread once.
+    /// The accesses of each thread, by its number in the recording.
     pub threads: Vec<(u32, u64)>,
 }
 
 /// The address space of the recorded program, and its accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mappings {
-    /// By address, without overlap.
+    /// The areas by address, without overlap.
     pub areas: Vec<Area>,
     /// The pages with accesses, by address.
     pub pages: Vec<PageAccesses>,
@@ -153,13 +153,13 @@ impl Mappings {
 pub(crate) struct Mapper {
     changes: Vec<(u64, EventKind)>,
     pages: HashMap<u64, Vec<(u32, u64)>>,
-    /// The thread and page of the last accesses, and the number of them that are not in `pages` yet: most accesses are
-    /// to the same page as the one before.
+    /// The thread and page of the last accesses, and the number of accesses that are not in `pages` yet. Most accesses
+    /// are to the same page as the previous one.
     run: (u32, u64, u64),
 }
 
 impl Mapper {
-    /// A thread accesses memory.
+    /// Counts an access.
     #[inline]
     pub(crate) fn access(&mut self, thread: u32, address: u64) {
         let page = address / PAGE;
@@ -183,7 +183,7 @@ impl Mapper {
         }
     }
 
-    /// An event happens.
+    /// Adds an event.
     pub(crate) fn event(&mut self, event: &Event) {
         if matches!(
             event.kind,
@@ -198,7 +198,6 @@ impl Mapper {
         }
     }
 
-    /// The result.
     pub(crate) fn finish(mut self, files: &[MappedFile]) -> Mappings {
         self.end_run();
         self.changes.sort_unstable_by_key(|&(sequence, _)| sequence);
@@ -228,7 +227,7 @@ impl Mapper {
         let (mut best, mut most, mut at) = (0, 0, 0);
         replayed(&self.changes, &mut |accesses| {
             at += 1;
-            // The last one of equal times: it also has mappings without accesses.
+            // At a tie the last one wins: it also has mappings without accesses.
             if accesses >= most {
                 (best, most) = (at, accesses);
             }
@@ -281,12 +280,12 @@ struct Part {
 #[derive(Default)]
 struct AddressSpace {
     parts: BTreeMap<u64, Part>,
-    /// Where the heap begins and ends.
+    /// The start and the end of the heap.
     heap: Option<(u64, u64)>,
 }
 
 impl AddressSpace {
-    /// Returns by how much the accesses to mapped memory grow.
+    /// Applies a change. Returns the growth of the accesses to mapped memory.
     fn change(&mut self, order: u64, change: EventKind, files: &[MappedFile], sums: &Sums) -> i128 {
         match change {
             EventKind::Map {
@@ -367,7 +366,7 @@ impl AddressSpace {
         i128::from(accesses)
     }
 
-    /// Removes the mappings between two addresses; returns them and their accesses.
+    /// Removes the mappings between two addresses. Returns them and their accesses.
     fn cut(&mut self, start: u64, end: u64, sums: &Sums) -> (Vec<(u64, Part)>, i128) {
         if start >= end {
             return (vec![], 0);

@@ -69,7 +69,7 @@ fn a_program_has_its_file_the_zeroes_behind_it_heap_and_stack() {
             area(0x40_0000, 0x40_2000, "/bin/program", 0x1000),
             area(0x40_2000, 0x40_5000, "zeroed data of /bin/program", 0),
             area(0x50_0000, 0x50_2000, "[heap]", 0),
-            area(0x6000_0000, 0x6000_1000, "there at the begin", 0),
+            area(0x6000_0000, 0x6000_1000, "mapped at the start", 0),
             area(0x7000_0000, 0x7000_8000, "[stack]", 0),
         ]
     );
@@ -108,7 +108,7 @@ fn parts_keep_their_place_in_what_they_are_parts_of() {
         },
     ];
     let mappings = mapped(&events, &[(0, 0x10_2000)]);
-    // The access was to what is gone: the best moment is that before the hole.
+    // The access was to the unmapped part, so the time before the unmapping is the best.
     assert_eq!(shown(&mappings), [area(0x10_0000, 0x11_0000, "/bin/program", 0x4000)]);
     let mappings = mapped(&events, &[(0, 0x10_f000)]);
     let accessible: Vec<(u64, bool, u64)> = mappings

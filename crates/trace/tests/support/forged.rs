@@ -1,4 +1,4 @@
-//! Recordings whose checksums are right and whose contents a test chooses, as docs/formats.md describes them.
+//! Recordings with correct checksums and contents that a test chooses, as docs/formats.md describes them.
 
 #[path = "header.rs"]
 mod header;
@@ -8,9 +8,9 @@ use pinfold_trace::Writer;
 /// A frame of thread 0 that holds accesses and events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
-    /// Before compression.
+    /// The content before compression.
     pub(crate) raw: Vec<u8>,
-    /// What the frame says of it.
+    /// The number that the frame claims.
     pub(crate) accesses: u64,
     pub(crate) events: u32,
     pub(crate) first_instruction: u64,
@@ -40,7 +40,7 @@ pub(crate) fn recording(blocks: &[Block]) -> Vec<u8> {
     file
 }
 
-/// The beginning of a file.
+/// The header of a file.
 pub(crate) fn header() -> Vec<u8> {
     let mut file = vec![];
     Writer::header(&mut file, &header::header()).unwrap();

@@ -2,7 +2,7 @@
 
 use pinfold_trace::Header;
 
-/// That of a whole recording.
+/// The header of a recording without a window.
 pub(crate) fn header() -> Header {
     Header {
         recorder: "test".to_owned(),

@@ -331,10 +331,10 @@ const COLUMNS: [Column; 11] = [
 /// The title of the column of containers.
 const CONTAINER: &str = "CONTAINER";
 
-/// The most characters of a container's name that are shown: names of pods with that of a container are longer.
+/// The most characters of a container's name that are shown. A pod's name with a container's is longer.
 const LONGEST_CONTAINER: usize = 32;
 
-/// A task's container; the begin of a long name is cut, because the names of pods begin alike.
+/// A task's container. A long name loses its start, because names of pods start alike.
 fn container(task: &Task) -> String {
     let text = task.container.as_ref().map_or("-", |container| container.text.as_str());
     let length = text.chars().count();
@@ -345,7 +345,7 @@ fn container(task: &Task) -> String {
     format!("…{end}")
 }
 
-/// The width of the column of containers; `None` where no task is in one.
+/// The width of the column of containers; `None` if no task is in a container.
 fn container_width(state: &State) -> Option<u16> {
     let mut inside = state.tasks.iter().filter(|task| task.container.is_some()).peekable();
     inside.peek()?;
@@ -363,7 +363,7 @@ const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task,
 }
 
 /// The most important columns that fit, with a space between them. No column is cut: a cut number would be another
-/// number. The column of containers is there where it has a width.
+/// number. Without a width the column of containers is left out.
 fn fitting(width: u16, containers: Option<u16>) -> Vec<Column> {
     let all = COLUMNS.into_iter().filter_map(|column| match column.title {
         CONTAINER => containers.map(|width| Column { width, ..column }),
@@ -394,7 +394,7 @@ fn moved(task: &Task) -> f64 {
     task.last_move.as_ref().map_or(-1.0, |last| last.at)
 }
 
-/// A rate in few columns; `-` where it is not available.
+/// A rate in few columns; `-` if it is missing.
 fn figure(rate: Option<f64>) -> String {
     match rate {
         None => "-".to_owned(),

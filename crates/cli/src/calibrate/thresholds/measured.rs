@@ -1,7 +1,7 @@
 //! The curves of this machine: the events, the PUs, the number of repetitions, and the points of the measured runs.
 //!
-//! Each curve has counters of its own, for the few events that it needs, so that they seldom have to take turns. The
-//! sweep of rates is that of the simulated machines.
+//! Each curve has its own counters, for the few events that it needs, so that they seldom have to take turns. The sweep
+//! of rates is the same as on simulated machines.
 
 use crate::activities;
 use crate::machine;
@@ -19,7 +19,7 @@ use pinfold_policy::sam::MapperEvents;
 use pinfold_sim::thresholds::{numbers_of_tasks, work};
 use std::time::Duration;
 
-/// The remedy where this machine cannot be measured.
+/// The remedy if this machine cannot be measured.
 const REMEDY: &str = "name a model of its kind with --machine (`pinfold machines` lists them), or measure one: \
                       `pinfold calibrate --model -o mine.toml`, then `pinfold calibrate --thresholds --machine \
                       mine.toml`";
@@ -122,7 +122,7 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     })
 }
 
-/// Reports the CPUs of the measurement, and what they lack.
+/// Reports the CPUs of the measurement, and missing ones.
 fn announce(places: &Places, say: &dyn Fn(&str)) {
     say(&format!(
         "threads that share are together on CPUs {} and apart on CPUs {}, {}; tasks copy on CPUs {}",

@@ -1,4 +1,4 @@
-//! The daemon's configuration: a TOML file, in which the options of the command line replace keys.
+//! The daemon's configuration: a TOML file. The options of the command line replace its keys.
 //!
 //! A file with an error is refused as a whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
 //! a commented example with every key; a test compares the two.
@@ -30,7 +30,7 @@ pub(super) struct Config {
     pub(super) release_after: Time,
     /// Decide and log, and move nothing.
     pub(super) dry_run: bool,
-    /// The source of the rates at which tasks share data.
+    /// The source of the rates of sharing.
     pub(super) metric: MetricName,
     /// The behaviour database.
     pub(super) db: Option<PathBuf>,
@@ -108,9 +108,9 @@ impl Default for Pages {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Log {
     pub(super) format: LogFormat,
-    /// Standard error where no file is named.
+    /// Standard error if no file is named.
     pub(super) file: Option<PathBuf>,
-    /// How often the state is written; never where no time is given.
+    /// How often the state is written; never if no time is given.
     pub(super) state: Option<Time>,
 }
 
@@ -129,7 +129,7 @@ pub(super) enum LogFormat {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Export {
-    /// A Unix socket; `daemon.sock` in the directory of the journals where none is named.
+    /// A Unix socket; `daemon.sock` in the directory of the journals if none is named.
     pub(super) socket: Option<PathBuf>,
     /// The permissions of the socket.
     pub(super) mode: Mode,
@@ -207,8 +207,8 @@ impl Config {
         }
     }
 
-    /// The extensions of the mapper beyond the paper. An assumption is not validated, because no measurement can refute it.
-    /// Moves that are not made are not compared.
+    /// The extensions of the mapper beyond the paper. An assumption is not validated, because no measurement can refute
+    /// it. Moves that are not made are not compared.
     pub(super) fn mapper_options(&self) -> MapperOptions {
         MapperOptions {
             validation: self.mapper.validation && !self.metric.assumed(),
@@ -217,7 +217,8 @@ impl Config {
         }
     }
 
-    /// The thresholds of the file or the defaults of the metric, with the single thresholds of the table in their place.
+    /// The thresholds of the file or the defaults of the metric, with the single thresholds of the table in their
+    /// place.
     pub(super) fn thresholds(&self) -> Result<Thresholds> {
         let table = &self.thresholds;
         let mut thresholds = match (&table.file, &self.metric) {

@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::daemon) struct Time(pub(in crate::daemon) Duration);
 
-/// The source of the rates at which tasks share data.
+/// The source of the rates of sharing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon) enum MetricName {
     /// The processor's counters, by the event set of its microarchitecture.
@@ -29,16 +29,16 @@ pub(in crate::daemon) enum MetricName {
     Activities(String),
 }
 
-/// A control group, by its path or by what is in it.
+/// A control group, by its path or by its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon) struct Cgroup(pub(in crate::daemon) Group);
 
 /// Processes that are not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon) enum Except {
-    /// Of a name, as a pattern of the shell.
+    /// A name, as a pattern of the shell.
     Name(String),
-    /// Of a control group or a container.
+    /// A control group or a container.
     Group(Group),
 }
 

@@ -72,7 +72,7 @@ pub struct RecordedArea {
     pub area: MappedArea,
     /// Its name in messages.
     pub name: String,
-    /// Its position in the order in which areas were mapped.
+    /// Its position in the order of mapping.
     pub order: u64,
     /// Whether its file has changed since the recording.
     pub changed: bool,
@@ -149,7 +149,7 @@ pub struct Profiled {
     pub pages: u64,
     /// Areas with accesses that have a counterpart for all of them.
     pub areas: u64,
-    /// The other areas, those with the most unmatched accesses first.
+    /// The other areas, in descending order of unmatched accesses.
     pub unmatched: Vec<UnmatchedArea>,
 }
 
@@ -176,9 +176,9 @@ impl fmt::Display for Profiled {
 }
 
 impl RecordedProfile {
-    /// The accesses at the addresses of another run. `running` are its mappings, by address, and `areas` are its areas
-    /// in memory. Pages are those of `areas`, or have `page_size` bytes. Threads keep the recording's numbers, which
-    /// are ranks.
+    /// The accesses at the addresses of another run. `running` has its mappings, by address, and `areas` its areas in
+    /// memory. Pages come from `areas`, or have `page_size` bytes. Threads keep the recording's numbers, which are
+    /// ranks.
     pub fn on(&self, running: &[MappedArea], areas: &[MemoryArea], page_size: u64) -> (AccessProfile, Profiled) {
         let matching = Matching::of(&self.areas, running);
         let mut profile = AccessProfile::default();
@@ -187,7 +187,7 @@ impl RecordedProfile {
             threads: self.threads,
             ..Profiled::default()
         };
-        // All accesses and the unmatched ones, by the position of the area; `None` where there was no area.
+        // All accesses and the unmatched ones, by the position of the area; `None` if there was no area.
         let mut by_area: BTreeMap<Option<usize>, (u64, u64)> = BTreeMap::new();
         for (address, threads) in &self.pages {
             let accesses: u64 = threads.iter().map(|&(_, accesses)| accesses).sum();
@@ -387,8 +387,8 @@ fn behind<'a>(path: &PathBuf, running: &'a [MappedArea]) -> Option<&'a MappedAre
     (behind.backing == MappedBacking::Anonymous).then_some(behind)
 }
 
-/// The running program's memory that is matched by length: without the zeroed data behind a file, with which it may
-/// form one area.
+/// The running program's memory that is matched by length. The zeroed data behind a file, which may be in the same
+/// area, is left out.
 fn by_length(recorded: &[&RecordedArea], running: &[MappedArea], shared: bool) -> Vec<(u64, u64)> {
     let mut behind_files: BTreeMap<u64, u64> = BTreeMap::new();
     for area in recorded {

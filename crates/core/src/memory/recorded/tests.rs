@@ -124,7 +124,7 @@ fn private_memory_is_no_counterpart_of_shared() {
 }
 
 proptest! {
-    /// A program maps these numbers of pages one after the other. The kernel places each below the one before, some
+    /// A program maps these numbers of pages one after the other. The kernel places each below its predecessor, some
     /// with a gap, and merges neighbours. With different lengths each byte is found.
     #[test]
     fn neighbours_are_found_in_one_area(
@@ -245,6 +245,6 @@ fn merged_areas_are_found_where_one_mapped_between_lies_elsewhere() {
     assert_eq!(only_selection_of(&lengths, 332), Some(vec![1, 3, 4]));
     assert_eq!(only_selection_of(&lengths, 72), Some(vec![0, 2]));
     assert_eq!(only_selection_of(&lengths, 5), None);
-    // Two selections, of which nobody knows the right one.
+    // Two selections fit, and nothing tells which one is right.
     assert_eq!(only_selection_of(&[Some(4), Some(4), None], 4), None);
 }

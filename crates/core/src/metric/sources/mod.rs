@@ -1,8 +1,8 @@
 //! Where counts come from: what each metric source brings.
 //!
-//! A source is a file of this folder and a line in `SOURCES`. The entry says by which code it is known, what one count is,
-//! whether `auto` may choose it, how it is listed, and where the program counts it. The rest of pinfold asks the entry and
-//! names no source, except where the counting itself is done (CONTRIBUTING.md has the recipe).
+//! A source is a file of this folder and a line in `SOURCES`. The entry says by which code it is known, what one count
+//! is, whether `auto` may choose it, how it is listed, and where the program counts it. The rest of pinfold asks the
+//! entry and names no source, except where the counting itself is done (CONTRIBUTING.md has the recipe).
 
 mod barriers;
 mod event;
@@ -25,8 +25,8 @@ use serde::de::{self, Deserialize, Deserializer};
 use std::fmt;
 pub use uprobe::UPROBE;
 
-/// The sources, in the order in which `auto` prefers them: what the application reports of its own progress comes before
-/// what a thread that spins at a barrier counts, too (docs/metrics.md).
+/// The sources in `auto`'s order of preference: reports of the application about its progress come before counts that
+/// also grow in a thread that spins at a barrier (docs/metrics.md).
 pub const SOURCES: &[&MetricSource] = &[
     &HEARTBEAT,
     &REGIONS,
@@ -43,9 +43,9 @@ pub const SOURCES: &[&MetricSource] = &[
 pub struct MetricSource {
     /// The code in scripts. It is also the metric's name where the source has one metric only.
     pub code: &'static str,
-    /// What one count is, in the singular; `None` where each metric of the source has a unit of its own.
+    /// The unit of a count, in the singular; `None` if each metric of the source has its own unit.
     pub unit: Option<&'static str>,
-    /// How `--metric` takes it and what it counts; `None` where no list names it.
+    /// The form that `--metric` takes, and the counted event; `None` if no list names the source.
     pub listed: Option<Listed>,
     /// Whether `auto` may choose this metric of the source.
     pub automatic: fn(&Metric) -> bool,
@@ -74,7 +74,7 @@ pub struct ChannelCounter {
     pub field: &'static str,
     /// The field's position among the words of the slot.
     pub word: usize,
-    /// The libraries that count; where none of them is attached, the count is not available.
+    /// The libraries that count. The count is missing unless one of them is attached.
     pub attached: &'static [Attached],
 }
 

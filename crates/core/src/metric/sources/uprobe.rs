@@ -2,8 +2,8 @@
 
 use super::{Listed, MetricSource, unreadable};
 
-/// The kernel counts how often a function is entered. `auto` never chooses it: only the user knows which function stands for
-/// progress.
+/// The kernel counts how often a function is entered. `auto` never chooses it: only the user knows which function
+/// stands for progress.
 pub static UPROBE: MetricSource = MetricSource {
     code: "uprobe",
     unit: Some("call"),

@@ -1,4 +1,4 @@
-//! The instructions of aarch64. Advanced SIMD (NEON) is part of it.
+//! The instructions of aarch64, which includes Advanced SIMD (NEON).
 
 use crate::calibrate::core::Loop;
 use pinfold_core::measurement::Processor;
@@ -8,10 +8,10 @@ use std::arch::asm;
 /// Additions in a round of `add`.
 pub(in crate::calibrate) const ADDITIONS: u64 = 64;
 
-/// Additions that depend on each other, in this many rounds.
+/// Executes this many rounds of additions, each dependent on the previous one.
 #[inline]
 pub(in crate::calibrate) fn add(mut rounds: u64) {
-    // SAFETY: only registers that are declared are changed; no memory is touched.
+    // SAFETY: the code changes only declared registers and touches no memory.
     unsafe {
         asm!(
             "2:",
@@ -32,10 +32,10 @@ pub(in crate::calibrate) fn add(mut rounds: u64) {
 /// Instructions in a round of `compute_rounds`.
 pub(in crate::calibrate) const INSTRUCTIONS_A_ROUND: u32 = 8;
 
-/// Instructions on registers, in this many rounds, of which there is at least one.
+/// Executes this many rounds, at least one, of instructions on registers.
 #[inline]
 pub(in crate::calibrate) fn compute_rounds(rounds: u64) {
-    // SAFETY: only registers that are declared are changed; no memory is touched.
+    // SAFETY: the code changes only declared registers and touches no memory.
     unsafe {
         asm!(
             "2:",
@@ -51,23 +51,23 @@ pub(in crate::calibrate) fn compute_rounds(rounds: u64) {
 }
 
 impl Loop {
-    /// Instructions of a round.
+    /// The number of instructions of a round.
     pub(in crate::calibrate) fn instructions(self) -> u64 {
         match self {
             Self::Triad | Self::Sum => 6,
-            // The instruction that the branch skips is skipped once in eight rounds.
+            // The branch skips an instruction once in eight rounds.
             Self::Branches => 8,
             Self::Registers => 14,
         }
     }
 
-    /// Makes this many rounds.
+    /// Executes this many rounds.
     pub(in crate::calibrate) fn go(self, rounds: u64) {
         let mut data = [[1.0f64; 512]; 3];
         let [a, b, c] = &mut data;
         let left = rounds;
-        // SAFETY: all four loops touch only the declared registers and, the first two, elements 0 to 511 of the arrays: the
-        // first counts down from 511, the second masks its index.
+        // SAFETY: all four loops touch only the declared registers. The first two also touch elements 0 to 511 of the
+        // arrays: the first counts down from 511, the second masks its index.
         unsafe {
             match self {
                 Self::Triad => asm!(
@@ -134,28 +134,28 @@ impl Loop {
 /// Sixteen bytes in a register.
 pub(in crate::calibrate) type Vector = uint64x2_t;
 
-/// A vector of twice this word.
+/// A vector with this word twice.
 #[inline]
 pub(in crate::calibrate) fn twice(word: u64) -> Vector {
     // SAFETY: NEON is part of aarch64.
     unsafe { vdupq_n_u64(word) }
 }
 
-/// The sums of the words of two vectors.
+/// The word-wise sum of two vectors.
 #[inline]
 pub(in crate::calibrate) fn sum(one: Vector, other: Vector) -> Vector {
     // SAFETY: NEON is part of aarch64.
     unsafe { vaddq_u64(one, other) }
 }
 
-/// The vector at an address.
+/// Loads the vector at an address.
 ///
 /// # Safety
 ///
-/// The address is a multiple of sixteen, and nobody writes to it.
+/// The address is a multiple of sixteen, and no one writes to it.
 #[inline]
 pub(in crate::calibrate) unsafe fn load(from: *const Vector) -> Vector {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     unsafe { vld1q_u64(from.cast()) }
 }
 
@@ -163,10 +163,10 @@ pub(in crate::calibrate) unsafe fn load(from: *const Vector) -> Vector {
 ///
 /// # Safety
 ///
-/// The address is a multiple of sixteen, and the caller is the only one who uses it.
+/// The address is a multiple of sixteen, and only the caller uses the memory.
 #[inline]
 pub(in crate::calibrate) unsafe fn store(to: *mut Vector, vector: Vector) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     unsafe { vst1q_u64(to.cast(), vector) };
 }
 
@@ -177,10 +177,11 @@ pub(in crate::calibrate) unsafe fn store(to: *mut Vector, vector: Vector) {
 /// The addresses are mapped.
 pub(in crate::calibrate) unsafe fn evict(addresses: impl Iterator<Item = *mut u8>) {
     for address in addresses {
-        // SAFETY: the caller's; the line is written back first, so that no content changes.
+        // SAFETY: the caller guarantees that the addresses are mapped. The line is written back first, so its content
+        // stays.
         unsafe { asm!("dc civac, {}", in(reg) address, options(nostack, preserves_flags)) };
     }
-    // SAFETY: a barrier touches nothing.
+    // SAFETY: a barrier touches no memory.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
 }
 
@@ -189,7 +190,7 @@ pub(in crate::calibrate) fn inclusive(_level: u32) -> Option<bool> {
     None
 }
 
-/// `None`: pinfold has the latencies of x86-64 cores only, which have these numbers.
+/// `None`: pinfold has latencies only for x86-64 cores, and these numbers identify them.
 pub(in crate::calibrate) fn processor() -> Option<Processor> {
     None
 }

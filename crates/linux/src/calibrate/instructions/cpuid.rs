@@ -1,10 +1,10 @@
-//! Properties that the processor reports, but not the kernel in one place.
+//! Properties that the processor reports, but that the kernel does not report in one place.
 
 use pinfold_core::measurement::Processor;
 use std::arch::x86_64::__cpuid_count;
 
-/// Whether the unified or data cache of `level` is inclusive of the caches nearer to the core; `None` where the
-/// processor does not report it. (Leaf 4 of CPUID for Intel, leaf 0x8000001d for AMD, which have the same layout.)
+/// Whether the unified or data cache of `level` is inclusive of the caches nearer to the core. `None` if the processor
+/// does not report it. (Leaf 4 of CPUID for Intel, leaf 0x8000001d for AMD; both have the same layout.)
 pub(in crate::calibrate) fn inclusive(level: u32) -> Option<bool> {
     [0x4, 0x8000_001d].into_iter().find_map(|leaf| {
         let highest = __cpuid_count(leaf & 0x8000_0000, 0).eax;
@@ -20,7 +20,7 @@ pub(in crate::calibrate) fn inclusive(level: u32) -> Option<bool> {
     })
 }
 
-/// What the processor is (leaves 0 and 1 of CPUID, which Intel and AMD give alike).
+/// Identifies the processor (leaves 0 and 1 of CPUID, which are the same for Intel and AMD).
 #[expect(clippy::unnecessary_wraps, reason = "other processors have no such numbers")]
 pub(in crate::calibrate) fn processor() -> Option<Processor> {
     let maker = __cpuid_count(0, 0);

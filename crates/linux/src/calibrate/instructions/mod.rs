@@ -1,8 +1,8 @@
-//! What differs by instruction set: loops whose instructions are counted, vectors, the eviction of lines from the caches, and
-//! what the processor reports about itself. Each instruction set has a file with the same functions. A loop does the same work
-//! in both, and its number of instructions differs.
+//! The parts that depend on the instruction set: loops with a known number of instructions, vectors, the eviction of
+//! lines from the caches, and the properties that the processor reports. Each instruction set has a file with the same
+//! functions. A loop does the same work in both, but with different numbers of instructions.
 //!
-//! Limit: those of aarch64 ran under emulation only, which has no times of its own.
+//! Limit: the file for aarch64 has run only under emulation, which shows no real times.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

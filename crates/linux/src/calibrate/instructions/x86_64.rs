@@ -9,10 +9,10 @@ use std::arch::x86_64::{
 /// Additions in a round of `add`.
 pub(in crate::calibrate) const ADDITIONS: u64 = 64;
 
-/// Additions that depend on each other, in this many rounds.
+/// Executes this many rounds of additions, each dependent on the previous one.
 #[inline]
 pub(in crate::calibrate) fn add(mut rounds: u64) {
-    // SAFETY: only registers that are declared are changed; no memory is touched.
+    // SAFETY: the code changes only declared registers and touches no memory.
     unsafe {
         asm!(
             "2:",
@@ -33,10 +33,10 @@ pub(in crate::calibrate) fn add(mut rounds: u64) {
 /// Instructions in a round of `compute_rounds`.
 pub(in crate::calibrate) const INSTRUCTIONS_A_ROUND: u32 = 8;
 
-/// Instructions on registers, in this many rounds, of which there is at least one.
+/// Executes this many rounds, at least one, of instructions on registers.
 #[inline]
 pub(in crate::calibrate) fn compute_rounds(rounds: u64) {
-    // SAFETY: only registers that are declared are changed; no memory is touched.
+    // SAFETY: the code changes only declared registers and touches no memory.
     unsafe {
         asm!(
             "2:",
@@ -51,23 +51,23 @@ pub(in crate::calibrate) fn compute_rounds(rounds: u64) {
 }
 
 impl Loop {
-    /// Instructions of a round.
+    /// The number of instructions of a round.
     pub(in crate::calibrate) fn instructions(self) -> u64 {
         match self {
             Self::Triad => 6,
             Self::Sum => 5,
-            // In the first loop, the instruction that the branch skips is skipped once in eight rounds.
+            // The branch of the first loop skips an instruction once in eight rounds.
             Self::Branches | Self::Registers => 14,
         }
     }
 
-    /// Makes this many rounds.
+    /// Executes this many rounds.
     pub(in crate::calibrate) fn go(self, rounds: u64) {
         let mut data = [[1.0f64; 512]; 3];
         let [a, b, c] = &mut data;
         let left = rounds;
-        // SAFETY: all four loops touch only the declared registers and, the first two, elements 0 to 511 of the arrays: the
-        // first counts down from 511, the second masks its index.
+        // SAFETY: all four loops touch only the declared registers. The first two also touch elements 0 to 511 of the
+        // arrays: the first counts down from 511, the second masks its index.
         unsafe {
             match self {
                 Self::Triad => asm!(
@@ -134,28 +134,28 @@ impl Loop {
 /// Sixteen bytes in a register.
 pub(in crate::calibrate) type Vector = __m128i;
 
-/// A vector of twice this word.
+/// A vector with this word twice.
 #[inline]
 pub(in crate::calibrate) fn twice(word: u64) -> Vector {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_set1_epi64x(word.cast_signed()) }
 }
 
-/// The sums of the words of two vectors.
+/// The word-wise sum of two vectors.
 #[inline]
 pub(in crate::calibrate) fn sum(one: Vector, other: Vector) -> Vector {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_add_epi64(one, other) }
 }
 
-/// The vector at an address.
+/// Loads the vector at an address.
 ///
 /// # Safety
 ///
-/// The address is a multiple of sixteen, and nobody writes to it.
+/// The address is a multiple of sixteen, and no one writes to it.
 #[inline]
 pub(in crate::calibrate) unsafe fn load(from: *const Vector) -> Vector {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm_load_si128(from) }
 }
 
@@ -163,10 +163,10 @@ pub(in crate::calibrate) unsafe fn load(from: *const Vector) -> Vector {
 ///
 /// # Safety
 ///
-/// The address is a multiple of sixteen, and the caller is the only one who uses it.
+/// The address is a multiple of sixteen, and only the caller uses the memory.
 #[inline]
 pub(in crate::calibrate) unsafe fn store(to: *mut Vector, vector: Vector) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     unsafe { _mm_store_si128(to, vector) }
 }
 
@@ -177,9 +177,9 @@ pub(in crate::calibrate) unsafe fn store(to: *mut Vector, vector: Vector) {
 /// The addresses are mapped.
 pub(in crate::calibrate) unsafe fn evict(addresses: impl Iterator<Item = *mut u8>) {
     for address in addresses {
-        // SAFETY: the caller's; no content changes.
+        // SAFETY: the caller guarantees that the addresses are mapped. The content stays.
         unsafe { _mm_clflush(address) };
     }
-    // SAFETY: a fence touches nothing.
+    // SAFETY: a fence touches no memory.
     unsafe { _mm_mfence() };
 }

@@ -1,9 +1,9 @@
 //! The followed program: its living tasks, their PUs, and their counts.
 //!
-//! All this happens while the program is locked, and a thread's end is also taken from the kernel while it is locked.
-//! So during the lock a thread id in the table names no other thread.
+//! All this happens while the program is locked. A thread is reaped under the same lock. So during the lock a thread id
+//! in the table names no other thread.
 //!
-//! When a task begins, before its first instruction:
+//! When a task starts, before its first instruction:
 //!
 //! 1. It is added to the table and takes a rank.
 //! 2. It is pinned to its rank's PU, unless it is the first thread of a process: see `LinuxMachine`.
@@ -34,16 +34,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time after which the mask of a new task is read again. A runtime that resets the masks of its threads does so
-/// within their first microseconds; this is long enough even on a busy machine.
+/// within their first microseconds. This time is long enough even on a busy machine.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// The masks of tasks that settle within this time are read together, so that many births wake this process up rarely.
+/// Masks of tasks that settle within this time are read together, so that many births wake this process rarely.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// The time between two readings of all masks for new tasks is at least this many times as long as one takes.
+/// The time between two readings of all masks for new tasks is at least this many times the duration of a reading.
 const REST: u32 = 19;
 
-/// The interval at which an observation reads the masks of all tasks again.
+/// The interval between two readings of all tasks' masks by observations.
 const VERIFICATION: Duration = Duration::from_secs(1);
 
 pub(crate) struct Program {
@@ -52,10 +52,10 @@ pub(crate) struct Program {
     watching: Watching,
     untraced: Untraced,
     real_time_notes: RealTimeNotes,
-    /// The journal, where changes would outlive pinfold.
+    /// The journal, if changes would outlive pinfold.
     journal: Option<Journal>,
     prefetching: Prefetching,
-    /// The parallel regions, where the agent places their threads.
+    /// The parallel regions, if the agent places their threads.
     regions: Option<RegionTable>,
     /// The processes that are followed without `ptrace`.
     polled: Polled,
@@ -64,23 +64,23 @@ pub(crate) struct Program {
     masks: MaskReader,
     /// The places of tasks in the last configuration.
     configuration: Configuration,
-    /// How long a process's first thread keeps its original mask while it is alone.
+    /// The time that a process's first thread keeps its original mask while it is alone.
     grace: Duration,
     /// Tasks that never get a rank, by serial.
     skipped: BTreeSet<u64>,
     /// Threads that stopped before their creator's event.
     unannounced: HashSet<i32>,
-    /// Threads that have ended, but whose end the kernel has not reported.
+    /// Threads that are known to have ended, although the kernel has not reported their end.
     known_dead: HashSet<i32>,
     /// Tasks that ended since the last sample.
     ended: Vec<TaskSample>,
     /// Refusals since the last configuration was applied.
     refusals: Vec<Refusal>,
     notes: Vec<String>,
-    /// When the masks of which tasks, by serial, are read again.
+    /// The times of the next reading of new tasks' masks, by serial.
     verifications: BTreeSet<(Instant, u64)>,
     last_verification: Instant,
-    /// How long the last reading of all masks took.
+    /// The duration of the last reading of all masks.
     verification_took: Duration,
 }
 
@@ -123,12 +123,12 @@ impl Program {
         }
     }
 
-    /// What is counted.
+    /// The metrics that are counted.
     pub(super) fn metrics(&self) -> &[Metric] {
         self.counting.metrics()
     }
 
-    /// The number of tasks so far.
+    /// The number of tasks that have started.
     pub(crate) fn tasks_begun(&self) -> u64 {
         self.table.begun()
     }
@@ -160,20 +160,20 @@ impl Program {
         self.table.of_thread(thread).map(|task| task.id.process)
     }
 
-    /// Notes for the user, each once.
+    /// Takes the notes for the user. Each is returned once.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.extend(self.regions.iter_mut().flat_map(RegionTable::take_notes));
         notes
     }
 
-    /// The program was executed: its first task begins.
+    /// Adds the first task: the program was executed.
     pub(crate) fn first_task(&mut self, process: i32) {
         let origin = Origin::first(Requested::clone(self.limit.present()));
         self.begin(process, process, origin, Instant::now());
     }
 
-    /// A task that ran before pinfold attached to it: its present mask is its original one.
+    /// Adds a task that ran before pinfold attached to it. Its current mask is its original one.
     pub(super) fn adopt(&mut self, task: SeizedTask) {
         let now = Instant::now();
         let since = now.checked_sub(task.age).unwrap_or(now);
@@ -183,7 +183,7 @@ impl Program {
         }
     }
 
-    /// A task of a program that another process has forked for pinfold, with the mask of that process.
+    /// Adds a task of a program that another process has forked for pinfold. It has that process's mask.
     pub(super) fn adopt_new(&mut self, mut task: SeizedTask) {
         let present = self.limit.present();
         let has_more = |cpus: &CpuMask| match &task.mask {
@@ -199,9 +199,9 @@ impl Program {
         self.adopt(task);
     }
 
-    /// The kernel reports that `creator` has created `thread`.
+    /// Handles the kernel's report that `creator` has created `thread`.
     pub(crate) fn announced(&mut self, creator: i32, thread: i32) {
-        // The two events come in either order, and the new thread may even have ended before its creator's event.
+        // The two events come in either order. The new thread may even have ended before its creator's event.
         if self.unannounced.remove(&thread) || self.has_thread(thread) {
             return;
         }
@@ -212,7 +212,7 @@ impl Program {
         self.add_new_task(creator, process, thread);
     }
 
-    /// A thread stops before its first instruction, if it is a new one.
+    /// Handles the stop of a thread that may be new, before its first instruction.
     pub(crate) fn stopped_at_start(&mut self, thread: i32) {
         if self.has_thread(thread) {
             return;
@@ -220,7 +220,7 @@ impl Program {
         let (creator, process) = match self.watching.procfs().kinship(thread) {
             Some(kin) if kin.process == thread => (kin.parent, thread),
             Some(kin) => (kin.process, kin.process),
-            // It was killed already, or /proc cannot be read: its creator's event will report it.
+            // The thread was already killed, or /proc cannot be read. Its creator's event will report it.
             None => return,
         };
         self.unannounced.insert(thread);
@@ -232,7 +232,7 @@ impl Program {
         self.begin(process, thread, origin, Instant::now());
     }
 
-    /// The origin of `thread`, which `process` has created.
+    /// The origin of `thread`. `process` has created it.
     fn origin(&mut self, process: i32, thread: i32) -> Origin {
         let present = Arc::clone(self.limit.present());
         // A thread that has ended has no mask.
@@ -245,7 +245,7 @@ impl Program {
             && self.limit.is_former(&seen)
             && present.give_to(thread, self.masks.cpusets()).is_ok()
         {
-            // It was created before the limit changed.
+            // The task was created before the limit changed.
             return ended();
         }
         let by_agent = self.pinned_by_agent(&usable).is_some();
@@ -255,13 +255,13 @@ impl Program {
         origin.unwrap_or_else(ended)
     }
 
-    /// The mask of a thread that can run on `usable`; `None` for one that has ended.
+    /// The mask of a thread that can run on `usable`. `None` if the thread has ended.
     fn seen(&mut self, process: i32, thread: i32, usable: &CpuMask) -> Option<Seen> {
         self.masks.read(process, thread, usable, false).ok()
     }
 
-    /// Unpinned tasks run on these PUs from now on, or on all. Pinned ones stay, and return there later. Returns the tasks
-    /// whose mask has changed.
+    /// Limits unpinned tasks to these PUs. `None` removes the limit. Pinned tasks stay, and return to the new limit
+    /// later. Returns the tasks whose mask has changed.
     fn limit_to(&mut self, within: Option<&PuSet>) -> Result<Vec<TaskId>, String> {
         let before = Arc::clone(self.limit.present());
         if !self.limit.set(within)? {
@@ -276,8 +276,8 @@ impl Program {
             };
             task.original = Arc::clone(self.limit.present());
             let (id, is_pinned) = (task.id, task.pinned.is_some());
-            // A thread that has ended has no mask, and one that has changed its own keeps that. The kernel limits none
-            // with a deadline.
+            // A thread that has ended has no mask, and a thread that has changed its mask keeps it. The kernel does not
+            // limit a task with a deadline.
             let usable = CpuMask::of_thread(id.thread).unwrap_or_default();
             let mut seen = || self.masks.read(id.process, id.thread, &usable, false);
             if is_pinned
@@ -296,13 +296,13 @@ impl Program {
         Ok(moved)
     }
 
-    /// The PU of a mask that the agent may have given a thread, or that a thread has inherited from such a one.
+    /// The PU of a mask that the agent may have set, or that a thread has inherited from a thread with such a mask.
     fn pinned_by_agent(&self, mask: &CpuMask) -> Option<PuId> {
         let regions = self.regions.as_ref()?;
         mask.only().filter(|&pu| regions.may_have_pinned(pu))
     }
 
-    /// A task that has begun at `since`.
+    /// Adds a task that started at `since`.
     fn begin(&mut self, process: i32, thread: i32, origin: Origin, since: Instant) {
         if let Some(pu) = origin.pinned {
             self.untraced.pinned(process, pu, &origin.original);
@@ -341,11 +341,10 @@ impl Program {
         }
     }
 
-    /// Whether a task is its process's first thread and may still read the number of PUs, so that it must not be
-    /// pinned.
+    /// Whether a task is its process's first thread and may still read the number of PUs. Then it must not be pinned.
     fn may_ask(&self, id: TaskId) -> bool {
         self.table.alone_since(id).is_some_and(|since| {
-            // LLVM's runtime reads it at the program's first use of OpenMP, also late in the run.
+            // LLVM's runtime reads it when the program first uses OpenMP, which may be late in the run.
             since.elapsed() < self.grace || self.watching.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
         })
     }
@@ -354,10 +353,10 @@ impl Program {
         self.verifications.insert((at, serial));
     }
 
-    /// A process has executed a new program; `former` is the previous id of the thread that did so.
+    /// Handles the exec of a process. `former` is the previous id of the thread that executed the new program.
     ///
     /// A first thread stays the same task, and its runtime reads the number of PUs again. Another thread takes the
-    /// place and the id of the first one, and all other threads of the process end; the kernel does not report the end
+    /// place and the id of the first one, and all other threads of the process end. The kernel does not report the end
     /// of the first one. Then the remaining thread is a new task.
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
@@ -388,7 +387,8 @@ impl Program {
         self.begin(process, process, origin, Instant::now());
     }
 
-    /// Where the agent may have pinned a thread, that counts as a pinning of this process, which `place` can take back.
+    /// If the agent may have pinned a thread, records that as a pinning of this process, so that `place` can restore
+    /// the mask.
     fn take_from_agent(&mut self, serial: u64, thread: i32) {
         let pu = CpuMask::of_thread(thread)
             .ok()
@@ -398,11 +398,11 @@ impl Program {
         }
     }
 
-    /// A thread is about to be reaped, or has ended: removes it and keeps its last reading.
+    /// Removes a thread that is about to be reaped or has ended, and keeps its last reading.
     pub(crate) fn end(&mut self, thread: i32) {
         let Some(task) = self.table.end(thread) else {
             if !self.known_dead.remove(&thread) {
-                // It was killed before its first instruction; its creator's event may still come.
+                // It was killed before its first instruction. Its creator's event may still come.
                 self.unannounced.insert(thread);
             }
             return;
@@ -423,16 +423,16 @@ impl Program {
         self.watching.forget(task.id);
     }
 
-    /// A task in the journal was rolled back, or has ended.
+    /// Removes a task's record from the journal: the task was rolled back, or has ended.
     fn rolled_back(&mut self, noted: Option<Thread>) {
         if let (Some(journal), Some(thread)) = (&mut self.journal, noted) {
             journal.rolled_back(Target::Mask(thread));
         }
     }
 
-    /// Writes to the journal, where there is one, that a task is about to be pinned on `pu`, or is pinned there since
-    /// its creation. A task that could not be rolled back is not pinned; then returns why. `None` for a task that has
-    /// ended.
+    /// Records in the journal, if there is one, that a task is about to be pinned on `pu`, or is pinned there since its
+    /// creation. Returns an error if the record cannot be written: such a task is not pinned. `None` for a task that
+    /// has ended.
     fn note_pin(&mut self, serial: u64, pu: PuId) -> Option<Result<(), String>> {
         let task = self.table.get_mut(serial)?;
         let Some(journal) = &mut self.journal else {
@@ -452,7 +452,7 @@ impl Program {
         Some(Ok(()))
     }
 
-    /// Reads one task, and keeps what can no longer be read when another thread's exec ends it.
+    /// Reads one task, including the values that can no longer be read after another thread's exec ends it.
     fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
         let (stat, cpu_time) = self.watching.read(task.id, !alive);
         if let (Some(task), Some(stat)) = (self.table.get_mut(task.id.serial), &stat) {
@@ -482,9 +482,8 @@ impl Program {
         for task in live {
             let reading = self.reading(&task, true);
             if !reading.alive {
-                // Its end is not taken yet. A first thread that ends before its process stays like this while the
-                // process lives.
-                // as long as the process lives.
+                // The thread has ended and is not reaped yet. A first thread that ends before its process stays in this
+                // state while the process lives.
                 self.strike_out(&task);
             }
             tasks.push(reading);
@@ -498,7 +497,7 @@ impl Program {
         }
     }
 
-    /// Applies `configuration`. Where it has regions, the agent places the threads, and not this process.
+    /// Applies `configuration`. If it has regions, the agent places the threads instead of this process.
     pub(crate) fn apply(&mut self, configuration: &Configuration) -> Applied {
         let (prefetchers, mut by_region) = regions::prefetchers(configuration);
         self.configuration.clone_from(configuration);
@@ -546,7 +545,7 @@ impl Program {
         }
     }
 
-    /// Why no task with a rank is pinned, where each of them has refused its PU.
+    /// Why no task with a rank is pinned, if each of them has refused its PU.
     pub(crate) fn all_refuse(&self) -> Option<String> {
         let ranked = self
             .table
@@ -558,7 +557,7 @@ impl Program {
         Some((*reasons?.first()?).clone())
     }
 
-    /// The living tasks with ranks, the oldest first, with their ranks and the PUs on which they are pinned.
+    /// The living tasks with ranks, the oldest first, with their ranks and the PUs that they are pinned on.
     pub(crate) fn ranked(&self) -> Vec<Ranked> {
         let tasks = self.table.iter();
         tasks
@@ -571,23 +570,23 @@ impl Program {
         self.notes.push(text);
     }
 
-    /// Applies a prefetcher setting, or with `None` restores the original one; returns why that failed, if it did.
+    /// Applies a prefetcher setting, or with `None` restores the original one. Returns the problems.
     pub(crate) fn apply_prefetchers(&mut self, wanted: Option<Prefetchers>) -> Vec<String> {
         self.prefetching.apply(wanted, self.journal.as_mut())
     }
 
-    /// The present pinnings stay after the end of this process.
+    /// Makes the current pinnings stay after the end of this process.
     pub(crate) fn keep_pinned(&mut self) {
         if let Some(journal) = &mut self.journal {
             journal.keep();
         }
     }
 
-    /// Restores the original mask of each task, and pins no other one.
+    /// Restores the original mask of each task, and stops pinning.
     pub(crate) fn release(&mut self) {
         self.release_polled();
         self.apply(&Configuration::default());
-        // The agent would unpin its threads itself at their next region, which may not come.
+        // The agent would unpin its threads itself at their next region, but that may never start.
         let tasks: Vec<TaskId> = self.table.iter().map(|task| task.id).collect();
         for task in tasks {
             self.take_from_agent(task.serial, task.thread);
@@ -596,7 +595,8 @@ impl Program {
         self.look_for_untraced();
     }
 
-    /// Gives the tasks that are not followed, and that were created with a mask of pinfold's, those of their creators.
+    /// Finds tasks that are not followed and have inherited a mask of pinfold's. They get the original masks of their
+    /// creators.
     pub(crate) fn look_for_untraced(&mut self) {
         let Self {
             table,
@@ -624,8 +624,8 @@ impl Program {
         self.notes.extend(problems);
     }
 
-    /// Rolls back all changes of tasks that are not followed any more, by the journal, as its guard would; returns what
-    /// could not be rolled back or is left alone.
+    /// Rolls back all changes of tasks that are not followed any more, from the journal, as its guard would. Returns
+    /// the changes that could not be rolled back or are left alone.
     pub(crate) fn give_back(&mut self) -> Vec<String> {
         self.configuration = Configuration::default();
         let mut problems = self.apply_prefetchers(None);
@@ -645,7 +645,7 @@ impl Program {
         self.look_for_untraced();
     }
 
-    /// Removes first threads that have ended before their process: the kernel does not report their end before that of
+    /// Removes first threads that have ended before their process: the kernel reports their end only with the end of
     /// the process.
     pub(crate) fn strike_out_dead_leaders(&mut self) {
         let is_leader = |task: &&Task| task.id.thread == task.id.process;
@@ -667,23 +667,24 @@ impl Program {
         self.forget(task);
     }
 
-    /// Removes a thread that is no longer followed. It continues, so the journal keeps what was not rolled back.
+    /// Removes a thread that is no longer followed. It continues, so the journal keeps its changes that were not rolled
+    /// back.
     pub(crate) fn detached(&mut self, thread: i32) {
         if let Some(task) = self.table.end(thread) {
             self.close(&task);
         }
     }
 
-    /// When the masks of tasks that have begun should be looked at again.
+    /// The time when the masks of started tasks should be checked again.
     pub(crate) fn next_verification(&self) -> Option<Instant> {
         let verification = self.verifications.first().map(|&(at, _)| at);
         let others = self.untraced.due().into_iter().chain(self.next_reading());
         verification.into_iter().chain(others).min()
     }
 
-    /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time;
-    /// those of the new ones only where a reading of all takes long. Reads the polled processes before, if the time has
-    /// come.
+    /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time.
+    /// If a reading of all takes long, only the masks of new tasks are read. First reads the polled processes, if they
+    /// are due.
     pub(crate) fn verify_if_due(&mut self) {
         self.read_polled_if_due();
         let now = Instant::now();
@@ -712,7 +713,7 @@ impl Program {
         serials.into_iter().filter_map(|serial| self.place(serial)).collect()
     }
 
-    /// Applies the configuration to one task; returns its id if that changed its mask.
+    /// Applies the configuration to one task. Returns its id if that changed its mask.
     fn place(&mut self, serial: u64) -> Option<TaskId> {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
@@ -729,7 +730,7 @@ impl Program {
         let current = CpuMask::of_thread(thread).ok()?;
         let mut seen = None;
         let verdict = decide(&task, &current, wanted, || {
-            // Without a wanted PU the decision is the last one about this mask.
+            // Without a wanted PU no later decision follows about this mask.
             let settled = wanted.is_none();
             seen = self.masks.read(task.id.process, thread, &current, settled).ok();
             seen.clone()
@@ -740,7 +741,7 @@ impl Program {
         }
         match verdict {
             Verdict::Keep => {
-                // It may have inherited the pinning: the journal must have it as well.
+                // The task may have inherited the pinning, so the journal must have it as well.
                 if let Some(pu) = wanted.filter(|_| task.pinned == wanted && task.noted.is_none())
                     && let Err(why) = self.note_pin(serial, pu)?
                 {
@@ -759,13 +760,12 @@ impl Program {
         }
     }
 
-    /// A task with real-time priority or a deadline is not pinned any more, and that is reported; returns its id if
-    /// that changed its mask.
+    /// Unpins a task with real-time priority or a deadline, and reports it. Returns its id if that changed its mask.
     fn leave_alone(&mut self, serial: u64, task: &Task, verdict: Verdict, real_time: RealTime) -> Option<TaskId> {
         let moved = if let Verdict::Restore(to) = verdict {
             self.restore(serial, task, &to)
         } else {
-            // The agent may have restored its mask, before it got the policy.
+            // The agent may have restored the mask before the task got the policy.
             self.forget_pinning(serial);
             None
         };
@@ -780,7 +780,7 @@ impl Program {
         moved
     }
 
-    /// Pins one task; returns its id if that succeeded.
+    /// Pins one task. Returns its id if that succeeded.
     fn pin(&mut self, serial: u64, thread: i32, pu: PuId) -> Option<TaskId> {
         if let Err(why) = self.note_pin(serial, pu)? {
             self.refuse(serial, why);
@@ -806,7 +806,7 @@ impl Program {
         None
     }
 
-    /// A kernel that forgets the mask of a task forgets it without pinfold, too.
+    /// Some kernels forget a task's mask. Then the original mask is forgotten here as well.
     fn forget_with_kernel(&mut self, task: &Task, seen: Option<&Seen>) {
         if let (Some(pinned), Some(seen)) = (task.pinned, seen)
             && let Return::Mask(to) = seen.to_return(&[pinned], &task.original)
@@ -817,8 +817,8 @@ impl Program {
         }
     }
 
-    /// Gives one pinned task its original mask `to` back; returns its id if that succeeded. The journal keeps a mask that
-    /// cannot be in force yet.
+    /// Restores the original mask `to` of one pinned task. Returns its id if that succeeded. The journal keeps a mask
+    /// that cannot be in force yet.
     fn restore(&mut self, serial: u64, task: &Task, to: &Requested) -> Option<TaskId> {
         let meanwhile = match to.give_back(task.id.thread, self.masks.cpusets()) {
             Ok(meanwhile) => meanwhile,
@@ -837,7 +837,7 @@ impl Program {
         Some(task.id)
     }
 
-    /// A task is not pinned any more.
+    /// Records that a task is not pinned any more.
     fn forget_pinning(&mut self, serial: u64) {
         if let Some(task) = self.table.get_mut(serial) {
             task.set_pinned(None);
@@ -865,7 +865,7 @@ impl Program {
     }
 }
 
-/// Whether a living thread belongs to `process`: tested with signal 0.
+/// Whether a living thread belongs to `process`, tested with signal 0.
 fn is_thread_of(process: i32, thread: i32) -> bool {
     // SAFETY: signal 0 is never delivered.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };

@@ -1,8 +1,8 @@
-//! The processes of the program that are polled, since they trace or are traced (`stepping_aside`), or create too many
-//! threads (`births`).
+//! The polled processes of the program: those that trace or are traced (`stepping_aside`), and those that create too
+//! many threads (`births`).
 //!
-//! Nothing ends them with pinfold, so their masks are in the journal. It begins with the first of them, unless it is
-//! there already. Without one they are not pinned.
+//! They do not end with pinfold, so their masks are in the journal. If there is no journal yet, the first of them
+//! starts it. Without a journal they are not pinned.
 
 use super::Program;
 use crate::journal::{Directory, Journal};
@@ -12,19 +12,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What is known about them.
+/// The data about polled processes.
 #[derive(Default)]
 pub(super) struct Polled {
     polling: Polling,
     executables: Executables,
-    /// Where the journal is made, if there is none yet.
+    /// The directory for the journal, if there is none yet.
     journals: Option<PathBuf>,
-    /// What was reported.
+    /// The reported causes.
     noted: BTreeSet<Cause>,
 }
 
 impl Program {
-    /// Sets the directory in which the journal is made when a process is polled.
+    /// Sets the directory for the journal that is created when a process is polled.
     pub(in crate::launch) fn with_journals_in(mut self, journals: Option<PathBuf>) -> Self {
         self.polled.journals = journals;
         self
@@ -40,14 +40,14 @@ impl Program {
         self.watching.procfs().is_in_nested_namespace(process)
     }
 
-    /// What the program traces that `process` has just executed, where the agent does not ask for it.
+    /// Whether and why the program that `process` has just executed traces, unless the agent asks for it.
     pub(in crate::launch) fn traces(&mut self, process: i32, has_agent: bool) -> Option<Cause> {
         let procfs = self.watching.procfs();
         self.polled.executables.tracing(procfs, process, has_agent)
     }
 
-    /// Polls a process from now on; returns its threads. `because` is the thread for which that is necessary. Nothing
-    /// happens to a process that is polled already.
+    /// Starts to poll a process, and returns its threads. `because` is the thread that makes it necessary. Does nothing
+    /// if the process is already polled.
     pub(in crate::launch) fn poll(&mut self, process: i32, because: i32, why: Cause) -> Vec<i32> {
         if self.polled.polling.has(process) || !self.table.has_process(process) {
             return vec![];
@@ -60,7 +60,7 @@ impl Program {
             .tasks_of(process)
             .map(|task| (task.id.serial, task.id.thread))
             .collect();
-        // Those that are pinned are written to the journal, or get their masks back where there is none.
+        // Pinned threads are written to the journal, or get their masks back if there is no journal.
         for &(serial, _) in &tasks {
             self.place(serial);
         }
@@ -85,11 +85,11 @@ impl Program {
                 "it traces or is traced, and Linux permits one tracer".to_owned()
             }
             Cause::Traces => format!("{} traces it, and Linux permits one tracer", name(because)),
-            Cause::ManyThreads => "it creates threads too fast for stopping each at its begin".to_owned(),
+            Cause::ManyThreads => "it creates threads too fast to stop each at its start".to_owned(),
         };
         self.note(format!(
-            "P{} was let go: {reason}. It and others like it are followed by reading /proc, which finds a thread some 10 ms \
-             after its begin, and none that lives shorter.",
+            "P{} was let go: {reason}. pinfold follows it and others like it by reading /proc, so it sees a thread \
+             some 10 ms after its start, and misses a thread that lives shorter.",
             &name(process)[1..]
         ));
     }
@@ -113,17 +113,17 @@ impl Program {
         self.journal.is_some() || !self.polled.polling.has(process)
     }
 
-    /// Whether the number of a thread still names the one in the table.
+    /// Whether a thread's number still names the thread in the table.
     pub(super) fn is_same(&self, process: i32, thread: i32) -> bool {
         self.polled.polling.is_same(self.watching.procfs(), process, thread)
     }
 
-    /// When the polled processes should be read again.
+    /// The time when the polled processes should be read again.
     pub(super) fn next_reading(&self) -> Option<Instant> {
         self.polled.polling.next()
     }
 
-    /// Reads the polled processes, if the time has come.
+    /// Reads the polled processes, if they are due.
     pub(super) fn read_polled_if_due(&mut self) {
         for found in self.polled.polling.changes_if_due(self.watching.procfs()) {
             match found {
@@ -148,7 +148,7 @@ impl Program {
         }
     }
 
-    /// Restores the masks of polled processes and of children of theirs that were not found.
+    /// Restores the masks of polled processes, and of their children that were not found.
     pub(super) fn release_polled(&mut self) {
         if self.polled.noted.is_empty() {
             return;
@@ -159,12 +159,12 @@ impl Program {
         }
     }
 
-    /// Polls no process any more.
+    /// Stops polling all processes.
     pub(in crate::launch) fn end_polling(&mut self) {
         self.polled.polling = Polling::default();
     }
 
-    /// A thread has begun in a process, which is polled from now on if there are too many.
+    /// Counts a new thread of a process, and starts to poll the process if there are too many.
     pub(super) fn count_birth(&mut self, process: i32) {
         let births = self.table.process_mut(process).map(|process| &mut process.births);
         if births.is_some_and(|births| births.count(Instant::now())) {
@@ -172,13 +172,13 @@ impl Program {
         }
     }
 
-    /// The processes, without those whose number may name another one by now.
+    /// The processes, except for those whose number may name another process by now.
     pub(in crate::launch) fn processes_to_end(&self) -> Vec<i32> {
         let processes = self.processes().into_iter();
         processes.filter(|&process| self.is_same(process, process)).collect()
     }
 
-    /// Whether a process is followed no more, or waits for its parent only.
+    /// Whether a process is not followed any more, or only waits for its parent.
     pub(in crate::launch) fn has_ended(&self, process: i32) -> bool {
         let stat = self.watching.procfs().stat(process, process);
         !self.has_process(process) || stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))

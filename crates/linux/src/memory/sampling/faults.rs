@@ -1,9 +1,9 @@
-//! The page faults of a process's threads, from the kernel's events: `page-faults` at the begin of each, with the
-//! thread and the address, and `minor-faults` at the end of those that needed no input. The time between the two is the
-//! duration of the fault.
+//! The page faults of a process's threads, from the kernel's events: `page-faults` at the start of each, with the
+//! thread and the address, and `minor-faults` at the end of each fault that needed no input. The time between the two
+//! is the duration of the fault.
 //!
-//! Known limits: if another program listens to the page faults of a whole CPU, Linux 6.18 gives some records the number
-//! of that other event, and they are ignored.
+//! Known limits: if another program listens to the page faults of a whole CPU, Linux 6.18 gives some records that other
+//! event's id, and they are ignored.
 
 use crate::perf_event::{self, TaskClock, Watched, id};
 use crate::pfm::sys;
@@ -23,17 +23,17 @@ const BUFFER: usize = 1 << 20;
 pub(super) struct Fault {
     pub(super) thread: u32,
     pub(super) address: u64,
-    /// On the clock of `now`.
+    /// The time on the clock of `now`.
     pub(super) at: Duration,
     pub(super) pu: u32,
-    /// The time that the thread has spent in faults before, since its events were opened.
+    /// The time that the thread had spent in earlier faults since its events were opened.
     pub(super) in_faults: Duration,
 }
 
 /// The clock of faults: `CLOCK_MONOTONIC`.
 pub(super) fn now() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the structure that it is given, and this clock is always there.
+    // SAFETY: the call writes the given structure, and this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),
@@ -52,12 +52,12 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Whether faults by the kernel on behalf of a thread are seen.
+    /// Whether faults that the kernel makes on behalf of a thread are seen.
     pub(super) fn in_kernel(&self) -> bool {
         !self.user_only
     }
 
-    /// Opens the events of those of `threads` that are new. A thread that has ended meanwhile is ignored.
+    /// Opens the events of the new threads among `threads`. A thread that has ended meanwhile is ignored.
     pub(super) fn listen(&mut self, threads: &[i32], page_size: usize) -> io::Result<()> {
         for &thread in threads {
             if self.threads.contains_key(&thread) {
@@ -79,7 +79,7 @@ impl Faults {
         Ok(())
     }
 
-    /// The faults since the last call, in the order of time.
+    /// The faults since the last call, ordered by time.
     pub(super) fn take(&mut self) -> Vec<Fault> {
         let mut faults = vec![];
         for thread in self.threads.values_mut() {
@@ -108,12 +108,12 @@ fn is_forbidden(error: Errno) -> bool {
 struct ThreadFaults {
     ring: Ring,
     _begins: OwnedFd,
-    /// The numbers by which records name the two events.
+    /// The ids of the two events in records.
     begin: u64,
     end: u64,
     _ends: OwnedFd,
     task_clock: TaskClock,
-    /// The last fault that began: its time and address.
+    /// The last fault that has started: its time and address.
     begun: Option<(u64, u64)>,
     in_faults: Duration,
 }
@@ -184,7 +184,7 @@ mod tests {
     fn each_first_touch_of_our_own_is_a_fault_with_its_address() {
         const PAGES: usize = 16;
         let page = usize::try_from(crate::memory::page_size()).unwrap();
-        // SAFETY: the call only asks.
+        // SAFETY: the call only queries.
         let thread = unsafe { libc::gettid() };
         let mut faults = Faults::default();
         if let Err(error) = faults.listen(&[thread], page) {

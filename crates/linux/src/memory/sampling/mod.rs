@@ -1,8 +1,8 @@
-//! Samples which thread accesses which pages. There are two sources:
+//! Samples which threads access which pages. There are two sources:
 //!
 //! - **memory events** (`events`): the processor samples loads and stores as they retire and reports their addresses.
-//!   The kernel's description of its events lists them (`memory_events`). They show reads and writes, and cost an
-//!   interrupt per some samples;
+//!   The kernel's description of its events lists them (`memory_events`). They distinguish reads and writes, and cost
+//!   an interrupt per several samples;
 //! - **page faults** (`rounds`): pages are protected, and the next access to each is a fault. They need no hardware
 //!   counters.
 //!
@@ -39,7 +39,7 @@ pub enum SampleBy {
     PageFaults,
 }
 
-/// How accesses are sampled.
+/// The settings of a sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// The source of samples.
@@ -48,15 +48,15 @@ pub struct Sampling {
     pub period: Duration,
     /// With memory events: the sampling period in events.
     pub event_period: u64,
-    /// The duration.
+    /// The duration of the sampling.
     pub lasts: Duration,
 }
 
 impl Default for Sampling {
-    /// Thirty rounds of page faults distinguish pages of which one is accessed twice as often as the other, with at
-    /// most a hundred faults per page and second. The event period is a prime number, so that samples do not
-    /// synchronise with loops. At four thousand million micro-operations per second it gives 40,000 samples per second,
-    /// of about a microsecond each.
+    /// Thirty rounds of page faults distinguish a page from one that is accessed twice as often, with at most a hundred
+    /// faults per page and second. The event period is a prime number, so that samples do not synchronise with loops.
+    /// At four thousand million micro-operations per second it gives 40,000 samples per second, which cost about a
+    /// microsecond each.
     fn default() -> Self {
         Self {
             by: SampleBy::Auto,
@@ -67,42 +67,42 @@ impl Default for Sampling {
     }
 }
 
-/// The interval at which buffers are emptied.
+/// The interval between two readings of the buffers.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Why accesses cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplingError {
-    /// Nothing makes accesses visible.
+    /// No source of samples is available.
     #[error(
-        "nothing shows here which thread accesses which page: this kernel does not track soft-dirty pages \
+        "accesses cannot be sampled on this machine: this kernel does not track soft-dirty pages \
          (CONFIG_MEM_SOFT_DIRTY), and automatic NUMA balancing is off; `sysctl -w kernel.numa_balancing=1` as root turns it on \
          for all programs"
     )]
     NoMethod,
-    /// There are no memory events, although they were requested.
-    #[error("{0}; --sample-by page-faults needs none")]
+    /// Memory events were requested, and there are none.
+    #[error("{0}; --sample-by page-faults does not need them")]
     NoMemoryEvents(NoMemoryEvents),
-    /// The kernel does not permit sampling them.
+    /// The kernel does not permit sampling memory events.
     #[error("{names} cannot be sampled: {why}")]
     MemoryEvents {
         /// The events in perf's notation.
         names: String,
-        /// Why, and the remedy.
+        /// The reason, and the remedy.
         why: String,
     },
-    /// The kernel does not permit listening to page faults.
+    /// The kernel does not permit sampling page faults.
     #[error("the page faults of process {process} cannot be sampled: {why}")]
     Faults {
-        /// Its number.
+        /// The process number.
         process: i32,
-        /// Why, and the remedy.
+        /// The reason, and the remedy.
         why: String,
     },
     /// The kernel does not permit protecting the pages.
     #[error("the pages of process {process} cannot be protected ({error}); run pinfold as the same user, or as root")]
     Protection {
-        /// Its number.
+        /// The process number.
         process: i32,
         /// The kernel's error.
         error: io::Error,
@@ -117,13 +117,13 @@ pub enum SamplingError {
 pub struct Accesses {
     /// Estimated accesses by page and by the kernel's number of the thread.
     pub profile: AccessProfile,
-    /// The PU on which each thread was last seen.
+    /// The PU that each thread was last seen on.
     pub last_pus: HashMap<u32, PuId>,
     /// The result of the sampling.
     pub sampled: Sampled,
 }
 
-/// The sampled machine: the roots of its `/proc` and `/sys`, and the bytes of its smallest pages.
+/// The sampled machine: the roots of its `/proc` and `/sys`, and the size of its smallest pages in bytes.
 #[derive(Clone, Debug)]
 pub struct SampledMachine {
     system: System,
@@ -136,13 +136,13 @@ impl SampledMachine {
         Self { system, page_size }
     }
 
-    /// The machine at hand.
+    /// This machine.
     pub fn here() -> Self {
         Self::new(System::default(), super::page_size())
     }
 
-    /// Samples the accesses of processes with known areas, all at the same time. Returns results in the order of the
-    /// processes. Errors: there is no source of samples for any of them.
+    /// Samples the accesses of processes with known areas, all at the same time. Results are in the order of the
+    /// processes. Fails if there is no source of samples for any of them.
     pub fn sample(
         &self,
         processes: &[(&dyn Target, &[MemoryArea])],
@@ -161,7 +161,7 @@ impl SampledMachine {
         })
     }
 
-    /// Whether this machine has one of the sources that `sampling` allows.
+    /// Checks that this machine has one of the sources that `sampling` allows.
     pub fn check(&self, sampling: Sampling) -> Result<(), SamplingError> {
         match self.memory_events(sampling)? {
             Some(_) => Ok(()),
@@ -169,7 +169,7 @@ impl SampledMachine {
         }
     }
 
-    /// The memory events to sample; `None` for page faults.
+    /// The memory events to sample. `None` for page faults.
     fn memory_events(&self, sampling: Sampling) -> Result<Option<Vec<Admitted>>, SamplingError> {
         if sampling.by == SampleBy::PageFaults {
             return Ok(None);
@@ -185,7 +185,7 @@ impl SampledMachine {
     }
 }
 
-/// Does the same with all samplers that still work.
+/// Calls `act` with all samplers that still work.
 fn each<S>(samplers: &mut [Result<S, SamplingError>], mut act: impl FnMut(&mut S) -> Result<(), SamplingError>) {
     for slot in samplers {
         if let Ok(sampler) = slot
@@ -196,7 +196,7 @@ fn each<S>(samplers: &mut [Result<S, SamplingError>], mut act: impl FnMut(&mut S
     }
 }
 
-/// The meaning of the kernel's refusal, for events that need `permission` and this many descriptors per thread.
+/// Translates the kernel's refusal, for events that need `permission` and this many descriptors per thread.
 fn why(error: &io::Error, permission: Permission, descriptors: usize) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => counters::forbidden(Path::new("/"), permission),

@@ -1,10 +1,10 @@
-//! Makes the kernel protect all of a process's pages against writing: by a 4 in `/proc/PROCESS/clear_refs`
-//! (`proc_pid_clear_refs(5)`), which begins the tracking of *soft-dirty* pages. The next write to a page is a page
+//! Makes the kernel write-protect all of a process's pages, through a 4 in `/proc/PROCESS/clear_refs`
+//! (`proc_pid_clear_refs(5)`), which starts the tracking of *soft-dirty* pages. The next write to a page is a page
 //! fault that the kernel handles itself, as after a fork: neither the program nor its system calls notice it. A page
-//! that is not written again stays protected, at no cost. So nothing has to be rolled back.
+//! that is not written again stays protected, at no cost. So no roll-back is needed.
 //!
-//! Known limits: the whole process is protected, while its address space is locked. Kernels without
-//! `CONFIG_MEM_SOFT_DIRTY` accept the 4 and do nothing; Arm has none. An incremental checkpoint of the program by CRIU
+//! Known limits: the whole process is protected, and its address space is locked meanwhile. Kernels without
+//! `CONFIG_MEM_SOFT_DIRTY` accept the 4 and do nothing; Arm lacks it. An incremental checkpoint of the program by CRIU
 //! uses the same bits, and would miss pages.
 
 use std::fs::{File, OpenOptions};
@@ -12,10 +12,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The bit of a `pagemap` word that says that the page was written since the tracking began.
+/// The bit of a `pagemap` word that is set if the page was written since the tracking started.
 const SOFT_DIRTY: u32 = 55;
 
-/// Whether this kernel tracks soft-dirty pages: whether a page that was just written is marked.
+/// Whether this kernel tracks soft-dirty pages: whether it marks a page that was just written.
 pub(super) fn is_available(procfs: &Path, page_size: u64) -> bool {
     let written = [1u8];
     let mut word = [0; size_of::<u64>()];
@@ -60,7 +60,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("self")).unwrap();
         for (word, expected) in [(1u64 << 63, false), (1 << 63 | 1 << 55, true)] {
-            // With so large pages every address is in the first.
+            // With pages of this size every address is in the first.
             std::fs::write(root.path().join("self/pagemap"), word.to_ne_bytes()).unwrap();
             assert_eq!(is_available(root.path(), 1 << 63), expected);
         }

@@ -1,13 +1,12 @@
-//! Where the threads ran, where the program's memory was and what was counted, over the whole run.
+//! The PUs of the threads, the nodes of the program's memory, and the counts, over the whole run.
 //!
 //! 1. Each reading of the counts is a point, as long as there are few.
 //! 2. When there are `POINTS` points, every second one is dropped, and from then on a point stands for twice as many
 //!    readings. So the size is limited, however long the program runs.
-//! 3. A rate is over the time since the point before. A place is that of the moment. Of a task only changes of its
-//!    place are kept.
+//! 3. A rate is over the time since the previous point. A PU is the one at the point. Only a task's changes of PU are
+//!    kept.
 //!
-//! Limits: what happened between two points is in the rates only. Of tasks beyond the first `TASKS` only the number is
-//! kept.
+//! Limits: events between two points show in the rates only. Tasks beyond the first `TASKS` are only counted.
 
 use crate::{MetricRate, Totals};
 use pinfold_core::{
@@ -28,7 +27,7 @@ const TASKS: usize = 256;
 pub struct Timeline {
     /// The machine.
     pub topology: Topology,
-    /// The number of readings for which a point stands.
+    /// The number of readings that a point stands for.
     pub readings: u64,
     /// When each point was read.
     pub at: Vec<f64>,
@@ -38,7 +37,7 @@ pub struct Timeline {
     pub tasks: Vec<TaskPlaces>,
     /// The number of further tasks.
     pub tasks_left_out: u64,
-    /// The program's memory on each node; empty where it is not known.
+    /// The program's memory on each node; empty if unknown.
     pub nodes: Vec<NodeSeries>,
     /// What was applied, without settings of single tasks, which change often.
     pub configurations: Vec<TimedConfiguration>,
@@ -51,11 +50,11 @@ pub struct MetricSeries {
     pub name: String,
     /// What one count is.
     pub unit: String,
-    /// By point: counts per second since the point before, of all tasks together; `None` where it is not available.
+    /// By point: counts per second since the previous point, of all tasks together; `None` if missing.
     pub rates: Vec<Option<f64>>,
 }
 
-/// Where a task ran.
+/// The PUs of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlaces {
     /// The task.
@@ -63,13 +62,13 @@ pub struct TaskPlaces {
     pub id: TaskId,
     /// Its last known name.
     pub name: String,
-    /// The points at which its PU differs from the point before, each with the PU; `None` after its end and where the
-    /// PU is not known.
+    /// The points whose PU differs from the previous point's, each with the PU; `None` after the task's end, and while
+    /// the PU is unknown.
     pub places: Vec<(usize, Option<PuId>)>,
 }
 
 impl TaskPlaces {
-    /// The PU at a point; `None` before its begin, after its end, and where it is not known.
+    /// The PU at a point; `None` before the task's start, after its end, and while the PU is unknown.
     pub fn at(&self, point: usize) -> Option<PuId> {
         let later = self.places.partition_point(|&(since, _)| since <= point);
         self.places[..later].last().and_then(|&(_, pu)| pu)
@@ -81,7 +80,7 @@ impl TaskPlaces {
 pub struct NodeSeries {
     /// The node.
     pub node: NodeId,
-    /// By point: bytes; `None` where it was not read.
+    /// By point: bytes; `None` if it was not read.
     pub bytes: Vec<Option<u64>>,
 }
 
@@ -90,16 +89,16 @@ pub struct NodeSeries {
 pub struct TimedConfiguration {
     /// When.
     pub at: f64,
-    /// The search, from 0, and the position of its candidate; `None` where it is no candidate's.
+    /// The search, from 0, and the position of its candidate; `None` if no candidate has this configuration.
     pub candidate: Option<(usize, usize)>,
     /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
-    /// The PUs on which unpinned threads run; absent for all.
+    /// The PUs that unpinned threads may use; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<PuSet>,
-    /// Where the pages are; `None` where they are left alone.
+    /// The mapping of the pages; `None` if they are left alone.
     pub pages: Option<PageMapping>,
-    /// The prefetchers that are on; `None` where they are left alone.
+    /// The prefetchers that are on; `None` if they are left alone.
     pub prefetch: Option<Prefetchers>,
     /// The number of parallel regions with settings of their own.
     pub regions: usize,
@@ -127,7 +126,7 @@ pub(super) struct TimelineBuilder {
     positions: HashMap<TaskId, usize>,
     /// Readings since the last point.
     since: u64,
-    /// The last reading, where it is no point.
+    /// The last reading, if it is not a point.
     pending: Option<Sample>,
 }
 
@@ -320,8 +319,8 @@ pub fn of_every_second_point<Place: PartialEq + Copy>(places: &[(usize, Place)])
     kept
 }
 
-/// The rates of every second point: of the time since the one before it that is kept. A part without a rate leaves the
-/// whole without one.
+/// The rates of every second point, over the time since the previous point that is kept. If one of the merged points
+/// has no rate, neither has the result.
 fn merged(times: &[f64], rates: &[Option<f64>]) -> Vec<Option<f64>> {
     let kept = (0..rates.len()).step_by(2);
     kept.map(|point| {
@@ -336,7 +335,7 @@ fn merged(times: &[f64], rates: &[Option<f64>]) -> Vec<Option<f64>> {
     .collect()
 }
 
-/// A value with three decimals where it is small, else whole: more digits are noise, and make the file larger.
+/// A small value with three decimals, a large one as an integer: more digits are noise, and make the file larger.
 fn rounded(value: f64) -> f64 {
     if value.abs() >= 10_000.0 {
         value.round()

@@ -49,7 +49,7 @@ impl<const W: usize> Engine<'_, W> {
         )
     }
 
-    /// A thread leaves a region in which it was for the time of `times`.
+    /// A thread leaves a region after the time of `times` in it.
     pub(super) fn leave_region(&mut self, region: u64, thread: usize, times: Range<Ticks>, snapshot: &Snapshot) {
         let seconds = cycles(times.end - times.start) / self.model.frequency().0;
         let totals = self.snapshot().since(snapshot, seconds, self.model);

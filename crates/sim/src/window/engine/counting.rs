@@ -1,7 +1,7 @@
 //! What is counted of each thread between its two `Count` events.
 //!
-//! Threads reach these at different times, and none waits for the others. Each thread's counts are those between its own
-//! two events.
+//! Threads reach these at different times, and none waits for the others. Each thread's counts are those between its
+//! own two events.
 
 use super::Engine;
 use crate::window::counters::Counters;

@@ -110,7 +110,7 @@ pub fn simulate_teams<S: BuildHasher>(
     )
 }
 
-/// Like `simulate_teams`, where some regions have places of their own.
+/// Like `simulate_teams`, with separate places for some regions.
 pub fn simulate_regions<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
@@ -232,9 +232,9 @@ struct Engine<'a, const W: usize> {
     settings: Settings,
     times: SchedulingTimes,
     ending: Ending,
-    /// By thread: what was read at its `Count` events.
+    /// By thread: the readings at its `Count` events.
     readings: Vec<Vec<Reading>>,
-    /// What changes at the borders of regions; `None` where nothing does.
+    /// What changes at the borders of regions; `None` if nothing does.
     plan: Option<RegionPlan>,
 }
 
@@ -243,7 +243,7 @@ struct Regions {
     /// Ended executions, in the order of their ends.
     spans: Vec<RegionSpan>,
     totals: BTreeMap<u64, RegionTotals>,
-    /// By thread: the counts at the begin of each of its open regions.
+    /// By thread: the counts at the start of each of its open regions.
     snapshots: Vec<Vec<Snapshot>>,
 }
 
@@ -385,7 +385,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         state.active = active;
     }
 
-    /// The time up to which a thread may run before the next PU has its turn.
+    /// How far a thread may run before the next PU has its turn.
     fn reach(&mut self, thread: usize) -> Ticks {
         let thread = &self.threads[thread];
         let ahead = if thread.clock < thread.competes_until {
@@ -562,7 +562,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         !self.has_ended()
     }
 
-    /// Sets the prefetchers that a region wants, where they differ.
+    /// Sets the prefetchers that a region wants, if they differ.
     fn set_prefetchers(&mut self, thread: usize, region: u64) {
         let Some(plan) = &self.plan else { return };
         let (wanted, write) = (plan.prefetchers(region), plan.write);

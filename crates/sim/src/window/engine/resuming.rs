@@ -1,4 +1,4 @@
-//! An engine that begins in the middle of an execution, and what it counts of a piece of it.
+//! An engine that begins in the middle of an execution, and its counts of a piece.
 
 use super::Engine;
 use crate::window::configuration::WindowConfiguration;
@@ -9,7 +9,7 @@ use crate::window::pages::{PAGE_LINES, Pages};
 use crate::window::piece::{PieceResult, Running};
 
 impl<const W: usize> Engine<'_, W> {
-    /// Puts the machine into the state in which a running program has left it.
+    /// Puts the machine into the state that a running program has left.
     pub(super) fn resume(
         &mut self,
         configuration: &WindowConfiguration,

@@ -20,7 +20,7 @@ const COMPETING_QUANTA: f64 = 10.0;
 /// for Intel's cores from Skylake on, and less for AMD's.
 const LOCKED_CYCLES: f64 = 20.0;
 
-/// The times by which threads take turns, and the costs of the operating system.
+/// The lengths of turns of threads, and the costs of the operating system.
 pub(super) struct SchedulingTimes {
     pub(super) quantum: Ticks,
     pub(super) slice: Ticks,

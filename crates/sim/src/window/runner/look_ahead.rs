@@ -8,7 +8,7 @@ use crate::window::stream::Event;
 /// The number of events of a chunk. The data of a chunk's accesses is fetched into the host's caches while the two
 /// chunks before it run. This is long enough for the host's memory, and the data is small enough to stay in the caches.
 const CHUNK: usize = 64;
-/// The least number of lines that a chunk brings into the L1 for which prefetching pays off.
+/// Prefetching pays off for a chunk that brings at least this number of lines into the L1.
 const WORTH: u64 = 3;
 
 impl<const W: usize> Runner<'_, '_, W> {

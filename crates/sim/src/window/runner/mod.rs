@@ -36,9 +36,9 @@ pub(crate) enum Stop {
 struct Hits {
     reads: usize,
     writes: usize,
-    /// The last access was to the same line as the one before, and stalled.
+    /// The last access was to the same line as its predecessor, and stalled.
     stalled: bool,
-    /// The last access was to the same line as the one before, and reached the limit.
+    /// The last access was to the same line as its predecessor, and reached the limit.
     ahead: bool,
     /// The line of the last access, and its step from those before, where the L1's prefetchers follow it.
     follow: Option<(u32, Step)>,
@@ -92,7 +92,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     fn run_batch(&mut self, events: &[Event], steps: &StepTable, shared: bool, turn: Ticks) -> Option<Stop> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
-        // Whether the next access is looked up even if it goes to the same line as the one before.
+        // Whether the next access is looked up even if it goes to the same line as its predecessor.
         let mut look_up = false;
         let stop = loop {
             let limit = if self.transferred {
@@ -127,7 +127,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             let Some(&event) = events.get(next) else {
                 break None;
             };
-            // Events that are no accesses have other meanings of `step`, and no instructions of known code.
+            // Other events than accesses use `step` for other things, and have no instructions of known code.
             let row = match event.kind {
                 EventKind::Read | EventKind::Write | EventKind::Locked => steps.row(event.step),
                 EventKind::RecordedBegin => {
@@ -403,7 +403,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         flags & PREFETCH != 0
     }
 
-    /// Translates a page that the translation buffer does not hold; `None` where no line numbers are left.
+    /// Translates a page that the translation buffer does not hold; `None` if no line numbers are left.
     fn translate(&mut self, page: u64) -> Option<u32> {
         self.system.counters[self.number].tlb_misses += 1;
         let node = self.system.topology.node_of_core(self.index);

@@ -36,7 +36,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// Fetches `target` where it is in the same page as `line`, is not in the target cache, and not too many prefetches
+    /// Fetches `target` if it is in the same page as `line`, is not in the target cache, and not too many prefetches
     /// are in flight.
     fn prefetch(&mut self, line: u32, target: u32, prefetcher: Prefetcher, time: Ticks) {
         if target / PAGE_LINES != line / PAGE_LINES {

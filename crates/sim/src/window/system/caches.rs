@@ -64,7 +64,8 @@ impl Caches {
         self.inclusion[self.levels]
     }
 
-    /// Whether no line is in both private levels: a victim cache gets what the level before it evicts, and gives it back.
+    /// Whether no line is in both private levels: a victim cache gets the evicted lines of the level before it, and
+    /// gives them back.
     #[inline]
     pub(super) fn exclude_each_other(&self, inner: usize, outer: usize) -> bool {
         outer == inner + 1 && self.inclusion[outer] == Inclusion::Victim
@@ -79,8 +80,8 @@ impl Caches {
             .any(|cache| cache.holds(line))
     }
 
-    /// Removes the line from a victim cache. In another cache it stays, without its prefetcher's mark. Returns the
-    /// flags with which the private level held it.
+    /// Removes the line from a victim cache. In another cache it stays, without its prefetcher's mark. Returns its
+    /// flags in the private level.
     #[inline]
     pub(super) fn take(&mut self, core: usize, level: usize, line: u32) -> Option<u32> {
         if self.inclusion[level] == Inclusion::Victim {
@@ -92,7 +93,7 @@ impl Caches {
         Some(flags)
     }
 
-    /// Of the flags with which `take` found a line in `level`, those that the line keeps in the nearer levels.
+    /// The flags that a line keeps in the nearer levels, from those that `take` found in `level`.
     #[inline]
     pub(super) fn taken_along(&self, level: usize) -> u32 {
         if self.inclusion[level] == Inclusion::Victim {

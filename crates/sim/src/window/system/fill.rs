@@ -55,7 +55,7 @@ impl<const W: usize> System<W> {
         self.leave(core, line, flags & DIRTY, time);
     }
 
-    /// The last private copy of a core is evicted. It goes outwards where it is modified or the LLC is a victim cache.
+    /// The last private copy of a core is evicted. It goes outwards if it is modified or if the LLC is a victim cache.
     fn leave(&mut self, core: usize, line: u32, dirty: u32, time: Ticks) {
         let domain = self.topology.domain_of_core[core];
         let mut entry = self.directory.get(line);

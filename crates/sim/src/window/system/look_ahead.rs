@@ -13,7 +13,7 @@ pub(crate) struct Coming {
 
 impl<const W: usize> System<W> {
     /// The line that a future access of `core` to `line` will put into the LLC if it misses: the line itself, or the
-    /// one that it will evict from the private caches. `None` where it will not miss the L1, or evict nothing.
+    /// one that it will evict from the private caches. `None` if it will not miss the L1, or evict nothing.
     #[inline]
     fn entering(&self, core: usize, line: u32) -> Option<u32> {
         let private = self.caches.of_core(core);
@@ -39,8 +39,8 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Prefetches the sets that a future access of `core` needs if it misses: the first of two steps. Where it will
-    /// miss, returns what the second step needs.
+    /// Prefetches the sets that a future access of `core` needs if it misses: the first of two steps. If it will miss,
+    /// returns the input of the second step.
     #[inline]
     pub(crate) fn host_prefetch_sets(&self, core: usize, line: u32) -> Option<Coming> {
         let enters = self.entering(core, line)?;

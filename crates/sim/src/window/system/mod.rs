@@ -47,7 +47,7 @@ use transit::Transit;
 pub(crate) struct Access {
     /// From load to use, queueing included.
     pub(crate) latency: Ticks,
-    /// The prefetcher that had brought the line, where this is the line's first use.
+    /// The prefetcher that had brought the line, if this is the line's first use.
     pub(crate) prefetched: Option<usize>,
     /// Whether the private caches did not hold it.
     pub(crate) beyond: bool,
@@ -145,7 +145,7 @@ impl<const W: usize> System<W> {
     }
 
     /// Brings a line into the private caches from level `to` outwards, where these do not hold it. Returns the latency,
-    /// and whether memory served it. `None` where a cache holds it already.
+    /// and whether memory served it. `None` if a cache holds it already.
     pub(crate) fn prefetch(
         &mut self,
         core: usize,
@@ -158,7 +158,7 @@ impl<const W: usize> System<W> {
         if to == self.caches.levels {
             return self.prefetch_shared(core, line, mark, time);
         }
-        // A victim cache is filled only by what the level before it evicts.
+        // Only evicted lines of the level before it fill a victim cache.
         let to = (0..=to)
             .rev()
             .find(|&level| self.caches.inclusion[level] != Inclusion::Victim)

@@ -18,7 +18,7 @@ pub(super) struct Fetched {
     pub(super) served: Option<Served>,
     /// Whether the local LLC held it. The LLC need not have served it.
     pub(super) in_shared: bool,
-    /// The prefetcher that had brought it to the LLC, where this is its first use.
+    /// The prefetcher that had brought it to the LLC, if this is its first use.
     pub(super) prefetched: Option<usize>,
 }
 
@@ -155,7 +155,7 @@ impl<const W: usize> System<W> {
         (Some(served), latency)
     }
 
-    /// Makes the owner's copy shared (a store leaves that to the invalidation), and clean where the newest data goes
+    /// Makes the owner's copy shared (after a store the invalidation does it), and clean if the newest data goes
     /// elsewhere. Returns whether the copy was modified.
     fn share_private(&mut self, owner: usize, line: u32, write: bool, keep_dirty: bool) -> bool {
         let mut dirty = false;

@@ -1,12 +1,12 @@
 //! The caches as a long execution leaves them, from a record of who touched each line last (the memory timestamp record
 //! of Barr et al., ISPASS 2005).
 //!
-//! The touches come from the newest to the oldest. A line enters each cache of its core behind all lines that are there.
-//! So a full set holds the lines that were used last, as LRU leaves it. The newest store to a line ends what older
-//! touches of it can have left: it invalidated all other copies.
+//! The touches come from the newest to the oldest. A line enters each cache of its core behind all lines that are
+//! there. So a full set holds the lines that were used last, as LRU leaves it. The newest store to a line ends what
+//! older touches of it can have left: it invalidated all other copies.
 //!
-//! Known limits: an outer cache sees only what misses in the inner ones, and orders lines by that; here it has the order
-//! of all touches. What prefetchers brought and nobody used is missing.
+//! Known limits: an outer cache sees only what misses in the inner ones, and orders lines by that; here it has the
+//! order of all touches. What prefetchers brought and nobody used is missing.
 
 use super::System;
 use crate::model::Inclusion;

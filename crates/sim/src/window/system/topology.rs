@@ -115,7 +115,7 @@ impl<const W: usize> Topology<W> {
         &self.routes[from * self.nodes + to]
     }
 
-    /// The shortest transfer latency between the caches of two cores; 0 where no two cores are active.
+    /// The shortest transfer latency between the caches of two cores; 0 if no two cores are active.
     pub(crate) fn shortest_transfer(&self) -> Ticks {
         let between = self.transfers.iter().map(|transfer| transfer.clean);
         let within = [self.same_domain_clean, self.same_domain_modified];
@@ -123,8 +123,8 @@ impl<const W: usize> Topology<W> {
     }
 }
 
-/// The transfer latencies by receiving and sending domain. The model's figures are those of the nearest pair of their
-/// kind. A pair with a longer distance takes longer by the latency of the additional links.
+/// The transfer latencies by receiving and sending domain. The model's figures hold for the nearest pair of their kind.
+/// A pair with a longer distance takes longer by the latency of the additional links.
 fn transfers(model: &Model, routes: &Routes, node_of_domain: &[usize], package_of_domain: &[usize]) -> Vec<Transfer> {
     let frequency = model.frequency();
     let coherence = &model.coherence;

@@ -10,7 +10,7 @@ pub(crate) struct Traffic {
     pub(crate) memory: Vec<Server>,
     /// By link.
     pub(crate) links: Vec<Server>,
-    /// By package; empty where there are no buses.
+    /// By package; empty if there are no buses.
     pub(crate) buses: Vec<Server>,
     /// No thread's clock is before it, except for threads that others had to release.
     pub(crate) floor: Ticks,
@@ -65,7 +65,7 @@ impl Traffic {
     }
 }
 
-/// The time for which a line occupies a resource of this bandwidth.
+/// How long a line occupies a resource of this bandwidth.
 fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
     ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
 }

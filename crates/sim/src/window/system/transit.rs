@@ -63,7 +63,7 @@ impl Transit {
         latency - most + self.random.next_bits() % (2 * most + 1)
     }
 
-    /// The end of the last transfer of a line between caches; 0 where none is known.
+    /// The end of the last transfer of a line between caches; 0 if none is known.
     #[inline]
     pub(crate) fn arrival(&self, line: u32) -> Ticks {
         let (last, until) = self.transfers[line as usize % TRANSIT];

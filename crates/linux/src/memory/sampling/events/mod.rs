@@ -2,15 +2,15 @@
 //!
 //! 1. Each event is tried on pinfold itself, the most precise variant first (`admitted`).
 //! 2. The cost of a sample is measured on pinfold itself: the same work with and without sampling (`sample_cost`).
-//! 3. The events are opened on each thread, or on each CPU where the kernel permits only that; a sample names its
+//! 3. The events are opened on each thread, or on each CPU if the kernel permits only that; then a sample names its
 //!    process. The kernel writes the samples into buffers, which are emptied every `GLANCE`.
-//! 4. A sample represents as many accesses as the period says.
+//! 4. A sample represents as many accesses as its sampling period.
 //!
-//! The kernel throttles events that take too much time (`kernel.perf_cpu_time_max_percent`), and reports it. Nothing
-//! has to be rolled back: the events end with their descriptors.
+//! The kernel throttles events that take too much time (`kernel.perf_cpu_time_max_percent`), and reports it. No
+//! roll-back is needed: the events end with their descriptors.
 //!
-//! Known limits: where events are opened on threads, a thread that begins and ends between two searches for new threads
-//! is not seen.
+//! Known limits: if events are opened on threads, a thread that starts and ends between two searches for new threads is
+//! not seen.
 
 use super::faults::now;
 use super::memory_events::{MemoryEvent, UserSpace};
@@ -37,14 +37,14 @@ const BUFFER: usize = 1 << 20;
 /// The number of times that buffers are emptied between two searches for new threads.
 const LOOK: u32 = 10;
 
-/// The first address that is the kernel's, on all processors that Linux has memory events for.
+/// The kernel's first address, on all processors that Linux has memory events for.
 const KERNEL: u64 = 1 << 63;
 
-/// The period at which the cost of a sample is measured: hundreds of samples in a few milliseconds. It is a multiple of
-/// all that events require.
+/// The period in the measurement of a sample's cost: hundreds of samples in a few milliseconds. It is a multiple of the
+/// periods that events require.
 const QUICK: u64 = 10_000;
 
-/// The number of measurements with sampling, and the same number without.
+/// The number of measurements with sampling. As many are made without.
 const MEASUREMENTS: u32 = 8;
 
 /// A variant of an event that the kernel opens.
@@ -97,7 +97,7 @@ impl Admitted {
     }
 
     fn period(&self) -> u64 {
-        // SAFETY: of this union the period is set, and both members are plain numbers of 64 bits.
+        // SAFETY: the period of this union is set, and both members are plain 64-bit numbers.
         unsafe { self.attributes.__bindgen_anon_1.sample_period }
     }
 
@@ -110,7 +110,7 @@ impl Admitted {
     }
 }
 
-/// The variants of the events that the kernel opens for pinfold. Errors: it opens none.
+/// The variants of the events that the kernel opens for pinfold. Fails if it opens none.
 pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Result<Vec<Admitted>, SamplingError> {
     let cpu = online(sysfs).into_iter().next().unwrap_or(0);
     let admit = |event: &MemoryEvent| {
@@ -134,15 +134,15 @@ pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Res
     events.iter().map(admit).collect()
 }
 
-/// The message where all variants were refused: a missing permission, if there is one, for the least variant.
+/// The message if all variants were refused. If a permission is missing, it names that of the least demanding variant.
 fn refusal(refusals: &[(Errno, Permission)]) -> String {
     let forbidden = |(error, _): &&(Errno, Permission)| matches!(error, Errno::EACCES | Errno::EPERM);
     let Some(&(error, permission)) = refusals.iter().rfind(forbidden).or(refusals.first()) else {
-        return "there is no way to open it".to_owned();
+        return "it cannot be opened in any form".to_owned();
     };
     match error {
         Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV | Errno::ENXIO => format!(
-            "the kernel has it and does not open it ({}), as in virtual machines that are given no counters",
+            "the kernel has it but does not open it ({}), as in virtual machines without counters",
             error.desc()
         ),
         _ => why(&error.into(), permission, 3),
@@ -190,7 +190,7 @@ impl Listener {
             sampled.push(perf_event::open(&event.attributes, watched, leader.as_ref())?);
             leaders.extend(leader);
         }
-        // A number shows that the descriptor is a perf event's.
+        // A kernel id shows that the descriptor belongs to a perf event.
         sampled.iter().try_for_each(|event| id(event).map(drop))?;
         Ok((sampled, leaders))
     }
@@ -227,7 +227,7 @@ impl<'a> Listeners<'a> {
         self.events.iter().any(|event| event.of_cpus)
     }
 
-    /// Opens the events of a thread or CPU, if they are not open. False for a thread that has ended.
+    /// Opens the events of a thread or CPU, if they are not open. False if the thread has ended.
     fn listen(&mut self, watched: Watched) -> Result<bool, Errno> {
         let (Watched::Thread(number) | Watched::Cpu(number)) = watched;
         if self.opened.contains_key(&number) {
@@ -254,7 +254,7 @@ impl<'a> Listeners<'a> {
         }
     }
 
-    /// Stops sampling. Samples that the processor still holds are written.
+    /// Stops sampling. The processor's remaining samples are written first.
     fn stop(&self) {
         for listener in self.opened.values() {
             listener.set_counting(false);
@@ -262,8 +262,7 @@ impl<'a> Listeners<'a> {
     }
 }
 
-/// Samples the accesses of processes with known areas, all at the same time. Returns results in the order of the
-/// processes.
+/// Samples the accesses of processes with known areas, all at the same time. Results are in the order of the processes.
 pub(super) fn sample(
     processes: &[(&dyn Target, &[MemoryArea])],
     procfs: &Path,
@@ -294,7 +293,7 @@ pub(super) fn sample(
         if glance.is_multiple_of(LOOK) {
             each(&mut samplers, |sampler| sampler.look(procfs, &mut listeners));
         }
-        // Waiting for the first one means waiting for all.
+        // The first process represents all in the wait.
         let mut pause = left.min(GLANCE);
         each(&mut samplers, |sampler| {
             Ok(sampler.target.pause(std::mem::take(&mut pause))?)
@@ -304,7 +303,7 @@ pub(super) fn sample(
     listeners.stop();
     note_all(&mut listeners, &mut samplers);
     let lasted = now().saturating_sub(began);
-    // Lost and throttled samples are known for all processes together, and reported with the first.
+    // Lost and throttled samples are known only for all processes together, so they are reported with the first.
     let mut lost = std::mem::take(&mut listeners.lost);
     let mut throttled = std::mem::take(&mut listeners.throttled);
     let accesses = |sampler: Result<Sampler<'_>, _>| {
@@ -354,7 +353,7 @@ struct Sampler<'a> {
     taken: u64,
     last_pus: HashMap<u32, PuId>,
     clocks: HashMap<i32, TaskClock>,
-    /// Threads that had ended before their events were opened.
+    /// Threads that ended before their events were opened.
     ended: HashSet<i32>,
 }
 
@@ -403,8 +402,8 @@ impl<'a> Sampler<'a> {
         listening
     }
 
-    /// Records a sample of this process, which represents `weight` accesses. A sample without an address is no load or
-    /// store; one in the kernel's memory is ignored.
+    /// Records a sample of this process, which represents `weight` accesses. A sample without an address is not a load
+    /// or store. A sample of the kernel's memory is ignored.
     fn note(&mut self, sample: &Sample, weight: u64) {
         self.taken += 1;
         self.last_pus.insert(sample.thread, PuId(sample.pu));
@@ -439,16 +438,16 @@ impl<'a> Sampler<'a> {
 }
 
 /// The cost of a sample for its thread: the additional time of the same work with sampling, divided by the number of
-/// samples. `None` where there were no samples, or no difference.
+/// samples. `None` if there were no samples, or no difference.
 fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Duration> {
     let mut quick = events.to_vec();
     for event in &mut quick {
         event.attributes.__bindgen_anon_1.sample_period = QUICK.min(event.period());
     }
-    // SAFETY: the call only asks.
+    // SAFETY: the call only queries.
     let thread = unsafe { libc::gettid() };
     let watched = if quick.iter().any(|event| event.of_cpus) {
-        // SAFETY: as above.
+        // SAFETY: the call only queries.
         Watched::Cpu(unsafe { libc::sched_getcpu() })
     } else {
         Watched::Thread(thread)
@@ -471,13 +470,13 @@ fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Durati
     cost(took, samples)
 }
 
-/// The cost of a sample, from the times of the work without and with sampling.
+/// The cost of a sample, from the work's times without and with sampling.
 fn cost([without, with]: [Duration; 2], samples: u32) -> Option<Duration> {
     let more = with.checked_sub(without)?;
     more.checked_div(samples).filter(|cost| !cost.is_zero())
 }
 
-/// Loads and stores, for a millisecond or so.
+/// Loads and stores for about a millisecond.
 fn work() {
     let mut numbers = vec![1u64; 1 << 13];
     for _ in 0..1 << 6 {
@@ -488,10 +487,10 @@ fn work() {
     black_box(numbers);
 }
 
-/// The processor time of this thread. It includes the interrupts in which samples are taken.
+/// The processor time of this thread. It includes the interrupts that take samples.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the structure that it is given, and this clock is always there.
+    // SAFETY: the call writes the given structure, and this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 const PAGES: usize = 32;
 
-/// An event of the kernel's own whose samples have addresses, too: it takes the place of what no processor counts here.
+/// A software event whose samples also have addresses. It stands for a hardware event that this machine may lack.
 fn page_faults() -> MemoryEvent {
     MemoryEvent {
         name: "software/page-faults/".to_owned(),
@@ -29,7 +29,7 @@ fn sampling() -> Sampling {
     }
 }
 
-/// The events as this machine opens them; `None`, which is said, where it does not.
+/// The events as this machine opens them. `None`, with a message, if it does not.
 fn opened(events: &[MemoryEvent]) -> Option<Vec<Admitted>> {
     admitted(Path::new("/sys"), events, 1)
         .inspect_err(|error| pinfold_testing::skip(error))
@@ -40,9 +40,9 @@ fn page_size() -> usize {
     usize::try_from(crate::memory::page_size()).unwrap()
 }
 
-/// Touches new pages again and again; returns their addresses and its thread.
+/// Touches new pages repeatedly. Publishes their address and its thread.
 fn touch(stop: &AtomicBool, at: &AtomicU64, thread: &AtomicI32) {
-    // SAFETY: a new mapping, written within its bounds, and unmapped after its last use; the other call only asks.
+    // SAFETY: a new mapping, written within its bounds, and unmapped after its last use. The other call only queries.
     unsafe {
         let memory = libc::mmap(
             std::ptr::null_mut(),
@@ -84,7 +84,7 @@ fn samples_of_a_thread_are_its_accesses_to_the_pages_of_their_addresses() {
         );
         results.pop().unwrap().unwrap()
     };
-    // Which of the pages are the thread's by these samples: it is on node 1 and all others are on node 0.
+    // The number of pages that these samples assign to the thread: it is on node 1, and all others are on node 0.
     let found = |accesses: &Accesses| {
         let thread = thread.load(Ordering::Relaxed).cast_unsigned();
         let node_of = |its| Some(nodes[usize::from(its == thread)]);
@@ -119,12 +119,12 @@ fn samples_of_a_thread_are_its_accesses_to_the_pages_of_their_addresses() {
 fn two_events_of_a_thread_share_a_buffer_and_a_group_has_its_leader() {
     let mut led = page_faults();
     led.leader = Some(page_faults().encoding);
-    // Where several listen to the same event of the kernel's own, Linux 6.18 gives the samples of all the number of one.
+    // If several listeners share one software event, Linux 6.18 gives all their samples the id of one.
     let mut minor = page_faults();
     minor.encoding.config[0] = u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS_MIN);
     let Some(events) = opened(&[led, minor]) else { return };
     let work = || drop(black_box(vec![1u8; 64 << 20]));
-    // SAFETY: the call only asks.
+    // SAFETY: the call only queries.
     let thread = unsafe { libc::gettid() };
     let mut listeners = Listeners::new(&events, page_size() as u64);
     assert_eq!(listeners.listen(Watched::Thread(thread)), Ok(true));
@@ -236,9 +236,9 @@ fn samples_of_whole_cpus_are_assigned_to_their_process() {
     }
     let us = Us;
     let mut sampler = Sampler::new(&us, &[], page_size() as u64);
-    // First the other program, since this one can fill the buffers.
+    // The other program comes first, because this one can fill the buffers.
     assert!(std::process::Command::new("true").status().unwrap().success());
-    // More than the allocator ever takes from memory that has been touched before (mallopt(3), M_MMAP_THRESHOLD).
+    // More than the allocator ever takes from memory that was touched before (mallopt(3), M_MMAP_THRESHOLD).
     black_box(vec![1u8; 64 << 20]);
     listeners.stop();
     let mut processes = HashSet::new();

@@ -5,12 +5,12 @@
 //!   two kinds of cores each kind has its own PMU. Since Sapphire Rapids loads are only sampled in a group whose leader
 //!   counts `mem-loads-aux` (the kernel's arch/x86/events/intel/core.c, `intel_pmu_hw_config`).
 //! - AMD's (IBS): the PMU `ibs_op`, which selects micro-operations, some of which are loads and stores. If `cnt_ctl`
-//!   exists, dispatched operations are counted and not cycles, so that all operations are equally likely (Drongowski,
-//!   "Instruction-Based Sampling", 2007). Before Linux 6.2 it is available for whole CPUs only, and without `swfilt`
-//!   (6.14) for user space and kernel together only (arch/x86/events/amd/ibs.c).
+//!   exists, it counts dispatched operations instead of cycles, so that all operations are equally likely (Drongowski,
+//!   "Instruction-Based Sampling", 2007). Before Linux 6.2 it is available only for whole CPUs, and without `swfilt`
+//!   (6.14) only for user space and kernel together (arch/x86/events/amd/ibs.c).
 //!
 //! Known limits: Intel's `mem-loads` counts the loads that the processor has chosen to time, so a load has less weight
-//! than a store. Arm's statistical profiling extension (SPE) writes its own packets into an auxiliary buffer, which are
+//! than a store. Arm's statistical profiling extension (SPE) writes its own packets into an auxiliary buffer. They are
 //! not decoded.
 
 use crate::pfm::{empty_attributes, sys};
@@ -18,7 +18,7 @@ use pinfold_core::digits;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below the root of `/sys`.
+/// The directory below the root of `/sys`.
 const DEVICES: &str = "bus/event_source/devices";
 
 /// An event, resolved for the kernel.
@@ -44,14 +44,14 @@ impl Encoding {
     }
 }
 
-/// How a PMU's samples are limited to user space.
+/// The means to limit a PMU's samples to user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserSpace {
-    /// The bits of `perf_event_attr` that exclude the rest.
+    /// The exclusion bits of `perf_event_attr`.
     Exclusion,
-    /// The same bits, which this event accepts and the other one does not.
+    /// The exclusion bits, which only this variant of the event accepts.
     Filter(Encoding),
-    /// They are not limited.
+    /// They cannot be limited.
     Nothing,
 }
 
@@ -63,17 +63,17 @@ pub(super) struct MemoryEvent {
     pub(super) encoding: Encoding,
     /// The leader that its group needs.
     pub(super) leader: Option<Encoding>,
-    /// The greatest `precise_ip` of the PMU; 0 where its events need none.
+    /// The largest `precise_ip` of the PMU. 0 if its events need none.
     pub(super) precise: u8,
     pub(super) user_space: UserSpace,
-    /// Whether it may be available for whole CPUs only.
+    /// Whether it may be available only for whole CPUs.
     pub(super) of_cpus: bool,
-    /// Its period must be a multiple of this.
+    /// The period must be a multiple of this.
     pub(super) multiple: u64,
 }
 
 impl MemoryEvent {
-    /// The possible period that is nearest to the wanted one.
+    /// The permitted period nearest to the wanted one.
     pub(super) fn period(&self, wanted: u64) -> u64 {
         (wanted / self.multiple).max(1) * self.multiple
     }
@@ -82,17 +82,17 @@ impl MemoryEvent {
 /// Why there are no memory events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMemoryEvents {
-    /// No PMU has any.
+    /// No PMU has a memory event.
     #[error(
         "no event of this machine reports the addresses of loads and stores: `{}` has neither a PMU with mem-loads or mem-stores \
          (Intel's PEBS) nor ibs_op (AMD's IBS), as in most virtual machines{}",
         devices.display(),
-        if *spe { "; Arm's SPE, which is there, is not decoded" } else { "" }
+        if *spe { "; Arm's SPE exists but is not decoded" } else { "" }
     )]
     None {
         /// The directory that would describe them.
         devices: PathBuf,
-        /// Whether there is Arm's statistical profiling extension.
+        /// Whether Arm's statistical profiling extension exists.
         spe: bool,
     },
     /// A description cannot be parsed.
@@ -100,7 +100,7 @@ pub enum NoMemoryEvents {
     Description {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
@@ -140,7 +140,7 @@ impl<'a> Pmu<'a> {
         }
     }
 
-    /// A file's text; `None` where there is none.
+    /// A file's text. `None` if the file does not exist.
     fn text(&self, file: &str) -> Option<String> {
         let text = fs::read_to_string(self.directory.join(file)).ok()?;
         Some(text.trim().to_owned())
@@ -191,14 +191,14 @@ impl<'a> Pmu<'a> {
         })
     }
 
-    /// The event of this name; `None` where the PMU has none.
+    /// The event of this name. `None` if the PMU lacks it.
     fn named(&self, name: &str) -> Result<Option<Encoding>, NoMemoryEvents> {
         let file = format!("events/{name}");
         let Some(terms) = self.text(&file) else { return Ok(None) };
         self.encode(&terms, &self.directory.join(file)).map(Some)
     }
 
-    /// The number in a file; `None` where there is no such file.
+    /// The number in a file. `None` if the file does not exist.
     fn number<N: std::str::FromStr>(&self, file: &str) -> Result<Option<N>, NoMemoryEvents> {
         let Some(text) = self.text(file) else { return Ok(None) };
         let number = digits::decimal(&text).ok_or_else(|| NoMemoryEvents::Description {
@@ -208,7 +208,7 @@ impl<'a> Pmu<'a> {
         Ok(Some(number))
     }
 
-    /// Encodes terms such as `event=0xcd,umask=0x1,ldlat=3` from `from` by the PMU's formats.
+    /// Encodes terms such as `event=0xcd,umask=0x1,ldlat=3` from `from`, with the PMU's formats.
     fn encode(&self, terms: &str, from: &Path) -> Result<Encoding, NoMemoryEvents> {
         let wrong = |why: String| NoMemoryEvents::Description {
             file: from.to_owned(),
@@ -245,8 +245,8 @@ fn word(name: &str) -> Option<usize> {
     ["config", "config1", "config2"].iter().position(|word| *word == name)
 }
 
-/// Writes a value's bits to the positions of a format such as `config:0-7,21`, the lowest first. `None` where it is no
-/// format, or the value is too large.
+/// Writes a value's bits to the positions of a format such as `config:0-7,21`, the lowest first. `None` if the format
+/// is invalid or the value is too large.
 fn put(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
     let (name, ranges) = format.split_once(':')?;
     let word = config.get_mut(word(name)?)?;

@@ -12,7 +12,8 @@ fn sysfs(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
-/// What the kernel shows of Skylake-SP: arch/x86/events/intel/core.c (`hsw_mem_events_attrs`, `skl_format_attr`), arch/x86/events/core.c.
+/// The files of Skylake-SP: arch/x86/events/intel/core.c (`hsw_mem_events_attrs`, `skl_format_attr`),
+/// arch/x86/events/core.c.
 const SKYLAKE_SP: &[(&str, &str)] = &[
     ("cpu/type", "4"),
     ("cpu/caps/max_precise", "3"),
@@ -29,7 +30,7 @@ const SKYLAKE_SP: &[(&str, &str)] = &[
     ("software/type", "1"),
 ];
 
-/// What it shows of Sapphire Rapids (`spr_events_attrs`, later `glc_events_attrs`).
+/// The files of Sapphire Rapids (`spr_events_attrs`, later `glc_events_attrs`).
 const SAPPHIRE_RAPIDS: &[(&str, &str)] = &[
     ("cpu/type", "4"),
     ("cpu/caps/max_precise", "3"),
@@ -151,7 +152,7 @@ fn an_error_names_what_a_machine_lacks_and_spe() {
     let read = |files| read(sysfs(files).path()).unwrap_err().to_string();
     let none = read(&[("software/type", "1")]);
     assert!(none.contains("ibs_op") && !none.contains("SPE"), "{none}");
-    assert!(read(&[("arm_spe_0/type", "8")]).contains("SPE, which is there, is not decoded"));
+    assert!(read(&[("arm_spe_0/type", "8")]).contains("Arm's SPE exists but is not decoded"));
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn a_description_that_is_not_understood_names_the_file() {
 }
 
 proptest! {
-    /// A value comes back from the bits that a format puts it in, and no other bit is set.
+    /// A value can be read back from the bits of its format, and no other bit is set.
     #[test]
     fn values_lie_in_the_bits_of_their_format(
         word in 0usize..3, low in 0u32..20, wide in 0u32..20, high in 45u32..63, value in any::<u64>(),

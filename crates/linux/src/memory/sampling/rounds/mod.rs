@@ -6,14 +6,14 @@
 //!    address, the time, and the duration (`faults`).
 //! 3. After a period all pages are protected again. Periods differ by up to a quarter, so that they do not synchronise
 //!    with the program's. A round is extended while faults have taken more than `MOST` of the threads' time.
-//! 4. `SampledAccesses` estimates from this how often each thread accesses each page.
+//! 4. `SampledAccesses` uses the faults to estimate how often each thread accesses each page.
 //!
-//! At any end, also after a kill of pinfold, nothing has to be rolled back: a page that is still protected is written
-//! after one more fault.
+//! No end of pinfold needs a roll-back, not even a kill: a page that is still protected is written after one more
+//! fault.
 //!
 //! Known limits: without automatic NUMA balancing, pages that are only read have no samples. Pages of hugetlbfs are
-//! never protected. The program's own page faults are samples, too: the first touch of a page. Memory that a process
-//! maps during the sampling counts in small pages, even if it has huge ones.
+//! never protected. The program's own page faults, from first touches, are samples as well. Memory that a process maps
+//! during the sampling is counted in small pages, even if it has huge ones.
 
 use super::faults::{self, Faults, now};
 use super::protection::{self, Protection};
@@ -31,8 +31,8 @@ use std::time::Duration;
 /// The share of threads' time that faults may take before rounds are extended.
 const MOST: f64 = 0.2;
 
-/// Samples the accesses of processes with known areas, all at the same time: pages are protected each `period`, for the
-/// duration `lasts`. Returns results in the order of the processes.
+/// Samples the accesses of processes with known areas, all at the same time. Pages are protected once per `period`, for
+/// the duration `lasts`. Results are in the order of the processes.
 pub(super) fn sample(
     processes: &[(&dyn Target, &[MemoryArea])],
     system: &System,
@@ -59,7 +59,7 @@ pub(super) fn sample(
             if left.is_zero() || samplers.iter().all(Result::is_err) {
                 break;
             }
-            // Waiting for the first one means waiting for all.
+            // The first process represents all in the wait.
             let mut pause = left.min(GLANCE);
             each(&mut samplers, |sampler| {
                 sampler.target.pause(std::mem::take(&mut pause))?;
@@ -73,7 +73,7 @@ pub(super) fn sample(
     samplers.into_iter().map(accesses).collect()
 }
 
-/// Whether something makes accesses cause page faults on this machine at present.
+/// Checks that accesses can currently cause page faults on this machine.
 pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError> {
     if ways(system, page_size).is_empty() {
         return Err(SamplingError::NoMethod);
@@ -81,7 +81,7 @@ pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError
     Ok(())
 }
 
-/// What makes accesses visible on this machine at present.
+/// The kinds of accesses that currently cause page faults on this machine.
 fn ways(system: &System, page_size: u64) -> Vec<Seen> {
     let mut ways = vec![];
     if protection::is_available(system.procfs(), page_size) {
@@ -180,7 +180,7 @@ impl<'a> Sampler<'a> {
         let after = now();
         self.protecting += after.saturating_sub(before);
         self.accesses.end_round(before);
-        // Faults come after the protection, during the call at the earliest.
+        // Faults come after the protection, at the earliest during the call.
         let faults = self.faults.take();
         let first = faults.iter().map(|fault| fault.at).find(|&at| at >= before);
         self.accesses.begin_round(first.unwrap_or(after).min(after));
@@ -204,7 +204,7 @@ impl<'a> Sampler<'a> {
     fn note(&mut self, faults: &[faults::Fault]) {
         for fault in faults {
             let (address, bytes) = MemoryArea::page_at(self.areas, self.page_size, fault.address);
-            // A thread in a fault accesses nothing: its time does not advance.
+            // A thread in a fault makes no accesses, so its time does not advance.
             let before = *self.before.entry(fault.thread).or_insert(fault.in_faults);
             let at = fault.at.saturating_sub(fault.in_faults.saturating_sub(before));
             self.accesses.access(fault.thread, address, bytes, at);

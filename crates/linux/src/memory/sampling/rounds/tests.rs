@@ -34,7 +34,7 @@ fn a_machine_on_which_nothing_is_protected_says_how_to_change_that() {
     assert!(error.contains("kernel.numa_balancing=1"), "{error}");
 }
 
-/// A thread that maps new memory again and again: it has faults in any case.
+/// A thread that maps new memory repeatedly always has faults.
 #[test]
 fn faults_of_other_threads_are_samples_of_theirs() {
     let stop = AtomicBool::new(false);

@@ -1,0 +1,1 @@
+"""The sections on ``--policy auto`` and on the placement of parallel regions."""

@@ -1,0 +1,1 @@
+"""The sections on ``--policy autopin``, beside the figures of autopin's paper."""

@@ -1,0 +1,1 @@
+"""The section on ``--policy hints``, beside the figures of AutoFinity's paper."""

@@ -1,0 +1,1 @@
+"""The section that judges policies by programs that had no part in any choice."""

@@ -1,0 +1,1 @@
+"""The section on ``--policy react``, with the study of Sánchez Barrera et al. (ICS 2020)."""

@@ -1,0 +1,1 @@
+"""The sections on ``--policy sam``: the figures of SAM's paper, and fairness."""

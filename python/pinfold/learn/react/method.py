@@ -1,0 +1,461 @@
+"""The method of Sánchez Barrera et al. (ICS 2020, sections 4 and 5) to choose a model, and one without its leak.
+
+The paper chooses the 13 output configurations by all regions, tries pairs of features, judges each pair by 10-fold
+cross-validation over regions, and reports the score of the best pair. That is the maximum of millions of scores on the
+folds on which it is reported: of features of pure noise, some pair does well by chance. And its folds are of regions,
+so that a region is predicted after its near twins of the same program were learned.
+
+Without the leak, a region is judged by a model in which its program had no part:
+
+1. Programs are split into outer folds, each with all its regions.
+2. Of the other programs, the output configurations are chosen: those that together gain most.
+3. A pair is chosen by cross-validation inside of these programs, with folds of programs.
+4. A model of this pair, from these programs, predicts the regions of the outer fold.
+
+A *race* has no model: each region is run in a few configurations, which together gain most for other programs, and the
+fastest is kept. It costs more than two profiles, and needs no counters. The policy then also tries what differs from
+the fastest by one choice (:mod:`pinfold.learn.react.neighbours`).
+
+All gains are logarithms of speed-ups over the baseline. The *share* is that of the possible gain, which is that of the
+best of all configurations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pinfold.learn.bootstrap import mean_interval, ratio_interval
+from pinfold.learn.react.data import Floats, Regions
+from pinfold.learn.react.file import MOST_PROFILES
+from pinfold.learn.react.models import REGRET, TREE, Labels, Predict, ReactionModel
+from pinfold.learn.react.neighbours import MOST, Space
+from pinfold.learn.react.pair_search import PairTreeClassifier
+
+OUTPUTS = 13
+"""The number of configurations among which a model chooses (section 3.3)."""
+
+FOLDS = 10
+
+ENOUGH = 0.98
+"""A race has enough configurations if the fastest of each region has this share of the possible gain."""
+
+Values = npt.NDArray[np.float32]
+
+
+def covering(gains: Floats, number: int = OUTPUTS) -> list[int]:
+    """Return the configurations that together gain most: each next one adds most to those before it (section 3.3).
+
+    Args:
+        gains: of shape (regions, configurations).
+        number: how many; fewer are returned where another one adds nothing.
+    """
+    chosen: list[int] = []
+    reached = np.full(len(gains), -np.inf)
+    for _ in range(min(number, gains.shape[1])):
+        sums = np.maximum(reached[:, None], gains).sum(axis=0)
+        best = int(sums.argmax())
+        if chosen and sums[best] <= reached.sum():
+            break
+        chosen.append(best)
+        reached = np.maximum(reached, gains[:, best])
+    return chosen
+
+
+def best_two(gains: Floats) -> tuple[int, int]:
+    """Return the two configurations of which the better one gains most, if each region is run in both."""
+    best, pair = -math.inf, (0, 0)
+    for one in range(gains.shape[1]):
+        sums = np.maximum(gains[:, [one]], gains[:, one:]).sum(axis=0)
+        other = int(sums.argmax())
+        if sums[other] > best:
+            best, pair = float(sums[other]), (one, one + other)
+    return pair
+
+
+def racers(gains: Floats) -> list[int]:
+    """Return the configurations of a race: the best two, and each next one adds most to those before it.
+
+    The baseline is measured before a race, so it is in each. There are as many as reach :data:`ENOUGH` of what is
+    possible, but at most :data:`~pinfold.learn.react.file.MOST_PROFILES`.
+
+    Args:
+        gains: of shape (regions, configurations).
+    """
+    chosen = list(best_two(np.maximum(gains, 0)))
+    possible = gains.max(axis=1).sum()
+    while len(chosen) < MOST_PROFILES:
+        reached = raced(gains, chosen)
+        if reached.sum() >= ENOUGH * possible:
+            break
+        chosen.append(int(np.maximum(reached[:, None], gains).sum(axis=0).argmax()))
+    return chosen
+
+
+def raced(gains: Floats, racers: Sequence[int]) -> Floats:
+    """Return what each region gains in the fastest of these configurations and the baseline."""
+    fastest: Floats = gains[:, list(racers)].max(axis=1)
+    return np.maximum(fastest, 0)
+
+
+def race_gains(space: Space, gains: Floats, racers: Sequence[int]) -> dict[str, Floats]:
+    """Return what each region gains by a race alone, and by a race and its neighbours."""
+    return {RACE: raced(gains, racers), SEARCH: space.searched(gains, racers)}
+
+
+def folds_of(programs: Sequence[str], folds: int, seed: int) -> Labels:
+    """Return the fold of each region: all regions of a program are in the same one."""
+    names = sorted(set(programs))
+    order = np.random.default_rng(seed).permutation(len(names))
+    fold = {names[name]: place % min(folds, len(names)) for place, name in enumerate(order)}
+    return np.array([fold[program] for program in programs], dtype=np.int64)
+
+
+def folds_of_regions(regions: int, folds: int, seed: int) -> Labels:
+    """Return the fold of each region, whatever its program: as in the paper (section 5.1.1)."""
+    found: Labels = np.random.default_rng(seed).permutation(regions) % min(folds, regions)
+    return found
+
+
+class Choice(NamedTuple):
+    """The features that a search has chosen, and their score."""
+
+    features: tuple[int, ...]
+    score: float
+
+
+Search = Callable[[Values, Floats, Labels], Choice]
+"""Chooses features by the mean gain of regions, each predicted without its fold."""
+
+
+def every_pair(values: Values, gains: Floats, folds: Labels) -> Choice:
+    """Choose among all pairs, for a tree."""
+    found = PairTreeClassifier().fit(values, gains, folds)
+    return Choice(found.best_pair_, found.best_score_)
+
+
+def greedy_third(values: Values, gains: Floats, folds: Labels) -> Choice:
+    """Choose the best pair of all, and the third feature with which it does best."""
+    found = PairTreeClassifier(third=True).fit(values, gains, folds)
+    return Choice(found.best_features_, found.best_score_)
+
+
+@dataclass(frozen=True)
+class RandomPairs:
+    """Chooses among random pairs, for a model that learns slowly.
+
+    Attributes
+    ----------
+    model : ReactionModel
+        The model.
+    budget : int
+        The number of pairs.
+    seed : int
+        Of the draw.
+    """
+
+    model: ReactionModel
+    budget: int
+    seed: int = 0
+
+    def __call__(self, values: Values, gains: Floats, folds: Labels) -> Choice:
+        """Choose the best of them."""
+        random = np.random.default_rng(self.seed)
+        pairs = {tuple(sorted(random.choice(values.shape[1], 2, replace=False).tolist())) for _ in range(self.budget)}
+        return max((self.judge(values, gains, folds, pair) for pair in sorted(pairs)), key=lambda one: one.score)
+
+    def judge(self, values: Values, gains: Floats, folds: Labels, features: tuple[int, ...]) -> Choice:
+        """Return the score of some features."""
+        seen = values[:, list(features)]
+        reached = 0.0
+        for fold in np.unique(folds):
+            judged = folds == fold
+            predict = self.model.fit(seen[~judged], gains[~judged])
+            reached += float(gains[judged, predict(seen[judged])].sum())
+        return Choice(features, reached / len(gains))
+
+
+@dataclass(frozen=True)
+class WithinConfigurations:
+    """Chooses two counters of a single configuration (section 5.3, figure 8): one profile instead of two.
+
+    Attributes
+    ----------
+    configurations : tuple of int
+        The configuration of each feature.
+    """
+
+    configurations: tuple[int, ...]
+
+    def scores(self, values: Values, gains: Floats, folds: Labels) -> dict[int, Choice]:
+        """Return the best pair of each configuration."""
+        found = {}
+        for configuration in sorted(set(self.configurations)):
+            inside = [place for place, one in enumerate(self.configurations) if one == configuration]
+            if len(inside) > 1:
+                (one, other), score = every_pair(values[:, inside], gains, folds)
+                found[configuration] = Choice((inside[one], inside[other]), score)
+        return found
+
+    def __call__(self, values: Values, gains: Floats, folds: Labels) -> Choice:
+        """Choose the configuration and its pair."""
+        return max(self.scores(values, gains, folds).values(), key=lambda one: one.score)
+
+
+class Way(NamedTuple):
+    """A way to learn: how features are chosen, and which model then learns from them."""
+
+    name: str
+    search: Search
+    model: ReactionModel
+
+
+ALL_PAIRS = Way("tree, two features", every_pair, TREE)
+THREE = Way("tree, three features", greedy_third, TREE)
+REGRETS = Way("tree of regrets, two features", RandomPairs(REGRET, REGRET.budget), REGRET)
+
+
+class Fitted(NamedTuple):
+    """A model that was chosen and fitted.
+
+    Attributes
+    ----------
+    outputs : list of int
+        The configurations among which it chooses.
+    choice : Choice
+        The features, and their score inside of the training data; None where all regions are best in one configuration.
+    predict : callable
+        Gives the position among ``outputs`` for each row of the chosen features.
+    """
+
+    outputs: list[int]
+    choice: Choice | None
+    predict: Predict
+
+
+def learn(way: Way, values: Values, gains: Floats, programs: Sequence[str], seed: int) -> Fitted:
+    """Choose and fit a model; only from what is given.
+
+    Args:
+        way: the way to learn.
+        values: features of the regions.
+        gains: of all configurations.
+        programs: the program of each region.
+        seed: of the folds.
+    """
+    outputs = covering(gains)
+    inside = gains[:, outputs]
+    if len(set(inside.argmax(axis=1).tolist())) == 1 or len(set(programs)) == 1:
+        # There is nothing to choose, or nothing to choose by.
+        best = int(inside.mean(axis=0).argmax())
+        return Fitted(outputs, None, lambda others: np.full(len(others), best))
+    choice = way.search(values, inside, folds_of(programs, FOLDS, seed))
+    return Fitted(outputs, choice, way.model.fit(values[:, list(choice.features)], inside))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Regions, and what each way to choose a configuration gains for them.
+
+    Attributes
+    ----------
+    programs : tuple of str
+        The program of each region.
+    possible : array of shape (regions,)
+        The gain in the best configuration.
+    gains : mapping of str to array of shape (regions,)
+        The gain by each way to choose, for regions that had no part in it.
+    features : tuple of tuple of int
+        Those that were chosen, one entry for each outer fold in which any were.
+    """
+
+    programs: tuple[str, ...]
+    possible: Floats
+    gains: dict[str, Floats]
+    features: tuple[tuple[int, ...], ...]
+
+    def share(self, name: str) -> tuple[float, float, float]:
+        """Return the share of the possible gain, and its 95 % interval by a bootstrap that draws programs."""
+        return ratio_interval(self._sums(self.gains[name]), self._sums(self.possible))
+
+    def over(self, name: str, other: str) -> tuple[float, float, float]:
+        """Return the mean difference of the gains of two ways, and its 95 % interval."""
+        return mean_interval(self._groups(self.gains[name] - self.gains[other]))
+
+    def speed_up(self, name: str) -> float:
+        """Return the geometric mean of the speed-ups over the baseline."""
+        return float(np.exp(self.gains[name].mean()))
+
+    def worst(self, name: str) -> float:
+        """Return the least speed-up of a region."""
+        return float(np.exp(self.gains[name].min()))
+
+    def _groups(self, values: Floats) -> list[list[float]]:
+        names = sorted(set(self.programs))
+        return [
+            [float(value) for program, value in zip(self.programs, values, strict=True) if program == name]
+            for name in names
+        ]
+
+    def _sums(self, values: Floats) -> list[float]:
+        return [sum(group) for group in self._groups(values)]
+
+
+BASELINE, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS, POSSIBLE = (
+    "baseline",
+    "best single configuration",
+    "run the best two, keep the better",
+    f"race of up to {MOST_PROFILES} and the baseline",
+    f"race, then up to {MOST} neighbours of the fastest",
+    f"best of {OUTPUTS}",
+    "best possible",
+)
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is judged.
+
+    Attributes
+    ----------
+    values : array of shape (regions, features)
+        What a model sees.
+    places : list of tuple of int
+        The configuration and the counter of each feature.
+    gains : array of shape (regions, configurations)
+        What is gained; of another machine than that of the features, where these were not observed on the same one.
+    programs : tuple of str
+        The program of each region.
+    space : Space
+        The configurations of the gains.
+    """
+
+    values: Values
+    places: list[tuple[int, int]]
+    gains: Floats
+    programs: tuple[str, ...]
+    space: Space
+
+    @classmethod
+    def of(cls, seen: Regions, judged: Regions) -> Study:
+        """Return the study of features of one machine and gains of the same one or another, of the same regions."""
+        values, places = seen.features()
+        return cls(values, places, judged.gains, judged.programs, Space(judged.configurations))
+
+    def possible(self) -> float:
+        """Return the mean possible gain."""
+        return float(self.gains.max(axis=1).mean())
+
+    def as_in_the_paper(self, way: Way, seed: int = 0) -> Choice:
+        """Return the score of the best pair on the folds by which it was chosen: the paper's, which is leaky."""
+        gains = self.gains[:, covering(self.gains)]
+        return way.search(self.values, gains, folds_of_regions(len(gains), FOLDS, seed))
+
+    def nested(self, way: Way, seed: int, *, shuffled: bool = False, folds: int = FOLDS) -> Judged:
+        """Judge each region by models in which its program had no part.
+
+        Args:
+            way: the way to learn.
+            seed: of all folds, and of the control's exchange.
+            shuffled: whether models learn from gains that were exchanged among regions.
+            folds: the number of outer folds: in each, features are searched again.
+        """
+        order = np.random.default_rng(seed).permutation(len(self.gains)) if shuffled else slice(None)
+        taught: Floats = self.gains[order]
+        names = (BASELINE, STATIC, TWO, RACE, SEARCH, MODEL, BEST_OF_OUTPUTS, POSSIBLE)
+        reached = {name: np.zeros(len(self.gains)) for name in names}
+        chosen = []
+        outer = folds_of(self.programs, folds, seed)
+        for fold in np.unique(outer):
+            judged, inside = np.flatnonzero(outer == fold), np.flatnonzero(outer != fold)
+            training = taught[inside]
+            fitted = learn(way, self.values[inside], training, [self.programs[place] for place in inside], seed)
+            truth = self.gains[judged]
+            if fitted.choice:
+                chosen.append(fitted.choice.features)
+            features = list(fitted.choice.features) if fitted.choice else []
+            seen = self.values[judged][:, features]
+            rows = np.arange(len(judged))
+            reached[MODEL][judged] = truth[rows, np.array(fitted.outputs)[fitted.predict(seen)]]
+            reached[STATIC][judged] = truth[:, int(training.mean(axis=0).argmax())]
+            reached[TWO][judged] = truth[:, list(best_two(training))].max(axis=1)
+            for name, gained in race_gains(self.space, truth, racers(training)).items():
+                reached[name][judged] = gained
+            reached[BEST_OF_OUTPUTS][judged] = truth[:, fitted.outputs].max(axis=1)
+            reached[POSSIBLE][judged] = truth.max(axis=1)
+        return Judged(self.programs, self.gains.max(axis=1), reached, tuple(chosen))
+
+    def races(self, seeds: Sequence[int], *, random: bool = False, folds: int = FOLDS) -> Judged:
+        """Judge races alone, which need no search: the mean over seeds, for each region.
+
+        Args:
+            seeds: of all folds, and of the control's draws.
+            random: whether as many configurations are drawn at random instead: the control of a race, and as many as a
+                race tries with its neighbours. To exchange gains among regions would not change which configurations
+                together suit most of them.
+            folds: the number of outer folds.
+        """
+        reached: dict[str, list[Floats]] = {RACE: [], SEARCH: []}
+        for seed in seeds:
+            draw = np.random.default_rng(seed)
+            outer = folds_of(self.programs, folds, seed)
+            of_seed = {name: np.zeros(len(self.gains)) for name in reached}
+            for fold in np.unique(outer):
+                judged, truth = outer == fold, self.gains[outer == fold]
+                race = racers(self.gains[outer != fold])
+                if random:
+                    drawn = draw.permutation(self.gains.shape[1])[: len(race) + MOST].tolist()
+                    gained = {RACE: raced(truth, drawn[: len(race)]), SEARCH: raced(truth, drawn)}
+                else:
+                    gained = race_gains(self.space, truth, race)
+                for name, gains in gained.items():
+                    of_seed[name][judged] = gains
+            for name, gains in of_seed.items():
+                reached[name].append(gains)
+        means = {name: np.mean(gains, axis=0) for name, gains in reached.items()}
+        return Judged(self.programs, self.gains.max(axis=1), means, ())
+
+    def seeds(self, way: Way, seeds: Sequence[int], *, shuffled: bool = False, folds: int = FOLDS) -> Judged:
+        """Return the mean over seeds of :meth:`nested`, for each region."""
+        runs = [self.nested(way, seed, shuffled=shuffled, folds=folds) for seed in seeds]
+        means = {name: np.mean([one.gains[name] for one in runs], axis=0) for name in runs[0].gains}
+        return replace(runs[0], gains=means, features=tuple(pair for one in runs for pair in one.features))
+
+
+def searches(found: Regions) -> dict[str, float]:
+    """Return table 1: the geometric means of speed-ups by kinds of search, from the baseline.
+
+    Only NUMA: prefetchers stay on. Only prefetchers: the baseline's threads and pages. The orders: the best of the
+    first kind, then the best of the second with it. Coupled: the best of all.
+    """
+    gains, configurations = found.gains, found.configurations
+    base = configurations[found.baseline]
+    settings = np.array([one.prefetch for one in configurations])
+    rest = np.array([configurations.index(one._replace(prefetch=base.prefetch)) for one in configurations])
+    numa = np.flatnonzero(settings == base.prefetch)
+    prefetchers = np.flatnonzero(rest == found.baseline)
+    best_numa = numa[gains[:, numa].argmax(axis=1)]
+    best_setting = settings[prefetchers[gains[:, prefetchers].argmax(axis=1)]]
+    then_prefetchers = [gains[region, rest == best].max() for region, best in enumerate(best_numa)]
+    then_numa = [gains[region, settings == best].max() for region, best in enumerate(best_setting)]
+    means = {
+        "only NUMA": gains[:, numa].max(axis=1),
+        "only prefetchers": gains[:, prefetchers].max(axis=1),
+        "NUMA then prefetchers": then_prefetchers,
+        "prefetchers then NUMA": then_numa,
+        "coupled": gains.max(axis=1),
+    }
+    return {name: float(np.exp(np.mean(values))) for name, values in means.items()}
+
+
+def coverage(gains: Floats) -> list[float]:
+    """Return figure 4: the share of the possible gain with the best 1, 2, 3 … configurations, up to all of it."""
+    chosen = covering(gains, gains.shape[1])
+    possible = gains.max(axis=1).sum()
+    return [float(gains[:, chosen[:number]].max(axis=1).sum() / possible) for number in range(1, len(chosen) + 1)]
