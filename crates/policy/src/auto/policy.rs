@@ -501,7 +501,7 @@ impl Auto {
         if self.search.conclude(seen.at()) {
             self.report_choice(seen);
             if !self.search.has_gained() {
-                self.watching.need_more_evidence();
+                self.watching.raise_patience();
             }
         }
         Next::Watch
