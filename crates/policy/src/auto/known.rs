@@ -54,7 +54,8 @@ impl Known {
         let log = windows.iter().map(|window| window.log).sum::<f64>() / windows.len() as f64;
         let over = log - known.rate.ln();
         let is_same_metric = metric == Some(known.metric.as_str());
-        if is_same_metric && over >= -(AS_FAST + search.noise()) {
+        let noise = search.trials().noise().deviation().unwrap_or(0.0);
+        if is_same_metric && over >= -(AS_FAST + noise) {
             let why = format!(
                 "an earlier run was fastest so, and the rate is {:.3} times that of then",
                 over.exp()

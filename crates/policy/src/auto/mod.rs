@@ -10,7 +10,7 @@
 //!   mapper        v         v         v    phases, thread_sets
 //!      +------> search <----+---------+
 //!                 |
-//!      candidates, trial, budget, neighbours, choice
+//!      candidates, trials, budget, neighbours, choice
 //! ```
 //!
 //! Each part owns its state and changes no other state but the search, which it gets as an argument to propose candidates.
@@ -21,7 +21,7 @@
 //! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of the rate are known.
 //! 3. **Proposals** (`ask`, `proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model, SAM's
 //!    mapper and the topology propose placements, some with an expected gain.
-//! 4. **Trials** (`search`, `trial`). A candidate and the best one run in turns, for as many windows as the noise demands. So
+//! 4. **Trials** (`search`, `trials`, `trial`). A candidate and the best one run in turns, for as many windows as the noise demands. So
 //!    a drift of the program's speed does not mislead.
 //! 5. **Budget** (`budget`). Trials may lose a share of the time that the program has run. A more expensive trial waits. The
 //!    neighbours of the best candidate are tried while the expected gain is above the cost (`neighbours`).
@@ -59,6 +59,7 @@ mod search;
 mod step;
 mod thread_sets;
 mod trial;
+mod trials;
 mod watching;
 
 pub use options::{AutoOptions, AutoTimes, CountOptions, Near, Source};

@@ -205,7 +205,7 @@ pub(super) fn following_within(search: &Search, settles: Duration, at: Duration)
     if search.candidates().is_best_running() {
         settles
     } else {
-        settles.min(search.budget_left(at) / 2)
+        settles.min(search.trials().budget_left(at) / 2)
     }
 }
 

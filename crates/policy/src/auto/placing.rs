@@ -63,3 +63,41 @@ impl Placing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::PuId;
+
+    fn on(pu: u32) -> Pinning {
+        Pinning::new(vec![PuId(pu)]).unwrap()
+    }
+
+    #[test]
+    fn threads_that_are_let_go_return_once_to_the_pus_of_the_baseline() {
+        let mut placing = Placing::default();
+        placing.ran_on(Some(on(7)));
+        let mut pinning = |placement: &Placement| placing.configuration(placement, false, BTreeSet::new()).pinning;
+        let (unpinned, pinned) = (Placement::default(), Placement::pinned(on(1)));
+        let pinnings = [&unpinned, &pinned, &unpinned, &unpinned].map(&mut pinning);
+        assert_eq!(pinnings, [None, Some(on(1)), Some(on(7)), None]);
+    }
+
+    #[test]
+    fn pages_that_were_moved_move_back_without_a_mapping() {
+        let mut placing = Placing::default();
+        let unpinned = Placement::default();
+        let interleaved = Placement::default().with_pages(Some(PageMapping::Interleave));
+        let mut pages = |placement, moved| placing.configuration(placement, moved, BTreeSet::new()).pages;
+        assert_eq!(pages(&unpinned, false), None);
+        assert_eq!(pages(&interleaved, false), Some(PageMapping::Interleave));
+        assert_eq!(pages(&unpinned, true), Some(PageMapping::FirstTouch));
+    }
+
+    #[test]
+    fn a_configuration_is_requested_again_every_two_seconds() {
+        let mut placing = Placing::default();
+        let times = [1, 2, 3, 5, 6].map(|at| placing.is_time_to_affirm(Duration::from_secs(at)));
+        assert_eq!(times, [false, true, false, true, false]);
+    }
+}

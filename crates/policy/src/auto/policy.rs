@@ -186,7 +186,7 @@ impl Auto {
     /// Whether the window may end early.
     fn is_hopeless(&self, purpose: Purpose) -> bool {
         let window = || Window::new(self.program.measurement().rate, self.program.counts());
-        purpose == Purpose::Trial && self.search.is_hopeless(window())
+        purpose == Purpose::Trial && self.search.trials().is_hopeless(window())
     }
 }
 
@@ -313,7 +313,7 @@ impl Auto {
             let placement = self.search.candidates().running_placement();
             self.watching.sign(placement, signature);
         }
-        if self.search.is_trying() || self.begin_trial(seen) {
+        if self.search.trials().is_trying() || self.begin_trial(seen) {
             Next::Try
         } else {
             Next::Measure(Purpose::Watching)
@@ -423,10 +423,10 @@ impl Auto {
 
     /// The next window of the trial. It waits if the budget does not allow it. Without a trial the search ends.
     fn try_next(&mut self, seen: &mut Observation<'_>) -> Next {
-        if !self.search.is_trying() && !self.begin_trial(seen) {
+        if !self.search.trials().is_trying() && !self.begin_trial(seen) {
             return self.conclude(seen);
         }
-        let Some(due) = self.search.due() else {
+        let Some(due) = self.search.trials().due() else {
             return Next::Watch;
         };
         let at = seen.at();
@@ -501,7 +501,7 @@ impl Auto {
         if self.search.conclude(seen.at()) {
             self.report_choice(seen);
             if !self.search.has_gained() {
-                self.watching.need_more_evidence();
+                self.watching.raise_patience();
             }
         }
         Next::Watch

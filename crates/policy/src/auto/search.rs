@@ -1,4 +1,4 @@
-//! The search: trials of the candidates, one after the other.
+//! The search: which candidate is tried next, which one is the best, and the choice at the end.
 //!
 //! 1. The windows of the baseline give the noise of the rate.
 //! 2. The candidate with the largest expected gain runs in turns with the best one, for a few pairs of windows. If the noise
@@ -9,7 +9,6 @@
 //!
 //! Trials wait until the budget allows them. The best candidate runs in between.
 
-use super::budget::{Budget, Records};
 use super::candidates::{Candidates, State, UNPINNED};
 use super::choice::Choice;
 use super::neighbours::Neighbours;
@@ -17,22 +16,14 @@ use super::options::Near;
 use super::placement::Placement;
 use super::proposals::Proposal;
 use super::thread_sets::{Given, Kept};
-use super::trial::{MOST_PAIRS, SCREENED, Trial};
-use crate::comparison::turns::{Gain, Noise, Turns, Window};
+use super::trial::{MOST_PAIRS, SCREENED};
+use super::trials::{Finished, Trials};
+use crate::comparison::turns::{Gain, Turns, Window};
 use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Topology};
 use std::time::Duration;
 
-/// The windows of the baseline.
-const BASELINE: usize = 6;
-
-/// The windows in a row that are measured in one placement, if a change of placement moves pages.
-const PAGES_BLOCK: usize = 4;
-
 /// A candidate that could not be measured is tried again after this time.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// A proposal from the times of regions with this expected gain, as a logarithm, waits for no budget.
-const SURE: f64 = 0.05;
 
 /// A search with less gain than this, as a logarithm, was without result.
 const LEAST_GAIN: f64 = 0.01;
@@ -52,12 +43,7 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(super) struct Search {
     candidates: Candidates,
-    trial: Option<Trial>,
-    noise: Noise,
-    /// The windows of the baseline so far.
-    baseline: Vec<Window>,
-    budget: Budget,
-    records: Records,
+    trials: Trials,
     neighbours: Neighbours,
     choice: Choice,
 }
@@ -67,11 +53,7 @@ impl Search {
     pub(super) fn new(placement: Placement) -> Self {
         Self {
             candidates: Candidates::new(placement),
-            trial: None,
-            noise: Noise::default(),
-            baseline: vec![],
-            budget: Budget::default(),
-            records: Records::default(),
+            trials: Trials::default(),
             neighbours: Neighbours::default(),
             choice: Choice::default(),
         }
@@ -80,7 +62,7 @@ impl Search {
     /// Begins a list of candidates for this number of threads. The program runs unpinned, as the only candidate.
     pub(super) fn list(&mut self, threads: usize, code: CandidatesCode, why: &str, findings: &mut Vec<Finding>) {
         *self = Self {
-            budget: self.budget,
+            trials: self.trials.restarted(),
             choice: self.choice.reopened(),
             ..Self::new(Placement::default())
         };
@@ -137,9 +119,9 @@ impl Search {
         &self.candidates
     }
 
-    /// The standard deviation of the difference between two windows; zero before it is known.
-    pub(super) fn noise(&self) -> f64 {
-        self.noise.deviation().unwrap_or(0.0)
+    /// The trials.
+    pub(super) fn trials(&self) -> &Trials {
+        &self.trials
     }
 
     /// The program runs in the placement of this candidate from now on.
@@ -161,21 +143,15 @@ impl Search {
     /// The machine refused the pages of the candidate that runs.
     pub(super) fn refuse(&mut self, state: State) {
         self.candidates.set_state(self.candidates.running(), state);
-        self.trial = None;
+        self.trials.drop_current();
     }
 }
 
-/// The baseline and the budget.
+/// The baseline and the cost.
 impl Search {
     /// Adds a window of the baseline. Returns all of them when there are enough.
     pub(super) fn add_to_baseline(&mut self, window: Option<Window>) -> Option<Vec<Window>> {
-        self.baseline.extend(window);
-        if self.baseline.len() < BASELINE {
-            return None;
-        }
-        let baseline = std::mem::take(&mut self.baseline);
-        self.noise.learn_alike(&baseline);
-        Some(baseline)
+        self.trials.add_to_baseline(window)
     }
 
     /// The rate of the candidate that runs, from the baseline.
@@ -183,73 +159,29 @@ impl Search {
         self.candidates.set_rate(self.candidates.running(), rate);
     }
 
-    /// The time that trials may lose at `at`.
-    pub(super) fn budget_left(&self, at: Duration) -> Duration {
-        self.budget.left(at)
-    }
-
     /// A window of this length saved time if the best candidate ran in it.
     pub(super) fn save(&mut self, length: Duration) {
         if self.candidates.is_best_running()
             && let Some(gain) = self.candidates[self.candidates.best()].gain
         {
-            self.budget.save(length, gain.log.exp());
+            self.trials.save(length, gain);
         }
     }
 
-    /// Pages have moved for so long. `are_mapped`: to a mapping and not after threads, so that the trial pays for it at its
-    /// end.
+    /// Pages have moved for so long. `are_mapped`: to a mapping and not after threads.
     pub(super) fn spend_moving(&mut self, lasted: Duration, are_mapped: bool) {
-        match &mut self.trial {
-            Some(trial) if are_mapped => trial.move_pages(lasted),
-            _ => self.budget.spend(lasted, 0.0),
-        }
+        self.trials.spend_moving(lasted, are_mapped);
     }
 
-    /// The expected rate of the candidate that is due over the best one.
-    fn expected_ratio(&self, trial: &Trial) -> f64 {
-        let expected = trial.expected(&self.noise);
-        expected.unwrap_or_else(|| self.records.expected(self.candidates[trial.b()].by))
-    }
-
-    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`, the time
-    /// of pages that move there and back.
+    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`,
+    /// the time of pages that move there and back.
     pub(super) fn affords(&self, at: Duration, moving: Duration, length: Duration) -> bool {
-        let Some(trial) = &self.trial else { return false };
-        let due = trial.due();
-        let is_running = due == self.candidates.running();
-        let keeps_pages = self.candidates[due].placement.pages == self.candidates.running_placement().pages;
-        // Going back before the block is complete would cost more than the rest of it.
-        let goes_on = is_running && trial.is_in_block();
-        (keeps_pages && (goes_on || self.is_sure(due, trial)))
-            || self.budget.affords(at, moving, length, self.expected_ratio(trial))
-    }
-
-    /// Whether a candidate is tried whatever trials have cost before: its expected gain follows from measured times of
-    /// regions, is large, and is not refuted by the pairs so far.
-    fn is_sure(&self, candidate: usize, trial: &Trial) -> bool {
-        let one = &self.candidates[candidate];
-        let best = self.candidates[self.candidates.best()]
-            .gain
-            .map_or(0.0, |gain| gain.log);
-        let gain = one.expected.map_or(0.0, |expected| expected - best);
-        let ratio = trial.expected(&self.noise);
-        one.by == ProposerCode::Regions && gain >= SURE && ratio.is_some_and(|ratio| ratio >= 1.0)
+        self.trials.affords(&self.candidates, at, moving, length)
     }
 }
 
 /// The next trial. Each function returns whether it began one.
 impl Search {
-    /// Whether a trial is under way.
-    pub(super) fn is_trying(&self) -> bool {
-        self.trial.is_some()
-    }
-
-    /// The candidate whose window is next; `None` without a trial.
-    pub(super) fn due(&self) -> Option<usize> {
-        self.trial.as_ref().map(Trial::due)
-    }
-
     /// Compares the placement that the user wants with the unpinned program, which comes first.
     pub(super) fn try_requested(&mut self) -> bool {
         let is_first = matches!(self.candidates[UNPINNED].state, State::Waiting);
@@ -280,9 +212,9 @@ impl Search {
 
     /// Continues the most promising trial that was left open.
     pub(super) fn try_open(&mut self) -> bool {
-        let open = self.candidates.most_promising_open(&self.noise);
+        let open = self.candidates.most_promising_open(self.trials.noise());
         let Some((next, turns)) = open else { return false };
-        self.begin_trial(self.candidates.best(), next, turns, MOST_PAIRS);
+        self.begin_trial(self.candidates.best(), next, turns);
         true
     }
 
@@ -298,7 +230,7 @@ impl Search {
             (UNPINNED, best, best != UNPINNED && is_needed)
         };
         if begins {
-            self.begin_trial(a, b, Turns::default(), MOST_PAIRS);
+            self.begin_trial(a, b, Turns::default());
         }
         begins
     }
@@ -342,41 +274,25 @@ impl Search {
         false
     }
 
-    /// A few pairs of windows of B against A.
     fn screen(&mut self, a: usize, b: usize) {
-        self.begin_trial(a, b, Turns::default(), SCREENED);
+        self.trials.screen(&self.candidates, a, b);
     }
 
-    /// Begins a trial of B against A, which is left open after `most` pairs.
-    fn begin_trial(&mut self, a: usize, b: usize, turns: Turns, most: usize) {
-        let candidates = &self.candidates;
-        let prior = candidates.expected_over(b, a);
-        let keeps_pages = candidates[a].placement.pages == candidates[b].placement.pages;
-        let block = if keeps_pages { 1 } else { PAGES_BLOCK };
-        self.trial = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
+    fn begin_trial(&mut self, a: usize, b: usize, turns: Turns) {
+        self.trials.begin(&self.candidates, (a, b), turns, MOST_PAIRS);
     }
 }
 
 /// The windows of a trial and its end.
 impl Search {
-    /// Whether the rest of the window tells nothing new, because the candidate is so much slower.
-    pub(super) fn is_hopeless(&self, so_far: Option<Window>) -> bool {
-        let (Some(trial), Some(window)) = (&self.trial, so_far) else {
-            return false;
-        };
-        trial.is_hopeless(window)
-    }
-
     /// The best candidate ran in this window while the trial waited.
     pub(super) fn offer(&mut self, window: Window) {
-        if let Some(trial) = &mut self.trial {
-            trial.offer(self.candidates.running(), window);
-        }
+        self.trials.offer(self.candidates.running(), window);
     }
 
     /// The rate has changed: the trial is dropped.
     pub(super) fn drop_trial(&mut self) {
-        self.trial = None;
+        self.trials.drop_current();
     }
 
     /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and took
@@ -384,38 +300,18 @@ impl Search {
     pub(super) fn add_window(
         &mut self,
         window: Option<Window>,
-        (measured, spent): (Duration, Duration),
+        times: (Duration, Duration),
         at: Duration,
         findings: &mut Vec<Finding>,
     ) -> Option<Ended> {
-        let mut trial = self.trial.take()?;
-        let code = match window {
-            None => trial.add_void().then_some(ComparedCode::NotMeasured),
-            Some(window) => {
-                let difference = trial.add_measured(window, measured);
-                difference.and_then(|difference| {
-                    // The best candidate would have run in any case, which is no loss.
-                    let is_best_tried = trial.b() == self.candidates.best();
-                    let over_best = if is_best_tried { -difference } else { difference };
-                    self.budget.spend(spent, over_best.min(0.0).exp());
-                    trial.look(&self.noise)
-                })
-            }
-        };
-        let Some(code) = code else {
-            self.trial = Some(trial);
-            return None;
-        };
-        Some(self.end_trial(&trial, code, at, findings))
+        let finished = self.trials.add_window(&self.candidates, window, times)?;
+        findings.push(finished.trial.finding(finished.gain, finished.code));
+        Some(self.end_trial(&finished, at))
     }
 
-    fn end_trial(&mut self, trial: &Trial, code: ComparedCode, at: Duration, findings: &mut Vec<Finding>) -> Ended {
+    fn end_trial(&mut self, Finished { trial, code, gain }: &Finished, at: Duration) -> Ended {
+        let (code, gain) = (*code, *gain);
         let (a, b) = (trial.a(), trial.b());
-        let gain = trial.turns().gain(&self.noise);
-        findings.push(trial.finding(gain, code));
-        if let (ComparedCode::Faster | ComparedCode::NotFaster, Some(gain)) = (code, gain) {
-            self.records.add(self.candidates[b].by, gain.log.exp());
-        }
         let over_unpinned = self.candidates.gain(a);
         if b == UNPINNED {
             // Only the placement that the user wants is compared so.
@@ -428,7 +324,7 @@ impl Search {
         let over_unpinned = over_unpinned.zip(gain).map(|(one, other)| one.and(other));
         self.candidates.set_gain(b, over_unpinned);
         self.candidates.set_rate(b, trial.rate().or(self.candidates[b].rate));
-        let ended = match code {
+        match code {
             ComparedCode::Faster => {
                 self.candidates.set_state(b, State::Best);
                 self.candidates.set_confirmed(b, is_confirmed);
@@ -444,7 +340,7 @@ impl Search {
                 Ended::Faster { is_new }
             }
             ComparedCode::NotKnown if trial.is_screening() => {
-                self.budget.spend(trial.moving(), 0.0);
+                self.trials.pay_moving(trial);
                 let turns = trial.turns().clone();
                 self.candidates.set_state(b, State::Open { turns, against: a });
                 Ended::Unchanged
@@ -460,7 +356,7 @@ impl Search {
             }
             _ => {
                 self.candidates.set_state(b, State::Out);
-                self.budget.spend(trial.moving(), 0.0);
+                self.trials.pay_moving(trial);
                 if self.candidates.best() == b {
                     self.candidates.set_best(UNPINNED);
                     self.choice.open();
@@ -469,9 +365,7 @@ impl Search {
                     Ended::Unchanged
                 }
             }
-        };
-        trial.turns().end(&mut self.noise);
-        ended
+        }
     }
 }
 
@@ -510,7 +404,7 @@ impl Search {
 
     /// The finding of a program that ended before the choice; `None` after it.
     pub(super) fn ended_early(&self) -> Option<Finding> {
-        self.choice.ended_early(&self.candidates, self.budget.lost())
+        self.choice.ended_early(&self.candidates, self.trials.lost())
     }
 
     /// The choice as it is kept for these threads; `None` while it is open or not confirmed.
@@ -529,7 +423,7 @@ impl Search {
         let running = self.candidates.running();
         let gain = Gain {
             log: known.ln_1p(),
-            error: self.noise(),
+            error: self.trials.noise().deviation().unwrap_or(0.0),
         };
         self.candidates.set_best(running);
         self.candidates.set_gain(running, Some(gain));
@@ -577,5 +471,81 @@ impl Search {
         self.candidates.set_confirmed(best, true);
         self.choice
             .report_given(best, None, ChoiceCode::KnownPhase, why, findings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{Pinning, PuId};
+
+    fn on(pu: u32, by: ProposerCode) -> Proposal {
+        Proposal {
+            placement: Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap()),
+            by,
+            gain: None,
+            why: String::new(),
+        }
+    }
+
+    const AT: Duration = Duration::from_secs(100);
+
+    /// A search whose baseline has little noise, with these candidates.
+    fn search(proposals: impl IntoIterator<Item = Proposal>) -> Search {
+        let mut search = Search::new(Placement::default());
+        search.begin_in(None, &mut vec![]);
+        for log in [0.0, 0.001, 0.0, -0.001, 0.0, 0.001] {
+            search.add_to_baseline(Some(Window { log, counts: 1e6 }));
+        }
+        for proposal in proposals {
+            search.propose(proposal, &mut vec![]);
+        }
+        search
+    }
+
+    /// Ends the trial, in which candidate `one` has this rate as a logarithm and all others have none.
+    fn finish(search: &mut Search, one: usize, log: f64) -> Ended {
+        loop {
+            let due = search.trials().due().unwrap();
+            search.run(due);
+            let log = if due == one { log } else { 0.0 };
+            let window = Window { log, counts: 1e6 };
+            let second = Duration::from_secs(1);
+            if let Some(ended) = search.add_window(Some(window), (second, second), AT, &mut vec![]) {
+                return ended;
+            }
+        }
+    }
+
+    #[test]
+    fn a_candidate_that_beats_a_confirmed_one_counts_as_confirmed() {
+        let mut search = search([on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
+        assert!(search.try_waiting(AT, |_, _| None));
+        assert_eq!(finish(&mut search, 1, 0.1), Ended::Faster { is_new: true });
+        assert!(search.try_waiting(AT, |_, _| None));
+        assert_eq!(finish(&mut search, 2, 0.1), Ended::Faster { is_new: true });
+        let best = &search.candidates()[2];
+        assert!(best.confirmed && search.candidates().best() == 2);
+        assert!((best.gain.unwrap().log - 0.2).abs() < 1e-9);
+        assert!(!search.try_waiting(AT, |_, _| None) && !search.confirm(AT));
+    }
+
+    #[test]
+    fn a_choice_that_is_no_longer_faster_is_withdrawn() {
+        let mut search = search([on(1, ProposerCode::Topology)]);
+        assert!(search.try_waiting(AT, |_, _| None));
+        finish(&mut search, 1, 0.1);
+        assert!(search.conclude(AT) && !search.conclude(AT));
+        assert!(search.confirm(AT * 2));
+        assert_eq!(finish(&mut search, 1, -0.1), Ended::Withdrawn);
+        assert!(search.candidates().best() == UNPINNED && !search.is_chosen());
+    }
+
+    #[test]
+    fn a_placement_that_the_user_wants_is_compared_with_the_unpinned_program_first() {
+        let mut search = Search::new(Placement::default());
+        search.begin_in(Some(on(1, ProposerCode::User)), &mut vec![]);
+        assert!(search.try_requested());
+        assert_eq!(search.trials().due(), Some(1));
     }
 }

@@ -15,8 +15,8 @@ use pinfold_core::{Finding, NoteCode, Sample, TaskId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The largest multiple of the evidence that the first change of the rate needs.
-const MOST_EVIDENCE: f64 = 64.0;
+/// The largest patience.
+const MOST_PATIENCE: f64 = 64.0;
 
 /// The phase of the program after a change of the rate.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +35,8 @@ pub(super) struct Watching {
     thread_sets: ThreadSets,
     phases: Phases,
     change: ChangePoint,
-    /// The multiple of the evidence that the next change of the rate needs.
-    evidence: f64,
+    /// The next change of the rate needs this multiple of the evidence that the first one needs.
+    patience: f64,
     /// The sample at which the choice began to run; `None` before its first window.
     chosen_from: Option<Sample>,
     /// Whether the rates of the phase in the choice were noted.
@@ -49,7 +49,7 @@ impl Default for Watching {
             thread_sets: ThreadSets::default(),
             phases: Phases::default(),
             change: ChangePoint::new(1.0),
-            evidence: 1.0,
+            patience: 1.0,
             chosen_from: None,
             is_signed: false,
         }
@@ -61,7 +61,7 @@ impl Watching {
     /// A search begins.
     pub(super) fn search_begins(&mut self, at: Duration) {
         self.thread_sets.search_begins(at);
-        self.change = ChangePoint::new(self.evidence);
+        self.change = ChangePoint::new(self.patience);
     }
 
     /// A phase begins in this placement.
@@ -73,9 +73,9 @@ impl Watching {
     /// more evidence than the first one.
     pub(super) fn choose(&mut self, placement: &Placement, is_new: bool) {
         if is_new {
-            self.evidence = 1.0;
+            self.patience = 1.0;
         }
-        self.change = ChangePoint::new(self.evidence);
+        self.change = ChangePoint::new(self.patience);
         self.phases.choose(placement.clone());
     }
 
@@ -84,14 +84,14 @@ impl Watching {
         if let Some(kept) = kept {
             self.thread_sets.keep(threads, kept);
         }
-        self.change = ChangePoint::new(self.evidence);
+        self.change = ChangePoint::new(self.patience);
         self.chosen_from = None;
         self.is_signed = false;
     }
 
     /// A search was without result: the next change needs more evidence.
-    pub(super) fn need_more_evidence(&mut self) {
-        self.evidence = (self.evidence * 2.0).min(MOST_EVIDENCE);
+    pub(super) fn raise_patience(&mut self) {
+        self.patience = (self.patience * 2.0).min(MOST_PATIENCE);
     }
 
     /// Whether the rate has changed with this window.
@@ -147,10 +147,10 @@ impl Watching {
             text,
         });
         match identified {
-            Identified::Known(_) => self.evidence = 1.0,
-            Identified::Unchanged => self.need_more_evidence(),
+            Identified::Known(_) => self.patience = 1.0,
+            Identified::Unchanged => self.raise_patience(),
             Identified::New => {
-                self.need_more_evidence();
+                self.raise_patience();
                 // The placement stays the best one until another is faster.
                 self.phases.begin(placement.clone(), Some(signature));
             }
@@ -195,5 +195,73 @@ impl Watching {
             text: why.clone(),
         });
         Some(Given::put_off(requested, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{Pinning, PuId};
+
+    fn on(pu: u32) -> Placement {
+        Placement::pinned(Pinning::new(vec![PuId(pu)]).unwrap())
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_known_phase_with_another_placement_resets_the_patience_and_other_changes_double_it() {
+        let mut watching = Watching::default();
+        let mut findings = vec![];
+        watching.begin_phase(on(1));
+        watching.sign(&on(1), vec![Some(1.0)]);
+        let mut identify = |placement: &Placement, log| {
+            let identified = watching.identify(placement, vec![Some(log)], Duration::ZERO, &mut findings);
+            (identified, watching.patience)
+        };
+        assert_eq!(identify(&on(1), 1.0), (Identified::Unchanged, 2.0));
+        assert_eq!(identify(&on(1), 2.0), (Identified::New, 4.0));
+        watching.choose(&on(2), true);
+        watching.sign(&on(2), vec![Some(3.0)]);
+        let back = watching.identify(&on(1), vec![Some(2.0)], Duration::ZERO, &mut findings);
+        assert_eq!(back, Identified::Known(on(2)));
+        assert!((watching.patience - 1.0).abs() < 1e-12);
+        assert_eq!(findings.len(), 3, "each change has a line");
+    }
+
+    #[test]
+    fn after_too_many_searches_a_new_phase_keeps_its_placement() {
+        let mut watching = Watching::default();
+        (0..8).for_each(|search| watching.search_begins(Duration::from_secs(search)));
+        let mut findings = vec![];
+        let mut identify = |at| watching.identify(&on(1), vec![Some(1.0)], at, &mut findings);
+        assert_eq!(identify(Duration::from_secs(60)), Identified::Unchanged);
+        assert_eq!(identify(HOUR), Identified::New);
+    }
+
+    #[test]
+    fn threads_get_their_placement_back_and_unknown_ones_are_searched_or_put_off() {
+        let mut watching = Watching::default();
+        let thread = |serial| TaskId {
+            serial,
+            process: 1,
+            thread: 1,
+        };
+        let threads = |number| (0..number).map(thread).collect::<BTreeSet<_>>();
+        let kept = Kept {
+            placement: on(1),
+            by: pinfold_core::ProposerCode::Topology,
+            gain: None,
+        };
+        watching.begin(&threads(2), Some(kept.clone()));
+        let mut findings = vec![];
+        let given = watching.recall(&threads(2), Placement::default(), Duration::ZERO, &mut findings);
+        assert_eq!(given, Some(Given::known(kept, true)));
+        let unknown = watching.recall(&threads(3), Placement::default(), Duration::ZERO, &mut findings);
+        assert_eq!(unknown, None);
+        (0..8).for_each(|search| watching.search_begins(Duration::from_secs(search)));
+        let put_off = watching.recall(&threads(3), on(9), Duration::from_secs(60), &mut findings);
+        assert_eq!(put_off.map(|given| given.kept.placement), Some(on(9)));
+        assert!(!watching.is_search_due(Duration::from_secs(60)) && watching.is_search_due(HOUR));
     }
 }

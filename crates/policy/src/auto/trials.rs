@@ -1,0 +1,190 @@
+//! Trials one after the other: the noise of the rate, the current trial, and what trials cost.
+
+use super::budget::{Budget, Records};
+use super::candidates::Candidates;
+use super::trial::{SCREENED, Trial};
+use crate::comparison::turns::{Gain, Noise, Turns, Window};
+use pinfold_core::{ComparedCode, ProposerCode};
+use std::time::Duration;
+
+/// The windows of the baseline.
+const BASELINE: usize = 6;
+
+/// The windows in a row that are measured in one placement, if a change of placement moves pages.
+const PAGES_BLOCK: usize = 4;
+
+/// A proposal from the times of regions with this expected gain, as a logarithm, waits for no budget.
+const SURE: f64 = 0.05;
+
+/// A trial that is over.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) trial: Trial,
+    pub(super) code: ComparedCode,
+    /// The gain of B over A; `None` without a pair.
+    pub(super) gain: Option<Gain>,
+}
+
+/// The trials of a search.
+#[derive(Debug, Default)]
+pub(super) struct Trials {
+    current: Option<Trial>,
+    noise: Noise,
+    /// The windows of the baseline so far.
+    baseline: Vec<Window>,
+    budget: Budget,
+    records: Records,
+}
+
+impl Trials {
+    /// The trials of the next search. The budget goes on.
+    pub(super) fn restarted(&self) -> Self {
+        Self {
+            budget: self.budget,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a window of the baseline. Returns all of them when there are enough.
+    pub(super) fn add_to_baseline(&mut self, window: Option<Window>) -> Option<Vec<Window>> {
+        self.baseline.extend(window);
+        if self.baseline.len() < BASELINE {
+            return None;
+        }
+        let baseline = std::mem::take(&mut self.baseline);
+        self.noise.learn_alike(&baseline);
+        Some(baseline)
+    }
+
+    /// The noise of the difference between two windows.
+    pub(super) fn noise(&self) -> &Noise {
+        &self.noise
+    }
+
+    /// Whether a trial is under way.
+    pub(super) fn is_trying(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The candidate whose window is next; `None` without a trial.
+    pub(super) fn due(&self) -> Option<usize> {
+        self.current.as_ref().map(Trial::due)
+    }
+
+    /// Begins a few pairs of windows of B against A.
+    pub(super) fn screen(&mut self, candidates: &Candidates, a: usize, b: usize) {
+        self.begin(candidates, (a, b), Turns::default(), SCREENED);
+    }
+
+    /// Begins a trial of B against A, which is left open after `most` pairs.
+    pub(super) fn begin(&mut self, candidates: &Candidates, (a, b): (usize, usize), turns: Turns, most: usize) {
+        let prior = candidates.expected_over(b, a);
+        let keeps_pages = candidates[a].placement.pages == candidates[b].placement.pages;
+        let block = if keeps_pages { 1 } else { PAGES_BLOCK };
+        self.current = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
+    }
+
+    /// Drops the trial.
+    pub(super) fn drop_current(&mut self) {
+        self.current = None;
+    }
+
+    /// The best candidate ran in this window while its trial waited.
+    pub(super) fn offer(&mut self, best: usize, window: Window) {
+        if let Some(trial) = &mut self.current {
+            trial.offer(best, window);
+        }
+    }
+
+    /// Whether the rest of the window tells nothing new, because the candidate is so much slower.
+    pub(super) fn is_hopeless(&self, so_far: Option<Window>) -> bool {
+        let trial = self.current.as_ref().zip(so_far);
+        trial.is_some_and(|(trial, window)| trial.is_hopeless(window))
+    }
+
+    /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and took
+    /// `spent` with the time to settle. Returns the trial if it is over.
+    pub(super) fn add_window(
+        &mut self,
+        candidates: &Candidates,
+        window: Option<Window>,
+        (measured, spent): (Duration, Duration),
+    ) -> Option<Finished> {
+        let mut trial = self.current.take()?;
+        let code = match window {
+            None => trial.add_void().then_some(ComparedCode::NotMeasured),
+            Some(window) => trial.add_measured(window, measured).and_then(|difference| {
+                // The best candidate would run in any case, so its windows cost nothing.
+                let is_best_tried = trial.b() == candidates.best();
+                let over_best = if is_best_tried { -difference } else { difference };
+                self.budget.spend(spent, over_best.min(0.0).exp());
+                trial.look(&self.noise)
+            }),
+        };
+        let Some(code) = code else {
+            self.current = Some(trial);
+            return None;
+        };
+        let gain = trial.turns().gain(&self.noise);
+        if let (ComparedCode::Faster | ComparedCode::NotFaster, Some(gain)) = (code, gain) {
+            self.records.add(candidates[trial.b()].by, gain.log.exp());
+        }
+        trial.turns().end(&mut self.noise);
+        Some(Finished { trial, code, gain })
+    }
+}
+
+/// The cost.
+impl Trials {
+    /// The time that trials may lose at `at`.
+    pub(super) fn budget_left(&self, at: Duration) -> Duration {
+        self.budget.left(at)
+    }
+
+    /// The seconds that trials have lost.
+    pub(super) fn lost(&self) -> f64 {
+        self.budget.lost()
+    }
+
+    /// The program has run for this long in the best placement, which has this gain over the unpinned program.
+    pub(super) fn save(&mut self, length: Duration, gain: Gain) {
+        self.budget.save(length, gain.log.exp());
+    }
+
+    /// Pages have moved for so long. `are_mapped`: to a mapping and not after threads, so that the trial pays for it at its
+    /// end.
+    pub(super) fn spend_moving(&mut self, lasted: Duration, are_mapped: bool) {
+        match &mut self.current {
+            Some(trial) if are_mapped => trial.move_pages(lasted),
+            _ => self.budget.spend(lasted, 0.0),
+        }
+    }
+
+    /// Pages were moved for a trial without success.
+    pub(super) fn pay_moving(&mut self, trial: &Trial) {
+        self.budget.spend(trial.moving(), 0.0);
+    }
+
+    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`,
+    /// the time of pages that move there and back.
+    pub(super) fn affords(&self, candidates: &Candidates, at: Duration, moving: Duration, length: Duration) -> bool {
+        let Some(trial) = &self.current else { return false };
+        let due = trial.due();
+        let keeps_pages = candidates[due].placement.pages == candidates.running_placement().pages;
+        // Going back before the block is complete would cost more than the rest of it.
+        let goes_on = due == candidates.running() && trial.is_in_block();
+        let expected = trial.expected(&self.noise);
+        let ratio = expected.unwrap_or_else(|| self.records.expected(candidates[trial.b()].by));
+        (keeps_pages && (goes_on || is_sure(candidates, due, expected)))
+            || self.budget.affords(at, moving, length, ratio)
+    }
+}
+
+/// Whether a candidate is tried whatever trials have cost before: its expected gain follows from measured times of regions,
+/// is large, and is not refuted by the expected ratio of the rates.
+fn is_sure(candidates: &Candidates, candidate: usize, ratio: Option<f64>) -> bool {
+    let one = &candidates[candidate];
+    let best = candidates[candidates.best()].gain.map_or(0.0, |gain| gain.log);
+    let gain = one.expected.map_or(0.0, |expected| expected - best);
+    one.by == ProposerCode::Regions && gain >= SURE && ratio.is_some_and(|ratio| ratio >= 1.0)
+}
