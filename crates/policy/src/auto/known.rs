@@ -57,7 +57,7 @@ impl Known {
         let noise = search.trials().noise().deviation().unwrap_or(0.0);
         if is_same_metric && over >= -(AS_FAST + noise) {
             let why = format!(
-                "an earlier run was fastest so, and the rate is {:.3} times that of then",
+                "an earlier run was fastest so, and the rate is {:.3} times the rate of that run",
                 over.exp()
             );
             search.accept_known(known.gain, &why, at, findings);
