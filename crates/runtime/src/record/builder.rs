@@ -194,7 +194,7 @@ impl RecordBuilder {
                 self.note_whether_pinned();
             }
             proposed @ Finding::Proposed { .. } => self.proposed(at, proposed),
-            compared @ Finding::Compared { .. } => self.compared(at, compared),
+            compared @ Finding::Compared { .. } => self.compared(at, &compared),
             Finding::Probed {
                 candidate,
                 rate,
@@ -262,7 +262,7 @@ impl RecordBuilder {
         });
     }
 
-    fn compared(&mut self, at: f64, finding: Finding) {
+    fn compared(&mut self, at: f64, finding: &Finding) {
         let Finding::Compared {
             candidate,
             with,
@@ -272,7 +272,7 @@ impl RecordBuilder {
             rate,
             measured,
             code,
-        } = finding
+        } = *finding
         else {
             return;
         };

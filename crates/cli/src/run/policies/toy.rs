@@ -233,7 +233,7 @@ fn rate(before: &Sample, after: &Sample) -> Option<f64> {
         task.counts.first()?.as_ref()?.since(earlier)
     };
     let counts = after.tasks.iter().map(growth).sum::<Option<f64>>()?;
-    Some(counts / (after.at - before.at).as_secs_f64())
+    Some(counts / after.at.saturating_sub(before.at).as_secs_f64())
 }
 
 #[derive(Parser)]
