@@ -19,11 +19,11 @@ pub struct RecordBuilder {
     record: Record,
     metrics: Vec<Metric>,
     totals: Totals,
-    /// The candidate to which the totals belong.
+    /// The candidate of the totals.
     present: Option<usize>,
     /// The candidate whose configuration is applied.
     tried: Option<usize>,
-    /// Why no thread is pinned, though a policy wanted that; `None` where they are as it wants.
+    /// Why no thread is pinned although a policy requested it; `None` if its request was applied.
     not_pinned: Option<String>,
     /// `None` without a time line.
     timeline: Option<TimelineBuilder>,
@@ -91,7 +91,7 @@ impl RecordBuilder {
         self.totals.restart();
     }
 
-    /// Keeps the totals of the present candidate. Whether it has lost may be known only after others have run.
+    /// Keeps the totals of the running candidate. Whether it has lost may be known only after others have run.
     fn keep_totals(&mut self) {
         if let Some(candidate) = self.present {
             self.record.search.candidates[candidate].metrics = self.totals.rates(&self.metrics);
@@ -307,7 +307,7 @@ impl RecordBuilder {
         record.spread = spread;
         record.measured = Some(measured.as_secs_f64());
         record.dropped = dropped;
-        // Of a program that ended before its first probe.
+        // The program ended before its first probe.
         self.present.get_or_insert(candidate);
         self.keep_totals();
     }

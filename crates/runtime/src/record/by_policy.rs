@@ -1,7 +1,7 @@
 //! The sections of a record that only some policies fill.
 //!
-//! Findings that several policies share have a section each. A finding that only one policy has (`PolicyFinding`) is an entry of
-//! `findings`, and needs no change here.
+//! Findings that several policies share have a section each. A finding that only one policy has (`PolicyFinding`) is an
+//! entry of `findings`, and needs no change here.
 
 use super::{Comparison, Forecast, HintSample, Proposal, Regions, TimedComparison, TimedFinding, TimedMove};
 use pinfold_core::Finding;

@@ -1,7 +1,7 @@
 //! The record of a run: one set of types, which `pinfold run --json` writes and `pinfold explain` reads.
 //!
-//! `RecordBuilder` makes a record of the events of a run. `RunDocument` is the file: the record, and what the command line and
-//! the simulator add. `explanation` puts it into words.
+//! `RecordBuilder` makes a record of the events of a run. `RunDocument` is the file: the record, and additions of the
+//! command line and the simulator. `explanation` puts it into words.
 
 mod builder;
 mod by_policy;
@@ -44,7 +44,7 @@ pub struct Record {
     pub policy: String,
     /// The metric that decided; `None` when no source counted anything.
     pub metric: Option<MetricRecord>,
-    /// The reason for that metric, or for none; its keys are beside the others, like those of all groups below.
+    /// The reason for that metric, or for none. Its keys are beside the others, as the keys of all groups below are.
     #[serde(flatten)]
     pub metric_reason: MetricReason,
     /// The last search.
@@ -67,7 +67,7 @@ pub struct Record {
     /// The program and its end.
     #[serde(flatten)]
     pub program: ProgramRecord,
-    /// What happened when; `None` where it was not recorded.
+    /// The course of the run; `None` if it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "on_one_line")]
     pub timeline: Option<Timeline>,
 }
@@ -101,9 +101,9 @@ pub struct Proposal {
     /// Who, for programs.
     #[serde(default)]
     pub by: ProposerCode,
-    /// Where its pages are; `None` leaves them where they are.
+    /// The mapping of its pages; `None` leaves them alone.
     pub pages: Option<PageMapping>,
-    /// The expected rate over the unpinned program's, minus one; `None` where nothing was forecast.
+    /// The expected rate over the unpinned program's, minus one; `None` if nothing was forecast.
     pub gain: Option<f64>,
     /// Why it may be faster, in words.
     pub why: String,
@@ -120,7 +120,7 @@ pub struct Comparison {
     pub candidate: usize,
     /// Position of the other one.
     pub with: usize,
-    /// Its rate over the other's, minus one; `None` where nothing could be measured.
+    /// Its rate over the other's, minus one; `None` if nothing could be measured.
     pub gain: Option<f64>,
     /// The standard error of the gain.
     pub error: Option<f64>,
@@ -138,7 +138,7 @@ pub struct Forecast {
     pub at: f64,
     /// What the model saw of the program and the machine.
     pub observed: Vec<Observed>,
-    /// The strategies, the present one first; empty where the model said nothing.
+    /// The strategies, the current one first; empty if the model gave no answer.
     pub strategies: Vec<StrategyForecast>,
     /// What followed from it, for programs.
     #[serde(default)]
@@ -152,11 +152,11 @@ pub struct Forecast {
 pub struct Regions {
     /// When they were chosen.
     pub at: f64,
-    /// Where the pages are since then; `None` where they were left alone.
+    /// The mapping of the pages since then; `None` if they were left alone.
     pub pages: Option<PageMapping>,
-    /// The time of all regions as they ran before over that in the configurations, minus one.
+    /// The former time of all regions over their time in the configurations, minus one.
     pub gain: Option<f64>,
-    /// What the whole program gains in the configurations. Where that is nothing, they were not kept.
+    /// The gain of the whole program in the configurations. Without a gain they were not kept.
     #[serde(default)]
     pub program: Option<ProgramGain>,
     /// The regions, those that take most of the time first.
@@ -240,10 +240,10 @@ pub struct Search {
 pub struct Candidate {
     /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
-    /// The PUs on which unpinned threads run; absent for all.
+    /// The PUs that unpinned threads may use; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<PuSet>,
-    /// Where pages were moved to; absent where they were left.
+    /// The mapping that pages were moved by; absent if they were left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageMapping>,
     /// The parallel regions that have a placement of their own; absent for none.
@@ -253,16 +253,16 @@ pub struct Candidate {
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
     pub spread: Option<f64>,
-    /// The standard error of the average rate; `None` where there were too few readings, and in older files.
+    /// The standard error of the average rate; `None` after too few readings, and in older files.
     #[serde(default)]
     pub error: Option<f64>,
-    /// The time for which it was measured.
+    /// How long it was measured.
     pub measured: Option<f64>,
     /// Whether it was dropped early, because it had lost.
     #[serde(default)]
     pub dropped: bool,
-    /// Why its threads ran unpinned all the same when it was applied last; absent where they were pinned. Its rates are
-    /// those of unpinned threads then.
+    /// Why its threads ran unpinned when it was applied last; absent if they were pinned. Its rates then belong to
+    /// unpinned threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_pinned: Option<String>,
     /// The rates of all metrics during that time; empty before it was measured.
@@ -270,7 +270,7 @@ pub struct Candidate {
     pub metrics: Vec<MetricRate>,
 }
 
-/// A parallel region with a placement of its own.
+/// A parallel region with another placement than the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CandidateRegion {
     /// The region.
@@ -286,16 +286,16 @@ pub struct Chosen {
     pub candidate: usize,
     /// The PU of each rank; `None` for unpinned threads, also where the candidate could not be applied.
     pub pus: Option<Pinning>,
-    /// The PUs on which unpinned threads run; absent for all.
+    /// The PUs that unpinned threads may use; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<PuSet>,
     /// Its rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of its readings.
     pub spread: Option<f64>,
-    /// Its rate over that of the first candidate, minus one.
+    /// Its rate over the first candidate's, minus one.
     pub gain_over_first: Option<f64>,
-    /// Its rate over that of the worst candidate, minus one.
+    /// Its rate over the worst candidate's, minus one.
     pub gain_over_worst: Option<f64>,
     /// When it was chosen.
     pub at: f64,
@@ -380,7 +380,7 @@ pub struct HintSample {
     pub at: f64,
     /// The hint; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
-    /// The PU of each rank, or the PU on which it was last seen; `None` where that is not known.
+    /// The PU of each rank, or its last known PU; `None` if unknown.
     pub pus: Option<Pinning>,
     /// How many tasks had ranks.
     pub threads: usize,
@@ -390,7 +390,7 @@ pub struct HintSample {
     pub rate: Option<f64>,
     /// Every metric.
     pub observed: Vec<Observed>,
-    /// The hint that the rules gave; `None` where no rule was evaluated.
+    /// The hint of the rules; `None` if no rule was evaluated.
     pub says: Option<AffinityHint>,
     /// What the rules made of it, for programs.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! Why each decision of a run was taken, in words.
 //!
-//! The explanation uses the record only. It says what is missing in the record, because nothing was measured or because an
-//! older pinfold wrote it.
+//! The explanation uses the record only. It names the missing parts of the record: nothing was measured, or an older
+//! pinfold wrote it.
 
 mod moved;
 mod proposals;
@@ -131,7 +131,7 @@ impl RunDocument {
 }
 
 impl Record {
-    /// By what pinnings were compared.
+    /// The metric that pinnings were compared by.
     fn comparison(&self, text: &mut String) {
         let why = self
             .metric_reason
@@ -195,7 +195,7 @@ impl Record {
 }
 
 impl Search {
-    /// `metric` is what the rates are of.
+    /// `metric` is the metric of the rates.
     fn explain(&self, metric: Option<&MetricRecord>, text: &mut String) {
         if let Some(threads) = self.threads {
             let _ = writeln!(text, "{} had ranks.", counted(threads, "thread"));
@@ -230,7 +230,7 @@ impl Search {
 }
 
 impl HintSample {
-    /// Only a sample of which rules were asked.
+    /// A sample, and nothing else: rules were asked about it.
     fn explain(&self, text: &mut String) {
         let Some(says) = &self.says else { return };
         let _ = writeln!(
@@ -448,7 +448,7 @@ fn rate(metric: Option<&MetricRecord>, value: f64) -> String {
     }
 }
 
-/// Whole where it is large, with four digits where it is not.
+/// A large number as an integer, a small one with four digits.
 fn number(value: f64) -> String {
     if value.abs() >= 1000.0 || value.fract().abs() < 5e-4 {
         format!("{value:.0}")
