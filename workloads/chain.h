@@ -2,7 +2,7 @@
  * Arithmetic that keeps a core busy without memory, with a result that can be computed without the work.
  *
  * A chain is the linear congruential generator x -> a x + c modulo 2^64 with the constants of Knuth's MMIX (The Art
- * of Computer Programming, volume 2, 3.3.4). Each step needs the one before, so a compiler can neither skip nor
+ * of Computer Programming, volume 2, 3.3.4). Each step needs its predecessor, so a compiler can neither skip nor
  * vectorise the chain. Four chains run side by side, about as many as fill the multiplier's pipeline (a multiply-add
  * takes 4 cycles on most x86-64 cores, and a new one can begin in each cycle).
  *

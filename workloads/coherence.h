@@ -2,10 +2,10 @@
  * Two threads that share data under a lock: the microbenchmark of SAM (Srikanthan, Dwarkadas and Shen, USENIX ATC
  * 2015, section 2.1). HuBench and LuBench are two settings of it.
  *
- * Threads 2k and 2k + 1 are a pair. In a loop, each takes the pair's lock, changes the pair's data, releases the
- * lock, and computes for a while in registers. The length of the computation sets the rate of coherence events. Lock
- * and data are on separate lines, and so are those of different pairs, so there is no false sharing. The lock is a
- * ticket lock, which passes to the waiting thread: two threads that want it take turns, and each turn moves both
+ * Threads 2k and 2k + 1 are a pair. In a loop, each takes the pair's lock, changes the pair's data, releases the lock,
+ * and computes for a while in registers. The length of the computation sets the rate of coherence events. Lock and
+ * data are on separate lines, and so are the locks and data of different pairs: nothing is falsely shared. The lock is
+ * a ticket lock, which passes to the waiting thread: two threads that want it take turns, and each turn moves both
  * lines.
  */
 #ifndef WORKLOAD_COHERENCE_H

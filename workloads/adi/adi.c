@@ -49,8 +49,8 @@ static double exact(uint64_t x, uint64_t y, double h, const double *sine, double
 
 /*
  * Solves for WIDTH lines of points at once, the first from `u` on. `along` is the distance of two points of a line,
- * `across` that of two lines. `pivot` has the inverse pivots, which are the same for all lines. The ends of a line
- * are given and do not change. The lines on the edges of the grid are linear, and solving leaves them so.
+ * `across` the distance of two lines. `pivot` has the inverse pivots, which are the same for all lines. The ends of a
+ * line are given and do not change. The lines on the edges of the grid are linear, and solving leaves them so.
  */
 static inline void solve(double *u, uint64_t along, uint64_t across, const double *pivot, uint64_t side)
 {

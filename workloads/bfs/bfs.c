@@ -1,5 +1,5 @@
 /*
- * Breadth-first search, level by level, through a graph in which each vertex has 16 neighbours at random positions.
+ * Breadth-first search, level by level, through a graph whose vertices have 16 neighbours each, at random positions.
  *
  * Load on the machine: for each vertex of the frontier, its list of neighbours is read, one line, and then the level
  * of each of them. The levels are anywhere in memory, and another thread may just have written them. An unset level

@@ -11,9 +11,9 @@
  * that counts.
  *
  * Method: with the densities d and e, the light a and the waves b and c change by da = -(conj(d) b + conj(e) c), db =
- * d a and dc = e a. A step is that of the implicit midpoint rule, solved by hand: with s = conj(d) b + conj(e) c and
+ * d a and dc = e a. A step follows the implicit midpoint rule, solved by hand: with s = conj(d) b + conj(e) c and
  * h^2 = (|d|^2 + |e|^2) / 4, the light becomes ((1 - h^2) a - s) / (1 + h^2), and half the sum of the old and the new
- * light, times d and e, is what the waves get.
+ * light, times d and e, goes to the waves.
  *
  * Check: the light and s / (2 h) only turn into each other, by the angle 2 atan(h) in each step, and a part of the
  * waves, which the densities do not see, stays. So each amplitude is known after any number of iterations.

@@ -23,7 +23,7 @@
 /* A cell's list entry and expansion, and the two coordinates and two components of the field at a node. */
 #define CELL_BYTES (sizeof(uint32_t) + 5 * sizeof(double))
 
-/* How far each row of nodes is moved to the right of the one before it. */
+/* How far each row of nodes is moved to the right of the previous row. */
 #define SHEAR 0.5
 
 static const struct workload del_dot = {

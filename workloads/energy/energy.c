@@ -27,7 +27,7 @@
 /* The number of kinds of elements, a prime: neither lines, pages nor blocks of the threads repeat with them. */
 #define KINDS UINT64_C(1021)
 
-#define STIFFNESS 0.4 /* that of a gas of molecules of two atoms: the ratio of its heat capacities less 1 */
+#define STIFFNESS 0.4 /* a gas of diatomic molecules: the ratio of its heat capacities less 1 */
 #define LOSS 0.0625   /* the part of the energy that is lost in a step */
 #define LEAST 0.001   /* no element has less energy */
 

@@ -12,8 +12,8 @@
  * copied to each cache that is used. A larger one has its pages on all nodes of the machine (first touch places the
  * pages); threads on few nodes, with the pages there, have shorter distances.
  *
- * Method: the tree is that of all sets of items. The number of a node has a bit for each item of its set, of which the
- * highest is its own item; its parent is the node without this bit. Node v is at position permute(v) (permutation.h).
+ * Method: the tree has all sets of items. The number of a node has a bit for each item of its set. The highest bit is
+ * its own item; its parent is the node without this bit. Node v is at position permute(v) (permutation.h).
  *
  * Check: the count of each pair, from the numbers of the nodes alone, times the number of iterations.
  */

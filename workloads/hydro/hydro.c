@@ -126,7 +126,7 @@ struct wave {
 /* The number of periods of the wave along each axis of the cube. */
 static const uint64_t periods[AXES] = {1, 2, 4};
 
-/* The number of the phase at a cell, in parts of a period of which there are as many as the side has cells. */
+/* The number of the phase at a cell. A period has as many parts as the side has cells. */
 static uint64_t phase_of(uint64_t i, uint64_t side)
 {
     return (periods[X] * (i % side) + periods[Y] * (i / side % side) + periods[Z] * (i / side / side)) % side;

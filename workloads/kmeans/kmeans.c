@@ -56,7 +56,7 @@ static int32_t displacement(uint64_t iteration, uint64_t cluster, uint64_t dimen
     return around_zero(number_at(iteration + 1, cluster * DIMENSIONS + dimension), OFFSET_RANGE);
 }
 
-/* How far point `i` lies from its centre, that of cluster i % CLUSTERS. A last one without an opposite lies on it. */
+/* How far point `i` lies from the centre of its cluster, i % CLUSTERS. A last point without an opposite lies on it. */
 static int32_t offset(uint64_t i, uint64_t points, uint64_t dimension)
 {
     const uint64_t cluster = i % CLUSTERS, turn = i / CLUSTERS, pair = turn / 2;

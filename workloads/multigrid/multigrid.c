@@ -39,7 +39,7 @@ static const struct workload multigrid = {
 
 static const double pi = 3.14159265358979323846;
 
-/* Grid k has 2^k + 1 points a side, those on the edge being zero. */
+/* Grid k has 2^k + 1 points a side. Points on the edge are zero. */
 struct grid {
     uint64_t side;
     double squared_distance; /* of two points */

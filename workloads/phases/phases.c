@@ -22,7 +22,7 @@ static const char *const modes[] = {[THREADS] = "threads", [PAGES] = "pages", NU
 
 enum { COUNTERS = 4, RECORDS_OF_ADDITION = 64 };
 
-/* A line, so that the work is that of memory and not that of the core. */
+/* A line, so that memory does the work and not the core. */
 struct record {
     uint64_t value;
     uint64_t unused[7];

@@ -91,7 +91,7 @@ static int64_t distance(int64_t to, int64_t from, int64_t length)
     return difference >= length / 2 ? difference - length : difference < -length / 2 ? difference + length : difference;
 }
 
-/* The field along an axis at a place in the cell between four points, of which (x, y) is the part above the first. */
+/* The field along an axis at a place in the cell between four points; (x, y) is its offset from the first. */
 static inline int64_t between(const int64_t *lower, const int64_t *upper, int64_t left, int64_t right, int64_t x,
                               int64_t y)
 {

@@ -32,7 +32,7 @@
 #define SMALL_PRESSURE 100000   /* what is nearer to zero than this becomes zero */
 #define LEAST_PRESSURE -5000000 /* what is less becomes this */
 
-/* The number of iterations in which the material becomes stiffer before it begins again. */
+/* The material becomes stiffer for this number of iterations before it begins again. */
 #define STIFFER 1000
 
 static const struct workload pressure = {

@@ -1,6 +1,6 @@
 /*
  * Neighbours that share large blocks: an array is divided into equal blocks among the threads, which form a ring. In
- * an iteration each thread reads its block and what lies a fixed distance before it, writes new values to a second
+ * an iteration each thread reads its block and the data a fixed distance before it, writes new values to a second
  * array, and the arrays are swapped.
  *
  * The distance is a 56th of the array, so that the values do not depend on the number of threads. With 56 threads all

@@ -26,7 +26,7 @@ enum { X, Y, Z, AXES };
 #define LEAF UINT64_C(32)
 #define REACHED UINT64_C(2)
 
-/* The side of the cube that a leaf's particles are in; that of each leaf is at the same place. */
+/* The side of the cube that a leaf's particles are in. All leaves have their cubes at the same place. */
 #define CUBE (UINT64_C(1) << 10)
 
 #define REACH (512.0 * 512.0)  /* squared */

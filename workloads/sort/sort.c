@@ -11,10 +11,10 @@
  * sibling.
  *
  * Method: each pass is divided into the same ranges of its result for any number of threads. Bisection finds the
- * begin of a range in the two merged sequences.
+ * start of a range in the two merged sequences.
  *
  * Check: the result is in ascending order, and a sum over all numbers, which detects a change of any number, equals
- * that of the generated numbers. Each iteration generates other numbers.
+ * the sum over the generated numbers. Each iteration generates other numbers.
  */
 #include "../workload.h"
 

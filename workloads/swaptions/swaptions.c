@@ -43,7 +43,7 @@ static const struct workload swaptions = {
     .iterations = 100,
 };
 
-/* The value of the swap when a curve of rates is known, of which the first is of the present period. */
+/* The value of the swap for a known curve of rates. Its first rate belongs to the current period. */
 static inline double swap_value(const double *curve)
 {
     double bond = 1, value = 0;
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     total ^= run.corrupt;
     if (total != (uint64_t)sum * run.iterations)
         workload_wrong(&run, "the last iteration's sum is %" PRId64 ", and that of all is %" PRIu64, sum, total);
-    /* Each path is rounded to a unit, and its value before that to a small part of one. */
+    /* Each path is rounded to a unit, and its value before that to a small fraction of a unit. */
     const double expected = UNITS * exact(periods) * (double)paths, tolerance = 0.6 * (double)paths + 1;
     if (!(fabs((double)sum - expected) <= tolerance))
         workload_wrong(&run, "the paths' sum is %" PRId64 " and must be %.17g", sum, expected);
