@@ -61,7 +61,6 @@ ALONE = (
     f"run --machine opteron-6164x4 --policy hints --rules {RULES} --noise 6 {TIMES}",
     f"run --machine opteron-6164x4 --policy hints --rules {RULES} --unverified --observe SLP {TIMES}",
     f"run --machine e5-4650x4 --policy classify --noise 6 {TIMES}",
-    f"run --machine e5-4650x4 --policy react --noise 6 {TIMES}",
     f"run --machine e5-4650x4 --policy sam --noise 6 {TIMES}",
     "run --machine opteron-6164x4 --policy auto --noise 6 --repeat 20000",
     "sweep --machine e5-4650x4 --space threads --limit 6",
@@ -71,6 +70,9 @@ ALONE = (
     "trace metrics --paper denoyelle --json --machine e5-2680v3x2",
 )
 """Commands on one recording. ``sweep`` writes a data set, and the others JSON."""
+
+REGIONS = (f"run --machine e5-4650x4 --policy react --noise 6 {TIMES}",)
+"""Commands on one recording with parallel regions."""
 
 TOGETHER = (
     f"run --machine e5-2660v2x2 --policy sam --noise 6 {TIMES}",
@@ -131,6 +133,8 @@ def compare(binaries: Sequence[Path], folder: Path) -> tuple[list[str], list[str
         record(program, file, *([] if region is None else ["--region", str(region)]))
     files = list(recordings.values())
     commands = [(words, [file]) for words in ALONE for file in files]
+    with_regions = [recordings[name] for name, (region, _) in PROGRAMS.items() if region is not None]
+    commands += [(words, [file]) for words in REGIONS for file in with_regions]
     commands += [(words, [one, other]) for words in TOGETHER for one, other in pairwise(files)]
     commands += [(words, []) for words in WITHOUT]
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
