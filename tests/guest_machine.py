@@ -170,7 +170,7 @@ class Guest:
         return run.out
 
     def pages(self, process: int) -> dict[int, dict[int, int]]:
-        """Read numa_maps: the number of pages on each node, by the begin of their area."""
+        """Read numa_maps: the number of pages on each node, by the start of their area."""
         areas = {}
         for line in self.check(f"cat /proc/{process}/numa_maps").splitlines():
             areas[int(line.split()[0], 16)] = {int(node): int(n) for node, n in re.findall(r" N(\d+)=(\d+)", line)}

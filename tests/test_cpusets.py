@@ -48,7 +48,7 @@ class Cpuset:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Return the begin of a command whose process moves there first."""
+        """Return the start of a command whose process moves there first."""
         return ("sh", "-c", f'echo $$ > {self.path}/cgroup.procs && exec "$@"', "sh")
 
     def remove(self) -> None:

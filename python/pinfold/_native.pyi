@@ -90,7 +90,7 @@ class Sample:
     """One reading of the program.
 
     Attributes:
-        at: when it was taken, in seconds since the begin of the run.
+        at: when it was taken, in seconds since the start of the run.
         tasks: the living tasks, and those that ended since the last sample, in the order of their creation.
         program: by metric of the whole program, the total since it began; None for one that could not be read.
     """

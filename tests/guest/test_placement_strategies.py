@@ -39,7 +39,7 @@ class Outcome:
     """A run of picky."""
 
     record: dict[str, Any]
-    #: The number of pages on each node, at the begin and at the end.
+    #: The number of pages on each node, at the start and at the end.
     before: list[int]
     after: list[int]
     #: The number of CPUs that the program might use at its end.

@@ -1,7 +1,7 @@
 /*
  * owners LAPS THREADS [FILE]: each of THREADS threads besides the first one writes to its own memory, page by page,
  * LAPS times (0: until it is killed). The memory is of each kind that a process has: zeroed data of the program,
- * initialised data, heap, and mappings of different lengths, all touched by the first thread at the begin.
+ * initialised data, heap, and mappings of different lengths, all touched by the first thread at the start.
  *
  * FILE gets a line for each thread and kind when all memory exists: the thread's position, the kind, and the address.
  */

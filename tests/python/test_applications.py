@@ -24,7 +24,7 @@ licence = "MIT"
 packages = ["make"]
 input = "none"
 threads_of = "OpenMP"
-recorded = "the begin"
+recorded = "the start"
 prepare = "echo $SEED > made"
 
 [[run]]

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// The record of this run; `None` if it has none, with a note on the reason.
-    pub(crate) fn of_this_run(&self, notes: &mut Vec<String>) -> Option<Claims> {
+    pub(crate) fn open_for_this_run(&self, notes: &mut Vec<String>) -> Option<Claims> {
         if self.claims.as_os_str() == "none" {
             return None;
         }

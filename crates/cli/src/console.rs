@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_sequences_in_claps_answers_those_that_set_colours_go_through() {
+    fn sequences_that_set_colours_go_through_in_claps_answers() {
         let text = "\u{1b}[1m\u{1b}[4mUsage:\u{1b}[0m pinfold \u{1b}[2J\u{1b}]0;a\u{7}\u{1b}[31";
         let expected = "\u{1b}[1m\u{1b}[4mUsage:\u{1b}[0m pinfold \\x1b[2J\\x1b]0;a\\x07\\x1b[31";
         assert_eq!(clean_but_for_colours(text), expected);

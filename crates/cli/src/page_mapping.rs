@@ -52,12 +52,12 @@ impl FromStr for Named {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // On which machine is not known yet. What takes two nodes takes all.
-        of_nodes(text, "0,1").map(|_| Self(text.to_owned()))
+        parse_nodes(text, "0,1").map(|_| Self(text.to_owned()))
     }
 }
 
 /// The page mapping with these nodes in the place of `all`.
-fn of_nodes(text: &str, all: &str) -> Result<PageMapping, ParsePageMappingError> {
+fn parse_nodes(text: &str, all: &str) -> Result<PageMapping, ParsePageMappingError> {
     match text.strip_suffix(":all") {
         Some(name) => format!("{name}:{all}").parse().or_else(|_| text.parse()),
         None => text.parse(),
@@ -84,7 +84,7 @@ impl Arguments {
         ];
         let mut named = None;
         if let Some(Named(text)) = &self.page_map {
-            let mapping = of_nodes(text, &memory::memory_nodes(topology).to_string());
+            let mapping = parse_nodes(text, &memory::memory_nodes(topology).to_string());
             named = Some((format!("--page-map {text}"), mapping?));
         } else if self.localalloc {
             named = Some(("--localalloc".to_owned(), PageMapping::Local));
@@ -248,7 +248,7 @@ mod tests {
     fn all_takes_the_place_of_several_nodes() {
         let of = |text: &str| {
             text.parse::<Named>()
-                .map(|named| of_nodes(&named.0, "0,8,255").unwrap().to_string())
+                .map(|named| parse_nodes(&named.0, "0,8,255").unwrap().to_string())
         };
         assert_eq!(of("interleave:all").unwrap(), "interleave:0,8,255");
         assert_eq!(of("bind:all").unwrap(), "bind:0,8,255");

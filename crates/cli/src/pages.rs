@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             sampled = Some(accesses.sampled.clone());
             Box::new(threads.places_from_samples(mapping, &accesses))
         } else {
-            by_address(mapping, &threads)?
+            address_goal(mapping, &threads)?
         };
         let limits = Limits {
             selection,
@@ -135,7 +135,7 @@ struct Document<'a> {
 }
 
 /// The goal of a mapping that does not depend on accesses.
-fn by_address(mapping: PageMapping, threads: &ProcessThreads<'_>) -> Result<Box<dyn PageGoal>> {
+fn address_goal(mapping: PageMapping, threads: &ProcessThreads<'_>) -> Result<Box<dyn PageGoal>> {
     match threads.spread(mapping)? {
         Some(spread) => Ok(Box::new(spread)),
         None => bail!("{}", nowhere(mapping, &threads.nodes())),

@@ -20,7 +20,7 @@ pub(crate) enum Progress {
 
 /// What a bar counts.
 #[derive(Clone, Copy)]
-pub(crate) struct Counted {
+pub(crate) struct ProgressUnit {
     /// A noun in the plural.
     pub(crate) what: &'static str,
     /// What is shown until the first one is done.
@@ -29,7 +29,7 @@ pub(crate) struct Counted {
 
 impl Progress {
     /// `done` of `total` were done by an earlier run.
-    pub(crate) fn new(quiet: bool, counted: Counted, done: usize, total: usize) -> Self {
+    pub(crate) fn new(quiet: bool, counted: ProgressUnit, done: usize, total: usize) -> Self {
         if quiet || !stderr().is_terminal() {
             return Self::Hidden;
         }
@@ -79,8 +79,8 @@ impl Progress {
 }
 
 /// The form of the bar; `resumed` were done before it began.
-fn style(counted: Counted, resumed: u64) -> ProgressStyle {
-    let Counted { what, first } = counted;
+fn style(counted: ProgressUnit, resumed: u64) -> ProgressStyle {
+    let ProgressUnit { what, first } = counted;
     ProgressStyle::with_template(&format!(
         "pinfold: {{pos}}/{{len}} {what}{{msg}} {{wide_bar}} {{speed}}"
     ))

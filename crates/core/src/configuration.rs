@@ -146,7 +146,7 @@ impl Configuration {
     /// What a machine that cannot limit unpinned tasks refuses.
     pub fn refused_limit(&self) -> Option<Refusal> {
         let within = self.within.as_ref()?;
-        Some(Refusal::of_machine(
+        Some(Refusal::for_machine(
             RefusalCode::Limit,
             format!("unpinned threads run on all CPUs, and not on {within} alone: this machine cannot limit them"),
         ))
@@ -155,7 +155,7 @@ impl Configuration {
     /// What a machine that can only pin and limit threads refuses: each other part.
     pub fn beyond_pinning(&self) -> Vec<Refusal> {
         let pages = self.pages.map(|pages| {
-            Refusal::of_machine(
+            Refusal::for_machine(
                 RefusalCode::Pages,
                 format!("pages stay where they are, and not {pages}: this machine can only pin threads"),
             )
@@ -170,7 +170,7 @@ impl Configuration {
     /// What a machine that cannot configure single regions refuses.
     pub fn refused_regions(&self) -> Option<Refusal> {
         (!self.regions.is_empty()).then(|| {
-            Refusal::of_machine(
+            Refusal::for_machine(
                 RefusalCode::Regions,
                 "parallel regions run like the rest of the program: this machine cannot configure them one by one",
             )
@@ -180,7 +180,7 @@ impl Configuration {
     /// What a machine that cannot set prefetchers refuses.
     pub fn refused_prefetchers(&self) -> Option<Refusal> {
         self.prefetchers.map(|prefetchers| {
-            Refusal::of_machine(
+            Refusal::for_machine(
                 RefusalCode::Prefetchers,
                 format!("the prefetchers stay as they are, and not {prefetchers}: this machine cannot set them"),
             )
@@ -232,7 +232,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal about one task.
-    pub fn of_task(task: TaskId, why: impl Into<String>) -> Self {
+    pub fn for_task(task: TaskId, why: impl Into<String>) -> Self {
         Self {
             task: Some(task),
             code: RefusalCode::Task,
@@ -242,7 +242,7 @@ impl Refusal {
     }
 
     /// A refusal about the whole program or the machine.
-    pub fn of_machine(code: RefusalCode, why: impl Into<String>) -> Self {
+    pub fn for_machine(code: RefusalCode, why: impl Into<String>) -> Self {
         Self {
             task: None,
             code,
@@ -252,10 +252,10 @@ impl Refusal {
     }
 
     /// Pages stay, because moving them would take so long.
-    pub fn of_pages(takes: Duration, why: impl Into<String>) -> Self {
+    pub fn for_pages(takes: Duration, why: impl Into<String>) -> Self {
         Self {
             takes: Some(takes),
-            ..Self::of_machine(RefusalCode::PagesTooLong, why)
+            ..Self::for_machine(RefusalCode::PagesTooLong, why)
         }
     }
 }

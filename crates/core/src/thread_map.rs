@@ -91,10 +91,16 @@ fn pus_by_node(topology: &Topology) -> Vec<Vec<PuId>> {
     let all: Vec<PuId> = (0..siblings)
         .flat_map(|sibling| cores.iter().filter_map(move |core| core.get(sibling).copied()))
         .collect();
-    let (of_nodes, outside): (Vec<PuId>, Vec<PuId>) = all
+    let (parse_nodes, outside): (Vec<PuId>, Vec<PuId>) = all
         .iter()
         .partition(|&&pu| topology.nodes().iter().any(|node| node.pus.contains(pu)));
-    let of_node = |node: &NumaNode| of_nodes.iter().copied().filter(|&pu| node.pus.contains(pu)).collect();
+    let of_node = |node: &NumaNode| {
+        parse_nodes
+            .iter()
+            .copied()
+            .filter(|&pu| node.pus.contains(pu))
+            .collect()
+    };
     topology
         .nodes()
         .iter()

@@ -219,7 +219,7 @@ impl Machine for LinuxMachine {
         pages.apply(shared, &self.topology, configuration, [&before, &after], &mut applied);
         if let Some(left) = left {
             let why = format!("The placement is not applied, and threads run unpinned: {}.", left.why);
-            applied.refused.push(Refusal::of_machine(RefusalCode::Claimed, why));
+            applied.refused.push(Refusal::for_machine(RefusalCode::Claimed, why));
             applied.instead = Some(left);
         } else if let (Some(why), true) = (
             refuse,

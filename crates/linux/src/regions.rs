@@ -272,7 +272,7 @@ pub(crate) fn prefetchers(configuration: &Configuration) -> (Option<Prefetchers>
                  of all cores at each border would take longer than a region change may",
                 kept.map_or_else(|| "as they were".to_owned(), |kept| kept.to_string())
             );
-            (kept, Some(Refusal::of_machine(RefusalCode::Regions, why)))
+            (kept, Some(Refusal::for_machine(RefusalCode::Regions, why)))
         }
     }
 }

@@ -658,11 +658,11 @@ fn assert_consistent(topology: &Topology) {
     }
     let domains = topology.llc_domains();
     assert_partition(all, domains.iter().map(|&domain| &topology.object(domain).pus));
-    let mut of_nodes = PuSet::new();
+    let mut parse_nodes = PuSet::new();
     for node in topology.nodes() {
         assert!(node.pus.is_subset(&topology.object(node.attached_to).pus));
         for pu in node.pus.iter() {
-            assert!(of_nodes.insert(pu), "PU {pu} is in two nodes");
+            assert!(parse_nodes.insert(pu), "PU {pu} is in two nodes");
         }
     }
     assert_ranks_are_distinct(topology);

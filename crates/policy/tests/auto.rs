@@ -171,7 +171,7 @@ proptest! {
             let within = configuration.mapping_within.unwrap_or_default();
             prop_assert!(within <= at.mul_f64(0.0251), "moving pages may take {within:?} at {at:?}");
             if refuses && configuration.pages.is_some() {
-                applied.refused.push(Refusal::of_pages(at, "it would take too long"));
+                applied.refused.push(Refusal::for_pages(at, "it would take too long"));
             }
         }
         policy.end();

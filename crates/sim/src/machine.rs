@@ -364,13 +364,13 @@ impl SimulatedMachine {
         let nodes: NodeSet = self.topology.nodes().iter().map(|there| there.id).collect();
         let lacking = pages.named().difference(&nodes);
         if !lacking.is_empty() {
-            return Some(Refusal::of_machine(
+            return Some(Refusal::for_machine(
                 RefusalCode::Pages,
                 format!("there is no NUMA node {lacking} for the pages; there are {nodes}"),
             ));
         }
         matches!(pages, PageMapping::WeightedInterleave(_)).then(|| {
-            Refusal::of_machine(RefusalCode::Pages, format!(
+            Refusal::for_machine(RefusalCode::Pages, format!(
                 "pages stay where they are, and not {pages}: the weights are those of a running kernel, and a machine model \
                  has none; interleave:{} gives each node the same number of pages",
                 pages.named()
@@ -404,7 +404,7 @@ impl SimulatedMachine {
     ) -> RegionRequest {
         let recorded = ranks.iter().flatten().count();
         if let Some(threads) = wanted.threads.filter(|&threads| threads > recorded) {
-            refused.push(Refusal::of_machine(
+            refused.push(Refusal::for_machine(
                 RefusalCode::Regions,
                 format!(
                     "region {region} keeps its {recorded} threads, and does not get {threads}: a recording has no work for \
@@ -430,7 +430,7 @@ impl SimulatedMachine {
         (!self.topology.allowed_pus().contains(pu)).then(|| {
             let allowed = self.topology.allowed_pus();
             let why = format!("CPU {pu} is not among those that may be used, {allowed}");
-            Refusal::of_task(self.tasks[task], why)
+            Refusal::for_task(self.tasks[task], why)
         })
     }
 }
@@ -565,7 +565,7 @@ impl Machine for SimulatedMachine {
                 let goals = configuration.followed.as_ref();
                 applied.pages = Some(self.page_moves(&text_of_goals(goals), moved));
             }
-            Mapped::TooLong(moved) => applied.refused.push(Refusal::of_pages(
+            Mapped::TooLong(moved) => applied.refused.push(Refusal::for_pages(
                 Duration::from_secs_f64(moved.seconds),
                 format!(
                     "pages stay where they are: moving them to where {mapping} wants them would take {:.2} s",

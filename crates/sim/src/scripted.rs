@@ -360,7 +360,7 @@ impl Machine for Scripted {
                 continue;
             }
             if let Some(pu) = pu.filter(|&pu| self.script.refused.contains(pu)) {
-                applied.refused.push(Refusal::of_task(
+                applied.refused.push(Refusal::for_task(
                     task.id,
                     format!("the script lets no thread run on CPU {pu}"),
                 ));

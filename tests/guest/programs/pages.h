@@ -28,7 +28,7 @@ static inline void map_pages_on(long mebibytes, unsigned node)
         exit(1);
 }
 
-/* The same on the node on which the thread runs at the begin: it may be moved meanwhile. */
+/* The same on the node on which the thread runs at the start: it may be moved meanwhile. */
 static inline void map_pages(long mebibytes)
 {
     unsigned node;

@@ -15,7 +15,7 @@ mod variants;
 
 use crate::console;
 use crate::machine::{Selected, topology_here};
-use crate::progress::{Counted, Progress};
+use crate::progress::{Progress, ProgressUnit};
 use anyhow::{Result, bail};
 pub(crate) use arguments::Arguments;
 use execute::{Ended, Executor};
@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use variants::Planned;
 
-const COUNTED: Counted = Counted {
+const COUNTED: ProgressUnit = ProgressUnit {
     what: "runs",
     first: "the first one runs",
 };
@@ -113,7 +113,7 @@ fn measure(
         };
         let variant = &planned[turn.variant];
         progress.begin(turns.foreseen(comparison.spent()), &variant.name);
-        let words = executor.words(variant, &of_run(comparison, turn), program);
+        let words = executor.words(variant, &run_words(comparison, turn), program);
         match executor.run(&words, variant) {
             Ok(Ended::Complete(run, _)) if turn.round.is_some() => comparison.variants[turn.variant].runs.push(run),
             Ok(Ended::Complete(..)) => {}
@@ -127,7 +127,7 @@ fn measure(
 }
 
 /// The options of a simulated run that differ by round.
-fn of_run(comparison: &Comparison, turn: Turn) -> Vec<OsString> {
+fn run_words(comparison: &Comparison, turn: Turn) -> Vec<OsString> {
     comparison.simulated.as_ref().map_or_else(Vec::new, |simulated| {
         let later = turn.round.unwrap_or(1).saturating_sub(1) as u64;
         simulated::options(Some(simulated.repeat), simulated.first_seed.wrapping_add(later))

@@ -19,12 +19,12 @@ pub(crate) fn definition() -> Command {
 }
 
 /// The machine of a command line.
-enum Place {
+enum MachinePlace {
     Here(Box<Topology>),
     Model(Box<Model>),
 }
 
-impl Place {
+impl MachinePlace {
     fn of(arguments: &Arguments) -> Result<Self> {
         Ok(match arguments.machine.selected()? {
             Selected::Here => Self::Here(Box::new(topology_here(true)?)),
@@ -51,7 +51,7 @@ impl Place {
 pub(crate) fn check(words: &[OsString]) -> Result<()> {
     let arguments = parsed(words)?;
     refuse_what_runs_nothing_or_stays(&arguments)?;
-    let machine = Place::of(&arguments)?;
+    let machine = MachinePlace::of(&arguments)?;
     let place = machine.place();
     let mut plan = Plan::new(&arguments, machine.topology(), &place)?;
     if let Where::Here = place {
@@ -65,7 +65,7 @@ pub(crate) fn check(words: &[OsString]) -> Result<()> {
 /// Whether the policy of these words can decide something here. An error names the missing part.
 pub(crate) fn ready(words: &[OsString]) -> Result<()> {
     let arguments = parsed(words)?;
-    let machine = Place::of(&arguments)?;
+    let machine = MachinePlace::of(&arguments)?;
     arguments.policies.chosen()?.ready(&arguments, &machine.place())
 }
 

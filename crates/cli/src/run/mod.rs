@@ -80,7 +80,7 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     let here = machine::here()?;
     let mut plan = Plan::new(arguments, here.topology, &Where::Here)?;
     plan.notes.extend(here.note);
-    let claims = arguments.claims.of_this_run(&mut plan.notes);
+    let claims = arguments.claims.open_for_this_run(&mut plan.notes);
     let built = plan.build_beside(arguments, &Program::Command(&arguments.command), claims.as_ref())?;
     let pinning = built.first_pinning();
     if arguments.changes.dry_run {
@@ -123,7 +123,7 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     let mut plan = Plan::attached(arguments, topology, &process)?;
     plan.notes.extend(here.note);
     let command = process.command();
-    let claims = arguments.claims.of_this_run(&mut plan.notes);
+    let claims = arguments.claims.open_for_this_run(&mut plan.notes);
     let program = Program::File(&process.executable(), &command);
     let built = plan.build_beside(arguments, &program, claims.as_ref())?;
     if arguments.changes.dry_run {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_devices_the_cpus_are_used_that_are_near_any() {
+    fn the_cpus_near_any_of_several_devices_are_used() {
         let near = found(&["cuda:0", "net:eth0"]).unwrap();
         assert_eq!(near.topology.allowed_pus().to_string(), "0-3");
         assert!(near.is_all);

@@ -68,7 +68,7 @@ pub(super) fn options(
         Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
-    let options = of_running(arguments, mapping, initialisation)?;
+    let options = options_for_running(arguments, mapping, initialisation)?;
     let balancing = match arguments.pages.numa_balancing {
         BalancingName::Keep => Balancing::Keep,
         BalancingName::Off => Balancing::Off,
@@ -95,7 +95,7 @@ pub(super) fn options(
 }
 
 /// The page options of a process that runs already: its memory policy stays.
-pub(super) fn of_running(
+pub(super) fn options_for_running(
     arguments: &run::Arguments,
     mapping: Option<PageMapping>,
     initialisation: Duration,

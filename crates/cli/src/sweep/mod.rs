@@ -13,7 +13,7 @@
 mod merge;
 
 use crate::machine::Selected;
-use crate::progress::{Counted, Progress};
+use crate::progress::{Progress, ProgressUnit};
 use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
@@ -253,7 +253,7 @@ impl fmt::Display for Summary {
 }
 
 /// What the progress bar counts.
-const COUNTED: Counted = Counted {
+const COUNTED: ProgressUnit = ProgressUnit {
     what: "configurations",
     first: "the first one is being simulated",
 };

@@ -155,7 +155,7 @@ fn a_container_in_a_container_is_after_it() {
 }
 
 #[test]
-fn of_several_hierarchies_the_first_that_names_a_container_counts() {
+fn the_first_hierarchy_that_names_a_container_counts() {
     let docker = format!("/docker/{ID}");
     let found = Membership::of(["/", "/system.slice/docker.service", &docker, "/lxc/other"]);
     assert_eq!(found.containers[0].runtime, Some(Runtime::Docker));

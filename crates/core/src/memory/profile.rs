@@ -72,7 +72,7 @@ impl AccessProfile {
 
     /// Places each page on the node of `nodes` whose threads access it most; the lowest wins a tie. Pages without
     /// accesses by threads of `nodes` have no place. `node_of` is a thread's node, `None` if unknown.
-    pub fn by_locality(&self, nodes: &NodeSet, node_of: impl Fn(u32) -> Option<NodeId>) -> PagePlaces {
+    pub fn place_by_locality(&self, nodes: &NodeSet, node_of: impl Fn(u32) -> Option<NodeId>) -> PagePlaces {
         let known: HashMap<u32, Option<NodeId>> = self
             .pages
             .values()
@@ -96,7 +96,7 @@ impl AccessProfile {
     }
 
     /// Pages spread over `nodes` so that each has about the same number of accesses.
-    pub fn by_balance(&self, nodes: &NodeSet) -> PagePlaces {
+    pub fn place_by_balance(&self, nodes: &NodeSet) -> PagePlaces {
         let pages = self.pages.iter();
         let mut pages: Vec<(u64, u64, u64)> = pages
             .map(|(&address, page)| (page.accesses(), address, page.bytes))
@@ -190,7 +190,7 @@ mod tests {
             accesses in accesses(), nodes in some_nodes(), address in 0u64..50 * PAGE, now in 0u32..20,
         ) {
             let profile = profile(&accesses);
-            for places in [profile.by_locality(&nodes, node_of), profile.by_balance(&nodes)] {
+            for places in [profile.place_by_locality(&nodes, node_of), profile.place_by_balance(&nodes)] {
                 let wanted = places.wanted(address, PAGE, NodeId(now));
                 prop_assert!(nodes.contains(wanted) || wanted == NodeId(now));
                 prop_assert_eq!(places.wanted(address, PAGE, wanted), wanted);
@@ -201,7 +201,7 @@ mod tests {
         fn locality_takes_the_node_with_the_most_accesses_and_of_equals_the_lowest(
             accesses in accesses(), nodes in some_nodes(),
         ) {
-            let places = profile(&accesses).by_locality(&nodes, node_of);
+            let places = profile(&accesses).place_by_locality(&nodes, node_of);
             for page in 0..40 {
                 let of_node = |node: NodeId| -> u64 {
                     let its = accesses.iter().filter(|&(&(its, thread), _)| its == page && node_of(thread) == Some(node));
@@ -215,7 +215,7 @@ mod tests {
         #[test]
         fn balanced_nodes_differ_by_no_more_than_one_page(accesses in accesses(), nodes in some_nodes()) {
             let profile = profile(&accesses);
-            let places = profile.by_balance(&nodes);
+            let places = profile.place_by_balance(&nodes);
             let mut pages: BTreeMap<u64, u64> = BTreeMap::new();
             for (&(page, _), &count) in &accesses {
                 *pages.entry(page).or_default() += count;
@@ -234,7 +234,7 @@ mod tests {
             pages in proptest::collection::vec(90u64..110, 120..200), nodes in some_nodes(),
         ) {
             let cells: BTreeMap<(u64, u32), u64> = (0..).zip(&pages).map(|(page, &count)| ((page, 0), count)).collect();
-            let places = profile(&cells).by_balance(&nodes);
+            let places = profile(&cells).place_by_balance(&nodes);
             let mean = pages.iter().sum::<u64>() as f64 / nodes.len() as f64;
             // 120 pages of 90 on five nodes are 2160 accesses each. A page of 109 is 5.05 % of that.
             prop_assume!(pages.iter().all(|&count| count as f64 <= 0.05 * mean));
@@ -260,8 +260,8 @@ mod tests {
             let profile = profile(&accesses);
             for page in 0..40 {
                 let at = page * PAGE;
-                prop_assert_eq!(other.by_balance(&nodes).node(at), profile.by_balance(&nodes).node(at));
-                let local = |profile: &AccessProfile| profile.by_locality(&nodes, node_of).node(at);
+                prop_assert_eq!(other.place_by_balance(&nodes).node(at), profile.place_by_balance(&nodes).node(at));
+                let local = |profile: &AccessProfile| profile.place_by_locality(&nodes, node_of).node(at);
                 prop_assert_eq!(local(&other), local(&profile));
             }
         }
@@ -274,7 +274,7 @@ mod tests {
         profile.add(2 << 20, 2 << 20, 4, 2);
         assert_eq!((profile.len(), profile.accesses()), (1, 3));
         let nodes = [0, 2].map(NodeId).into_iter().collect();
-        let places = profile.by_locality(&nodes, node_of);
+        let places = profile.place_by_locality(&nodes, node_of);
         assert_eq!(places.wanted((4 << 20) - PAGE, PAGE, NodeId(0)), NodeId(2));
         assert_eq!(places.wanted(4 << 20, PAGE, NodeId(0)), NodeId(0));
     }

@@ -284,7 +284,7 @@ mod tests {
         );
     }
 
-    fn by_events(sample_cost: Option<Duration>) -> Sampled {
+    fn event_sampling(sample_cost: Option<Duration>) -> Sampled {
         Sampled {
             by: vec![Seen::MemoryEvents],
             ran: Duration::from_secs(1),
@@ -302,16 +302,16 @@ mod tests {
 
     #[test]
     fn samples_of_events_cost_as_many_times_what_one_does_and_an_unknown_cost_is_not_zero() {
-        let mut both = by_events(Some(Duration::from_micros(2)));
+        let mut both = event_sampling(Some(Duration::from_micros(2)));
         assert_eq!(both.overhead(), Some(0.002));
-        both.add(&by_events(Some(Duration::from_micros(2))));
+        both.add(&event_sampling(Some(Duration::from_micros(2))));
         let events = both.events.as_ref().unwrap();
         assert_eq!(
             (events.taken, events.throttled, both.overhead()),
             (2000, 4, Some(0.002))
         );
         assert!(both.to_string().contains("held them back 4 times"), "{both}");
-        let json = serde_json::to_value(by_events(None)).unwrap();
+        let json = serde_json::to_value(event_sampling(None)).unwrap();
         for absent in ["overhead", "sample_cost", "period", "rounds", "in_faults"] {
             assert!(json[absent].is_null(), "{absent}: {json}");
         }
@@ -338,14 +338,14 @@ mod tests {
 
     #[test]
     fn what_was_sampled_is_read_back_as_it_was_written() {
-        let mut both = by_events(Some(Duration::from_nanos(2_345)));
+        let mut both = event_sampling(Some(Duration::from_nanos(2_345)));
         both.faults = Some(FaultSampling {
             period: Duration::from_millis(100),
             rounds: 7,
             in_faults: Duration::from_nanos(123_456_789),
             protecting: Duration::from_micros(10),
         });
-        for written in [Sampled::default(), by_events(None), both] {
+        for written in [Sampled::default(), event_sampling(None), both] {
             let text = serde_json::to_string(&written).unwrap();
             let read: Sampled = serde_json::from_str(&text).unwrap();
             assert_eq!(read, written);

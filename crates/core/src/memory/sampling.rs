@@ -150,7 +150,7 @@ mod tests {
         let profile = sampled(&[500, 1000, 4000]).profile();
         let nodes: NodeSet = [0, 1].map(NodeId).into_iter().collect();
         // 4 : 2 : 0.5, so that the first page alone outweighs the two others.
-        let places = profile.by_balance(&nodes);
+        let places = profile.place_by_balance(&nodes);
         assert_eq!(places.node(0), Some(NodeId(0)));
         assert_eq!([PAGE, 2 * PAGE].map(|page| places.node(page)), [Some(NodeId(1)); 2]);
     }

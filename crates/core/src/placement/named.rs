@@ -38,7 +38,7 @@ impl NamedPlacement {
 
     /// The PUs of ranks while the number of threads is unknown: one thread on each core, so that the first ranks are
     /// where this placement puts a small number of threads. `None` if this placement then moves the first ranks apart.
-    pub fn of_all_cores(self, topology: &Topology) -> Option<Pinning> {
+    pub fn on_all_cores(self, topology: &Topology) -> Option<Pinning> {
         match self {
             Self::Hint(hint) if hint.spread_across_packages || hint.spread_across_llcs => None,
             Self::Spread => None,
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn before_the_number_is_known_the_first_ranks_are_where_few_threads_belong() {
         let all = machine(0..12);
-        let first = |name: &str| name.parse::<NamedPlacement>().unwrap().of_all_cores(&all);
+        let first = |name: &str| name.parse::<NamedPlacement>().unwrap().on_all_cores(&all);
         for (name, expected) in [
             ("packed", "0-5"),
             ("close", "0-5"),

@@ -195,10 +195,10 @@ impl Topology {
 
     /// Firmware, the kernel or a file has the names. They stand in lines, and belong to what identifies a machine.
     fn name_in_one_line(&mut self) {
-        let of_nodes = self.nodes.iter_mut().filter_map(|node| node.subtype.as_mut());
+        let parse_nodes = self.nodes.iter_mut().filter_map(|node| node.subtype.as_mut());
         let kinds = self.core_kinds.iter_mut().flat_map(|kind| &mut kind.info);
         let of_cores = kinds.flat_map(|(name, value)| [name, value]);
-        for name in of_nodes.chain(of_cores).chain([&mut self.name]) {
+        for name in parse_nodes.chain(of_cores).chain([&mut self.name]) {
             *name = one_line(name).into_owned();
         }
     }

@@ -114,7 +114,7 @@ impl ProgramAccesses {
             ProcessAccesses::Recorded(profile) => profile,
         };
         if mapping == PageMapping::Balance {
-            return Some(profile.by_balance(&main_memory(topology)));
+            return Some(profile.place_by_balance(&main_memory(topology)));
         }
         let its = ranked.iter().filter(|(id, ..)| id.process == process);
         let pinned = its.filter_map(|&(id, rank, pu)| {
@@ -132,6 +132,6 @@ impl ProgramAccesses {
             };
             pinned.get(&thread).copied().or_else(seen)
         };
-        Some(profile.by_locality(&memory_nodes(topology), node_of))
+        Some(profile.place_by_locality(&memory_nodes(topology), node_of))
     }
 }

@@ -333,7 +333,7 @@ impl ProgramPages {
         if let Err(too_long) = check_cost(bytes, self.copy_rate(), within) {
             let takes = too_long.takes;
             let seconds = takes.as_secs_f64();
-            applied.refused.push(Refusal::of_pages(
+            applied.refused.push(Refusal::for_pages(
                 takes,
                 format!("pages stay where they are: moving {bytes} bytes would take about {seconds:.1} s"),
             ));
@@ -431,7 +431,7 @@ impl ProgramPages {
             if !std::mem::replace(&mut self.reported_too_long, true) {
                 applied
                     .refused
-                    .push(Refusal::of_machine(RefusalCode::Pages, too_long.to_string()));
+                    .push(Refusal::for_machine(RefusalCode::Pages, too_long.to_string()));
             }
             return;
         }
@@ -536,7 +536,7 @@ fn moving<'a>(
 
 /// Reports why pages stay at their places.
 fn refusal(why: &dyn fmt::Display) -> Refusal {
-    Refusal::of_machine(RefusalCode::Pages, format!("pages stay where they are: {why}"))
+    Refusal::for_machine(RefusalCode::Pages, format!("pages stay where they are: {why}"))
 }
 
 /// The ranked tasks with the nodes of their PUs.

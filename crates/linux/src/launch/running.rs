@@ -203,7 +203,7 @@ impl Running {
         applied.refused.extend(
             problems
                 .into_iter()
-                .map(|why| Refusal::of_machine(RefusalCode::Task, why)),
+                .map(|why| Refusal::for_machine(RefusalCode::Task, why)),
         );
         applied
     }

@@ -88,8 +88,8 @@ impl<'a> ProcessThreads<'a> {
         node_of: impl Fn(u32) -> Option<NodeId>,
     ) -> PagePlaces {
         match mapping {
-            PageMapping::Balance => profile.by_balance(&main_memory(self.topology)),
-            _ => profile.by_locality(&memory_nodes(self.topology), node_of),
+            PageMapping::Balance => profile.place_by_balance(&main_memory(self.topology)),
+            _ => profile.place_by_locality(&memory_nodes(self.topology), node_of),
         }
     }
 

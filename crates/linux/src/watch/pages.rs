@@ -314,7 +314,7 @@ impl PageMover {
                     unknown => unknown.insert(sampled(&target, &areas)?),
                 };
                 let node_of = |thread: u32| places.pinned.get(&thread.cast_signed()).copied();
-                let places = accesses.profile.by_locality(&self.memory.all, node_of);
+                let places = accesses.profile.place_by_locality(&self.memory.all, node_of);
                 (Goal::ByAccesses(places), movable.map(MemoryArea::resident_bytes).sum())
             }
         };

@@ -35,6 +35,6 @@ impl RateLine {
         let number = readings.len() as f64;
         let rate = (!readings.is_empty()).then(|| readings.iter().map(|one| one.rate).sum::<f64>() / number);
         self.began = at;
-        Some(Measurement::of_readings(readings, rate))
+        Some(Measurement::from_readings(readings, rate))
     }
 }

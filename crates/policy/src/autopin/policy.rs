@@ -291,7 +291,7 @@ impl Autopin {
             if self.race.look(&readings, warm_up) == Look::Lost {
                 let (readings, outlook) = race::outlook(&readings, warm_up);
                 let rate = outlook.map(|outlook| outlook.value);
-                let measurement = Measurement::of_readings(readings.to_vec(), rate);
+                let measurement = Measurement::from_readings(readings.to_vec(), rate);
                 self.record(candidate, measurement, true, seen.findings());
                 self.next(seen);
                 return;

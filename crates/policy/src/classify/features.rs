@@ -89,7 +89,7 @@ pub fn observe(
     let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
     let cores = topology.objects_of(pinfold_core::ObjectKind::Core).count();
     let cores_per_node = (nodes > 0).then(|| cores as f64 / nodes as f64);
-    let counted = Counted::of(rates, lasts, topology, peaks);
+    let counted = CountedRates::of(rates, lasts, topology, peaks);
     let per_instruction = |count: Option<f64>| ratio(count?, counted.instructions?);
     let busy_of_all = peaks.node_bandwidth.map(|bytes| bytes * nodes as f64);
     let load = |lines: Option<f64>| ratio(counted.per_second(lines?)? * LINE, busy_of_all?);
@@ -130,7 +130,7 @@ pub fn observe(
 }
 
 /// Counts of a sample, up to the factor of one task's cycles in it.
-struct Counted {
+struct CountedRates {
     /// Cycles per second of a task that ran all the time; `None` for an empty sample, too.
     frequency: Option<f64>,
     /// The sum of the tasks' busy shares of the sample.
@@ -150,7 +150,7 @@ struct Counted {
     own_reads: Option<Vec<f64>>,
 }
 
-impl Counted {
+impl CountedRates {
     fn of(rates: &[TaskRates], lasts: Duration, topology: &Topology, peaks: &MachinePeaks) -> Self {
         let sum = |of: fn(&TaskRates) -> Option<f64>| {
             let counts = rates.iter().map(|task| Some(of(task)? * task.busy));

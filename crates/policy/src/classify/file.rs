@@ -264,13 +264,13 @@ mod tests {
         }
     }
 
-    fn of_machine(name: &str) -> bool {
+    fn is_of_machine(name: &str) -> bool {
         OF_MACHINE.contains(&name)
     }
 
     #[test]
     fn trees_are_summed_for_each_strategy() {
-        let said = model().predict(observed(3.0), of_machine).unwrap();
+        let said = model().predict(observed(3.0), is_of_machine).unwrap();
         let expected = [0.0, -0.7, 0.1, -0.6];
         for (log, expected) in said.logs.iter().zip(expected) {
             assert!((log - expected).abs() < 1e-12, "{:?}", said.logs);
@@ -288,17 +288,17 @@ mod tests {
 
     #[test]
     fn the_second_strategy_is_the_one_that_is_expected_to_help_most_beside_the_default() {
-        let said = model().predict(observed(3.0), of_machine).unwrap();
+        let said = model().predict(observed(3.0), is_of_machine).unwrap();
         // Interleave alone is forecast to be faster, and was wrong for half of the programs.
         assert_eq!((said.best(), said.second), (1, 3));
         assert!(said.is_sensitive);
         assert_eq!(said.likeliest(), [3, 1, 0]);
-        assert!(!model().predict(observed(1.5), of_machine).unwrap().is_sensitive);
+        assert!(!model().predict(observed(1.5), is_of_machine).unwrap().is_sensitive);
     }
 
     #[test]
     fn a_program_that_gains_nowhere_keeps_the_default() {
-        let said = model().predict(observed(1.5), of_machine).unwrap();
+        let said = model().predict(observed(1.5), is_of_machine).unwrap();
         assert_eq!((said.best(), said.choice()), (0, 0));
     }
 
@@ -308,33 +308,33 @@ mod tests {
         file["limit"] = Value::Null;
         file["width"] = Value::Null;
         let model: PlacementModel = file.to_string().parse().unwrap();
-        let said = model.predict(observed(3.0), of_machine).unwrap();
+        let said = model.predict(observed(3.0), is_of_machine).unwrap();
         assert!(!said.is_sure);
         assert_eq!(said.likeliest().len(), 4);
     }
 
     #[test]
     fn what_is_missing_is_named_and_not_guessed() {
-        let error = model().predict(|_| None, of_machine).unwrap_err();
+        let error = model().predict(|_| None, is_of_machine).unwrap_err();
         assert_eq!(error.to_string(), "memory_imbalance and nodes are not known here");
     }
 
     #[test]
     fn a_machine_outside_of_the_training_data_is_refused_and_a_program_is_not() {
         let far = |name: &str| if name == "nodes" { Some(16.0) } else { Some(9.0) };
-        let error = model().predict(far, of_machine).unwrap_err();
+        let error = model().predict(far, is_of_machine).unwrap_err();
         assert!(
             matches!(&error, Unknown::OtherMachine { name, .. } if name == "nodes"),
             "{error}"
         );
         assert!(error.to_string().contains("2.000 to 8.000"), "{error}");
-        assert!(model().predict(observed(9.0), of_machine).is_ok());
+        assert!(model().predict(observed(9.0), is_of_machine).is_ok());
     }
 
     #[test]
     fn a_value_at_a_threshold_goes_where_scikit_learn_sends_it() {
         // In single precision this is the threshold itself.
-        let said = model().predict(observed(2.0 + 1e-9), of_machine).unwrap();
+        let said = model().predict(observed(2.0 + 1e-9), is_of_machine).unwrap();
         assert!((said.logs[1] - 0.2).abs() < 1e-12, "{:?}", said.logs);
     }
 

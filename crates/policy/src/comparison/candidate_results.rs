@@ -48,7 +48,7 @@ impl Screening {
 
     /// The measurement of a candidate that lost in the screening round.
     pub(crate) fn measurement(&self) -> Measurement {
-        Measurement::of_readings(self.readings.clone(), self.outlook.map(|outlook| outlook.value))
+        Measurement::from_readings(self.readings.clone(), self.outlook.map(|outlook| outlook.value))
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Kept {
         /// The placement.
         placement: NamedPlacement,
         /// The number of threads; `None` for the number of working threads. Until that is known, each core has a rank,
-        /// or threads are distributed: `NamedPlacement::of_all_cores`.
+        /// or threads are distributed: `NamedPlacement::on_all_cores`.
         threads: Option<usize>,
     },
 }
@@ -45,7 +45,7 @@ impl Kept {
                 threads: None,
                 ..
             } => placement
-                .of_all_cores(topology)
+                .on_all_cores(topology)
                 .or_else(|| Pinning::new(different::distributed(topology))),
         }
     }

@@ -56,7 +56,7 @@ impl Measurement {
     }
 
     /// The measurement with these readings, and the rate that was derived from them.
-    pub(crate) fn of_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
+    pub(crate) fn from_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
         Self {
             rate,
             spread: statistics::coefficient_of_variation(&readings),

@@ -143,7 +143,7 @@ impl MetricRequest {
             let grown = meter::growth(index, metric.scope, first, last, counts);
             grown.filter(|_| time > 0.0).map(|grown| grown / time)
         };
-        let counted = Counted {
+        let counted = MetricRates {
             metrics,
             rates: metrics.iter().enumerate().map(rate).collect(),
             time,
@@ -186,7 +186,7 @@ pub(crate) fn busiest(first: &Sample, last: &Sample) -> Option<Duration> {
 }
 
 /// What the metrics counted at the end of the initialisation.
-struct Counted<'a> {
+struct MetricRates<'a> {
     metrics: &'a [Metric],
     /// Counts a second of each metric; `None` if nothing could be read.
     rates: Vec<Option<f64>>,
@@ -198,7 +198,7 @@ struct Counted<'a> {
     known: Option<usize>,
 }
 
-impl Counted<'_> {
+impl MetricRates<'_> {
     /// The choice of the metric that the user named.
     fn named(&self, index: usize) -> Choice {
         let metric = &self.metrics[index];

@@ -54,7 +54,7 @@ pub fn all_neighbours(of: &ModelConfiguration, sizes: &[Size]) -> Vec<ModelConfi
         ..of.clone()
     });
     let others = sizes.iter().filter(|&&size| size != (of.threads, of.nodes));
-    let sized = others.map(|&size| of_size(of, size));
+    let sized = others.map(|&size| with_size(of, size));
     let page_maps = PAGES
         .into_iter()
         .map(|page_map| ModelConfiguration { page_map, ..of.clone() });
@@ -67,7 +67,7 @@ pub fn all_neighbours(of: &ModelConfiguration, sizes: &[Size]) -> Vec<ModelConfi
 }
 
 /// The configuration with another number of threads. Its pages are as alike as they can be.
-fn of_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfiguration {
+fn with_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfiguration {
     let page_map = match (of.nodes, nodes) {
         (_, 1) => PageMapping::Local,
         (1, _) => PageMapping::Locality,

@@ -20,7 +20,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// All regions run in one configuration.
-    pub(super) fn of_all(regions: impl Iterator<Item = RegionId>, configuration: &ModelConfiguration) -> Self {
+    pub(super) fn uniform(regions: impl Iterator<Item = RegionId>, configuration: &ModelConfiguration) -> Self {
         Self {
             base: Some(configuration.clone()),
             regions: regions.map(|id| (id, Some(configuration.clone()))).collect(),

@@ -116,7 +116,7 @@ impl Timing {
         let profile = self.profile(id)?;
         let readings = self.readings.get(&id).cloned().unwrap_or_default();
         Some(Measured {
-            speed: Measurement::of_readings(readings, Some(profile.executions / profile.seconds)),
+            speed: Measurement::from_readings(readings, Some(profile.executions / profile.seconds)),
             profile,
         })
     }

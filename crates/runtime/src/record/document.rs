@@ -76,7 +76,7 @@ impl RunDocument {
     ///
     /// It is not a record, or a later pinfold wrote it.
     pub fn read(text: &str) -> Result<Self, ReadError> {
-        Self::of_value(Self::value(text)?)
+        Self::from_value(Self::value(text)?)
     }
 
     /// The text as JSON, if it is a record that this pinfold reads.
@@ -96,7 +96,7 @@ impl RunDocument {
         Ok(value)
     }
 
-    pub(super) fn of_value(value: serde_json::Value) -> Result<Self, ReadError> {
+    pub(super) fn from_value(value: serde_json::Value) -> Result<Self, ReadError> {
         serde_json::from_value(to_be_shown(value)).map_err(ReadError::Malformed)
     }
 

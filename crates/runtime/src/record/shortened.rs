@@ -62,7 +62,7 @@ impl RunDocument {
         let mut left_out = LeftOut::default();
         let mut value = Self::value(text)?;
         shorten(&mut value, "", &mut left_out);
-        let mut document = Self::of_value(value)?;
+        let mut document = Self::from_value(value)?;
         if let Some(line) = &mut document.record.timeline {
             let points = line.at.len();
             line.shorten(MOST, &mut left_out);

@@ -318,7 +318,7 @@ mod tests {
     }
 
     /// The numbers of tasks of the packages, the largest first.
-    fn by_package(model: &Model, assignment: &Assignment) -> Vec<usize> {
+    fn tasks_per_package(model: &Model, assignment: &Assignment) -> Vec<usize> {
         let mut tasks = vec![0; model.packages()];
         for pu in assignment.iter().flatten() {
             tasks[model.package_of_core(model.core_of_pu(pu.0).unwrap().0)] += 1;
@@ -333,9 +333,9 @@ mod tests {
         let model = four_packages(24);
         for seed in 0..20 {
             let mut scheduler = scheduler(&model, seed);
-            assert_eq!(by_package(&model, &create(&mut scheduler, 2)), [2, 0, 0, 0]);
-            assert_eq!(by_package(&model, &create(&mut scheduler, 3)), [3, 0, 0, 0]);
-            assert_eq!(by_package(&model, &create(&mut scheduler, 4)), [3, 1, 0, 0]);
+            assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 2)), [2, 0, 0, 0]);
+            assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 3)), [3, 0, 0, 0]);
+            assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 4)), [3, 1, 0, 0]);
         }
     }
 
@@ -344,9 +344,9 @@ mod tests {
         let model = four_packages(2);
         for seed in 0..20 {
             let mut scheduler = scheduler(&model, seed);
-            assert_eq!(by_package(&model, &create(&mut scheduler, 4)), [1, 1, 1, 1]);
-            assert_eq!(by_package(&model, &create(&mut scheduler, 8)), [2, 2, 2, 2]);
-            assert_eq!(by_package(&model, &create(&mut scheduler, 10)), [3, 3, 2, 2]);
+            assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 4)), [1, 1, 1, 1]);
+            assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 8)), [2, 2, 2, 2]);
+            assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 10)), [3, 3, 2, 2]);
         }
     }
 
@@ -361,7 +361,7 @@ mod tests {
         balance(&mut scheduler, &mut two, 1);
         let mut three = at(&[0, 1, 2, 4]);
         balance(&mut scheduler, &mut three, 1);
-        assert_eq!(by_package(&model, &three), [2, 1, 1, 0]);
+        assert_eq!(tasks_per_package(&model, &three), [2, 1, 1, 0]);
     }
 
     #[test]
@@ -370,6 +370,6 @@ mod tests {
         let mut scheduler = scheduler(&model, 1);
         let mut assignment: Assignment = [0, 1, 2, 4, 5, 8, 9, 12].map(|pu| Some(PuId(pu))).to_vec();
         balance(&mut scheduler, &mut assignment, 1);
-        assert_eq!(by_package(&model, &assignment), [2, 2, 2, 2]);
+        assert_eq!(tasks_per_package(&model, &assignment), [2, 2, 2, 2]);
     }
 }

@@ -30,8 +30,8 @@ impl Mapping {
         let routes = model.routes();
         let nodes = model.nodes();
         let known = match (mapping, profile) {
-            (PageMapping::Locality, Some(profile)) => profile.by_locality(nodes, node_of_thread),
-            (PageMapping::Balance, Some(profile)) => profile.by_balance(nodes),
+            (PageMapping::Locality, Some(profile)) => profile.place_by_locality(nodes, node_of_thread),
+            (PageMapping::Balance, Some(profile)) => profile.place_by_balance(nodes),
             _ => PagePlaces::default(),
         };
         Self {

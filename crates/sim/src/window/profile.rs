@@ -42,14 +42,14 @@ impl PageProfile {
     }
 
     /// The node of each page on a machine with `nodes` nodes and threads on these.
-    pub(crate) fn by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> PagePlaces {
+    pub(crate) fn place_by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> PagePlaces {
         let node_of = |thread: u32| Some(NodeId(node_of_thread[thread as usize] as u32));
-        self.accesses.by_locality(&all(nodes), node_of)
+        self.accesses.place_by_locality(&all(nodes), node_of)
     }
 
     /// The node of each page on a machine with `nodes` nodes.
-    pub(crate) fn by_balance(&self, nodes: usize) -> PagePlaces {
-        self.accesses.by_balance(&all(nodes))
+    pub(crate) fn place_by_balance(&self, nodes: usize) -> PagePlaces {
+        self.accesses.place_by_balance(&all(nodes))
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn locality_puts_a_page_on_the_node_that_accesses_it_most() {
-        let places = profile(vec![vec![1, 1, 2], vec![2, 1, 2]]).by_locality(4, &[0, 3]);
+        let places = profile(vec![vec![1, 1, 2], vec![2, 1, 2]]).place_by_locality(4, &[0, 3]);
         assert_eq!(
             [1, 2].map(|page| node(&places, page)),
             [Some(NodeId(0)), Some(NodeId(3))]
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn balance_gives_every_node_the_same_number_of_accesses() {
-        let places = profile(vec![vec![1, 1, 1, 1, 2, 2, 3, 4]]).by_balance(2);
+        let places = profile(vec![vec![1, 1, 1, 1, 2, 2, 3, 4]]).place_by_balance(2);
         assert_eq!(node(&places, 1), Some(NodeId(0)));
         assert_eq!([2, 3, 4].map(|page| node(&places, page)), [Some(NodeId(1)); 3]);
     }

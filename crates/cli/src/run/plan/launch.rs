@@ -37,7 +37,7 @@ impl Plan {
             claims,
             journal,
             plan: self.counting.plan(arguments)?,
-            pages: pages::of_running(arguments, self.pages, initialise)?,
+            pages: pages::options_for_running(arguments, self.pages, initialise)?,
             lasts: arguments.running.lasts,
         })
     }

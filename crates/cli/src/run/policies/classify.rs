@@ -107,14 +107,14 @@ impl PolicyEntry for Classify {
 
 /// What can be counted, and what the machine can carry.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct CountedEvents {
     pub(super) events: Option<MapperEvents>,
     pub(super) peaks: MachinePeaks,
     pub(super) requests: Vec<Request>,
 }
 
 /// What a placement model can see at a place, and why it sees less than it could. `calibrated` is the model of this machine.
-pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(Counted, Option<String>)> {
+pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(CountedEvents, Option<String>)> {
     if calibrated.is_some() && !matches!(place, Where::Here) {
         bail!("--calibrated is for this machine, and another one is simulated: leave --calibrated or --machine out");
     }
@@ -122,12 +122,12 @@ pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(C
         Where::Here => {
             let peaks = calibrated.map(peaks).transpose()?.unwrap_or_default();
             match activities::here_with_reads() {
-                Ok((events, requests)) => (Counted::here(events, requests, peaks), None),
-                Err(error) => (Counted::default(), Some(format!("{error:#}"))),
+                Ok((events, requests)) => (CountedEvents::here(events, requests, peaks), None),
+                Err(error) => (CountedEvents::default(), Some(format!("{error:#}"))),
             }
         }
         Where::Simulated(machine) => (
-            Counted {
+            CountedEvents {
                 events: Some(with_reads(&set_of_machine(&machine.name)?)?),
                 peaks: peaks_of_model(machine),
                 requests: vec![],
@@ -135,13 +135,13 @@ pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(C
             None,
         ),
         Where::Scripted(_) => (
-            Counted::default(),
+            CountedEvents::default(),
             Some("a scripted machine counts no events".to_owned()),
         ),
     })
 }
 
-impl Counted {
+impl CountedEvents {
     fn here(events: MapperEvents, requests: Vec<Request>, peaks: MachinePeaks) -> Self {
         Self {
             events: Some(events),

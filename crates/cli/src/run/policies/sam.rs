@@ -93,7 +93,7 @@ impl PolicyEntry for Sam {
             Where::Simulated(model) => {
                 let thresholds = flags.thresholds_or(Clock::Cycle, || thresholds_of_model(model))?;
                 let events = mapper_events(&set_of_machine(&model.name)?)?;
-                (Counted { events, thresholds }, vec![])
+                (CountedActivities { events, thresholds }, vec![])
             }
             Where::Scripted(_) => bail!(
                 "a scripted machine has no events by which SAM could distinguish sharing from contention; name a model (`pinfold \
@@ -132,14 +132,14 @@ impl PolicyEntry for Sam {
 }
 
 /// The events, and the thresholds of their rates.
-struct Counted {
+struct CountedActivities {
     events: MapperEvents,
     thresholds: Thresholds,
 }
 
 impl Flags {
     /// For a program on this machine; with the requests that must be counted.
-    fn here(&self, metric: &str) -> Result<(Counted, Vec<Request>)> {
+    fn here(&self, metric: &str) -> Result<(CountedActivities, Vec<Request>)> {
         let named = names_events(metric);
         let (events, requests) = if named {
             activities::named(metric)?
@@ -155,7 +155,7 @@ impl Flags {
         }
         let by = if named { Clock::Nanosecond } else { Clock::Cycle };
         let thresholds = self.thresholds_or(by, Thresholds::paper)?;
-        Ok((Counted { events, thresholds }, requests))
+        Ok((CountedActivities { events, thresholds }, requests))
     }
 
     fn thresholds_or(&self, by: Clock, otherwise: impl FnOnce() -> Thresholds) -> Result<Thresholds> {

@@ -98,7 +98,7 @@ fn the_heap_is_matched_from_its_begin_and_the_stack_from_its_end() {
 }
 
 #[test]
-fn of_equal_lengths_the_order_counts_and_what_is_not_accessible_is_no_counterpart() {
+fn areas_of_equal_length_match_in_order_and_inaccessible_ones_not_at_all() {
     let stacks = [
         recorded(0x1000, 0x3000, MappedBacking::Anonymous, 7),
         recorded(0x4000, 0x6000, MappedBacking::Anonymous, 9),
@@ -213,7 +213,7 @@ fn accesses_are_mapped_to_running_pages_and_the_rest_has_its_reason() {
     let running = [mapped(0x70_0000, 0x70_2000, MappedBacking::Heap)];
     let (accesses, profiled) = profile.on(&running, &[], PAGE);
     let nodes = [0, 1].map(NodeId).into_iter().collect();
-    let places = accesses.by_locality(&nodes, |thread| Some(NodeId(thread)));
+    let places = accesses.place_by_locality(&nodes, |thread| Some(NodeId(thread)));
     assert_eq!(
         [0x70_0000, 0x70_1000].map(|page| places.node(page)),
         [Some(NodeId(0)), Some(NodeId(1))]

@@ -520,7 +520,7 @@ impl Program {
         let placed = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
         let mut moved = limited.unwrap_or_else(|why| {
-            refused.push(Refusal::of_machine(RefusalCode::Limit, why));
+            refused.push(Refusal::for_machine(RefusalCode::Limit, why));
             vec![]
         });
         moved.extend(placed);
@@ -531,7 +531,7 @@ impl Program {
         refused.extend(
             prefetchers
                 .into_iter()
-                .map(|why| Refusal::of_machine(RefusalCode::Prefetchers, why)),
+                .map(|why| Refusal::for_machine(RefusalCode::Prefetchers, why)),
         );
         Applied {
             moved,
@@ -858,7 +858,7 @@ impl Program {
         if task.refused.as_ref() != Some(&why) {
             task.refused = Some(why.clone());
             let task = task.id;
-            self.refusals.push(Refusal::of_task(task, why));
+            self.refusals.push(Refusal::for_task(task, why));
         }
     }
 }

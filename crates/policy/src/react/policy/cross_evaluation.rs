@@ -90,7 +90,7 @@ impl CrossEvaluation {
 
     /// Pages are at one of the places, and all regions have the configuration that wants them there.
     pub(super) fn shared(&self, place: usize, profiles: &Profiles) -> Plan {
-        Plan::of_all(profiles.ids(), &self.places[place].configuration)
+        Plan::uniform(profiles.ids(), &self.places[place].configuration)
     }
 
     /// Takes the times of regions in their own configurations.

@@ -377,7 +377,7 @@ impl React {
     /// All regions go to one of the profiled configurations.
     fn profile(&self, number: usize) -> Next {
         let configuration = &self.profiles.configurations()[number];
-        let plan = Plan::of_all(self.profiles.ids(), configuration);
+        let plan = Plan::uniform(self.profiles.ids(), configuration);
         Next::Measure(Step::Profile(number), plan)
     }
 

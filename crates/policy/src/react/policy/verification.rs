@@ -108,7 +108,7 @@ impl Verification {
         let (_, chosen) = self.times(profiles);
         let (number, time) = profiles.fastest_together(&profiles.ordered())?;
         let configuration = &profiles.configurations()[number];
-        let uniform = Plan::of_all(profiles.ids(), configuration);
+        let uniform = Plan::uniform(profiles.ids(), configuration);
         if time >= chosen || uniform == *plan {
             return None;
         }

@@ -113,7 +113,7 @@ fn a_node_without_pages_has_zero_and_a_reading_without_memory_has_none() {
 }
 
 #[test]
-fn of_many_tasks_the_first_are_kept_and_the_others_counted() {
+fn the_first_of_many_tasks_are_kept_and_the_others_counted() {
     let mut builder = builder();
     builder.sample(&sample(0, None, 0, TASKS as u64 + 5));
     let line = builder.finish();

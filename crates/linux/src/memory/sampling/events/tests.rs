@@ -88,7 +88,7 @@ fn samples_of_a_thread_are_its_accesses_to_the_pages_of_their_addresses() {
     let found = |accesses: &Accesses| {
         let thread = thread.load(Ordering::Relaxed).cast_unsigned();
         let node_of = |its| Some(nodes[usize::from(its == thread)]);
-        let places = accesses.profile.by_locality(&both, node_of);
+        let places = accesses.profile.place_by_locality(&both, node_of);
         let memory = at.load(Ordering::Acquire);
         (0..PAGES)
             .filter(|page| places.node(memory + (page * page_size()) as u64) == Some(nodes[1]))
