@@ -1,9 +1,9 @@
-//! What the binary carries: the agent, which is built here (`make -C agent`), and the recorder that `PINFOLD_RECORDER` names, as
-//! `make build` and `pip install .` do. Without it the recorder that cargo builds beside the binary is used.
+//! What the binary carries: the agent, which is built here (`make -C agent`), and the recorder that `PINFOLD_RECORDER`
+//! names, as `make build` and `pip install .` do. Without it the recorder that cargo builds beside the binary is used.
 //! And the identity of the simulator, for results that are kept.
 //!
-//! The recorder is in a section of the file that the kernel does not map, because it would take 4 MiB of the address space of
-//! each command (`pinfold_linux::embedded`).
+//! The recorder is in a section of the file that the kernel does not map, because it would take 4 MiB of the address
+//! space of each command (`pinfold_linux::embedded`).
 
 #![expect(clippy::disallowed_macros, reason = "cargo reads what a build script prints")]
 
@@ -42,8 +42,8 @@ fn main() {
     println!("cargo::rustc-env=PINFOLD_SIMULATOR={:016x}", simulator());
 }
 
-/// An object file that has the recorder in a section of its own, with the flag `R` (linkers keep it) and without `a` (it is in
-/// the binary, and not in memory).
+/// An object file that has the recorder in a section of its own, with the flag `R` (linkers keep it) and without `a`
+/// (it is in the binary, and not in memory).
 fn in_section(recorder: &Path, output: &Path) -> PathBuf {
     let (source, object) = (output.join("recorder.s"), output.join("recorder.o"));
     let lines = [
@@ -67,8 +67,8 @@ fn in_section(recorder: &Path, output: &Path) -> PathBuf {
     object
 }
 
-/// The C compiler where the binary is for another machine than this one: what `CC_TARGET` names, as for the C code in crates, or
-/// the compiler with Debian's name, such as aarch64-linux-gnu-gcc.
+/// The C compiler where the binary is for another machine than this one: what `CC_TARGET` names, as for the C code in
+/// crates, or the compiler with Debian's name, such as aarch64-linux-gnu-gcc.
 fn cross_compiler() -> Option<String> {
     let [target, host] = ["TARGET", "HOST"].map(|name| env::var(name).expect("cargo sets TARGET and HOST"));
     if target == host {

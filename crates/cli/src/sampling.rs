@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long = "sample-time", value_parser = duration::parse_probe, value_name = "TIME")]
     time: Option<Duration>,
 
-    /// For locality and balance: take the accesses from this recording of the same program, and sample none. Its threads are
-    /// matched by rank, its memory by what backs it.
+    /// For locality and balance: take the accesses from this recording of the same program, and sample none. Its
+    /// threads are matched by rank, its memory by what backs it.
     #[arg(long, value_name = "FILE.pft")]
     profile: Option<PathBuf>,
 }
@@ -46,8 +46,8 @@ enum SourceName {
     Auto,
     /// The processor's memory events: PEBS (Intel), IBS (AMD). They see reads and writes.
     MemoryEvents,
-    /// Page faults, of pages that are protected for that; on any machine. They see writes, and reads where automatic NUMA
-    /// balancing is on.
+    /// Page faults, of pages that are protected for that; on any machine. They see writes, and reads where automatic
+    /// NUMA balancing is on.
     PageFaults,
 }
 

@@ -13,8 +13,8 @@ struct Pair {
     file: &'static str,
     /// Packages of the model for one of the capture.
     packages: usize,
-    /// LLC domains of the model for one of the capture: 2 where the capture was taken without Cluster-on-Die or sub-NUMA
-    /// clusters.
+    /// LLC domains of the model for one of the capture: 2 where the capture was taken without Cluster-on-Die or
+    /// sub-NUMA clusters.
     halves: usize,
     /// PUs of a core in the capture for one in the model: 2 where the paper's machine has hyper-threading off.
     threads: usize,

@@ -1,4 +1,5 @@
-//! What is printed: a reader that goes away is no error, a disk that is full is one, and a report is written in any case.
+//! What is printed: a reader that goes away is no error, a disk that is full is one, and a report is written in any
+//! case.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -73,7 +74,8 @@ fn pinfold(arguments: &[String]) -> Command {
     command
 }
 
-/// Runs a command whose standard output is a pipe that nobody reads: what it says on standard error and whether it succeeds.
+/// Runs a command whose standard output is a pipe that nobody reads: what it says on standard error and whether it
+/// succeeds.
 fn unread(mut command: Command) -> (String, bool) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -23,8 +23,8 @@ fn json(file: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// A directory with a program of three threads that ends with status 7, and a recording of it; `None`, with the reason printed, where programs
-/// cannot be recorded.
+/// A directory with a program of three threads that ends with status 7, and a recording of it; `None`, with the reason
+/// printed, where programs cannot be recorded.
 fn recorded() -> Option<(tempfile::TempDir, String, String)> {
     plugin()?;
     let directory = tempfile::tempdir().unwrap();

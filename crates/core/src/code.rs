@@ -1,8 +1,9 @@
 //! Codes of reasons, for programs that read JSON. The text beside a code is for people, and may change.
 //!
 //! `codes!` defines an enumeration of codes. `CODE_SETS` lists all of them, and a test compares the list with
-//! docs/formats/codes.md. A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later
-//! pinfold may have another code. Both are read as `Unknown`. A set without it grows with the version of its file.
+//! docs/formats/codes.md. A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a
+//! later pinfold may have another code. Both are read as `Unknown`. A set without it grows with the version of its
+//! file.
 
 use crate::container::{Qos, Runtime};
 use crate::memory::{LeftCode, Mismatch};

@@ -26,8 +26,8 @@
 //! # assert_eq!(own.values["distributed"], 3.0);
 //! ```
 //!
-//! The run reports the sentence, the record keeps both (`findings` in docs/formats/run.md), and `pinfold explain` and the page show
-//! the sentence of the record. So no other file knows the finding.
+//! The run reports the sentence, the record keeps both (`findings` in docs/formats/run.md), and `pinfold explain` and
+//! the page show the sentence of the record. So no other file knows the finding.
 
 use crate::Finding;
 use serde::{Deserialize, Serialize};

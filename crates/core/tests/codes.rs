@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const FORMATS: &str = include_str!("../../../docs/formats/codes.md");
 
-/// The codes that the document lists, by key: after a line that begins with ``Codes of `KEY` ``, one item for each, or for several.
+/// The codes that the document lists, by key: after a line that begins with ``Codes of `KEY` ``, one item for each, or
+/// for several.
 fn documented() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut sets: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut key = None;

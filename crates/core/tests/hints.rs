@@ -118,9 +118,10 @@ fn of_two_equal_caches_the_one_with_the_faster_cores_is_used() {
     assert_eq!(hint("SLP").pinning(&machine, 5).unwrap().to_string(), "0,1,4-6");
 }
 
-/// Placements of eight threads that are near a hint's best, of 80. With a leeway of 2 the paper (section 3.4) counts 31 of 78,
-/// which no way of breaking its ties gives where a thread that moves is one edit: the best of its hints are then 53 and more
-/// with those around. Where it is two, since it leaves a domain and comes to another, a leeway of 2 is our 1.
+/// Placements of eight threads that are near a hint's best, of 80. With a leeway of 2 the paper (section 3.4) counts 31
+/// of 78, which no way of breaking its ties gives where a thread that moves is one edit: the best of its hints are then
+/// 53 and more with those around. Where it is two, since it leaves a domain and comes to another, a leeway of 2 is our
+/// 1.
 #[test]
 fn destinations_of_eight_threads_with_a_leeway_of_two() {
     let machine = synthetic(OPTERONS);
@@ -132,7 +133,8 @@ fn destinations_of_eight_threads_with_a_leeway_of_two() {
             .filter(|placement| !destinations.hints(&machine, placement, leeway).is_empty());
         hinted.count()
     };
-    // Five different placements are best for some hint: `slp` and `slP` are alike, and three give each thread its cache.
+    // Five different placements are best for some hint: `slp` and `slP` are alike, and three give each thread its
+    // cache.
     assert_eq!([count(0), count(1), count(2), count(8)], [5, 22, 56, 80]);
 }
 

@@ -98,8 +98,8 @@ fn the_opteron_has_as_many_placements_as_the_paper_should_have_printed() {
 }
 
 /// In the paper `autofinity-2012.txt` an affinity says how many threads each last-level cache has, where caches of a
-/// package are not distinguished, nor packages. It prints 78 and 1941 of them for 8 and 24 threads on four packages with
-/// two caches of six cores each (sections 2 and 3.1). Its own definition gives 80 and 1979.
+/// package are not distinguished, nor packages. It prints 78 and 1941 of them for 8 and 24 threads on four packages
+/// with two caches of six cores each (sections 2 and 3.1). Its own definition gives 80 and 1979.
 #[test]
 fn brute_force_over_autofinitys_definition_agrees_with_us_and_not_with_its_figures() {
     let mut packages: BTreeSet<[u32; 2]> = BTreeSet::new();

@@ -8,8 +8,8 @@
 //!
 //! The kernel treats the root group of the hierarchy differently. Its tasks keep the bits of offline CPUs. Tasks of
 //! other groups lose them, and get them back with the CPUs. A CPU that comes online is in effect in the root group a
-//! little later (`cpuset_hotplug_workfn`). A mask that is set in between lacks the CPU for good, because the kernel does
-//! not change masks in the root group.
+//! little later (`cpuset_hotplug_workfn`). A mask that is set in between lacks the CPU for good, because the kernel
+//! does not change masks in the root group.
 //!
 //! If no group is visible, as in a container without control groups, a thread of this process sets its mask to all CPUs
 //! and reads the resulting mask. It is valid for tasks of the same cpuset. For other tasks only the machine's CPUs are

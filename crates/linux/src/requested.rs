@@ -30,7 +30,8 @@ const TRIES: usize = 20;
 /// This is longer than the kernel takes from changing a cpuset to changing the masks of its tasks.
 const CHANGING: Duration = Duration::from_millis(2);
 
-/// This is longer than the kernel takes from bringing a CPU online to putting it into the root cpuset, even if it is busy.
+/// This is longer than the kernel takes from bringing a CPU online to putting it into the root cpuset, even if it is
+/// busy.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The time that a reading is valid for other threads of the process with the same mask. Threads are created in bursts.

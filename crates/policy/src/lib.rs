@@ -1,5 +1,6 @@
 //! Policies: from a topology and an observed program to a decision. Each policy has a folder, and implements the trait
-//! `Policy`. `program` is their common view of a program, and `comparison` has the tests that compare rates. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
+//! `Policy`. `program` is their common view of a program, and `comparison` has the tests that compare rates. Nothing
+//! here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod auto;
 pub mod classify;
@@ -38,7 +39,8 @@ pub trait Policy {
     /// The name that `--policy` takes.
     fn name(&self) -> &'static str;
 
-    /// The decision before the program's first instruction. `metrics` describe the counts of the samples, in their order.
+    /// The decision before the program's first instruction. `metrics` describe the counts of the samples, in their
+    /// order.
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision;
 
     /// The decision after `sample`. `applied` says how the machine applied the last decision; it is empty if

@@ -1,13 +1,13 @@
 //! Trees of learned models, as model files have them (docs/formats/models.md): a list of nodes, the root first.
 //!
-//! A value is compared as in scikit-learn: it has single precision, and the threshold double precision. So both programs
-//! take the same way through a tree.
+//! A value is compared as in scikit-learn: it has single precision, and the threshold double precision. So both
+//! programs take the same way through a tree.
 
 use serde::Deserialize;
 use std::fmt::Write as _;
 
-/// A node. A leaf is one value in a list. A split is a feature, a threshold, the node for values up to the threshold, and
-/// the node for others.
+/// A node. A leaf is one value in a list. A split is a feature, a threshold, the node for values up to the threshold,
+/// and the node for others.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Node<L> {

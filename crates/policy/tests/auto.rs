@@ -1,5 +1,5 @@
-//! The default policy, whatever it is shown: clocks that stand, counts that jump, run backwards or are missing, and tasks
-//! that come, go and wander.
+//! The default policy, whatever it is shown: clocks that stand, counts that jump, run backwards or are missing, and
+//! tasks that come, go and wander.
 
 #[path = "../../core/tests/support/synthetic.rs"]
 mod synthetic;
@@ -66,8 +66,8 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
-/// One observation: the time since the last one in milliseconds, the region counter, the executions and the microseconds of
-/// two regions, and of each task whether it lives, its PU, and its counts.
+/// One observation: the time since the last one in milliseconds, the region counter, the executions and the
+/// microseconds of two regions, and of each task whether it lives, its PU, and its counts.
 type Step = (u64, Reading, [(Reading, Reading); 2], Vec<(bool, Option<u32>, Reading)>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -34,7 +34,8 @@ impl PythonPolicy {
         let raised = Raised::default();
         let policy = Self {
             policy,
-            // The trait wants a name that lives as long as the program. Python has few policies, and each name is short.
+            // The trait wants a name that lives as long as the program. Python has few policies, and each name is
+            // short.
             name: Box::leak(name.to_owned().into_boxed_str()),
             metrics: vec![],
             tasks: BTreeMap::new(),

@@ -265,8 +265,8 @@ fn a_single_dip_begins_no_search() {
     );
 }
 
-/// A run of a program of four threads that shall be near a device, which is on the first package. These are the rates of its
-/// unpinned threads there and on the whole machine, and of pinned ones.
+/// A run of a program of four threads that shall be near a device, which is on the first package. These are the rates
+/// of its unpinned threads there and on the whole machine, and of pinned ones.
 fn run_near(near: f64, whole: f64, pinned: f64) -> (Log, Record) {
     run_near_in_phases(&near_phase(0.0, near, whole, pinned))
 }
@@ -408,8 +408,8 @@ fn a_program_with_fewer_threads_later_is_searched_again_for_them() {
     assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
 }
 
-/// A scripted machine on which the threads that were created last do hardly anything while the program is pinned: in every
-/// second second less than a hundredth of what the busiest does.
+/// A scripted machine on which the threads that were created last do hardly anything while the program is pinned: in
+/// every second second less than a hundredth of what the busiest does.
 struct Uneven {
     machine: Scripted,
     is_pinned: bool,

@@ -321,8 +321,8 @@ fn threads_of_a_process_are_brought_together_and_stay() {
     assert_eq!(fake.calls.len(), calls, "they were moved again");
 }
 
-/// The package of each task of two programs with four threads each, on four PUs: in each way in which four threads are in
-/// each package.
+/// The package of each task of two programs with four threads each, on four PUs: in each way in which four threads are
+/// in each package.
 fn two_programs_with_twice_as_many_threads_as_pus() -> impl Iterator<Item = Vec<(i32, u32)>> {
     let halves = (0u32..1 << 8).filter(|set| set.count_ones() == 4);
     halves.map(|set| {
@@ -391,7 +391,8 @@ fn a_task_that_has_ended_by_the_time_it_is_moved_is_told_as_gone() {
     assert_eq!(heard.outcomes[0].1, Outcome::Gone);
 }
 
-/// Two processes, each with a pair of threads on both packages, and no idle core: sharers can only come together by swaps.
+/// Two processes, each with a pair of threads on both packages, and no idle core: sharers can only come together by
+/// swaps.
 fn full(last: usize) -> Fake {
     let tasks = [(1, 0), (1, 4), (1, 1), (1, 5), (2, 2), (3, 3), (4, 6), (5, 7)];
     Fake::new(&tasks, last)
@@ -519,7 +520,8 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
     assert_eq!((heard.withdrawn[0], heard.withdrawn[59]), (false, true));
 }
 
-/// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes more.
+/// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes
+/// more.
 fn away_from_pages(followed: Rc<RefCell<BTreeMap<i32, ProcessGoal>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
     Changed(move |rates: &mut [TaskRates]| {
         let together = rates.iter().all(|task| task.inter == Some(0.0));

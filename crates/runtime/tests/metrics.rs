@@ -80,8 +80,8 @@ fn a_metric_with_too_few_counts_in_a_probe_is_passed_over_while_there_is_a_bette
 
 #[test]
 fn the_same_program_is_measured_by_the_same_metric_whatever_the_load_of_the_machine() {
-    // A region has four barriers. Alone, regions count 15 times in a probe; beside another program, 7, 4 or 3 times, and not
-    // at all at the end of the initialisation.
+    // A region has four barriers. Alone, regions count 15 times in a probe; beside another program, 7, 4 or 3 times,
+    // and not at all at the end of the initialisation.
     for (per_step, busy) in [(0.0025, 1.0), (0.0012, 1.0), (0.0006, 0.25), (0.0005, 0.25)] {
         let text = format!(
             "threads = 2\nduration = 400.0\n[[phase]]\nstart = 0.0\nrate = 100.0\nbusy = {busy:?}\n{}{}",

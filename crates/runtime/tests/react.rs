@@ -1,5 +1,5 @@
-//! The policies that place single regions, `react` and the default one, on a simulated machine, with programs that are made up: the cases of section 6 of Sánchez Barrera et
-//! al. (ICS 2020).
+//! The policies that place single regions, `react` and the default one, on a simulated machine, with programs that are
+//! made up: the cases of section 6 of Sánchez Barrera et al. (ICS 2020).
 
 use pinfold_core::{
     Applied, Configuration, Finding, Machine, MachineError, Metric, NoteCode, Pinning, ProposerCode, RegionChoice,
@@ -468,7 +468,8 @@ fn nothing_stays_where_nothing_is_faster() {
 
 #[test]
 fn regions_that_are_faster_go_back_where_the_whole_program_is_slower() {
-    // The threads of the region are faster on one node. What the first thread does outside of it misses its pages there.
+    // The threads of the region are faster on one node. What the first thread does outside of it misses its pages
+    // there.
     let model = same_for_all(&configuration(2, 1, "remote", "1111"));
     let (record, _, requested) = run_with_requests(&[Work::SharedLines, Work::Outside], model);
     let regions = record.by_policy.regions.as_ref().unwrap();

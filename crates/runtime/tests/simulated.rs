@@ -118,8 +118,8 @@ impl WindowStore for InMemory {
     }
 }
 
-/// The program unpinned and in two pinnings for a second each, with windows that are kept: the repetitions, and the number
-/// of configurations.
+/// The program unpinned and in two pinnings for a second each, with windows that are kept: the repetitions, and the
+/// number of configurations.
 fn kept(store: &InMemory, run: &[u8], program: &Arc<Sharers>) -> (f64, usize) {
     let mut machine = machine(program.clone(), None, forever(), 0);
     machine.keep_windows(Box::new(store.clone()), run);

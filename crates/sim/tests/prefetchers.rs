@@ -1,5 +1,5 @@
-//! What prefetchers do when memory is busy: a core's prefetches in flight are limited, so it issues fewer a second. Against
-//! what the core itself requests they do not hold back (docs/design/simulation.md has the figures).
+//! What prefetchers do when memory is busy: a core's prefetches in flight are limited, so it issues fewer a second.
+//! Against what the core itself requests they do not hold back (docs/design/simulation.md has the figures).
 
 mod common;
 

@@ -333,8 +333,8 @@ fn waits_for_what_is_not_recorded_are_a_share_of_the_time_of_all_threads() {
     let configuration = configuration(&[0, 1, 12], PageMapping::FirstTouch, Prefetchers::ALL);
     let simulated = |cut| run(&opteron(), &configuration, threads(cut));
     let (cut, whole) = (simulated(true), simulated(false));
-    // Two instructions take a cycle. Thread 1 works for 45,000 cycles; thread 0 is cut after 4500, and the others have gone
-    // on for 36,000 when thread 2 is released.
+    // Two instructions take a cycle. Thread 1 works for 45,000 cycles; thread 0 is cut after 4500, and the others have
+    // gone on for 36,000 when thread 2 is released.
     let unrecorded: Vec<f64> = cut.threads.iter().map(|thread| thread.unrecorded_cycles).collect();
     assert!(within(unrecorded[0], 40_500.0, 1e-6), "{unrecorded:?}");
     assert!(

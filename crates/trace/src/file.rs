@@ -1,4 +1,5 @@
-//! The parts of a recording's file: a header, then frames. docs/formats/internals/recordings.md describes it for other readers.
+//! The parts of a recording's file: a header, then frames. docs/formats/internals/recordings.md describes it for other
+//! readers.
 //!
 //! All numbers are little-endian. Each part has its length and a checksum, so that a file can be read from its start to
 //! the first damage.

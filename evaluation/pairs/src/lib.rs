@@ -2,12 +2,12 @@
 //! section 4.2.2).
 //!
 //! A tree is scikit-learn's `DecisionTreeClassifier(random_state=0)`, with the same splits and predictions: where two
-//! splits are as good as each other, chance decides, and so its generator of random numbers belongs to it. [`Tree`] is one
-//! for any number of features and samples. [`Search`] judges all pairs of features by cross-validation, for up to 255
-//! samples.
+//! splits are as good as each other, chance decides, and so its generator of random numbers belongs to it. [`Tree`] is
+//! one for any number of features and samples. [`Search`] judges all pairs of features by cross-validation, for up to
+//! 255 samples.
 //!
-//! The library only computes. The program `pinfold-pairs` reads the problem and writes the result. Only the evaluation and
-//! `pinfold learn --features` use it, so it is no part of the binary `pinfold`.
+//! The library only computes. The program `pinfold-pairs` reads the problem and writes the result. Only the evaluation
+//! and `pinfold learn --features` use it, so it is no part of the binary `pinfold`.
 
 mod draws;
 mod generator;

@@ -1,8 +1,8 @@
 //! All pairs of features, judged by cross-validation.
 //!
-//! A set of samples is a word, in the order of a feature's values: the samples below a threshold are its low bits. A node
-//! has its set in the orders of both features. Each feature's best split of the root is found once for each fold, because
-//! it is the same for all pairs. Words have 64 bits, and more where there are more samples.
+//! A set of samples is a word, in the order of a feature's values: the samples below a threshold are its low bits. A
+//! node has its set in the orders of both features. Each feature's best split of the root is found once for each fold,
+//! because it is the same for all pairs. Words have 64 bits, and more where there are more samples.
 
 use crate::draws::{Drawing, Draws};
 use crate::generator::Generator;
@@ -77,7 +77,8 @@ impl Counts {
         self.all += 1;
     }
 
-    /// The counts that are left without those of a part. `shared` is the sum over classes of the products of both counts.
+    /// The counts that are left without those of a part. `shared` is the sum over classes of the products of both
+    /// counts.
     #[inline]
     fn without(&self, part: &Self, shared: u32) -> Self {
         let mut rest = *self;
@@ -104,8 +105,8 @@ impl Counts {
     }
 }
 
-/// The impurities of all counts of samples and sums of squares, which have the same parity. For more samples than a word of
-/// 64 bits has room for, the table would be larger than a cache, and they are computed.
+/// The impurities of all counts of samples and sums of squares, which have the same parity. For more samples than a
+/// word of 64 bits has room for, the table would be larger than a cache, and they are computed.
 struct Impurities {
     values: Vec<f64>,
     /// Where those of a count begin.
@@ -143,15 +144,15 @@ impl Impurities {
 /// What a feature says of a node.
 #[derive(Clone, Copy)]
 struct Found {
-    /// The impurity of its best split; infinite where there is none. Where neighbours hardly differ, there is none although the
-    /// feature is not constant.
+    /// The impurity of its best split; infinite where there is none. Where neighbours hardly differ, there is none
+    /// although the feature is not constant.
     impurity: f64,
     cut: Cut,
     is_constant: bool,
 }
 
-/// Where a split is: the number of samples below the threshold, and the places of the samples next to it. They are in one
-/// word, because bytes that are written alone and read together wait for each other.
+/// Where a split is: the number of samples below the threshold, and the places of the samples next to it. They are in
+/// one word, because bytes that are written alone and read together wait for each other.
 #[derive(Clone, Copy)]
 struct Cut(u32);
 
@@ -248,8 +249,8 @@ impl Search {
         with!(self, inner => inner.scores(one))
     }
 
-    /// The pair with the highest score; of several the first one. It is exact: a pair is left only where it cannot reach
-    /// the best one any more.
+    /// The pair with the highest score; of several the first one. It is exact: a pair is left only where it cannot
+    /// reach the best one any more.
     ///
     /// `threads` work on it. `keep` says which features may be used.
     pub fn best(&self, threads: usize, keep: impl Fn(usize) -> bool + Sync) -> Option<Best> {
@@ -279,7 +280,8 @@ struct Searching<W, const MOST: usize> {
     folds: Vec<Fold<W>>,
     /// For each feature and fold.
     roots: Vec<Root<W>>,
-    /// The folds in the order in which a pair is judged, each with a little less than what all later ones lose at least.
+    /// The folds in the order in which a pair is judged, each with a little less than what all later ones lose at
+    /// least.
     order: Vec<(usize, f64)>,
     impurities: Impurities,
     draws: Vec<(Draws, usize)>,
@@ -353,8 +355,8 @@ impl<W: Word, const MOST: usize> Searching<W, MOST> {
         search
     }
 
-    /// The folds in which pairs lose most more than they must come first, so that a bad pair is left early. That is the mean
-    /// of some pairs.
+    /// The folds in which pairs lose most more than they must come first, so that a bad pair is left early. That is the
+    /// mean of some pairs.
     fn put_in_order(&mut self) {
         const PAIRS: usize = 300;
         /// Sums in another order differ in the last digits.
@@ -523,8 +525,8 @@ impl<W: Word, const MOST: usize> Searching<W, MOST> {
         loss
     }
 
-    /// Grows the tree of a pair in a fold, and gives the class of each judged sample to `predict`, until that is false. What
-    /// would grow after the last of them is left out.
+    /// Grows the tree of a pair in a fold, and gives the class of each judged sample to `predict`, until that is false.
+    /// What would grow after the last of them is left out.
     #[inline]
     fn grow(
         &self,

@@ -85,9 +85,9 @@ Examples:
 pub(super) struct Running {
     /// Attach to this running process, instead of starting a program.
     ///
-    /// Its threads and descendants are placed, too. At the end of the process, at Ctrl-C or SIGTERM to pinfold, or after --for, its masks are as they were, and it runs on. What
-    /// only a program has that pinfold starts (agent, heartbeats, parallel regions, a memory policy) is not there;
-    /// --initialise is 0 by default.
+    /// Its threads and descendants are placed, too. At the end of the process, at Ctrl-C or SIGTERM to pinfold, or
+    /// after --for, its masks are as they were, and it runs on. What only a program has that pinfold starts (agent,
+    /// heartbeats, parallel regions, a memory policy) is not there; --initialise is 0 by default.
     #[arg(
         short,
         long,
@@ -144,8 +144,8 @@ pub(super) struct Search {
 pub(super) struct Timing {
     /// Measure each candidate for this long; auto finds the time itself.
     ///
-    /// After the choice the rate is measured once in this time. With --policy auto it is the longest time for a candidate, 5 s
-    /// where it is not given.
+    /// After the choice the rate is measured once in this time. With --policy auto it is the longest time for a
+    /// candidate, 5 s where it is not given.
     #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     pub(super) probe: Duration,
 
@@ -176,10 +176,11 @@ pub(super) struct Limits {
 
     /// Begin on the CPUs near this device, with its memory.
     ///
-    /// The default policy compares this with the whole machine, and keeps the faster one; to any other policy the CPUs are a
-    /// limit. The device is one of: cuda:N and rocm:N (the Nth GPU of NVIDIA and of AMD, in the order of PCI addresses, from 0), net:NAME
-    /// (netdev:NAME as for numactl), block:NAME, pci:ADDRESS. `pinfold topo` shows them. Pages are preferred on the node near it,
-    /// unless another option places them. Repeat it for the CPUs near any of several devices.
+    /// The default policy compares this with the whole machine, and keeps the faster one; to any other policy the CPUs
+    /// are a limit. The device is one of: cuda:N and rocm:N (the Nth GPU of NVIDIA and of AMD, in the order of PCI
+    /// addresses, from 0), net:NAME (netdev:NAME as for numactl), block:NAME, pci:ADDRESS. `pinfold topo` shows them.
+    /// Pages are preferred on the node near it, unless another option places them. Repeat it for the CPUs near any of
+    /// several devices.
     #[arg(long, help_heading = None::<&str>, value_name = "DEVICE")]
     pub(super) near: Vec<DeviceName>,
 
@@ -228,8 +229,8 @@ pub(super) struct Reports {
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 
-    /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the end while
-    /// the program draws on the whole terminal.
+    /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the
+    /// end while the program draws on the whole terminal.
     #[arg(long, help_heading = "Files", value_name = "FILE", conflicts_with = "quiet")]
     pub(super) log: Option<PathBuf>,
 

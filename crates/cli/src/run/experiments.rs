@@ -1,4 +1,5 @@
-//! `pinfold run --help-experiments`: the options that vary one part of a policy, for studies (docs/design/experiments.md).
+//! `pinfold run --help-experiments`: the options that vary one part of a policy, for studies
+//! (docs/design/experiments.md).
 //!
 //! They are the hidden flags of the policies. They are parsed as all others.
 

@@ -19,8 +19,9 @@ pub(super) struct Arguments {
 
     /// How pages are moved, and how accesses are sampled for locality and balance.
     ///
-    /// A list of options of `pinfold pages`, without their dashes and with commas between: migrate-rate=500MB/s, migrate-shared,
-    /// migrate-files, sample-by=page-faults, sample-time=5s, profile=a.pft and others, which `pinfold pages --help` explains.
+    /// A list of options of `pinfold pages`, without their dashes and with commas between: migrate-rate=500MB/s,
+    /// migrate-shared, migrate-files, sample-by=page-faults, sample-time=5s, profile=a.pft and others, which `pinfold
+    /// pages --help` explains.
     #[arg(long, value_name = "LIST", conflicts_with_all = moving::OPTIONS)]
     page_options: Option<Moving>,
 

@@ -1,4 +1,5 @@
-//! A topology as JSON; docs/formats/commands.md describes the keys. Every key is always present; an unknown value is `null`.
+//! A topology as JSON; docs/formats/commands.md describes the keys. Every key is always present; an unknown value is
+//! `null`.
 
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{Device, DeviceName, NodeId, ObjectId, Topology, summary};

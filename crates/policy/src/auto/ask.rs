@@ -1,9 +1,9 @@
 //! The sources of proposals: each is asked about the program as it was observed in the last window.
 //!
-//! 1. Another build of the program, learned rules for hints, uneven memory, SAM's mapper and the topology are asked after
-//!    the baseline.
-//! 2. The placement model knows programs in its default strategy. If it knows the machine, that strategy is a proposal. The
-//!    model is asked about the program when it has run there.
+//! 1. Another build of the program, learned rules for hints, uneven memory, SAM's mapper and the topology are asked
+//!    after the baseline.
+//! 2. The placement model knows programs in its default strategy. If it knows the machine, that strategy is a proposal.
+//!    The model is asked about the program when it has run there.
 //! 3. SAM's mapper is asked again about each placement that has become the best one.
 
 use super::candidates::{Candidates, UNPINNED};

@@ -1,7 +1,7 @@
 //! The share of the program's run time that trials may cost.
 //!
-//! A trial in a slower placement than the best one loses time: its length times one minus the ratio of the two rates. The
-//! sum of these losses stays within a share of the time that the program has run. So a program that ends soon loses
+//! A trial in a slower placement than the best one loses time: its length times one minus the ratio of the two rates.
+//! The sum of these losses stays within a share of the time that the program has run. So a program that ends soon loses
 //! little, and one that runs for hours can be searched for longer. How long it will run is not known. The rule assumes
 //! that it runs for as long again.
 //!
@@ -39,8 +39,8 @@ impl Budget {
         (EARLY * at).min(FIXED + LATE * at)
     }
 
-    /// Whether a trial of this length may begin at `at`. `moving` is lost in any case, because pages move there and back.
-    /// `ratio` is the expected rate over the best one.
+    /// Whether a trial of this length may begin at `at`. `moving` is lost in any case, because pages move there and
+    /// back. `ratio` is the expected rate over the best one.
     pub(super) fn affords(self, at: Duration, moving: Duration, length: Duration, ratio: f64) -> bool {
         moving.as_secs_f64() + loss(length, ratio) <= self.left(at).as_secs_f64()
     }

@@ -20,8 +20,8 @@ pub(super) enum State {
     Waiting,
     /// It was tried, and the noise is larger than the difference from the candidate `against`.
     Open { turns: Turns, against: usize },
-    /// It is tried at this time or later. Moving its pages would have taken too large a share of the program's run time,
-    /// or the program was idle.
+    /// It is tried at this time or later. Moving its pages would have taken too large a share of the program's run
+    /// time, or the program was idle.
     Later(Duration),
     /// It is or was the best.
     Best,
@@ -79,8 +79,8 @@ impl Candidate {
     }
 }
 
-/// All candidates of a search. The first one is the unpinned program, except in a program that starts elsewhere: there the
-/// first one is the placement of the start, until the first search lists its candidates.
+/// All candidates of a search. The first one is the unpinned program, except in a program that starts elsewhere: there
+/// the first one is the placement of the start, until the first search lists its candidates.
 #[derive(Debug)]
 pub(super) struct Candidates {
     all: Vec<Candidate>,
@@ -156,7 +156,8 @@ impl Candidates {
         self.all.iter().position(|one| one.placement == *placement)
     }
 
-    /// The gain of a candidate over the unpinned program; zero for the unpinned program itself, `None` if it is not known.
+    /// The gain of a candidate over the unpinned program; zero for the unpinned program itself, `None` if it is not
+    /// known.
     pub(super) fn gain(&self, candidate: usize) -> Option<Gain> {
         match candidate {
             UNPINNED => Some(Gain::default()),
@@ -173,9 +174,9 @@ impl Candidates {
         }
     }
 
-    /// The candidate to try at `at`: the one with the largest expected gain, `promise`. Among equals, candidates with the
-    /// pages of the best one come first, then the most trusted proposer. A candidate that is expected to be much slower than
-    /// the best one is not tried.
+    /// The candidate to try at `at`: the one with the largest expected gain, `promise`. Among equals, candidates with
+    /// the pages of the best one come first, then the most trusted proposer. A candidate that is expected to be much
+    /// slower than the best one is not tried.
     pub(super) fn most_promising(&self, at: Duration, promise: impl Fn(&Self, usize) -> Option<f64>) -> Option<usize> {
         let best = &self.all[self.best];
         let least = best.gain.map_or(0.0, |gain| gain.log) - SLOWER;
@@ -194,7 +195,8 @@ impl Candidates {
         first.map(|(one, _)| one)
     }
 
-    /// The candidate with the largest gain over the best one among those that were left open against it, with its pairs.
+    /// The candidate with the largest gain over the best one among those that were left open against it, with its
+    /// pairs.
     pub(super) fn most_promising_open(&self, noise: &Noise) -> Option<(usize, Turns)> {
         let open = self.all.iter().enumerate().filter_map(|(one, candidate)| {
             let State::Open { turns, against } = &candidate.state else {

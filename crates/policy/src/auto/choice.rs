@@ -67,8 +67,8 @@ impl Choice {
         self.reported = Some(candidate);
     }
 
-    /// Reports the best candidate, unless it was reported last. `insensitive` is a model's reason why placement does not
-    /// matter. Returns whether it was reported.
+    /// Reports the best candidate, unless it was reported last. `insensitive` is a model's reason why placement does
+    /// not matter. Returns whether it was reported.
     pub(super) fn report(
         &mut self,
         candidates: &Candidates,

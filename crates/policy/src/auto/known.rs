@@ -27,8 +27,8 @@ pub(super) enum Checked {
 pub(super) struct Known(Option<KnownPlacement>);
 
 impl Known {
-    /// The placement of the earlier run with this number of threads; `None` without such a run, or if its placement is not
-    /// possible here.
+    /// The placement of the earlier run with this number of threads; `None` without such a run, or if its placement is
+    /// not possible here.
     pub(super) fn start(&mut self, options: &AutoOptions, topology: &Topology, threads: usize) -> Option<Proposal> {
         let known = options.known.get(&threads).filter(|known| !known.other_build);
         let known = known.filter(|known| is_possible(known, options, topology))?;
@@ -41,7 +41,8 @@ impl Known {
         })
     }
 
-    /// Compares the rate in these windows, by `metric`, with the rate of the earlier run; `None` without an earlier run.
+    /// Compares the rate in these windows, by `metric`, with the rate of the earlier run; `None` without an earlier
+    /// run.
     pub(super) fn check(
         &mut self,
         search: &mut Search,

@@ -1,7 +1,7 @@
 //! SAM's mapper as a proposer: it would move single threads to other PUs.
 //!
-//! It is asked about the unpinned program, and about each placement that has become the best one. It moves threads by the
-//! rates of one window and remembers nothing, because the trials decide whether a move has helped, and not its own
+//! It is asked about the unpinned program, and about each placement that has become the best one. It moves threads by
+//! the rates of one window and remembers nothing, because the trials decide whether a move has helped, and not its own
 //! validation. If it moves nothing, it is asked again with the threshold of coherence for faint sharing.
 
 use super::placement::Placement;
@@ -74,8 +74,8 @@ mod tests {
         }
     }
 
-    /// Threads on these PUs. Each has `inter` transfers between packages and `memory` misses of the last-level cache in a
-    /// cycle.
+    /// Threads on these PUs. Each has `inter` transfers between packages and `memory` misses of the last-level cache in
+    /// a cycle.
     fn rates(pus: &[u32], inter: f64, memory: f64) -> Vec<TaskRates> {
         let allowed: Arc<PuSet> = Arc::new((0..8).map(PuId).collect());
         let of = |(thread, &pu)| TaskRates {

@@ -13,25 +13,25 @@
 //!      candidates, trials, budget, neighbours, choice
 //! ```
 //!
-//! Each part owns its state and changes no other state but the search, which it gets as an argument to propose candidates.
-//! It returns what follows. No part knows the policy above it.
+//! Each part owns its state and changes no other state but the search, which it gets as an argument to propose
+//! candidates. It returns what follows. No part knows the policy above it.
 //!
 //! 1. **Known** (`known`). A program that the behaviour database knows with this number of threads starts in its best
 //!    placement. Its rate is compared with the rate of the earlier run. If it is slower, it is searched.
 //! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of the rate are known.
-//! 3. **Proposals** (`ask`, `proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model, SAM's
-//!    mapper and the topology propose placements, some with an expected gain.
-//! 4. **Trials** (`search`, `trials`, `trial`). A candidate and the best one run in turns, for as many windows as the noise demands. So
-//!    a drift of the program's speed does not mislead.
-//! 5. **Budget** (`budget`). Trials may lose a share of the time that the program has run. A more expensive trial waits. The
-//!    neighbours of the best candidate are tried while the expected gain is above the cost (`neighbours`).
-//! 6. **Regions** (`regions`, `region_times`). The windows of all trials also time parallel regions. If some were faster
-//!    elsewhere, the best placement with these regions elsewhere is a candidate.
+//! 3. **Proposals** (`ask`, `proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model,
+//!    SAM's mapper and the topology propose placements, some with an expected gain.
+//! 4. **Trials** (`search`, `trials`, `trial`). A candidate and the best one run in turns, for as many windows as the
+//!    noise demands. So a drift of the program's speed does not mislead.
+//! 5. **Budget** (`budget`). Trials may lose a share of the time that the program has run. A more expensive trial
+//!    waits. The neighbours of the best candidate are tried while the expected gain is above the cost (`neighbours`).
+//! 6. **Regions** (`regions`, `region_times`). The windows of all trials also time parallel regions. If some were
+//!    faster elsewhere, the best placement with these regions elsewhere is a candidate.
 //! 7. **Pages** (`pages`). A candidate may also move pages. The machine refuses moves that take longer than allowed.
-//! 8. **Choice** (`choice`). The best candidate is kept if it beats the unpinned program, or if it beats a candidate that
-//!    does. It is compared with the unpinned program again each time the program has run for twice as long.
-//! 9. **Watch** (`watching`, `phases`, `thread_sets`). If the rate changes, the program is in another phase. A known phase
-//!    gets its placement at once. A new one is searched, and the running placement stays until another is faster.
+//! 8. **Choice** (`choice`). The best candidate is kept if it beats the unpinned program, or if it beats a candidate
+//!    that does. It is compared with the unpinned program again each time the program has run for twice as long.
+//! 9. **Watch** (`watching`, `phases`, `thread_sets`). If the rate changes, the program is in another phase. A known
+//!    phase gets its placement at once. A new one is searched, and the running placement stays until another is faster.
 //!
 //! A program that the user wants near a device starts there. The unpinned program on the whole machine is the first
 //! candidate.

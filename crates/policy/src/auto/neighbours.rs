@@ -27,8 +27,8 @@ impl Neighbours {
         }
     }
 
-    /// Whether the mean gain of the trials so far, over the time `at` that the program has run, exceeds the cost of the next
-    /// trial.
+    /// Whether the mean gain of the trials so far, over the time `at` that the program has run, exceeds the cost of the
+    /// next trial.
     pub(super) fn are_worth(&self, at: Duration, cost: f64) -> bool {
         let expected = (self.gained + HOPE) / f64::from(self.tried + 1);
         expected * at.as_secs_f64() >= cost

@@ -1,13 +1,13 @@
 //! Pages: who proposes to move them, and what that may cost.
 //!
-//! How long pages take to move is not known before. The machine knows or estimates it, and refuses moves that take longer
-//! than the policy allows (`Configuration::mapping_within`). The allowed time grows with the program's run time.
+//! How long pages take to move is not known before. The machine knows or estimates it, and refuses moves that take
+//! longer than the policy allows (`Configuration::mapping_within`). The allowed time grows with the program's run time.
 //!
-//! - With an expected gain it is a share of the time that this gain would have saved so far. It stays below what a program
-//!   may lose at its start, because the program can end right after its pages have moved.
+//! - With an expected gain it is a share of the time that this gain would have saved so far. It stays below what a
+//!   program may lose at its start, because the program can end right after its pages have moved.
 //! - Without one it is so short that the move there and back does no harm.
-//! - A refused move is requested again when the program has run for long enough, or for twice as long if the machine does
-//!   not say how long the move takes.
+//! - A refused move is requested again when the program has run for long enough, or for twice as long if the machine
+//!   does not say how long the move takes.
 
 use super::candidates::{Candidates, State, UNPINNED};
 use super::placement::Placement;
@@ -28,8 +28,8 @@ const MOST: f64 = 0.025;
 /// Refused pages are requested again when the program has run for 1.05 times as long, at the earliest.
 const LATER: f64 = 1.05;
 
-/// Interleaving is not proposed if the busiest node's memory is known to carry less than this share of its bandwidth, with
-/// the reads of prefetchers. The misses of a program that goes through its memory show a tenth of that.
+/// Interleaving is not proposed if the busiest node's memory is known to carry less than this share of its bandwidth,
+/// with the reads of prefetchers. The misses of a program that goes through its memory show a tenth of that.
 const IDLE: f64 = 0.05;
 
 /// The proposals for pages that are left.
@@ -85,8 +85,8 @@ impl Pages {
         }
     }
 
-    /// What a window of a candidate costs that lasts for `length` with the time to settle: the time that is lost because
-    /// pages move there and back, and the rest.
+    /// What a window of a candidate costs that lasts for `length` with the time to settle: the time that is lost
+    /// because pages move there and back, and the rest.
     pub(super) fn cost(
         &self,
         candidates: &Candidates,
@@ -111,8 +111,8 @@ impl Pages {
         }
     }
 
-    /// Notes how the machine moved pages. Returns whether it refused the pages of the candidate that runs, whose trial is
-    /// then dropped.
+    /// Notes how the machine moved pages. Returns whether it refused the pages of the candidate that runs, whose trial
+    /// is then dropped.
     pub(super) fn note(&mut self, applied: &Applied, at: Duration, search: &mut Search) -> bool {
         let has_mapping = search.candidates().running_placement().pages.is_some();
         if let Some(moves) = &applied.pages {
@@ -162,8 +162,8 @@ impl Pages {
         }
     }
 
-    /// Proposes to interleave the pages of the best candidate. `load` is the busiest node's share of its bandwidth, if it is
-    /// known. Returns whether the proposal is new.
+    /// Proposes to interleave the pages of the best candidate. `load` is the busiest node's share of its bandwidth, if
+    /// it is known. Returns whether the proposal is new.
     pub(super) fn propose_interleaving(
         &self,
         search: &mut Search,
@@ -199,8 +199,8 @@ fn allowed_share(candidates: &Candidates, candidate: usize) -> f64 {
     }
 }
 
-/// The longest time that pages may take to follow threads, which settle for `settles`. On the way to a trial it is at most
-/// half of what may be lost, because the pages have to go back.
+/// The longest time that pages may take to follow threads, which settle for `settles`. On the way to a trial it is at
+/// most half of what may be lost, because the pages have to go back.
 pub(super) fn following_within(search: &Search, settles: Duration, at: Duration) -> Duration {
     if search.candidates().is_best_running() {
         settles
@@ -209,8 +209,8 @@ pub(super) fn following_within(search: &Search, settles: Duration, at: Duration)
     }
 }
 
-/// When refused pages of the candidate that runs are requested again: once they may take `takes`, or when the program has
-/// run for twice as long if the machine does not say how long the move takes.
+/// When refused pages of the candidate that runs are requested again: once they may take `takes`, or when the program
+/// has run for twice as long if the machine does not say how long the move takes.
 fn requested_again(candidates: &Candidates, at: Duration, takes: Option<Duration>) -> Duration {
     let Some(takes) = takes else { return at * 2 };
     let after = takes.as_secs_f64() / allowed_share(candidates, candidates.running());
@@ -220,9 +220,9 @@ fn requested_again(candidates: &Candidates, at: Duration, takes: Option<Duration
 
 /// The expected gain of a candidate over the unpinned program, as a logarithm.
 ///
-/// A candidate whose pages stay, while the pages of the best one were moved, loses as much as the best one would without its
-/// pages. This is known if its threads were tried with these pages. Nothing is expected if all of its threads are on one
-/// node, where its pages may be.
+/// A candidate whose pages stay, while the pages of the best one were moved, loses as much as the best one would
+/// without its pages. This is known if its threads were tried with these pages. Nothing is expected if all of its
+/// threads are on one node, where its pages may be.
 pub(super) fn expected_gain(topology: &Topology, candidates: &Candidates, candidate: usize) -> Option<f64> {
     let one = &candidates[candidate];
     if one.expected.is_some() {

@@ -39,8 +39,8 @@ impl Placing {
         is_time
     }
 
-    /// The configuration that brings the program into `placement`. `pages_moved`: pages were moved, so a placement without
-    /// a mapping moves them back.
+    /// The configuration that brings the program into `placement`. `pages_moved`: pages were moved, so a placement
+    /// without a mapping moves them back.
     ///
     /// Threads that are let go first return to the PUs of the baseline, because the operating system would leave them
     /// where they were pinned.

@@ -105,7 +105,8 @@ impl Policy for Auto {
 
 /// The steps.
 impl Auto {
-    /// The initialisation is over. A known program goes to the placement of the earlier run. Any other is measured first.
+    /// The initialisation is over. A known program goes to the placement of the earlier run. Any other is measured
+    /// first.
     fn open(&mut self, seen: &mut Observation<'_>) -> Next {
         self.windows.fit(self.program.reading());
         self.line.restart(seen.at());
@@ -525,8 +526,8 @@ impl Auto {
             .configuration(placement, self.pages.are_mapped(), self.program.left_alone())
     }
 
-    /// The decision with the time that pages may take to move. This time changes with each decision, and alone is no reason
-    /// for another request.
+    /// The decision with the time that pages may take to move. This time changes with each decision, and alone is no
+    /// reason for another request.
     fn limited(&self, decision: Decision, at: Duration) -> Decision {
         let candidates = self.search.candidates();
         let has_mapping = candidates.running_placement().pages.is_some();

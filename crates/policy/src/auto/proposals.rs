@@ -1,8 +1,8 @@
 //! Proposals: placements of threads and pages, each with the reason why it may be faster.
 //!
 //! A placement that several sources propose is tried once. The most trusted source comes first: earlier runs of this
-//! program, then rules and models that were learned from others, then the program's own counts, then the placements of the
-//! topology that differ most.
+//! program, then rules and models that were learned from others, then the program's own counts, then the placements of
+//! the topology that differ most.
 
 use super::placement::Placement;
 use crate::rules::Rules;
@@ -33,12 +33,13 @@ const POOL: usize = 48;
 /// The memory of the nodes is used unevenly if the busiest one carries more than this multiple of the mean. Assumed.
 const UNEVEN: f64 = 1.25;
 
-/// Pages are interleaved only if the program uses memory: the busiest node carries more than this share of its bandwidth.
-/// Assumed.
+/// Pages are interleaved only if the program uses memory: the busiest node carries more than this share of its
+/// bandwidth. Assumed.
 const USED: f64 = 0.03;
 
-/// The load over the load that misses show, if the reads of prefetchers are not counted. The misses of a program that goes
-/// through its memory show a tenth of its load. A program that reads anywhere shows all of it, so its load is overestimated.
+/// The load over the load that misses show, if the reads of prefetchers are not counted. The misses of a program that
+/// goes through its memory show a tenth of its load. A program that reads anywhere shows all of it, so its load is
+/// overestimated.
 const OVER_MISSES: f64 = 10.0;
 
 /// A placement, and the reason to try it.
@@ -70,9 +71,9 @@ pub(super) fn from_rules(
     Some((hint, proposal))
 }
 
-/// Interleaved pages, if one node's memory carries more than the others. The expected gain is the load of the busiest memory,
-/// times the gain if this memory alone decides the speed. If the reads of prefetchers are not counted,
-/// misses show a part of the load (`OVER_MISSES`).
+/// Interleaved pages, if one node's memory carries more than the others. The expected gain is the load of the busiest
+/// memory, times the gain if this memory alone decides the speed. If the reads of prefetchers are not counted, misses
+/// show a part of the load (`OVER_MISSES`).
 pub(super) fn from_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Proposal> {
     let read = value("busiest_read_load").zip(value("read_imbalance"));
     let missed = || Some((value("busiest_memory_load")? * OVER_MISSES, value("memory_imbalance")?));
@@ -90,8 +91,8 @@ pub(super) fn from_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Prop
     })
 }
 
-/// The named placements, and then the placements of the topology that differ most. The first of the latter separates neighbouring
-/// threads, and comes second. The list is empty if all placements are alike.
+/// The named placements, and then the placements of the topology that differ most. The first of the latter separates
+/// neighbouring threads, and comes second. The list is empty if all placements are alike.
 pub(super) fn from_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
     let named = NAMED.map(|name| (name.pinning(topology, threads), format!("it is {name}")));
     let different = different::from_topology(topology, threads, OF_TOPOLOGY).into_iter();
@@ -115,8 +116,8 @@ pub(super) fn from_topology(topology: &Topology, threads: usize) -> Vec<Proposal
     proposals.collect()
 }
 
-/// Placements by their distance from `best`, the nearest first: other numbers of threads in a domain, and other orders of
-/// the ranks.
+/// Placements by their distance from `best`, the nearest first: other numbers of threads in a domain, and other orders
+/// of the ranks.
 pub(super) fn neighbours(topology: &Topology, threads: usize, best: &Pinning) -> Vec<Pinning> {
     let mut pool = different::most_different(topology, threads, POOL);
     pool.retain(|pinning| pinning != best);

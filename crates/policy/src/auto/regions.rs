@@ -1,14 +1,14 @@
 //! Parallel regions: each may get the pinning in which it was fastest in the trials of the whole program.
 //!
-//! Every window of the search also times the regions that ended in it. So the trials of the whole program show where each
-//! region is fast, and regions need no trial for that. The best placement with such regions elsewhere is a proposal like
-//! any other: it runs in turns with the best placement, and is kept only if the program is faster.
+//! Every window of the search also times the regions that ended in it. So the trials of the whole program show where
+//! each region is fast, and regions need no trial for that. The best placement with such regions elsewhere is a
+//! proposal like any other: it runs in turns with the best placement, and is kept only if the program is faster.
 //!
 //! Only candidates with the same pages are compared. A region stays with the rest of the program if it is so short that
 //! the change of its threads costs more than it gains.
 //!
-//! Known limit: the first trial moves all such regions together. If one of them is slower because of data that the regions
-//! before it left in the caches, all are given up together.
+//! Known limit: the first trial moves all such regions together. If one of them is slower because of data that the
+//! regions before it left in the caches, all are given up together.
 
 use super::candidates::{Candidates, UNPINNED};
 use super::placement::Placement;
@@ -19,7 +19,8 @@ use crate::comparison::turns::Gain;
 use pinfold_core::{Finding, Pinning, ProposerCode, RegionChoice, RegionCode, RegionConfiguration, RegionId, Sample};
 use std::collections::BTreeMap;
 
-/// A region that is shorter, in seconds, stays with the rest of the program: a change of all its threads takes up to 10 us.
+/// A region that is shorter, in seconds, stays with the rest of the program: a change of all its threads takes up to 10
+/// us.
 const SHORTEST: f64 = 1e-4;
 
 /// A region moves if it took at most this share of its time elsewhere.
@@ -63,8 +64,8 @@ impl Regions {
         }
     }
 
-    /// Proposes the best placement with each region at its fastest pinning, if that is worth a trial. Regions of the unpinned
-    /// program ran on `baseline_pus`.
+    /// Proposes the best placement with each region at its fastest pinning, if that is worth a trial. Regions of the
+    /// unpinned program ran on `baseline_pus`.
     pub(super) fn propose(&mut self, search: &mut Search, baseline_pus: Option<&Pinning>, findings: &mut Vec<Finding>) {
         let candidates = search.candidates();
         // Only another best candidate or more times can change the answer.
@@ -95,8 +96,8 @@ impl Regions {
         search.propose(proposal, findings);
     }
 
-    /// The best placement with another pinning of a region that is already pinned elsewhere than the rest, the longest region
-    /// first: one of `placements` that the region was not measured in. With the reason for the user.
+    /// The best placement with another pinning of a region that is already pinned elsewhere than the rest, the longest
+    /// region first: one of `placements` that the region was not measured in. With the reason for the user.
     pub(super) fn neighbour(
         &self,
         candidates: &Candidates,
@@ -125,7 +126,8 @@ impl Regions {
         })
     }
 
-    /// Reports the regions of the choice, if some of them are pinned elsewhere than the rest or were so in the last report.
+    /// Reports the regions of the choice, if some of them are pinned elsewhere than the rest or were so in the last
+    /// report.
     pub(super) fn report(&mut self, candidates: &Candidates, findings: &mut Vec<Finding>) {
         let best = candidates.best();
         let placement = candidates.best_placement();
@@ -215,8 +217,9 @@ impl Tried<'_> {
         placement.region_pinning(id).unwrap_or(self.baseline_pus)
     }
 
-    /// The fastest pinning of a region with the same pages, other than its pinning in `base`, and its time there. A pinning
-    /// counts by the longest time that the region took in it: beside other regions it may find less in the caches.
+    /// The fastest pinning of a region with the same pages, other than its pinning in `base`, and its time there. A
+    /// pinning counts by the longest time that the region took in it: beside other regions it may find less in the
+    /// caches.
     fn fastest_elsewhere<'s>(&'s self, base: &'s Placement, id: RegionId) -> Option<(&'s Pinning, f64)> {
         let present = self.pinning(base, id);
         let mut pinnings: Vec<(&Pinning, f64)> = vec![];
@@ -235,11 +238,11 @@ impl Tried<'_> {
         pinnings.into_iter().min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
-    /// The best placement with each region at its fastest pinning, and the expected gain over it, as a logarithm; `None` if
-    /// that is not worth a trial.
+    /// The best placement with each region at its fastest pinning, and the expected gain over it, as a logarithm;
+    /// `None` if that is not worth a trial.
     ///
-    /// The rest of the program is pinned, too: the operating system would leave threads for a while where the last region
-    /// had them.
+    /// The rest of the program is pinned, too: the operating system would leave threads for a while where the last
+    /// region had them.
     fn faster_apart(&self) -> Option<(Placement, f64)> {
         let base = self.candidates.best_placement();
         let times = self.times.get(&self.candidates.best())?;
@@ -399,7 +402,8 @@ mod tests {
 
     #[test]
     fn a_pinning_in_which_a_region_was_slower_beside_others_counts_so() {
-        // The third candidate has the second region where the second candidate had it, and there it is slow after the first.
+        // The third candidate has the second region where the second candidate had it, and there it is slow after the
+        // first.
         let beside = on(4).with_regions(BTreeMap::from([(RegionId(2), pinned(pus(0)))]));
         let all = [times(0.5, 0.5), times(0.9, 0.1), times(0.5, 0.6)];
         assert_eq!(apart(&candidates([on(0), beside]), &all), None);

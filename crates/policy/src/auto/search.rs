@@ -1,8 +1,8 @@
 //! The search: which candidate is tried next, which one is the best, and the choice at the end.
 //!
 //! 1. The windows of the baseline give the noise of the rate.
-//! 2. The candidate with the largest expected gain runs in turns with the best one, for a few pairs of windows. If the noise
-//!    hides the difference it is left open.
+//! 2. The candidate with the largest expected gain runs in turns with the best one, for a few pairs of windows. If the
+//!    noise hides the difference it is left open.
 //! 3. Candidates that were left open get more pairs.
 //! 4. The best one is compared with the unpinned program, unless it was compared with a candidate that was faster.
 //! 5. Neighbours of the best one follow while their gains exceed their cost.
@@ -93,8 +93,8 @@ impl Search {
         }
     }
 
-    /// The running placement as the start of the next search; `None` for the unpinned program. If it is the one that the
-    /// user wants, `requested`, it is compared with the unpinned program first.
+    /// The running placement as the start of the next search; `None` for the unpinned program. If it is the one that
+    /// the user wants, `requested`, it is compared with the unpinned program first.
     pub(super) fn incumbent(&self, requested: Option<&Proposal>) -> Option<Proposal> {
         let running = &self.candidates[self.candidates.running()];
         let requested = requested.filter(|requested| requested.placement == running.placement);
@@ -173,8 +173,8 @@ impl Search {
         self.trials.spend_moving(lasted, are_mapped);
     }
 
-    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`,
-    /// the time of pages that move there and back.
+    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after
+    /// `moving`, the time of pages that move there and back.
     pub(super) fn affords(&self, at: Duration, moving: Duration, length: Duration) -> bool {
         self.trials.affords(&self.candidates, at, moving, length)
     }
@@ -218,8 +218,8 @@ impl Search {
         true
     }
 
-    /// Compares the best candidate with the unpinned program, if that was not done or is due again. The placement that the
-    /// user wants stays unless the unpinned program is faster.
+    /// Compares the best candidate with the unpinned program, if that was not done or is due again. The placement that
+    /// the user wants stays unless the unpinned program is faster.
     pub(super) fn confirm(&mut self, at: Duration) -> bool {
         let best = self.candidates.best();
         let is_time = self.choice.is_time_to_confirm(at);
@@ -295,8 +295,8 @@ impl Search {
         self.trials.drop_current();
     }
 
-    /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and took
-    /// `spent` with the time to settle. Returns the result if the trial is over.
+    /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and
+    /// took `spent` with the time to settle. Returns the result if the trial is over.
     pub(super) fn add_window(
         &mut self,
         window: Option<Window>,
@@ -376,8 +376,8 @@ impl Search {
         self.choice.is_made()
     }
 
-    /// Nothing is left to try: the program runs in the best placement, which is the choice. Returns whether the choice was
-    /// open.
+    /// Nothing is left to try: the program runs in the best placement, which is the choice. Returns whether the choice
+    /// was open.
     pub(super) fn conclude(&mut self, at: Duration) -> bool {
         self.candidates.run(self.candidates.best());
         let was_open = self.choice.make();

@@ -13,8 +13,8 @@ pub(super) const COUNTS: f64 = 40.0;
 /// The most repetitions of a window while threads start or end.
 const REPEATS: u32 = 5;
 
-/// Threads may settle for this share of the program's run time, beyond the shortest time. So more pages may follow their
-/// threads in a program that has run for longer.
+/// Threads may settle for this share of the program's run time, beyond the shortest time. So more pages may follow
+/// their threads in a program that has run for longer.
 const SETTLE: f64 = 0.002;
 
 /// The unpinned program settles for this multiple of the time, because the operating system leaves threads for a while

@@ -1,11 +1,11 @@
 //! The sets of working threads that the program had: the best placement of each, and how often a search may begin.
 //!
-//! A program whose threads come and go would be searched again with each change. So the best placement of a set of threads
-//! is kept:
+//! A program whose threads come and go would be searched again with each change. So the best placement of a set of
+//! threads is kept:
 //!
 //! - The same threads get it back without a search.
-//! - Other threads of the same number get it, too. It is then compared with the unpinned program, because their data may be
-//!   elsewhere.
+//! - Other threads of the same number get it, too. It is then compared with the unpinned program, because their data
+//!   may be elsewhere.
 //! - A new number of threads begins a search. At most `MOST_SEARCHES` begin in an hour.
 
 use super::placement::Placement;
@@ -18,8 +18,8 @@ use std::time::Duration;
 const OTHER_WINDOWS: u32 = 3;
 const OTHER_FOR: Duration = Duration::from_secs(2);
 
-/// The most searches that begin in an hour. Each may lose as much as trials may lose in a minute (`budget`), so all of them
-/// stay within 1 % of the hour.
+/// The most searches that begin in an hour. Each may lose as much as trials may lose in a minute (`budget`), so all of
+/// them stay within 1 % of the hour.
 const MOST_SEARCHES: usize = 8;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -170,7 +170,8 @@ impl ThreadSets {
     }
 }
 
-/// The finding that other threads have ranks: `before` and `after` are the tasks without one, `ranks` is the number of ranks.
+/// The finding that other threads have ranks: `before` and `after` are the tasks without one, `ranks` is the number of
+/// ranks.
 pub(super) fn ranks_changed(before: &BTreeSet<TaskId>, after: &BTreeSet<TaskId>, ranks: usize) -> Finding {
     let (more, fewer) = (before.difference(after).count(), after.difference(before).count());
     Finding::Note {

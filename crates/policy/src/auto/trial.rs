@@ -16,8 +16,8 @@ pub(super) const MOST_PAIRS: usize = 16;
 /// A trial ends after this many windows in a row without a count.
 const VOIDS: u32 = 3;
 
-/// The second window of the first pair ends early if the rate of B is below this multiple of A's. Noise does not explain
-/// such a difference.
+/// The second window of the first pair ends early if the rate of B is below this multiple of A's. Noise does not
+/// explain such a difference.
 const HOPELESS: f64 = 0.7;
 
 /// A trial goes on beyond `SCREENED` if its gain is above this multiple of its standard error.
@@ -160,8 +160,8 @@ impl Trial {
         self.voids >= VOIDS
     }
 
-    /// Adds the window of the candidate that was due, which was `measured` for so long. Returns the difference of the pair
-    /// if it is complete.
+    /// Adds the window of the candidate that was due, which was `measured` for so long. Returns the difference of the
+    /// pair if it is complete.
     pub(super) fn add_measured(&mut self, window: Window, measured: Duration) -> Option<f64> {
         self.voids = 0;
         if self.due() == self.b {
@@ -227,8 +227,8 @@ impl Trial {
         (number > 0).then(|| self.rates.iter().sum::<f64>() / number as f64)
     }
 
-    /// The expected rate of the candidate that is due over the rate of the faster one; `None` before the first pair if no
-    /// gain is expected.
+    /// The expected rate of the candidate that is due over the rate of the faster one; `None` before the first pair if
+    /// no gain is expected.
     pub(super) fn expected(&self, noise: &Noise) -> Option<f64> {
         let gain = self.turns.gain(noise).map(|gain| gain.log).or(self.prior)?;
         let over = if self.due() == self.b { gain } else { -gain };

@@ -102,8 +102,8 @@ impl Trials {
         trial.is_some_and(|(trial, window)| trial.is_hopeless(window))
     }
 
-    /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and took
-    /// `spent` with the time to settle. Returns the trial if it is over.
+    /// Adds the window of the candidate that was due; `None` if nothing was counted. It was `measured` for so long, and
+    /// took `spent` with the time to settle. Returns the trial if it is over.
     pub(super) fn add_window(
         &mut self,
         candidates: &Candidates,
@@ -151,8 +151,8 @@ impl Trials {
         self.budget.save(length, gain.log.exp());
     }
 
-    /// Pages have moved for so long. `are_mapped`: to a mapping and not after threads, so that the trial pays for it at its
-    /// end.
+    /// Pages have moved for so long. `are_mapped`: to a mapping and not after threads, so that the trial pays for it at
+    /// its end.
     pub(super) fn spend_moving(&mut self, lasted: Duration, are_mapped: bool) {
         match &mut self.current {
             Some(trial) if are_mapped => trial.move_pages(lasted),
@@ -165,8 +165,8 @@ impl Trials {
         self.budget.spend(trial.moving(), 0.0);
     }
 
-    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after `moving`,
-    /// the time of pages that move there and back.
+    /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after
+    /// `moving`, the time of pages that move there and back.
     pub(super) fn affords(&self, candidates: &Candidates, at: Duration, moving: Duration, length: Duration) -> bool {
         let Some(trial) = &self.current else { return false };
         let due = trial.due();
@@ -180,8 +180,8 @@ impl Trials {
     }
 }
 
-/// Whether a candidate is tried whatever trials have cost before: its expected gain follows from measured times of regions,
-/// is large, and is not refuted by the expected ratio of the rates.
+/// Whether a candidate is tried whatever trials have cost before: its expected gain follows from measured times of
+/// regions, is large, and is not refuted by the expected ratio of the rates.
 fn is_sure(candidates: &Candidates, candidate: usize, ratio: Option<f64>) -> bool {
     let one = &candidates[candidate];
     let best = candidates[candidates.best()].gain.map_or(0.0, |gain| gain.log);

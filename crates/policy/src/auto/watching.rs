@@ -1,7 +1,7 @@
 //! The watch over the choice: changes of the rate, phases of the program, and other numbers of threads.
 //!
-//! - A change of the rate leads to a window that identifies the phase by the rates of all metrics. A known phase gets its
-//!   placement at once. A new one is searched.
+//! - A change of the rate leads to a window that identifies the phase by the rates of all metrics. A known phase gets
+//!   its placement at once. A new one is searched.
 //! - A change that brings no other placement doubles the evidence that the next change needs.
 //! - Another number of threads gets the placement that was best for it, or is searched.
 //! - Too many searches within an hour are put off.
@@ -69,8 +69,8 @@ impl Watching {
         self.phases.begin(placement, None);
     }
 
-    /// Another placement is the best one of the phase. `is_new`: it was not the best one before, so the next change needs no
-    /// more evidence than the first one.
+    /// Another placement is the best one of the phase. `is_new`: it was not the best one before, so the next change
+    /// needs no more evidence than the first one.
     pub(super) fn choose(&mut self, placement: &Placement, is_new: bool) {
         if is_new {
             self.patience = 1.0;
@@ -104,8 +104,8 @@ impl Watching {
         self.chosen_from.get_or_insert_with(|| first.clone());
     }
 
-    /// The first sample of the rates that identify the phase in the choice; `None` before their level is known, and when they
-    /// were noted.
+    /// The first sample of the rates that identify the phase in the choice; `None` before their level is known, and
+    /// when they were noted.
     pub(super) fn unsigned_from(&self) -> Option<&Sample> {
         let is_due = !self.is_signed && self.change.is_learned();
         self.chosen_from.as_ref().filter(|_| is_due)
@@ -166,13 +166,14 @@ impl Watching {
         self.thread_sets.is_search_due(at)
     }
 
-    /// Whether another number of threads works for long enough. `is_other`: another number works at the end of this window.
+    /// Whether another number of threads works for long enough. `is_other`: another number works at the end of this
+    /// window.
     pub(super) fn threads_changed(&mut self, is_other: bool, at: Duration) -> bool {
         self.thread_sets.stays_other(is_other, at)
     }
 
-    /// The choice for these threads; `None` if they are searched. If the search is put off they run in the placement that the
-    /// user wants, `requested`.
+    /// The choice for these threads; `None` if they are searched. If the search is put off they run in the placement
+    /// that the user wants, `requested`.
     pub(super) fn recall(
         &mut self,
         threads: &BTreeSet<TaskId>,

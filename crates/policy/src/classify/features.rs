@@ -1,9 +1,10 @@
 //! The features of a placement model: figures of one sample under the default strategy, and of the machine.
 //!
 //! All are ratios, so that a model can be used on other machines than the ones of its training data. The events are the
-//! ones that SAM counts for each task, because every event set has them, and lines from memory if the event set has them:
-//! prefetchers read lines that no instruction misses. The traffic of a node's memory is not counted for a task. It is
-//! estimated from remote misses: a task that finds its data in its own node's memory runs on the node of the data.
+//! ones that SAM counts for each task, because every event set has them, and lines from memory if the event set has
+//! them: prefetchers read lines that no instruction misses. The traffic of a node's memory is not counted for a task.
+//! It is estimated from remote misses: a task that finds its data in its own node's memory runs on the node of the
+//! data.
 
 use crate::sam::TaskRates;
 use pinfold_core::{PuId, Topology};

@@ -1,6 +1,6 @@
-//! `classify`: a learned model says, after one sample, whether placement matters to a program and which strategy suits it
-//! (after Denoyelle, Goglin, Jeannot and Ropars, "Data and Thread Placement in NUMA Architectures: A Statistical Learning
-//! Approach", ICPP 2019).
+//! `classify`: a learned model says, after one sample, whether placement matters to a program and which strategy suits
+//! it (after Denoyelle, Goglin, Jeannot and Ropars, "Data and Thread Placement in NUMA Architectures: A Statistical
+//! Learning Approach", ICPP 2019).
 //!
 //! The four strategies are the paper's (section 2.1): threads compact or scattered over all nodes, pages on the node of
 //! the first touch or interleaved. `features` observes a program under the default strategy, `model` predicts the time

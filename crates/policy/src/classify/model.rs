@@ -110,7 +110,8 @@ pub struct Prediction {
     pub doubt: f64,
     /// Whether this is small enough for an answer.
     pub is_sure: bool,
-    /// The strategy to measure beside the default, if one more is measured: the faster of both is expected to take least.
+    /// The strategy to measure beside the default, if one more is measured: the faster of both is expected to take
+    /// least.
     pub second: usize,
     /// Whether placement is predicted to matter.
     pub is_sensitive: bool,

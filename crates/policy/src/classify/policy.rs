@@ -1,15 +1,15 @@
 //! The policy `classify` in the loop.
 //!
-//! 1. The program starts unpinned, as the operating system places it. When its threads work it is measured for `t`: this
-//!    is the first candidate and the baseline.
+//! 1. The program starts unpinned, as the operating system places it. When its threads work it is measured for `t`:
+//!    this is the first candidate and the baseline.
 //! 2. It goes to the default strategy, warms up for `w`, and is observed once, for `t`. That is the second candidate.
-//! 3. The model forecasts its time in each strategy. If it is sure that none is clearly faster than the default, nothing
-//!    else is tried. If it is sure of one, that is a candidate. If it is not sure, all that may be the fastest are, the
-//!    likeliest first.
+//! 3. The model forecasts its time in each strategy. If it is sure that none is clearly faster than the default,
+//!    nothing else is tried. If it is sure of one, that is a candidate. If it is not sure, all that may be the fastest
+//!    are, the likeliest first.
 //! 4. Each candidate warms up for `w` and is measured for `t`, or until it has lost (`race`). Threads and pages move,
 //!    also pages that are in memory already.
-//! 5. The fastest one stays, if it is significantly faster than the unpinned program. Otherwise the program is left alone:
-//!    nothing is pinned, and pages that were moved go back.
+//! 5. The fastest one stays, if it is significantly faster than the unpinned program. Otherwise the program is left
+//!    alone: nothing is pinned, and pages that were moved go back.
 //!
 //! The model does not forecast if a figure that it needs is not known, or if the machine is unlike all machines of its
 //! training data. Then no strategy but the default is tried, and the reason is reported.

@@ -4,21 +4,21 @@
 //! searches without gain keeps a program that slows down steadily from being searched all the time. Two rules
 //! count evidence:
 //!
-//! - [`ChangePoint`], the rule of `auto`, finds that the rate rises or falls. The windows after a choice give the level and
-//!   its spread, as long as they look alike. Two sums follow them (Page, "Continuous Inspection Schemes", 1954): one adds
-//!   how far each window is above the level, the other how far it is below, in standard deviations and less `SLACK`;
-//!   neither falls below zero. A sum above `LIMIT` is a change. A single window, such as a checkpoint, adds at most
-//!   `MOST`, so at least three are needed. Shifts below `SLACK` standard deviations are never found: a rate that scatters
-//!   that much is not worth a search.
+//! - [`ChangePoint`], the rule of `auto`, finds that the rate rises or falls. The windows after a choice give the level
+//!   and its spread, as long as they look alike. Two sums follow them (Page, "Continuous Inspection Schemes", 1954):
+//!   one adds how far each window is above the level, the other how far it is below, in standard deviations and less
+//!   `SLACK`; neither falls below zero. A sum above `LIMIT` is a change. A single window, such as a checkpoint, adds at
+//!   most `MOST`, so at least three are needed. Shifts below `SLACK` standard deviations are never found: a rate that
+//!   scatters that much is not worth a search.
 //! - [`Fall`], the rule of `autopin`, finds that the rate falls below the choice's rate and stays there. It is the
-//!   outlook of autopin's paper (section 6), to "restart the repinning process if the application's performance drops under a certain
-//!   threshold". A rate line is low if it is below the rate of the choice by more than the threshold, and by more than the
-//!   scatter of the readings explains (Welch's test, 99 %). Only several low lines in a row are a change. A line without a
-//!   rate is neither low nor high.
+//!   outlook of autopin's paper (section 6), to "restart the repinning process if the application's performance drops
+//!   under a certain threshold". A rate line is low if it is below the rate of the choice by more than the threshold,
+//!   and by more than the scatter of the readings explains (Welch's test, 99 %). Only several low lines in a row are a
+//!   change. A line without a rate is neither low nor high.
 //!
-//! The rules cannot be one with other numbers. `Fall` compares with the measurement of the choice by a share that the user
-//! gives, so its first line counts and a rise never does. `ChangePoint` has no such measurement, because `auto` compares
-//! placements in turns: it learns the level from the windows themselves, and takes no share.
+//! The rules cannot be one with other numbers. `Fall` compares with the measurement of the choice by a share that the
+//! user gives, so its first line counts and a rise never does. `ChangePoint` has no such measurement, because `auto`
+//! compares placements in turns: it learns the level from the windows themselves, and takes no share.
 
 use crate::program::meter::Measurement;
 use pinfold_core::statistics;

@@ -2,9 +2,9 @@
 //!
 //! A race has two rounds. In the first, each candidate in turn is pinned just long enough to be compared: it is
 //! screened. A candidate that has not lost against the best one goes to the second round, the best candidate first.
-//! There it is probed as in autopin's paper: it warms up for `w` and is measured for `t`, unless it loses before. So all
-//! candidates but the best one cost little, independent of the position of the best one in the list. A candidate that
-//! is not distinguishable from the best one keeps its full time.
+//! There it is probed as in autopin's paper: it warms up for `w` and is measured for `t`, unless it loses before. So
+//! all candidates but the best one cost little, independent of the position of the best one in the list. A candidate
+//! that is not distinguishable from the best one keeps its full time.
 //!
 //! Welch's one-sided test compares a candidate's readings with the readings of the best one so far:
 //!

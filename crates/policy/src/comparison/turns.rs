@@ -1,8 +1,8 @@
 //! Two placements in turns: A B, B A, A B, …
 //!
-//! The rate of a program drifts while it runs. So two placements are never compared by measurements from different times,
-//! but by pairs of windows, one right after the other. The difference of a pair is the difference of the logarithms of
-//! its rates. Every second pair is reversed, so that a steady drift cancels out.
+//! The rate of a program drifts while it runs. So two placements are never compared by measurements from different
+//! times, but by pairs of windows, one right after the other. The difference of a pair is the difference of the
+//! logarithms of its rates. Every second pair is reversed, so that a steady drift cancels out.
 //!
 //! 1. The variance of a difference is pooled over all comparisons of a phase (`Noise`): it belongs to the program and
 //!    the metric more than to the placements. Windows of one placement, two by two, give its first estimate.

@@ -75,8 +75,8 @@ impl Fixed {
         }
     }
 
-    /// Places the working threads by the name, if the user gave no number and the number has changed. A pinning is reported
-    /// when the number of threads is known.
+    /// Places the working threads by the name, if the user gave no number and the number has changed. A pinning is
+    /// reported when the number of threads is known.
     fn place(&mut self, seen: &mut Observation<'_>) {
         let threads = self.program.working();
         if let Kept::Pinning(pinning, code) = &self.kept

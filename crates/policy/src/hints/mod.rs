@@ -11,8 +11,8 @@
 //! Beyond the paper:
 //!
 //! - The move is verified, if `verify` is set: after a warm-up of `w` the rate is measured for `t` again. If it is
-//!   significantly lower, the threads go back to their PUs. Threads that were not pinned before go back unless the rate is
-//!   higher.
+//!   significantly lower, the threads go back to their PUs. Threads that were not pinned before go back unless the rate
+//!   is higher.
 //! - If other threads work than before, the hint is applied for their number: a hint does not depend on it.
 //! - Each run reports its sample (`Finding::Sampled`), so that a database can use it in later runs.
 //!

@@ -5,8 +5,8 @@
 //! same tasks at both ends, the growth of the total divided by the time and by the number of tasks is
 //! `r_avg` in autopin's paper, the average of `r_j = (pc_2 - pc_1) / (ts_2 - ts_1)` (section 3, step 5).
 //!
-//! A missing count leaves a gap: there is neither a total nor a reading at that time. The totals before and after it stay
-//! right, because the growth of each counter is taken from its last reading.
+//! A missing count leaves a gap: there is neither a total nor a reading at that time. The totals before and after it
+//! stay right, because the growth of each counter is taken from its last reading.
 
 use crate::program::working_tasks::WorkingTasks;
 use pinfold_core::statistics::{self, Reading};

@@ -1,24 +1,25 @@
 //! Which metric decides (docs/metrics.md).
 //!
-//! `auto` takes a source that counted during the end of the initialisation: the one that is nearest to the application's
-//! own progress. The registry of sources (`pinfold_core::sources`) has their order, and says which may be taken.
+//! `auto` takes a source that counted during the end of the initialisation: the one that is nearest to the
+//! application's own progress. The registry of sources (`pinfold_core::sources`) has their order, and says which may be
+//! taken.
 //!
 //! A count is a whole number, so a rate over `n` counts is known to about `1 / n`. If fewer than
 //! `ENOUGH` counts are expected in a probe, the metric cannot even show a difference of a tenth. Then `auto` takes the
 //! next metric. If no other metric counts, `auto` says that the rates are coarse.
 //!
-//! The same program should have the same metric in each run, whatever else runs on the machine. So a preferred metric is
-//! not passed over because the program is slow at the moment. If the metric would count at least half as often as needed
-//! while the program runs all the time, or may do so with its next count, the choice waits until it has counted `ENOUGH`,
-//! and takes it (`Choice::waits`). The metric of an earlier run is preferred to all others.
+//! The same program should have the same metric in each run, whatever else runs on the machine. So a preferred metric
+//! is not passed over because the program is slow at the moment. If the metric would count at least half as often as
+//! needed while the program runs all the time, or may do so with its next count, the choice waits until it has counted
+//! `ENOUGH`, and takes it (`Choice::waits`). The metric of an earlier run is preferred to all others.
 
 use crate::program::meter;
 use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A metric is useful if at least this many counts are expected in one probe. Rates are then known to a tenth: pinnings in
-/// section 5 of autopin's paper differ by at least that if pinning matters at all.
+/// A metric is useful if at least this many counts are expected in one probe. Rates are then known to a tenth: pinnings
+/// in section 5 of autopin's paper differ by at least that if pinning matters at all.
 const ENOUGH: f64 = 10.0;
 
 /// The choice waits for a metric that would have this share of `ENOUGH` if its busiest task ran all the time.
@@ -108,8 +109,8 @@ impl MetricRequest {
         })
     }
 
-    /// Whether the program has reported its progress often enough to be measured by that although it hardly uses processor
-    /// time, unless another metric was requested.
+    /// Whether the program has reported its progress often enough to be measured by that although it hardly uses
+    /// processor time, unless another metric was requested.
     pub(crate) fn measures_idle_program(
         &self,
         metrics: &[Metric],
@@ -219,7 +220,8 @@ impl MetricRates<'_> {
         }
     }
 
-    /// The choice of `auto`: the most preferred metric that counts often enough, or else the most preferred that counts.
+    /// The choice of `auto`: the most preferred metric that counts often enough, or else the most preferred that
+    /// counts.
     fn automatic(&self) -> Choice {
         let mut order = sources::automatic(self.metrics);
         // The metric of an earlier run comes first.
@@ -256,8 +258,8 @@ impl MetricRates<'_> {
         rate * self.time.max(self.probe.as_secs_f64()) >= ENOUGH
     }
 
-    /// Whether this rate, which is not enough, may be due to the load of the machine or because the next count is still to
-    /// come.
+    /// Whether this rate, which is not enough, may be due to the load of the machine or because the next count is still
+    /// to come.
     fn may_be_enough(&self, rate: f64) -> bool {
         let nearly = NEARLY * ENOUGH / self.probe.as_secs_f64();
         let counts = rate * self.time;

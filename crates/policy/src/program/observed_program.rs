@@ -5,8 +5,8 @@
 //! 1. `observe` reads which tasks work, and their counts. It returns an `Observation`.
 //! 2. `stage` says whether the initialisation goes on. When it ends, the metric is chosen.
 //! 3. The policy measures in windows: `begin_window`, `is_over`, `measurement`.
-//! 4. `decide` takes the observation and makes the decision from it. A configuration is requested only if it differs from
-//!    the last one. The program runs until its next reading, or until the window ends.
+//! 4. `decide` takes the observation and makes the decision from it. A configuration is requested only if it differs
+//!    from the last one. The program runs until its next reading, or until the window ends.
 //!
 //! An `Observation` is made by `observe` only, and `decide` takes it. So a policy can neither skip a sample nor process
 //! one twice.
@@ -313,8 +313,8 @@ impl ObservedProgram {
         }
     }
 
-    /// Requests the next configuration also if it is the last one. So it applies to tasks that the machine left alone when
-    /// they began.
+    /// Requests the next configuration also if it is the last one. So it applies to tasks that the machine left alone
+    /// when they began.
     pub(crate) fn request_again(&mut self) {
         self.requested.request_again();
     }

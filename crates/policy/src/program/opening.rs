@@ -1,8 +1,8 @@
 //! The initialisation, which all policies share. At its end the working tasks are known, and the metric that shows
 //! their progress.
 //!
-//! 1. Nothing is compared for `i`. Its later half is the window that judges the tasks (`working_tasks`) and compares the
-//!    metrics (`metric_choice`), because later behaviour is more typical.
+//! 1. Nothing is compared for `i`. Its later half is the window that judges the tasks (`working_tasks`) and compares
+//!    the metrics (`metric_choice`), because later behaviour is more typical.
 //! 2. If the program is idle at the end of `i`, because it waits for input or sleeps, the window is repeated every `i /
 //!    2`. A program that reports heartbeats is never idle, since a server sleeps between requests.
 //!    A window is also longer if a preferred metric may count often enough after a longer time.
@@ -24,8 +24,8 @@ const COUNTS_IN_A_READING: f64 = 20.0;
 /// The least number of readings of a probe, also for a metric that counts rarely.
 const READINGS_IN_A_PROBE: u32 = 10;
 
-/// The most probes before a preferred metric is passed over: on an idle machine, and on a machine that gives the program
-/// little time.
+/// The most probes before a preferred metric is passed over: on an idle machine, and on a machine that gives the
+/// program little time.
 const PATIENCE: u32 = 4;
 const PATIENCE_UNDER_LOAD: u32 = 8;
 

@@ -1,12 +1,13 @@
 //! Which tasks work, as a property of the program and not of one window.
 //!
-//! A task's share of the work depends on the placement of the program: under dynamic scheduling, a thread far from the data
-//! takes few chunks. If each window alone decided which tasks work, each change of the placement would change the ranks, and
-//! new ranks would change the placement. So a task has a role, which changes seldom:
+//! A task's share of the work depends on the placement of the program: under dynamic scheduling, a thread far from the
+//! data takes few chunks. If each window alone decided which tasks work, each change of the placement would change the
+//! ranks, and new ranks would change the placement. So a task has a role, which changes seldom:
 //!
-//! 1. A task's first window says whether it works: with at least `HELPER_SHARE` of the processor time of the busiest task.
-//! 2. A worker becomes a helper when it had less than that share in each window for `IDLE`, and the program was unpinned for
-//!    `IDLE_UNPINNED` of this time. So a worker that is idle in some placements only remains a worker.
+//! 1. A task's first window says whether it works: with at least `HELPER_SHARE` of the processor time of the busiest
+//!    task.
+//! 2. A worker becomes a helper when it had less than that share in each window for `IDLE`, and the program was
+//!    unpinned for `IDLE_UNPINNED` of this time. So a worker that is idle in some placements only remains a worker.
 //! 3. A helper becomes a worker when it had at least `WORKER_SHARE` over `SUSTAINED`.
 //!
 //! Limit: under a policy that keeps the program pinned, a worker that stops for good has its rank until it ends.
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// loses nothing if the scheduler places it.
 const HELPER_SHARE: f64 = 0.01;
 
-/// A helper needs this share to get a rank: a multiple of the share that a worker has at least, so that no task is near both.
+/// A helper needs this share to get a rank: a multiple of the share that a worker has at least, so that no task is near
+/// both.
 const WORKER_SHARE: f64 = 0.05;
 
 /// A helper has to work for this long: as long as the default policy waits until another number of threads counts.
@@ -29,8 +31,8 @@ const SUSTAINED: Duration = Duration::from_secs(3);
 /// A worker may sleep for this long: a pool of threads waits for requests, and a program for input.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The least unpinned time within `IDLE`: two of the shortest windows of the default policy, because the shortest comparison
-/// with the unpinned program has two.
+/// The least unpinned time within `IDLE`: two of the shortest windows of the default policy, because the shortest
+/// comparison with the unpinned program has two.
 const IDLE_UNPINNED: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +141,8 @@ mod tests {
         thread: 1,
     };
 
-    /// Whether the task is a helper after windows of a second with these shares of the busiest task's time, each with whether
-    /// the program was unpinned.
+    /// Whether the task is a helper after windows of a second with these shares of the busiest task's time, each with
+    /// whether the program was unpinned.
     fn helps(windows: impl IntoIterator<Item = (f64, bool)>) -> bool {
         let mut roles = Roles::default();
         for (share, is_unpinned) in windows {

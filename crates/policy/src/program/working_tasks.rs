@@ -1,13 +1,13 @@
 //! Which tasks work, and so have ranks.
 //!
-//! A runtime's management thread does no work and needs no PU: section 3 of autopin's paper leaves the management thread
-//! of Intel's OpenMP to the scheduler. Such a helper is recognised by its processor time, not by its name:
+//! A runtime's management thread does no work and needs no PU: section 3 of autopin's paper leaves the management
+//! thread of Intel's OpenMP to the scheduler. Such a helper is recognised by its processor time, not by its name:
 //!
 //! 1. At the beginning of a window, note the processor time of each living task.
-//! 2. At its end, the shares of the tasks that existed for the whole window say whether they are helpers, together with what
-//!    earlier windows have shown (`roles`).
-//! 3. If even the busiest task hardly ran in a window, the window says nothing, and the set of working tasks stays as it
-//!    was.
+//! 2. At its end, the shares of the tasks that existed for the whole window say whether they are helpers, together with
+//!    what earlier windows have shown (`roles`).
+//! 3. If even the busiest task hardly ran in a window, the window says nothing, and the set of working tasks stays as
+//!    it was.
 //!
 //! Limits: a task that is younger than the window counts as working until a whole window shows otherwise. So does a
 //! task whose processor time cannot be read.
@@ -160,8 +160,8 @@ impl WorkingTasks {
             .collect();
     }
 
-    /// Ends the window at `sample`, which `update` has seen, and begins the next. `is_unpinned`: the operating system placed
-    /// all tasks in this window.
+    /// Ends the window at `sample`, which `update` has seen, and begins the next. `is_unpinned`: the operating system
+    /// placed all tasks in this window.
     pub(crate) fn judge(&mut self, sample: &Sample, is_unpinned: bool) -> Judgement {
         let mut used: Vec<(TaskId, Duration, bool)> = vec![];
         for task in sample

@@ -1,6 +1,6 @@
 //! `react`: threads, pages and prefetchers of each parallel region, from two profiles (Sánchez Barrera, Black-Schaffer,
-//! Casas, Moretó, Stupnikova and Popov, "Modeling and Optimizing NUMA Effects and Prefetching with Machine Learning", ICS
-//! 2020, section 6).
+//! Casas, Moretó, Stupnikova and Popov, "Modeling and Optimizing NUMA Effects and Prefetching with Machine Learning",
+//! ICS 2020, section 6).
 //!
 //! `file` reads models, which the Python package learns. `model` forecasts a configuration from `counters`, and `words`
 //! prints a model. `policy` is the online method: it times regions with `timing`, tries `neighbours` of the fastest

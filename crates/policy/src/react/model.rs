@@ -1,6 +1,6 @@
-//! A model of the policy `react`: the configurations in which a region is profiled, and the choice among configurations. A
-//! decision tree chooses by counters of the profiles, and its leaves are configurations. Without a tree, the fastest
-//! profile is taken.
+//! A model of the policy `react`: the configurations in which a region is profiled, and the choice among
+//! configurations. A decision tree chooses by counters of the profiles, and its leaves are configurations. Without a
+//! tree, the fastest profile is taken.
 
 use super::counters;
 use crate::rules::Trained;
@@ -163,8 +163,8 @@ impl ReactModel {
         }
     }
 
-    /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. If the tree needs
-    /// a value that is missing: its name. `None` if the fastest profile is taken.
+    /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. If the tree
+    /// needs a value that is missing: its name. `None` if the fastest profile is taken.
     pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Option<Result<(usize, String), &'static str>> {
         let mut values: Vec<String> = vec![];
         let configuration = self.tree.as_ref()?.leaf::<&'static str>(|feature| {

@@ -21,8 +21,8 @@ const PAGES: [PageMapping; 4] = [
 /// A number of threads, and on how many nodes they are.
 pub type Size = (usize, usize);
 
-/// The sizes that are tried on a machine, in ascending order: the `known` ones, and the space of react's paper (section 2).
-/// It has a quarter, a half and all of the cores on as few nodes as hold them, and a half on two nodes as well.
+/// The sizes that are tried on a machine, in ascending order: the `known` ones, and the space of react's paper (section
+/// 2). It has a quarter, a half and all of the cores on as few nodes as hold them, and a half on two nodes as well.
 pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> Vec<Size> {
     let cores = topology.objects_of(ObjectKind::Core).count();
     let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
@@ -40,8 +40,8 @@ pub(super) fn neighbours(of: &ModelConfiguration, sizes: &[Size], topology: &Top
     found
 }
 
-/// The neighbours of a configuration on any machine, in the order in which they are tried: each prefetcher switched, the
-/// other map of threads, other sizes, other places of pages. Neighbours that move pages come last.
+/// The neighbours of a configuration on any machine, in the order in which they are tried: each prefetcher switched,
+/// the other map of threads, other sizes, other places of pages. Neighbours that move pages come last.
 ///
 /// Threads on one node have their pages there.
 pub fn all_neighbours(of: &ModelConfiguration, sizes: &[Size]) -> Vec<ModelConfiguration> {

@@ -72,8 +72,8 @@ impl Requests {
         self.home = home;
     }
 
-    /// The configuration of a plan; `None` if the plan was requested last. Before all threads are unpinned they return to
-    /// the PUs of the baseline, because the operating system would leave them on the PUs of the plan.
+    /// The configuration of a plan; `None` if the plan was requested last. Before all threads are unpinned they return
+    /// to the PUs of the baseline, because the operating system would leave them on the PUs of the plan.
     pub(super) fn configuration(
         &mut self,
         plan: &Plan,
@@ -108,8 +108,8 @@ struct Reach {
 impl Reach {
     /// The configuration of a plan.
     ///
-    /// If a region is unpinned, so is the code outside of the regions; the pages stay where `base` has placed them. Pages
-    /// that were never placed are left alone, and others go back to first touch. `working` tasks have ranks.
+    /// If a region is unpinned, so is the code outside of the regions; the pages stay where `base` has placed them.
+    /// Pages that were never placed are left alone, and others go back to first touch. `working` tasks have ranks.
     fn configuration(
         &mut self,
         plan: &Plan,
@@ -152,8 +152,8 @@ impl Reach {
     }
 }
 
-/// Spreads the pinning of a smaller team over `working` ranks. Neighbouring ranks share the PU of one thread, as neighbouring
-/// iterations would share the thread.
+/// Spreads the pinning of a smaller team over `working` ranks. Neighbouring ranks share the PU of one thread, as
+/// neighbouring iterations would share the thread.
 fn for_all(team: &Pinning, working: usize) -> Pinning {
     let threads = team.pus().len();
     let pus = (0..working.max(threads)).map(|rank| team.pu(rank * threads / working.max(threads)));

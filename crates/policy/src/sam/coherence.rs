@@ -13,7 +13,8 @@
 //! fewest tasks move. A domain that has received tasks gives none in the same decision: the sets describe the last
 //! interval and no longer hold for these tasks.
 //!
-//! With `learn_groups` the step works by group: all tasks of a process, or the tasks that were seen to share. The groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
+//! With `learn_groups` the step works by group: all tasks of a process, or the tasks that were seen to share. The
+//! groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
 //! each belong in the other's domain swap. A group that is all in one domain and still has traffic with others shares
 //! data across processes; such tasks are one group together. A group that fits into one domain is gathered there. For a
 //! group that fits nowhere, sorting is tried first: tasks exchange their places so that neighbours by rank are
@@ -39,8 +40,8 @@ pub(super) struct Gathering {
     pub(super) movers: Vec<usize>,
 }
 
-/// The step. Returns the gathered tasks of each group. `waiting`: earlier moves may still make room, so no group is moved in
-/// part.
+/// The step. Returns the gathered tasks of each group. `waiting`: earlier moves may still make room, so no group is
+/// moved in part.
 pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) -> Vec<Gathering> {
     if !groups::find(round, groups) {
         return vec![];
@@ -227,8 +228,8 @@ fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, ta
     })
 }
 
-/// A partner for the opposite direction is searched in this number of groups, the largest first. This limits the time of a
-/// decision.
+/// A partner for the opposite direction is searched in this number of groups, the largest first. This limits the time
+/// of a decision.
 const MOST_OTHERS: usize = 4;
 
 /// Tasks of a group exchange their places so that neighbours by rank are in one domain, with as many tasks in each

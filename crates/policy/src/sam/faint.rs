@@ -2,11 +2,11 @@
 //! threshold.
 //!
 //! At the threshold *two* threads lose 5 %. Where many threads meet at barriers, each waits for all that the slowest
-//! one has lost, and a program may lose twice as much with half the traffic. No counter shows that in advance, so a trial
-//! does. All tasks of the process, with traffic or without, are gathered if a domain has room for all of them. They
-//! stay if they make more progress than before, by the same trial as other moves (`trial`). One group is tried at a
-//! time, and only while nothing else is moved. A group that gained nothing is not tried again until most of its traffic is
-//! of tasks whose traffic has changed since: one task whose traffic stays must not keep all others apart.
+//! one has lost, and a program may lose twice as much with half the traffic. No counter shows that in advance, so a
+//! trial does. All tasks of the process, with traffic or without, are gathered if a domain has room for all of them.
+//! They stay if they make more progress than before, by the same trial as other moves (`trial`). One group is tried at
+//! a time, and only while nothing else is moved. A group that gained nothing is not tried again until most of its
+//! traffic is of tasks whose traffic has changed since: one task whose traffic stays must not keep all others apart.
 
 use super::coherence::{self, Gathering};
 use super::groups::{self, Groups};

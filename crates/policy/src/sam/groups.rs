@@ -231,8 +231,8 @@ impl Groups {
     }
 }
 
-/// Chooses the domain of each group, the largest group first. A domain with room for the whole group beside the groups before is
-/// preferred, then the domain with most of its sharers.
+/// Chooses the domain of each group, the largest group first. A domain with room for the whole group beside the groups
+/// before is preferred, then the domain with most of its sharers.
 pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     groups.order.clear();
     groups
@@ -254,8 +254,8 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     }
 }
 
-/// Chooses the method of each group, and leaves out tasks whose methods have all failed. Without `learn_groups` all tasks are one
-/// group, and ranks have no order.
+/// Chooses the method of each group, and leaves out tasks whose methods have all failed. Without `learn_groups` all
+/// tasks are one group, and ranks have no order.
 fn choose_methods(round: &Round<'_>, groups: &mut Groups) {
     let most = (0..round.shape.domains.len())
         .map(|domain| round.sets.capacity(round.shape, domain))

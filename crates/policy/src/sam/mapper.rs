@@ -113,8 +113,8 @@ impl Mapper {
         &self.moves
     }
 
-    /// The tasks that the last decision lets go, before its moves. The decision before rolled their moves back, so they are on the
-    /// PUs that the operating system chose.
+    /// The tasks that the last decision lets go, before its moves. The decision before rolled their moves back, so they
+    /// are on the PUs that the operating system chose.
     pub fn released(&self) -> &[TaskId] {
         &self.released
     }
@@ -145,8 +145,8 @@ impl Mapper {
         }
     }
 
-    /// Finds the tasks that no step may move: tasks that were moved recently, and tasks of trials. A trial that ends moves its
-    /// own tasks.
+    /// Finds the tasks that no step may move: tasks that were moved recently, and tasks of trials. A trial that ends
+    /// moves its own tasks.
     fn hold(&mut self) {
         let tasks = self.memory.tasks();
         self.held.clear();

@@ -25,14 +25,14 @@
 //! - `fair`: the comparison of all moves with the unpinned machine;
 //! - `options`: the thresholds, and the switches for abilities beyond the paper.
 //!
-//! The source of each constant stands beside it: a section of the paper, a definition, or "assumed" if nothing is published.
-//! The assumed constants are times in intervals, and shares. The evaluation shows the cost of a threshold that is wrong by some
-//! factor, and the worth of each ability.
+//! The source of each constant stands beside it: a section of the paper, a definition, or "assumed" if nothing is
+//! published. The assumed constants are times in intervals, and shares. The evaluation shows the cost of a threshold
+//! that is wrong by some factor, and the worth of each ability.
 //!
-//! Known limits: the mapper sees tasks and not the machine's other load. It assumes equal frequencies, since rates of a package
-//! are sums of rates per unhalted cycle. A group that fits into no domain is divided without regard to how much its tasks share.
-//! If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial of one group
-//! only.
+//! Known limits: the mapper sees tasks and not the machine's other load. It assumes equal frequencies, since rates of a
+//! package are sums of rates per unhalted cycle. A group that fits into no domain is divided without regard to how much
+//! its tasks share. If tasks of two groups exchange their places because each belongs in the other's domain, both are
+//! in the trial of one group only.
 
 mod bandwidth;
 mod coherence;

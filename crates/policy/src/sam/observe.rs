@@ -1,7 +1,8 @@
 //! Rates of each task per unhalted cycle, from two samples (sections 2.3 and 3.2 of the paper).
 //!
-//! There are more events than counters, so counts are scaled by the running time of their counters. A value is `None` if a
-//! counter never ran, a total runs backwards, the clock did not advance, or the task began in the interval. Such a task holds its PU and is not moved.
+//! There are more events than counters, so counts are scaled by the running time of their counters. A value is `None`
+//! if a counter never ran, a total runs backwards, the clock did not advance, or the task began in the interval. Such a
+//! task holds its PU and is not moved.
 
 use super::Activity;
 use super::rates::{Reads, TaskRates};
@@ -179,8 +180,8 @@ fn growth(metric: usize, before: &TaskSample, after: &TaskSample) -> Option<f64>
     after.as_ref()?.since(before.as_ref()?)
 }
 
-/// The running time of a task as a share of the interval. If it is unknown, the task counts as running all the time, so it holds
-/// its PU.
+/// The running time of a task as a share of the interval. If it is unknown, the task counts as running all the time, so
+/// it holds its PU.
 fn busy(elapsed: Option<Duration>, before: Option<&TaskSample>, after: &TaskSample) -> f64 {
     let used = || {
         let used = after

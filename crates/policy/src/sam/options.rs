@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Traffic above this share of the threshold is faint traffic. Less counts as none. Threads that wait for each other all wait for
-/// the slowest one, so counts show only a part of the cost of sharing. Assumed: eight threads that wait for each other can lose
-/// eight times as much as one of them.
+/// Traffic above this share of the threshold is faint traffic. Less counts as none. Threads that wait for each other
+/// all wait for the slowest one, so counts show only a part of the cost of sharing. Assumed: eight threads that wait
+/// for each other can lose eight times as much as one of them.
 pub(super) const FAINT: f64 = 0.125;
 
 /// The least rates of a bottleneck: a task loses more than 5 % of its time (section 2.1 of the paper). All are
@@ -23,8 +23,8 @@ pub struct Thresholds {
     pub remote: f64,
     /// `M_T` of a task: a task with more last-level-cache misses per unhalted cycle is memory-intensive.
     pub memory: f64,
-    /// `M_T` of a package: if all its tasks together have more last-level-cache misses per cycle, its memory is saturated. The
-    /// paper has one symbol for this threshold and the one above.
+    /// `M_T` of a package: if all its tasks together have more last-level-cache misses per cycle, its memory is
+    /// saturated. The paper has one symbol for this threshold and the one above.
     pub package_memory: f64,
 }
 
@@ -83,16 +83,16 @@ impl Thresholds {
     reason = "each is a switch of its own, and experiments turn them one by one"
 )]
 pub struct MapperOptions {
-    /// A task that was moved stays for some intervals, and longer each time that it returns. A task that goes back to its memory
-    /// takes the place of no other task whose memory is there.
+    /// A task that was moved stays for some intervals, and longer each time that it returns. A task that goes back to
+    /// its memory takes the place of no other task whose memory is there.
     pub hysteresis: bool,
     /// A move for coherence is rolled back and not tried again if it did not turn traffic between domains into traffic
     /// within one, or if the tasks made less progress after it.
     pub validation: bool,
     /// Tasks of a process are assumed to share data with each other, until it is known which of them do.
     pub learn_groups: bool,
-    /// Tasks of a process with a little less coherence traffic than the threshold are gathered for a trial, if a domain has
-    /// room for all of them. They stay if they make more progress. Needs `validation` and `learn_groups`.
+    /// Tasks of a process with a little less coherence traffic than the threshold are gathered for a trial, if a domain
+    /// has room for all of them. They stay if they make more progress. Needs `validation` and `learn_groups`.
     pub faint_sharers: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, also if Linux moved it.
     pub learn_homes: bool,
@@ -102,8 +102,8 @@ pub struct MapperOptions {
     /// The pages of processes that make less progress because their tasks were moved to another node move there, too,
     /// before the moves are given up. Needs `comparison`.
     pub pages: bool,
-    /// A process whose program is known from earlier runs goes to its fastest placement, if no other process works on these
-    /// cores. Needs `comparison`.
+    /// A process whose program is known from earlier runs goes to its fastest placement, if no other process works on
+    /// these cores. Needs `comparison`.
     pub known: bool,
 }
 

@@ -1,8 +1,9 @@
-//! The place of each task in one decision, and its sets in the paper's figure 3. Moves are applied here, so that a later step sees
-//! the result of an earlier one.
+//! The place of each task in one decision, and its sets in the paper's figure 3. Moves are applied here, so that a
+//! later step sees the result of an earlier one.
 //!
-//! The paper's sets contain cores, with one task each. Here they contain tasks, since several may share a PU. `P^idle` are
-//! the cores without tasks. When the machine has more busy tasks than cores, the idle siblings of busy cores follow them.
+//! The paper's sets contain cores, with one task each. Here they contain tasks, since several may share a PU. `P^idle`
+//! are the cores without tasks. When the machine has more busy tasks than cores, the idle siblings of busy cores follow
+//! them.
 
 use super::memory::Memory;
 use super::options::Thresholds;
@@ -10,12 +11,12 @@ use super::rates::TaskRates;
 use super::shape::{Place, Shape};
 use std::cmp::Reverse;
 
-/// A task that runs for less than this share of an interval occupies no PU: a helper thread of a runtime wakes a few times a
-/// second for microseconds. Assumed.
+/// A task that runs for less than this share of an interval occupies no PU: a helper thread of a runtime wakes a few
+/// times a second for microseconds. Assumed.
 const IDLE_SHARE: f64 = 0.01;
 
-/// At most this many tasks of a list are tried whose masks do not fit. This keeps a decision linear. It differs from trying
-/// all only where most tasks of a cell have masks that exclude each other.
+/// At most this many tasks of a list are tried whose masks do not fit. This keeps a decision linear. It differs from
+/// trying all only where most tasks of a cell have masks that exclude each other.
 const TRIES: usize = 16;
 
 /// What a task does, in the order of the paper's priorities: a task that shares data is in none of the later sets.
@@ -195,8 +196,8 @@ impl PlacementSets {
         Some(shape.places[self.states[task].position?])
     }
 
-    /// The number of sharers that fit into a coherence domain. Where more tasks are busy than there are PUs, that is the
-    /// domain's share of them.
+    /// The number of sharers that fit into a coherence domain. Where more tasks are busy than there are PUs, that is
+    /// the domain's share of them.
     pub(super) fn capacity(&self, shape: &Shape, domain: usize) -> usize {
         let area = &shape.domains[domain];
         match (self.siblings, shape.places.len()) {
@@ -230,8 +231,8 @@ impl PlacementSets {
         })
     }
 
-    /// An idle PU of these cells that the task's mask allows: a PU without any task, else a PU of an idle core, else, if siblings
-    /// are of use, a PU of a busy core. The fastest idle core comes first.
+    /// An idle PU of these cells that the task's mask allows: a PU without any task, else a PU of an idle core, else,
+    /// if siblings are of use, a PU of a busy core. The fastest idle core comes first.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
         let allowed = &tasks[self.states[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);

@@ -85,8 +85,8 @@ impl Round<'_> {
         true
     }
 
-    /// The task goes to this PU, which is idle. A task that hardly runs there goes to the old PU. Other tasks may wait for it, and
-    /// on one PU each of the two would wait until the other leaves.
+    /// The task goes to this PU, which is idle. A task that hardly runs there goes to the old PU. Other tasks may wait
+    /// for it, and on one PU each of the two would wait until the other leaves.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
         let (Some(from), Some(left)) = (self.place(task), self.sets.states()[task].position) else {
             return;

@@ -4,8 +4,9 @@
 //!
 //! - coherence: the last-level-cache domain. On a package with one last-level cache that is the package; on AMD's EPYC
 //!   it is a core complex. Traffic between two domains of a package is traffic between domains;
-//! - memory, local and remote, and its bandwidth: the PUs that a NUMA node and a package have in common. If a package has
-//!   several nodes, each has its share of the package's bandwidth. If all packages share one node, each has its own bus to it.
+//! - memory, local and remote, and its bandwidth: the PUs that a NUMA node and a package have in common. If a package
+//!   has several nodes, each has its share of the package's bandwidth. If all packages share one node, each has its own
+//!   bus to it.
 //!
 //! A *cell* is the PUs that are in the same domain of both kinds. Nearly always it is a last-level-cache domain.
 

@@ -10,8 +10,8 @@
 //!    threshold for a while, or half of the other processes' busy tasks have gone. If no move of a group helped, that
 //!    holds for all of the group.
 //! 4. What was moved on a guess (`faint`) goes back unless progress is higher than before.
-//! 5. If a sharer went to another domain meanwhile, since the operating system places tasks that were not moved, the trial
-//!    shows nothing about moves that did not help: they are tried again.
+//! 5. If a sharer went to another domain meanwhile, since the operating system places tasks that were not moved, the
+//!    trial shows nothing about moves that did not help: they are tried again.
 //! 6. Where moves helped, the sharers that were there are pinned there, too: otherwise the operating system parts them
 //!    again, and those that were moved stay behind.
 //! 7. A task that went back is placed by the operating system again, if it was before.
@@ -25,8 +25,8 @@ use super::round::{Cause, Round};
 use super::{Activity, Excess, Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
-/// Moves are rolled back if mean progress falls by more than this share: readings of 100 ms scatter. Assumed, as are the next
-/// three.
+/// Moves are rolled back if mean progress falls by more than this share: readings of 100 ms scatter. Assumed, as are
+/// the next three.
 const FALL: f64 = 0.03;
 
 /// Moves on a guess stay only if mean progress rises by more than this share, since nothing else supports them.
@@ -208,8 +208,8 @@ impl Trial {
         }
     }
 
-    /// Pins the sharers that were not moved to their PUs, so that the operating system does not part them from the sharers
-    /// that were moved.
+    /// Pins the sharers that were not moved to their PUs, so that the operating system does not part them from the
+    /// sharers that were moved.
     fn keep_together(&self, round: &mut Round<'_>) {
         let movers = || self.watched.iter().filter(|one| one.moved.is_some());
         for one in self.watched.iter().filter(|one| one.shares && one.moved.is_none()) {

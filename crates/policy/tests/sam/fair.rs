@@ -1,4 +1,5 @@
-//! The comparison of the mapper's moves with the unpinned machine. Here the operating system leaves each task where it is.
+//! The comparison of the mapper's moves with the unpinned machine. Here the operating system leaves each task where it
+//! is.
 
 use crate::world::{Builder, World, paper_machine};
 use pinfold_core::{MappingCode, MappingComparison, NodeId, PageMapping, Pinning, ProcessGoal, PuId, TaskId};

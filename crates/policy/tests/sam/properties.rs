@@ -249,8 +249,8 @@ fn options_with_groups() -> impl Strategy<Value = MapperOptions> {
     })
 }
 
-/// What the mapper is to lower, an earlier part before all later ones: pairs of sharers of one process in different domains,
-/// those that follow each other, and busy tasks on a PU beside another one.
+/// What the mapper is to lower, an earlier part before all later ones: pairs of sharers of one process in different
+/// domains, those that follow each other, and busy tasks on a PU beside another one.
 fn potential(world: &World) -> [usize; 3] {
     let mut sharers: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
     let mut on_pu: BTreeMap<PuId, usize> = BTreeMap::new();

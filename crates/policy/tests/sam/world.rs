@@ -1,5 +1,5 @@
-//! An analytical model of a machine for tests of the mapper: sharing and memory demand of the tasks are given, and rates
-//! follow from the places of the tasks. Nothing is measured or simulated in detail.
+//! An analytical model of a machine for tests of the mapper: sharing and memory demand of the tasks are given, and
+//! rates follow from the places of the tasks. Nothing is measured or simulated in detail.
 
 use pinfold_core::{Cache, CacheType, NodeId, NumaNode, ObjectKind, PuId, PuSet, TaskId, Topology, TopologyBuilder};
 use pinfold_policy::sam::{Mapper, Move, TaskRates, Thresholds};

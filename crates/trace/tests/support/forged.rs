@@ -1,4 +1,5 @@
-//! Recordings with correct checksums and contents that a test chooses, as docs/formats/internals/recordings.md describes them.
+//! Recordings with correct checksums and contents that a test chooses, as docs/formats/internals/recordings.md
+//! describes them.
 
 #[path = "header.rs"]
 mod header;

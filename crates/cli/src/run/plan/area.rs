@@ -1,4 +1,5 @@
-//! The PUs that a run may use, and the page mapping: `--physcpubind`, `--cpunodebind`, `--near` and the options of pages.
+//! The PUs that a run may use, and the page mapping: `--physcpubind`, `--cpunodebind`, `--near` and the options of
+//! pages.
 
 use super::super::policies::Chosen;
 use super::super::{Arguments, near};
@@ -32,8 +33,8 @@ impl Area {
         })
     }
 
-    /// Applies `--near`, and returns a note for the user. The default policy compares the surroundings of the device with the whole
-    /// machine. To any other policy, and if the placement outlives the run, they are a limit.
+    /// Applies `--near`, and returns a note for the user. The default policy compares the surroundings of the device
+    /// with the whole machine. To any other policy, and if the placement outlives the run, they are a limit.
     pub(super) fn go_near(
         &mut self,
         arguments: &Arguments,

@@ -29,8 +29,8 @@ struct Flags {
     #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "LIST")]
     do_not_ask: Vec<Source>,
 
-    /// On a simulated machine, also give each parallel region the placement in which it was fastest. On this machine that is
-    /// always tried, where a program reports its regions.
+    /// On a simulated machine, also give each parallel region the placement in which it was fastest. On this machine
+    /// that is always tried, where a program reports its regions.
     #[arg(long, hide = true)]
     by_region: bool,
 }
@@ -128,8 +128,8 @@ impl PolicyEntry for Auto {
             peaks: counted.peaks,
         };
         Ok(Prepared::new(move |setting| {
-            // Near a device there are none: threads that the agent lets go get the mask with which the program began, and not
-            // that of the whole machine.
+            // Near a device there are none: threads that the agent lets go get the mask with which the program began,
+            // and not that of the whole machine.
             let by_region = by_region && setting.near.is_none();
             let unasked = flags.do_not_ask.iter().filter_map(|source| source.asked());
             let no_regions = (!by_region).then_some(Asked::Regions);

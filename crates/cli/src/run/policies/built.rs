@@ -1,5 +1,5 @@
-//! A policy on its way into a run: what it needs (`Prepared`), what all policies are given (`Setting`), and the policy with its
-//! listener (`Built`).
+//! A policy on its way into a run: what it needs (`Prepared`), what all policies are given (`Setting`), and the policy
+//! with its listener (`Built`).
 
 use super::super::{Arguments, executable, words};
 use crate::behaviour;
@@ -105,7 +105,8 @@ pub(in crate::run) struct Built {
     pub(in crate::run) initial: Option<Initial>,
     /// The CPUs on which unpinned threads run from the first instruction on; `None` for all.
     pub(in crate::run) within: Option<PuSet>,
-    /// The page mapping from the first instruction on, unless the user gives one; `None` leaves pages to the operating system.
+    /// The page mapping from the first instruction on, unless the user gives one; `None` leaves pages to the operating
+    /// system.
     pub(in crate::run) first_pages: Option<PageMapping>,
     /// Events that the policy can do without. They are counted if that is possible on this machine.
     pub(in crate::run) optional_requests: Vec<Request>,
@@ -164,8 +165,8 @@ impl fmt::Display for Initial {
     }
 }
 
-/// Follows a run for its policy: reports findings in the policy's words, and keeps results. A method returns a message for the
-/// user.
+/// Follows a run for its policy: reports findings in the policy's words, and keeps results. A method returns a message
+/// for the user.
 pub(in crate::run) trait Listener {
     /// The machine counts these metrics.
     fn begin(&mut self, _metrics: &[Metric]) -> Option<String> {

@@ -1,4 +1,5 @@
-//! `--policy classify`: the model, the events that it needs, what the machine can carry, and the report of the forecast.
+//! `--policy classify`: the model, the events that it needs, what the machine can carry, and the report of the
+//! forecast.
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
 use crate::activities;
@@ -24,13 +25,13 @@ pub(super) struct Classify;
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy classify")]
 pub(super) struct Flags {
-    /// The model that forecasts the program, as `pinfold learn train classify` writes it; none only observes the program
-    /// [default: the model that pinfold ships].
+    /// The model that forecasts the program, as `pinfold learn train classify` writes it; none only observes the
+    /// program [default: the model that pinfold ships].
     #[arg(long, value_name = "FILE.json|none")]
     pub(super) placement_model: Option<PathBuf>,
 
-    /// The model of this machine, as `pinfold calibrate --model` writes it: what its memory and links can carry. Simulated
-    /// machines know that of themselves.
+    /// The model of this machine, as `pinfold calibrate --model` writes it: what its memory and links can carry.
+    /// Simulated machines know that of themselves.
     #[arg(long, value_name = "FILE.toml")]
     pub(super) calibrated: Option<PathBuf>,
 }
@@ -113,7 +114,8 @@ pub(super) struct CountedEvents {
     pub(super) requests: Vec<Request>,
 }
 
-/// What a placement model can see at a place, and why it sees less than it could. `calibrated` is the model of this machine.
+/// What a placement model can see at a place, and why it sees less than it could. `calibrated` is the model of this
+/// machine.
 pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(CountedEvents, Option<String>)> {
     if calibrated.is_some() && !matches!(place, Where::Here) {
         bail!("--calibrated is for this machine, and another one is simulated: leave --calibrated or --machine out");

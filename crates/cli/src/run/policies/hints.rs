@@ -26,8 +26,8 @@ struct Flags {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
-    /// Observe an unknown program in the placement of this affinity hint, such as SLP for distributed; unpinned leaves the
-    /// threads to the operating system meanwhile [default: unpinned].
+    /// Observe an unknown program in the placement of this affinity hint, such as SLP for distributed; unpinned leaves
+    /// the threads to the operating system meanwhile [default: unpinned].
     #[arg(long, value_name = "WHERE")]
     observe: Option<ObserveName>,
 

@@ -80,8 +80,8 @@ pub(super) trait PolicyEntry: Sync {
     /// What the policy does, for `pinfold explain`: a clause whose subject is its name.
     fn explained(&self) -> &'static str;
 
-    /// Adds the policy's flags, under a heading with its name. A policy may also add the flags of a policy further down in
-    /// `POLICIES`, whose heading they keep.
+    /// Adds the policy's flags, under a heading with its name. A policy may also add the flags of a policy further down
+    /// in `POLICIES`, whose heading they keep.
     fn flags(&self, command: Command) -> Command {
         command
     }
@@ -96,8 +96,8 @@ pub(super) trait PolicyEntry: Sync {
         true
     }
 
-    /// Whether it can decide something with these flags on this machine. An error says what is missing. A policy that runs with
-    /// less, such as without learned rules, has more to check than `prepare`.
+    /// Whether it can decide something with these flags on this machine. An error says what is missing. A policy that
+    /// runs with less, such as without learned rules, has more to check than `prepare`.
     fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
         self.prepare(request).map(drop)
     }
@@ -135,7 +135,8 @@ struct Selection {
     parameter: Option<String>,
 }
 
-/// The flags of all policies, each with the name of its policy. A flag that several policies take is that of the last one.
+/// The flags of all policies, each with the name of its policy. A flag that several policies take is that of the last
+/// one.
 pub(crate) fn flags() -> impl Iterator<Item = (&'static str, Arg)> {
     POLICIES.iter().enumerate().flat_map(|(position, entry)| {
         let later: Vec<Arg> = POLICIES[position + 1..]

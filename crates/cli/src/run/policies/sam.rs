@@ -26,8 +26,8 @@ pub(super) struct Sam;
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy sam")]
 struct Flags {
-    /// The rates above which sharing and memory traffic count as a bottleneck, as `pinfold calibrate --thresholds` writes them
-    /// [default: the paper's; for the memory of a simulated machine the model's].
+    /// The rates above which sharing and memory traffic count as a bottleneck, as `pinfold calibrate --thresholds`
+    /// writes them [default: the paper's; for the memory of a simulated machine the model's].
     #[arg(long, value_name = "FILE.toml")]
     thresholds: Option<PathBuf>,
 
@@ -35,13 +35,13 @@ struct Flags {
     #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "LIST")]
     without: Vec<Ability>,
 
-    /// Compare the moves with unpinned threads in turns. Keep them only if a process makes more progress with them, and none
-    /// makes less. The daemon always does this.
+    /// Compare the moves with unpinned threads in turns. Keep them only if a process makes more progress with them, and
+    /// none makes less. The daemon always does this.
     #[arg(long, hide = true)]
     compared: bool,
 
-    /// A program that the behaviour database knows goes where an earlier run was fastest, if no other program works on these
-    /// cores, and that is compared with unpinned threads. The daemon always does this.
+    /// A program that the behaviour database knows goes where an earlier run was fastest, if no other program works on
+    /// these cores, and that is compared with unpinned threads. The daemon always does this.
     #[arg(long, hide = true, requires = "compared")]
     known: bool,
 }

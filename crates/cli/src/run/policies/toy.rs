@@ -1,7 +1,7 @@
 //! A policy that is this file and a line in `POLICIES`: the test that nothing else is needed for one (CONTRIBUTING.md).
 //!
-//! It is small but whole: it measures the program packed and distributed, pins it to the faster placement, verifies that, and has
-//! a finding of its own.
+//! It is small but whole: it measures the program packed and distributed, pins it to the faster placement, verifies
+//! that, and has a finding of its own.
 //!
 //! ```text
 //!   initialise -> packed: settle, measure -> distributed: settle, measure -> the faster: settle, measure -> stay, or roll back

@@ -1,34 +1,34 @@
-//! The policy `react` in the loop. Pages belong to the program, and threads and prefetchers to a region. So all regions go
-//! through these steps together:
+//! The policy `react` in the loop. Pages belong to the program, and threads and prefetchers to a region. So all regions
+//! go through these steps together:
 //!
 //! 1. The operating system places the program. Its regions are timed: this is the baseline.
-//! 2. The program gets the first of the model's profiled configurations. Each region is executed once, so that caches are
-//!    warm, and is then profiled. The other configurations follow. In a race, neighbours of the fastest configuration follow
-//!    as well, until all of them were profiled, or `MOST_NEIGHBOURS` in total.
-//! 3. The model forecasts a configuration for each region. In a race, or if a counter is not available, the region gets the
-//!    fastest profiled configuration. Regions that are too short for a change of configuration get the configuration of the
-//!    region that takes most of the time.
-//! 4. If the regions want their pages at different places, there is a conflict, which section 6.2 of the paper solves by
-//!    cross-evaluation. The pages move to each of these places once. There each region is timed in its own configuration, and
-//!    in the configuration that wants the pages at this place. The places with the least time of all executions of all
-//!    regions are kept. Each region keeps the faster of the two configurations (section 6.3: threads change at borders,
-//!    pages do not).
-//! 5. The result is timed again. If all regions took less time together in one of the profiled configurations, they get that
-//!    one, and are timed again: a forecast may be wrong, and the caches of a region depend on the PUs of the previous region.
-//!    A region that is not significantly faster than in the baseline goes back to unpinned, and the result is timed once
-//!    more. The plan with the least time of all regions stays, with this region or without it. If the time is not less than
-//!    in the baseline, everything goes back, pages as well.
-//! 6. The rate of the whole program with the plan is compared in turns with its rate without it, because the time outside of
-//!    regions counts, too. If it is not significantly higher, everything goes back.
+//! 2. The program gets the first of the model's profiled configurations. Each region is executed once, so that caches
+//!    are warm, and is then profiled. The other configurations follow. In a race, neighbours of the fastest
+//!    configuration follow as well, until all of them were profiled, or `MOST_NEIGHBOURS` in total.
+//! 3. The model forecasts a configuration for each region. In a race, or if a counter is not available, the region gets
+//!    the fastest profiled configuration. Regions that are too short for a change of configuration get the
+//!    configuration of the region that takes most of the time.
+//! 4. If the regions want their pages at different places, there is a conflict, which section 6.2 of the paper solves
+//!    by cross-evaluation. The pages move to each of these places once. There each region is timed in its own
+//!    configuration, and in the configuration that wants the pages at this place. The places with the least time of all
+//!    executions of all regions are kept. Each region keeps the faster of the two configurations (section 6.3: threads
+//!    change at borders, pages do not).
+//! 5. The result is timed again. If all regions took less time together in one of the profiled configurations, they get
+//!    that one, and are timed again: a forecast may be wrong, and the caches of a region depend on the PUs of the
+//!    previous region. A region that is not significantly faster than in the baseline goes back to unpinned, and the
+//!    result is timed once more. The plan with the least time of all regions stays, with this region or without it. If
+//!    the time is not less than in the baseline, everything goes back, pages as well.
+//! 6. The rate of the whole program with the plan is compared in turns with its rate without it, because the time
+//!    outside of regions counts, too. If it is not significantly higher, everything goes back.
 //!
-//! A step ends when each region has been executed often enough, and at the latest after `t`. This file has the order of the
-//! steps; `profiles` has the results of the first two, `forecasting` the third step, `cross_evaluation` the fourth,
+//! A step ends when each region has been executed often enough, and at the latest after `t`. This file has the order of
+//! the steps; `profiles` has the results of the first two, `forecasting` the third step, `cross_evaluation` the fourth,
 //! `verification` the fifth and `whole_program` the last.
 //!
-//! Known limits: a region counts if it takes at least a hundredth of the time in regions during the baseline. A region that
-//! comes later runs like the code outside of regions. That code is not optimised: if it makes the whole program slower, all
-//! configurations are given up together. A policy does not know which prefetchers were on before, so unpinned regions run
-//! with all of them on.
+//! Known limits: a region counts if it takes at least a hundredth of the time in regions during the baseline. A region
+//! that comes later runs like the code outside of regions. That code is not optimised: if it makes the whole program
+//! slower, all configurations are given up together. A policy does not know which prefetchers were on before, so
+//! unpinned regions run with all of them on.
 
 mod cross_evaluation;
 mod forecasting;

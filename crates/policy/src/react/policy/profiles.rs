@@ -1,7 +1,7 @@
 //! The regions that matter, and their times in the baseline and in each profiled configuration.
 //!
-//! Units: regions that are too short for a change of configuration run as the region that takes most of the time. They and
-//! this region are one unit, and every other region is one.
+//! Units: regions that are too short for a change of configuration run as the region that takes most of the time. They
+//! and this region are one unit, and every other region is one.
 
 use super::percent;
 use crate::react::model::{ModelConfiguration, Profile};
@@ -24,8 +24,8 @@ const READINGS: usize = 6;
 const FEW_READINGS: usize = READINGS / 2;
 const BEATEN: f64 = 1.2;
 
-/// A region whose executions are shorter does not change its configuration: a change costs up to 10 us (`make bench`), and
-/// in ten times that it can gain little more.
+/// A region whose executions are shorter does not change its configuration: a change costs up to 10 us (`make bench`),
+/// and in ten times that it can gain little more.
 const SHORTEST: f64 = 100e-6;
 
 /// The results of one region.
@@ -148,8 +148,8 @@ impl Profiles {
         (percent(all), regions.join("; "), configurations.join(", and under "))
     }
 
-    /// The time of all regions in the baseline, and the time of as many executions that take `after` seconds each. A region
-    /// without such a time counts as in the baseline.
+    /// The time of all regions in the baseline, and the time of as many executions that take `after` seconds each. A
+    /// region without such a time counts as in the baseline.
     pub(super) fn times(&self, after: impl Fn(RegionId) -> Option<f64>) -> (f64, f64) {
         self.regions.iter().fold((0.0, 0.0), |(before, all), (&id, region)| {
             let Profile {
@@ -182,8 +182,8 @@ impl Profiles {
         least(profiled.map(|measured| Some(measured.as_ref()?.seconds()))).map(|(number, _)| number)
     }
 
-    /// The position of the fastest configuration of these regions together, and their time in it, in seconds: for as many
-    /// executions as in the baseline.
+    /// The position of the fastest configuration of these regions together, and their time in it, in seconds: for as
+    /// many executions as in the baseline.
     pub(super) fn fastest_together(&self, unit: &[RegionId]) -> Option<(usize, f64)> {
         least((0..self.configurations.len()).map(|number| {
             self.together(unit, |id| {
@@ -192,8 +192,8 @@ impl Profiles {
         }))
     }
 
-    /// The time of these regions for as many executions as in the baseline, in seconds, if one execution takes `seconds`;
-    /// `None` if one was not measured.
+    /// The time of these regions for as many executions as in the baseline, in seconds, if one execution takes
+    /// `seconds`; `None` if one was not measured.
     fn together(&self, unit: &[RegionId], seconds: impl Fn(RegionId) -> Option<f64>) -> Option<f64> {
         let executions = |id| self.baseline(id).profile.executions;
         unit.iter().map(|&id| Some(seconds(id)? * executions(id))).sum()
@@ -216,8 +216,8 @@ impl Profiles {
         })
     }
 
-    /// Adds what a race tries next: a neighbour of the fastest configuration that was not tried. The regions that take most
-    /// of the time come first, but the others are profiled in each configuration, too.
+    /// Adds what a race tries next: a neighbour of the fastest configuration that was not tried. The regions that take
+    /// most of the time come first, but the others are profiled in each configuration, too.
     pub(super) fn add_neighbour(&mut self, limits: &Limits<'_>) {
         if self.configurations.len() >= self.of_model + MOST_NEIGHBOURS {
             return;

@@ -1,5 +1,5 @@
-//! The result: the times of the regions in the configurations that they are to keep, and the reasons for these. What is not
-//! faster than in the baseline goes back.
+//! The result: the times of the regions in the configurations that they are to keep, and the reasons for these. What is
+//! not faster than in the baseline goes back.
 
 use super::profiles::Profiles;
 use super::{Next, Step, note};
@@ -122,8 +122,8 @@ impl Verification {
         Some(uniform)
     }
 
-    /// Regions have gone back, and the rest was timed again. The plan that takes the least time stays for the comparison of
-    /// the whole program, if all regions together are faster than in the baseline.
+    /// Regions have gone back, and the rest was timed again. The plan that takes the least time stays for the
+    /// comparison of the whole program, if all regions together are faster than in the baseline.
     pub(super) fn settle(&mut self, plan: &Plan, timing: &Timing, profiles: &Profiles) -> Next {
         self.after = timing.all_measured();
         let (before, mut after) = self.times(profiles);

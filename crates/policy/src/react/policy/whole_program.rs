@@ -1,12 +1,13 @@
-//! Whether the whole program is faster with the configurations of its regions. Pages and prefetchers that suit the regions
-//! may slow down the code outside of them, and so may a change of threads at each border. So the program's own rate decides,
-//! with and without the configurations, in turns:
+//! Whether the whole program is faster with the configurations of its regions. Pages and prefetchers that suit the
+//! regions may slow down the code outside of them, and so may a change of threads at each border. So the program's own
+//! rate decides, with and without the configurations, in turns:
 //!
-//! 1. A block has `BLOCK` windows with the configurations, and then as many without: pages move once between them. The next
-//!    block begins without the configurations, so that a steady drift cancels out.
-//! 2. After each block the pairs of windows are tested (`turns`). The program is slower, or not faster, after any block; it is
-//!    faster after the second at the earliest.
-//! 3. Configurations are not kept if the program is not significantly faster after `MOST_BLOCKS`, or cannot be measured.
+//! 1. A block has `BLOCK` windows with the configurations, and then as many without: pages move once between them. The
+//!    next block begins without the configurations, so that a steady drift cancels out.
+//! 2. After each block the pairs of windows are tested (`turns`). The program is slower, or not faster, after any
+//!    block; it is faster after the second at the earliest.
+//! 3. Configurations are not kept if the program is not significantly faster after `MOST_BLOCKS`, or cannot be
+//!    measured.
 //!
 //! The rate is the metric's, if it counts the program's progress or the user named it. Otherwise it is the number of
 //! executions of all regions over the whole time.
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// The number of windows in a row on one side. A larger number moves pages less often.
 const BLOCK: usize = 4;
 
-/// The least number of blocks before the program is said to be faster, and the number of blocks that ends the comparison.
+/// The least number of blocks before the program is said to be faster, and the number of blocks that ends the
+/// comparison.
 const FEWEST_BLOCKS: usize = 2;
 const MOST_BLOCKS: usize = 4;
 
@@ -28,8 +30,8 @@ const MOST_BLOCKS: usize = 4;
 const EXECUTIONS: u32 = 10;
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// Threads and caches settle for this time after a change, and the unpinned program for this multiple of it: for a while
-/// the operating system leaves threads on the PUs of the last pinning.
+/// Threads and caches settle for this time after a change, and the unpinned program for this multiple of it: for a
+/// while the operating system leaves threads on the PUs of the last pinning.
 const SETTLE: Duration = Duration::from_millis(100);
 const UNPINNED_SETTLES: u32 = 3;
 

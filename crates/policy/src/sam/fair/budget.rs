@@ -1,8 +1,8 @@
 //! What comparisons cost, when the next one begins, and for how long tasks stay unpinned after moves were given up.
 //!
-//! A comparison costs progress: where moves help, the turns without them, in the mean of the processes; where moves harm, the
-//! turns with them, in the slowest process. The time in which pages are copied is lost, too. All of this may be `LOSS` of the
-//! time at most.
+//! A comparison costs progress: where moves help, the turns without them, in the mean of the processes; where moves
+//! harm, the turns with them, in the slowest process. The time in which pages are copied is lost, too. All of this may
+//! be `LOSS` of the time at most.
 
 use super::clock::{Clock, SETTLE, WINDOW};
 use std::collections::BTreeSet;
@@ -112,8 +112,8 @@ impl Budget {
         self.next = clock.now() + clock.now().max(clock.steps(PAUSE));
     }
 
-    /// The moves are given up after this comparison. Returns how long tasks stay unpinned: the next comparison costs as much
-    /// as this one, unless it compares other processes.
+    /// The moves are given up after this comparison. Returns how long tasks stay unpinned: the next comparison costs as
+    /// much as this one, unless it compares other processes.
     pub(super) fn give_up(&mut self, clock: &Clock, mut ended: Ended) -> Pause {
         // Moves that stayed for longer did no harm when they were measured last.
         ended.spent[1] += (clock.now() - self.pinned_since).min(clock.steps(RESTLESS));
@@ -144,7 +144,8 @@ impl Budget {
     }
 }
 
-/// The share of the progress that is lost in the slower of two arrangements. `gain` is that of the other one, as a logarithm.
+/// The share of the progress that is lost in the slower of two arrangements. `gain` is that of the other one, as a
+/// logarithm.
 fn lost(gain: f64) -> f64 {
     1.0 - (-gain.max(0.0)).exp()
 }

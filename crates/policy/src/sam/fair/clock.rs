@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A step is the paper's interval, or several shorter ones. All times of the comparison are in steps: the operating system
-/// takes as long to place unpinned tasks with shorter intervals.
+/// A step is the paper's interval, or several shorter ones. All times of the comparison are in steps: the operating
+/// system takes as long to place unpinned tasks with shorter intervals.
 const STEP: Duration = Duration::from_millis(100);
 
 /// The steps of a window. Assumed: three show how much they differ from each other.
@@ -73,8 +73,8 @@ impl Clock {
         self.quiet = 0;
     }
 
-    /// What this interval measures. `is_known`: whether the progress of a process is known. The first interval has no rates,
-    /// and a window that began with it would measure nothing.
+    /// What this interval measures. `is_known`: whether the progress of a process is known. The first interval has no
+    /// rates, and a window that began with it would measure nothing.
     pub(super) fn measure(&mut self, is_known: bool) -> Interval {
         self.quiet += u64::from(is_known);
         match self.quiet.saturating_sub(self.steps(SETTLE)) {

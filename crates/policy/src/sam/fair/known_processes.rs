@@ -6,17 +6,17 @@
 //!                      database              as in a placement
 //! ```
 //!
-//! 1. A process that begins to work is a newcomer once. The owner of the behaviour database answers with the known placements of
-//!    its program. Its tasks stay until then. At the start of the daemon all processes are newcomers, and no task moves before
-//!    the known processes do.
-//! 2. The tasks of a known process stay while their number is that of no known placement, for at most `PATIENCE` steps. Then the
-//!    mapper moves them like other tasks, until their number fits.
-//! 3. The process goes to the known placement, or to an equal one elsewhere on the machine (`Symmetries`), if no other process
-//!    works on these cores. Several processes can go at once and make room for each other, the one with the largest gain first.
-//!    A process without room is tried again while none of its tasks was moved.
+//! 1. A process that begins to work is a newcomer once. The owner of the behaviour database answers with the known
+//!    placements of its program. Its tasks stay until then. At the start of the daemon all processes are newcomers, and
+//!    no task moves before the known processes do.
+//! 2. The tasks of a known process stay while their number is that of no known placement, for at most `PATIENCE` steps.
+//!    Then the mapper moves them like other tasks, until their number fits.
+//! 3. The process goes to the known placement, or to an equal one elsewhere on the machine (`Symmetries`), if no other
+//!    process works on these cores. Several processes can go at once and make room for each other, the one with the
+//!    largest gain first. A process without room is tried again while none of its tasks was moved.
 //! 4. The comparison of all moves (`fair`) shows what the placement is worth beside the other processes.
-//! 5. Pages go with the process if the daemon may move pages: they follow its tasks or are interleaved, as in the earlier run.
-//!    If the tasks were unpinned and the pages interleaved, only the pages move.
+//! 5. Pages go with the process if the daemon may move pages: they follow its tasks or are interleaved, as in the
+//!    earlier run. If the tasks were unpinned and the pages interleaved, only the pages move.
 //!
 //! Limits: a placement with another page mapping is left out. Other processes in the same package are not considered.
 
@@ -29,8 +29,8 @@ use pinfold_core::placement::Symmetries;
 use pinfold_core::{ObjectKind, PageMapping, Pinning, ProcessGoal, PuId, PuSet, TaskId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The tasks of a known process wait this number of steps until as many work as are known. Assumed: the first three seconds,
-/// in which a program reads its input.
+/// The tasks of a known process wait this number of steps until as many work as are known. Assumed: the first three
+/// seconds, in which a program reads its input.
 const PATIENCE: u64 = 30;
 
 /// The same tasks must work for this number of steps.

@@ -1,8 +1,8 @@
 //! The mapper with a check: its moves stay only while no process makes less progress than on the unpinned machine.
 //!
-//! SAM moves tasks by the causes that counters show, and its trials look at the mean of the tasks concerned. So some processes
-//! can pay for the gain of others. Here both arrangements of the whole machine, with the moves and without, are measured for
-//! each process.
+//! SAM moves tasks by the causes that counters show, and its trials look at the mean of the tasks concerned. So some
+//! processes can pay for the gain of others. Here both arrangements of the whole machine, with the moves and without,
+//! are measured for each process.
 //!
 //! The state is owned by the machine, by process and by task:
 //!
@@ -28,26 +28,26 @@
 //! The steps:
 //!
 //! 1. **Before.** A task is moved only after the progress of its process was measured, for a step at least.
-//! 2. **After.** When moves have settled, each process is compared with the last window before them. If one seems to make less
-//!    progress, the comparison in turns begins at once. Otherwise it begins when it is cheap enough (`Budget`). If a process
-//!    makes much less progress in two steps, the comparison begins before moves have settled.
-//! 3. **In turns** (`Turns`). With the moves, without, without, with, and so on. Without the moves each task goes back to the PU
-//!    on which it ran before the first move, or when the last turn without moves ended. Then the operating system places it.
-//!    Tasks that were never moved go back, too: the operating system may have placed them around the pinned tasks, and would
-//!    leave them there. The mapper waits meanwhile.
-//! 4. **Pages.** If the tasks of a slower process have left their node, its pages follow, and the comparison begins again.
-//!    Without the moves, pages are back on their nodes. No interval with pages under way is measured.
-//! 5. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks become unpinned. The mapper
-//!    begins again after a pause. The pause grows each time. It is shorter when another process begins to work, or when a process
-//!    makes clearly less progress than when the moves were given up. A process that was moved and made less progress is not
-//!    moved again. In all other cases the moves stay.
-//! 6. **Known processes** go to the placement in which an earlier run of their program was fastest, with their pages. These
-//!    moves are compared like the mapper's.
+//! 2. **After.** When moves have settled, each process is compared with the last window before them. If one seems to
+//!    make less progress, the comparison in turns begins at once. Otherwise it begins when it is cheap enough
+//!    (`Budget`). If a process makes much less progress in two steps, the comparison begins before moves have settled.
+//! 3. **In turns** (`Turns`). With the moves, without, without, with, and so on. Without the moves each task goes back
+//!    to the PU on which it ran before the first move, or when the last turn without moves ended. Then the operating
+//!    system places it. Tasks that were never moved go back, too: the operating system may have placed them around the
+//!    pinned tasks, and would leave them there. The mapper waits meanwhile.
+//! 4. **Pages.** If the tasks of a slower process have left their node, its pages follow, and the comparison begins
+//!    again. Without the moves, pages are back on their nodes. No interval with pages under way is measured.
+//! 5. **Verdict.** If a process makes less progress with the moves, or none makes more, all tasks become unpinned. The
+//!    mapper begins again after a pause. The pause grows each time. It is shorter when another process begins to work,
+//!    or when a process makes clearly less progress than when the moves were given up. A process that was moved and
+//!    made less progress is not moved again. In all other cases the moves stay.
+//! 6. **Known processes** go to the placement in which an earlier run of their program was fastest, with their pages.
+//!    These moves are compared like the mapper's.
 //!
 //! Without a count of instructions no progress is known, and the mapper moves tasks as the paper's does.
 //!
-//! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is not
-//! judged. One decision holds for the whole machine: if one process loses, the gain of all others is given up.
+//! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is
+//! not judged. One decision holds for the whole machine: if one process loses, the gain of all others is given up.
 
 mod budget;
 mod clock;
@@ -222,8 +222,8 @@ impl FairMapper {
         self.decided.comparison.take()
     }
 
-    /// The processes whose pages belong elsewhere after the last decision, and where. The pages of all other processes belong
-    /// on the nodes on which they were.
+    /// The processes whose pages belong elsewhere after the last decision, and where. The pages of all other processes
+    /// belong on the nodes on which they were.
     pub fn followed(&self) -> &BTreeMap<i32, ProcessGoal> {
         const NONE: &BTreeMap<i32, ProcessGoal> = &BTreeMap::new();
         if self.is_unpinned() {
@@ -247,7 +247,8 @@ impl FairMapper {
         self.pages.note_immovable(process);
     }
 
-    /// The processes that have begun to work since the last call, for `note_known`. Empty without `MapperOptions::known`.
+    /// The processes that have begun to work since the last call, for `note_known`. Empty without
+    /// `MapperOptions::known`.
     pub fn take_newcomers(&mut self) -> Vec<i32> {
         let known = self.known.as_mut();
         known.map(KnownProcesses::take_newcomers).unwrap_or_default()
@@ -322,8 +323,8 @@ impl FairMapper {
         self.places.is_empty() && self.pages.followed().is_empty()
     }
 
-    /// The mapper's decision, or the arrival of known processes. Tasks stay if the progress of their process was never measured,
-    /// or if the process is barred, or awaited in a known placement.
+    /// The mapper's decision, or the arrival of known processes. Tasks stay if the progress of their process was never
+    /// measured, or if the process is barred, or awaited in a known placement.
     fn map(&mut self, tasks: &[TaskRates], arrivals: &Arrivals) {
         let is_free = |task: &TaskRates| {
             let process = task.id.process;
@@ -379,7 +380,8 @@ impl FairMapper {
         }
     }
 
-    /// Begins the comparison before moves have settled, if a process makes much less progress since. Returns whether it does.
+    /// Begins the comparison before moves have settled, if a process makes much less progress since. Returns whether it
+    /// does.
     fn is_alarmed(&mut self, tasks: &[TaskRates], sums: &Sums) -> bool {
         let after_a_step = |moves: &Unsettled| self.clock.now() > moves.at + self.clock.steps(1);
         let Some(moves) = self.unsettled.filter(after_a_step) else {
@@ -416,8 +418,8 @@ impl FairMapper {
         begins
     }
 
-    /// The complete window is the first half of a pair. `with_first`: it is also the second half of a pair with the window
-    /// before the moves.
+    /// The complete window is the first half of a pair. `with_first`: it is also the second half of a pair with the
+    /// window before the moves.
     fn begin_turns(&mut self, tasks: &[TaskRates], with_first: bool) {
         self.processes.begin_turns(with_first);
         self.stage = Stage::Turns(Turns::begin(with_first));
@@ -448,8 +450,8 @@ impl FairMapper {
         }
     }
 
-    /// Begins the comparison again with pages that follow, if tasks of slower processes have left their node. Returns whether
-    /// there are such processes.
+    /// Begins the comparison again with pages that follow, if tasks of slower processes have left their node. Returns
+    /// whether there are such processes.
     fn brings_pages(&mut self, tasks: &[TaskRates], mut turns: Turns) -> bool {
         let slower = self.processes.slower();
         let are_apart = |one, other| self.pages.are_apart(one, other);

@@ -56,8 +56,8 @@ impl Pages {
         self.followed.extend(goals);
     }
 
-    /// The pages of these processes move to their tasks, unless they are moved already or cannot be. Returns whether any
-    /// process was added.
+    /// The pages of these processes move to their tasks, unless they are moved already or cannot be. Returns whether
+    /// any process was added.
     pub(super) fn bring(&mut self, processes: &BTreeSet<i32>) -> bool {
         let brought: Vec<i32> = processes
             .iter()

@@ -6,9 +6,9 @@
 //!                                     homes of others              PUs of others
 //! ```
 //!
-//! `placed` has the tasks that the mapper pinned. All other tasks are unpinned in both arrangements, but the operating system
-//! may have placed them around the pinned ones. So each change of the arrangement also moves them to the PU on which they
-//! ran in the other arrangement, and lets them go one decision later.
+//! `placed` has the tasks that the mapper pinned. All other tasks are unpinned in both arrangements, but the operating
+//! system may have placed them around the pinned ones. So each change of the arrangement also moves them to the PU on
+//! which they ran in the other arrangement, and lets them go one decision later.
 
 use super::super::mapper::Mapper;
 use super::super::rates::TaskRates;
@@ -49,7 +49,8 @@ impl Places {
         self.placed.keys().map(|task| task.process).collect()
     }
 
-    /// Whether this task runs elsewhere with the moves than without, by `differ`. `is_pinned`: whether the moves are in force.
+    /// Whether this task runs elsewhere with the moves than without, by `differ`. `is_pinned`: whether the moves are in
+    /// force.
     pub(super) fn is_away(&self, task: &TaskRates, is_pinned: bool, differ: impl Fn(PuId, PuId) -> bool) -> bool {
         let mapped = match self.placed.get(&task.id) {
             Some(placement) => Some(placement.made.to),
@@ -113,8 +114,8 @@ impl Places {
         std::mem::take(&mut self.leaving)
     }
 
-    /// Moves tasks to the PUs on which they ran with the mapper's moves. A task that the mapper pinned stays pinned, unless it
-    /// is not listed or may no longer run there.
+    /// Moves tasks to the PUs on which they ran with the mapper's moves. A task that the mapper pinned stays pinned,
+    /// unless it is not listed or may no longer run there.
     pub(super) fn pin(&mut self, tasks: &[TaskRates], mapper: &mut Mapper, moves: &mut Vec<Move>) {
         self.homes.extend(arrangement(tasks));
         let listed: BTreeMap<TaskId, &TaskRates> = tasks.iter().map(|task| (task.id, task)).collect();

@@ -1,7 +1,7 @@
 //! The progress of one process, and how much of it the moves cost or gain.
 //!
-//! Progress is the number of instructions per interval of all tasks of the process, relative to one instruction per cycle. A
-//! window is the mean of some intervals in one arrangement.
+//! Progress is the number of instructions per interval of all tasks of the process, relative to one instruction per
+//! cycle. A window is the mean of some intervals in one arrangement.
 
 use crate::comparison::turns::{ALPHA, Gain, NEGLIGIBLE, Noise, Turns, Window};
 
@@ -17,7 +17,8 @@ const UNKNOWN_NOISE: f64 = 0.03;
 /// The counts of a window: with this many instructions, rounding is negligible.
 const MANY: f64 = 1e9;
 
-/// A step is alarming if a process makes this much less progress than before the moves. Assumed: more than cold caches cost.
+/// A step is alarming if a process makes this much less progress than before the moves. Assumed: more than cold caches
+/// cost.
 const ALARMING: f64 = 0.15;
 
 /// This number of alarming steps in a row is an alarm. Assumed.
@@ -95,8 +96,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Adds an interval to the unfinished window. `progress` is `None` if that of a task is unknown. `step` is the length of a
-    /// step.
+    /// Adds an interval to the unfinished window. `progress` is `None` if that of a task is unknown. `step` is the
+    /// length of a step.
     pub(super) fn observe(&mut self, now: u64, progress: Option<f64>, busy: f64, step: u64) {
         self.listed = now;
         if let Some(progress) = progress {
@@ -153,8 +154,8 @@ impl Process {
         self.sum = Sum::default();
     }
 
-    /// Moves begin. Without a complete window before them, the intervals so far count if they are a step at least: each further
-    /// interval without moves would be lost if the moves help.
+    /// Moves begin. Without a complete window before them, the intervals so far count if they are a step at least: each
+    /// further interval without moves would be lost if the moves help.
     pub(super) fn note_moves(&mut self, step: u64) {
         self.before = self.window.or_else(|| self.sum.window(step));
         self.forget_steps();
@@ -165,8 +166,8 @@ impl Process {
         self.steps = Steps::default();
     }
 
-    /// Adds an interval to the steps since moves began. `share`: one by the intervals of a step. `ends`: a step ends. Returns
-    /// whether the last steps are an alarm.
+    /// Adds an interval to the steps since moves began. `share`: one by the intervals of a step. `ends`: a step ends.
+    /// Returns whether the last steps are an alarm.
     pub(super) fn observe_step(&mut self, progress: Option<f64>, busy: f64, share: f64, ends: bool) -> bool {
         let (Some(before), Some(progress)) = (self.before, progress) else {
             self.forget_steps();
@@ -206,8 +207,8 @@ impl Process {
         change.is_some_and(|change| change < -noise.max(TOLERATED))
     }
 
-    /// Whether it makes clearly less progress than when moves were given up: the operating system has placed tasks differently
-    /// since, or the program does something else.
+    /// Whether it makes clearly less progress than when moves were given up: the operating system has placed tasks
+    /// differently since, or the program does something else.
     pub(super) fn has_lost_unpinned(&self) -> bool {
         self.unpinned.lower >= LOWER
     }

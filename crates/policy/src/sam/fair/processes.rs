@@ -75,8 +75,8 @@ impl Processes {
         self.all.get(&process).is_some_and(Process::is_barred)
     }
 
-    /// Bars the moved processes that are slower with the moves. If only other processes are slower, no move is known to be the
-    /// cause, and all processes may be moved again.
+    /// Bars the moved processes that are slower with the moves. If only other processes are slower, no move is known to
+    /// be the cause, and all processes may be moved again.
     pub(super) fn bar(&mut self, moved: &BTreeSet<i32>) {
         let slower = self.slower();
         if slower.is_empty() {
@@ -109,8 +109,8 @@ impl Processes {
         mean(&changes)
     }
 
-    /// Adds an interval after moves, whether or not it belongs to a window. Returns whether a process made clearly less progress
-    /// in the last steps.
+    /// Adds an interval after moves, whether or not it belongs to a window. Returns whether a process made clearly less
+    /// progress in the last steps.
     pub(super) fn is_alarming(&mut self, sums: &Sums) -> bool {
         self.since_moves += 1;
         let ends = self.since_moves.is_multiple_of(self.step);
@@ -228,7 +228,8 @@ impl Processes {
     }
 }
 
-/// By process: the progress in an interval, and the processor time. The progress is `None` if that of a task is unknown.
+/// By process: the progress in an interval, and the processor time. The progress is `None` if that of a task is
+/// unknown.
 pub(super) type Sums = BTreeMap<i32, (Option<f64>, f64)>;
 
 /// The sums of an interval.

@@ -5,8 +5,8 @@
 //!   \___ pair 1 __/  \____ pair 2 __/
 //! ```
 //!
-//! Two turns are a pair. The next pair begins in the arrangement in which the last one ended, so that each second turn needs
-//! no change.
+//! Two turns are a pair. The next pair begins in the arrangement in which the last one ended, so that each second turn
+//! needs no change.
 
 /// The state of a comparison.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,14 +1,15 @@
 //! When a task moved, and how long it stays.
 
-/// The least number of intervals that a task stays after a move. In the first its caches are cold, and "tasks that have just been
-/// migrated" are easily mistaken for sharers (section 4.5). The next two show the effect of the move. That two are enough is
-/// assumed.
+/// The least number of intervals that a task stays after a move. In the first its caches are cold, and "tasks that have
+/// just been migrated" are easily mistaken for sharers (section 4.5). The next two show the effect of the move. That
+/// two are enough is assumed.
 pub(in super::super) const HOLD: u64 = 3;
 
 /// After this number of intervals the progress of a moved task is known again, so that another move can be judged.
 const KNOWN_AGAIN: u64 = 2;
 
-/// A task that returns to a domain within this number of intervals moves back and forth. Assumed: a minute of the paper's 100 ms.
+/// A task that returns to a domain within this number of intervals moves back and forth. Assumed: a minute of the
+/// paper's 100 ms.
 const BACK_AND_FORTH: u64 = 600;
 
 /// A task that is moved again within this multiple of its hold is restless, also if it goes to a third domain. Assumed.
@@ -46,8 +47,8 @@ impl MoveHistory {
         self.strikes
     }
 
-    /// Adds a move. `back`: a move is rolled back. After the first time another method may move it soon. A task that returns more
-    /// often is held like any other.
+    /// Adds a move. `back`: a move is rolled back. After the first time another method may move it soon. A task that
+    /// returns more often is held like any other.
     pub(super) fn add(&mut self, now: u64, [from, to]: [usize; 2], back: bool, hysteresis: bool) {
         if hysteresis {
             let restless = match self.moved {

@@ -124,8 +124,8 @@ impl Remembered {
         self.home = Some(memory);
     }
 
-    /// The mapper moved it from one memory domain to another, where it belongs from now on, wherever its memory is. A task that
-    /// left reluctantly keeps its original domain until it returns.
+    /// The mapper moved it from one memory domain to another, where it belongs from now on, wherever its memory is. A
+    /// task that left reluctantly keeps its original domain until it returns.
     pub(super) fn note_memory(&mut self, from: usize, to: usize, reluctant: bool) {
         if self.original == Some(to) {
             self.original = None;
@@ -227,8 +227,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Removes tasks that have ended, and adds new ones. If several tasks have the same id, the first one counts. Linear, but for
-    /// sorting.
+    /// Removes tasks that have ended, and adds new ones. If several tasks have the same id, the first one counts.
+    /// Linear, but for sorting.
     pub(super) fn update(&mut self, now: u64, tasks: &[TaskRates]) {
         self.inputs.clear();
         self.inputs.extend(0..tasks.len());

@@ -3,13 +3,13 @@
 /// Traffic that has grown by this factor differs from the traffic at a move that did not help. Assumed.
 const OTHERWISE: f64 = 2.0;
 
-/// The tasks of other processes have left when at most this share of them remains. Assumed: one task that comes or goes is not
-/// enough.
+/// The tasks of other processes have left when at most this share of them remains. Assumed: one task that comes or goes
+/// is not enough.
 const GONE: f64 = 0.5;
 
-/// After this number of intervals with traffic below the threshold, a task is in another phase, and after twice as many for each
-/// time that it was restless. Fewer intervals show nothing: the tasks of a group that is gathered have little traffic, and go back
-/// if they make less progress. Assumed: a second of the paper's 100 ms.
+/// After this number of intervals with traffic below the threshold, a task is in another phase, and after twice as many
+/// for each time that it was restless. Fewer intervals show nothing: the tasks of a group that is gathered have little
+/// traffic, and go back if they make less progress. Assumed: a second of the paper's 100 ms.
 const PHASE: u64 = 10;
 
 /// Moves for coherence that did not help.
@@ -57,8 +57,8 @@ impl Sharing {
         self.has_shared = true;
     }
 
-    /// The number of methods that failed under conditions like today's: its traffic is not much higher, and the tasks of other
-    /// processes have not left.
+    /// The number of methods that failed under conditions like today's: its traffic is not much higher, and the tasks
+    /// of other processes have not left.
     pub(super) fn failures(&self, inter: f64) -> usize {
         self.failed.map_or(0, |failure| {
             let otherwise = inter > OTHERWISE * failure.inter;
