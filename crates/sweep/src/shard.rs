@@ -31,7 +31,7 @@ use std::str::FromStr;
 const MAGIC: &[u8] = b"pinfold shard 1\n";
 /// The first bytes of a journal. An unfinished shard has a journal only.
 const UNFINISHED: &[u8] = b"pinfold sweep ";
-/// The largest number of parts. No cluster has so many computers.
+/// The largest number of parts. No cluster has more computers.
 const MOST: usize = 100_000;
 
 /// One of several parts of a sweep. All parts have about the same number of jobs.

@@ -308,7 +308,7 @@ mod tests {
         candidates
     }
 
-    /// One second. Regions 1 and 2 took this long for so many executions each.
+    /// One second. Regions 1 and 2 took this long for this number of executions each.
     fn executed([one, two]: [f64; 2], executions: [f64; 2]) -> RegionTimes {
         let mut times = RegionTimes::default();
         let region = |id, seconds, executions| RegionSample {

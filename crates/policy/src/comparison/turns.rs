@@ -9,7 +9,7 @@
 //! 2. A count is a whole number, so a window of `n` counts knows its rate to `0.41 / n`. The variance is at least as
 //!    large as this error.
 //! 3. After each pair B is tested against A by Student's t. The `k`-th look has the level `ALPHA * 6 / (pi^2 k^2)`;
-//!    these sum to `ALPHA` over all looks, so many looks find no more wrong gains than one (union bound).
+//!    these sum to `ALPHA` over all looks, many looks find no more wrong gains than one (union bound).
 //! 4. B is faster if its gain is above zero, from the second pair on. It is not faster if its gain is below
 //!    `NEGLIGIBLE`.
 

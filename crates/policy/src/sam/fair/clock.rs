@@ -53,12 +53,12 @@ impl Clock {
         self.now
     }
 
-    /// The number of intervals of so many steps.
+    /// The number of intervals in this number of steps.
     pub(super) fn steps(&self, steps: u64) -> u64 {
         self.step * steps
     }
 
-    /// The seconds of so many intervals.
+    /// The seconds of this number of intervals.
     pub(super) fn seconds(&self, intervals: f64) -> f64 {
         self.interval.as_secs_f64() * intervals
     }
