@@ -259,8 +259,8 @@ pub enum Finding {
     RegionsChosen {
         /// Where the pages are; `None` if pages were left alone.
         pages: Option<PageMapping>,
-        /// The time of all regions as they ran before over that in the configurations, minus one; `None` if that was
-        /// not measured.
+        /// The former time of all regions over their time in the configurations, minus one; `None` if it was not
+        /// measured.
         gain: Option<f64>,
         /// What the whole program gains; `None` if that was not measured.
         program: Option<ProgramGain>,

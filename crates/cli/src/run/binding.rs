@@ -54,7 +54,7 @@ pub(super) struct Bound {
     pub(super) note: Option<String>,
 }
 
-/// Looks for variables that bind threads, in pinfold's environment or in that of a process that runs already.
+/// Looks for variables that bind threads, in the environment of pinfold or of a running process.
 pub(super) fn found(arguments: &Arguments, process: Option<&RunningProcess>) -> Bound {
     let bound = in_force(|name| match process {
         Some(process) => process.variable(name),

@@ -128,8 +128,8 @@ impl PolicyEntry for Auto {
             peaks: counted.peaks,
         };
         Ok(Prepared::new(move |setting| {
-            // Near a device there are none: threads that the agent lets go get the mask with which the program began,
-            // and not that of the whole machine.
+            // Near a device regions are not placed: threads that the agent releases get the program's first mask, and
+            // not the whole machine's.
             let by_region = by_region && setting.near.is_none();
             let unasked = flags.do_not_ask.iter().filter_map(|source| source.asked());
             let no_regions = (!by_region).then_some(Asked::Regions);

@@ -135,7 +135,7 @@ struct Selection {
     parameter: Option<String>,
 }
 
-/// The flags of all policies, each with the name of its policy. A flag that several policies take is that of the last
+/// The flags of all policies, each with the name of its policy. A flag of several policies is listed under the last
 /// one.
 pub(crate) fn flags() -> impl Iterator<Item = (&'static str, Arg)> {
     POLICIES.iter().enumerate().flat_map(|(position, entry)| {

@@ -144,7 +144,7 @@ impl Budget {
     }
 }
 
-/// The share of the progress that is lost in the slower of two arrangements. `gain` is that of the other one, as a
+/// The share of the progress that is lost in the slower of two arrangements. `gain` is the other one's gain, as a
 /// logarithm.
 fn lost(gain: f64) -> f64 {
     1.0 - (-gain.max(0.0)).exp()

@@ -134,7 +134,7 @@ pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Res
     events.iter().map(admit).collect()
 }
 
-/// The message if all variants were refused. If a permission is missing, it names that of the least demanding variant.
+/// The message if all variants were refused. It names a missing permission only for the least demanding variant.
 fn refusal(refusals: &[(Errno, Permission)]) -> String {
     let forbidden = |(error, _): &&(Errno, Permission)| matches!(error, Errno::EACCES | Errno::EPERM);
     let Some(&(error, permission)) = refusals.iter().rfind(forbidden).or(refusals.first()) else {
