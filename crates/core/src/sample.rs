@@ -30,6 +30,8 @@ pub struct TaskSample {
     pub alive: bool,
     /// The processor time that it has used, user and system together.
     pub cpu_time: Option<Duration>,
+    /// The time that it was ready to run and waited for a PU.
+    pub run_delay: Option<Duration>,
     /// The PU that it last ran on, at most a second ago.
     pub last_pu: Option<PuId>,
     /// One count per metric of the machine, in the order of `Machine::metrics`.

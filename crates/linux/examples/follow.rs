@@ -12,7 +12,7 @@
 use pinfold_core::{Machine, Pinning, PuSet, TaskId, TopologyBuilder, Wait};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Launch, PageOptions};
+use pinfold_linux::launch::{Counted, Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,8 +68,7 @@ fn main() -> ExitCode {
         keep_pinned,
         journal,
         journals: None,
-        plan: None,
-        channel: None,
+        counted: Counted::default(),
         regions: None,
         pages: PageOptions::default(),
     });

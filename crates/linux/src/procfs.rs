@@ -104,10 +104,21 @@ impl Procfs {
         self.open_cpu_time(process, thread)?.read()
     }
 
+    /// The processor time and the run delay of one thread.
+    pub(crate) fn times(&self, process: i32, thread: i32) -> Option<TaskTimes> {
+        self.open_cpu_time(process, thread)?.read_times()
+    }
+
     /// The open file with the processor time of one thread. Reading it again costs a fifth.
     pub fn open_cpu_time(&self, process: i32, thread: i32) -> Option<CpuTimeFile> {
         let file = File::open(self.thread(process, thread).join("schedstat")).ok()?;
         Some(CpuTimeFile(file))
+    }
+
+    /// The open file with the bytes that one thread reads and writes. The kernel adds nothing of its children.
+    pub(crate) fn open_io(&self, process: i32, thread: i32) -> Option<IoFile> {
+        let file = File::open(self.thread(process, thread).join("io")).ok()?;
+        Some(IoFile(file))
     }
 
     /// The number of times that the scheduler has moved a thread to another PU. `None` if the kernel does not report
@@ -336,12 +347,58 @@ impl CpuTimeFile {
 
     /// The processor time of the thread. `None` if it has been reaped.
     pub fn read(&self) -> Option<Duration> {
+        Some(self.read_times()?.used)
+    }
+
+    /// The times of the thread. `None` if it has been reaped.
+    pub(crate) fn read_times(&self) -> Option<TaskTimes> {
         // The buffer holds three numbers of at most twenty digits.
         let mut buffer = [0; 64];
         let length = self.0.read_at(&mut buffer, 0).ok()?;
-        let text = std::str::from_utf8(&buffer[..length]).ok()?;
-        Some(Duration::from_nanos(digits::decimal(text.split_whitespace().next()?)?))
+        let mut fields = std::str::from_utf8(&buffer[..length]).ok()?.split_whitespace();
+        let mut time = || Some(Duration::from_nanos(digits::decimal(fields.next()?)?));
+        Some(TaskTimes {
+            used: time()?,
+            run_delay: time(),
+        })
     }
+}
+
+/// What `schedstat` says of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskTimes {
+    /// The processor time, user and system together.
+    pub(crate) used: Duration,
+    /// The time that it was ready to run and waited for a PU.
+    pub(crate) run_delay: Option<Duration>,
+}
+
+/// An open `io` of one thread. It stays with that thread, even if the number is reused.
+#[derive(Debug)]
+pub(crate) struct IoFile(File);
+
+impl IoFile {
+    /// Whether there are enough file descriptors to keep this file open.
+    pub(crate) fn may_stay_open(&self) -> bool {
+        may_stay_open(&self.0)
+    }
+
+    /// The bytes that the thread has read and written, from the page cache or not. `None` if it has been reaped.
+    pub(crate) fn read(&self) -> Option<u64> {
+        // The buffer holds seven names and numbers of at most twenty digits.
+        let mut buffer = [0; 512];
+        let length = self.0.read_at(&mut buffer, 0).ok()?;
+        parse_io(std::str::from_utf8(&buffer[..length]).ok()?)
+    }
+}
+
+/// The sum of `rchar` and `wchar` in proc(5)'s `io`.
+fn parse_io(text: &str) -> Option<u64> {
+    let field = |name: &str| -> Option<u64> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        digits::decimal(line[name.len()..].trim_start())
+    };
+    field("rchar:")?.checked_add(field("wchar:")?)
 }
 
 /// Parses proc(5)'s `stat` line. The name is in parentheses and may itself contain parentheses and spaces, so the

@@ -7,6 +7,7 @@
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
 use crate::launch::Births;
+use crate::procfs::TaskTimes;
 use crate::requested::{ObservedMask, Requested, Restoration};
 use pinfold_core::{PuId, Reason, StayCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,8 +31,8 @@ pub(crate) struct Task {
     pub(crate) refused: Option<String>,
     /// The name at the last reading. Empty before the first.
     pub(crate) name: String,
-    /// The processor time at the last reading.
-    pub(crate) cpu_time: Option<Duration>,
+    /// The processor time and the run delay at the last reading.
+    pub(crate) times: Option<TaskTimes>,
 }
 
 /// This is longer than a new thread waits until it is seen, even on a busy machine.
@@ -105,7 +106,7 @@ impl TaskTable {
                 noted: None,
                 refused: None,
                 name: String::new(),
-                cpu_time: None,
+                times: None,
             },
         );
         if !skipped(id.serial) {
@@ -393,7 +394,7 @@ mod tests {
             noted: None,
             refused: None,
             name: String::new(),
-            cpu_time: None,
+            times: None,
         }
     }
 

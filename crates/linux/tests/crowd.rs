@@ -22,8 +22,8 @@ fn no_thread_of_many_is_lost_and_nothing_leaks() {
     for kind in ["t", "p"] {
         let before = open_files();
         let mut launch = pinned([program.as_os_str(), kind.as_ref(), CROWD.to_string().as_ref()], &pus);
-        launch.plan = Plan::new(&[Request::Event("page-faults".to_owned())]).ok();
-        let counted = launch.plan.is_some();
+        launch.counted.plan = Plan::new(&[Request::Event("page-faults".to_owned())]).ok();
+        let counted = launch.counted.plan.is_some();
         let (status, sample) = run(launch);
         assert_eq!((status, sample.tasks.len()), (0, CROWD + 1));
         for task in &sample.tasks {

@@ -236,7 +236,7 @@ fn a_task_has_its_own_counts() {
         }
     };
     let mut launch = plain(["sh", "-c", "true | true"]);
-    launch.plan = Some(plan);
+    launch.counted.plan = Some(plan);
     let (_, sample) = run(launch);
     assert_eq!(sample.tasks.len(), 3);
     for task in &sample.tasks {
@@ -249,7 +249,7 @@ fn a_task_has_its_own_counts() {
 fn counts_are_missing_until_the_program_reports() {
     use pinfold_linux::channel::Channel;
     let mut launch = plain(["true"]);
-    launch.channel = Some(Channel::create().unwrap());
+    launch.counted.channel = Some(Channel::create().unwrap());
     let mut machine = LinuxMachine::launch(launch).unwrap();
     assert_eq!(machine.metrics(), Channel::metrics());
     end(&mut machine);

@@ -141,6 +141,7 @@ proptest! {
                     name: "worker".to_owned(),
                     alive,
                     cpu_time,
+                    run_delay: None,
                     last_pu: pu.map(PuId),
                     counts,
                 });
@@ -214,6 +215,7 @@ fn ten_seconds(program: &Program) -> (Duration, Vec<Finding>) {
             name: "worker".to_owned(),
             alive: true,
             cpu_time: Some(at),
+            run_delay: None,
             last_pu: Some(PuId(pu)),
             counts: vec![None; 4],
         };

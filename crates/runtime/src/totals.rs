@@ -99,6 +99,7 @@ mod tests {
             name: String::new(),
             alive: true,
             cpu_time: None,
+            run_delay: None,
             last_pu: None,
             counts: vec![Some(Count::exact(value)), None],
         };

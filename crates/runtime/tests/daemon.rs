@@ -128,6 +128,7 @@ impl Host for Fake {
             name: "task".to_owned(),
             alive: true,
             cpu_time: Some(self.now),
+            run_delay: None,
             last_pu: Some(task.pu),
             counts: vec![],
         });

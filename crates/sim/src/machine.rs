@@ -496,6 +496,7 @@ impl Machine for SimulatedMachine {
                     name: self.programs[program].name.clone(),
                     alive: !self.ended,
                     cpu_time: Some(Duration::from_secs_f64(self.timeline.processor_seconds(task))),
+                    run_delay: None,
                     last_pu: self.timeline.place(task),
                     counts: rows.next().unwrap_or_default(),
                 })

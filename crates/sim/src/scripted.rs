@@ -332,6 +332,7 @@ impl Machine for Scripted {
                     name: task.name.clone(),
                     alive: task.lives(now),
                     cpu_time: Some(task.cpu_time),
+                    run_delay: None,
                     last_pu: task.pu,
                     counts: counts(Scope::Task, task.steps),
                 })

@@ -1,36 +1,64 @@
-//! The counts of the program: the counters of each task, and the program's own reports.
+//! The counts of the program: the counters of each task, the program's own reports, and what the kernel has of it.
+//!
+//! A probe counts progress of the program, whichever task enters the function: also a task that hardly works and is not
+//! placed. So the counts of a probe are added up over all tasks, ended ones included.
 //!
 //! If a counter cannot be opened, its value is missing, and a note reports that. The run never ends for it.
 
+use super::io_bytes::IoBytes;
+use super::task_sum::TaskSum;
 use crate::channel::Channel;
 use crate::counters::{Plan, TaskCounters};
-use pinfold_core::{Count, Metric, TaskId};
+use pinfold_core::{Count, Metric, Scope, TaskId, sources};
 use std::collections::HashMap;
+
+/// What is counted of a program.
+#[derive(Default)]
+pub struct Counted {
+    /// The events and probes to count for each task.
+    pub plan: Option<Plan>,
+    /// The channel for the program's own reports. Its variables must be in the program's environment.
+    pub channel: Option<Channel>,
+    /// Whether the bytes are counted that the program reads and writes.
+    pub io: bool,
+}
 
 /// The sources of counts, and the open counters.
 pub(crate) struct Counting {
     plan: Option<Plan>,
     channel: Option<Channel>,
+    io: Option<IoBytes>,
     metrics: Vec<Metric>,
     open: HashMap<u64, TaskCounters>,
+    /// The totals of the plan's probes, by the position in `metrics`.
+    probes: Vec<(usize, TaskSum)>,
     /// Whether a failure to open a task's counters was already reported.
     noted: bool,
 }
 
-/// The number of the channel's metrics. They precede the plan's metrics.
-fn channel_metric_count(channel: Option<&Channel>) -> usize {
-    channel.map_or(0, |_| Channel::metrics().len())
-}
-
 impl Counting {
-    pub(crate) fn new(plan: Option<Plan>, channel: Option<Channel>) -> Self {
-        let reported = channel.iter().flat_map(|_| Channel::metrics());
-        let counted = plan.iter().flat_map(|plan| plan.metrics().iter().cloned());
+    pub(crate) fn new(counted: Counted) -> Self {
+        let Counted { plan, channel, io } = counted;
+        let io = io.then(IoBytes::new).flatten();
+        // The order of `task` and `program`.
+        let mut metrics: Vec<Metric> = channel.iter().flat_map(|_| Channel::metrics()).collect();
+        metrics.extend(io.iter().map(|_| sources::IO.metric(Scope::Program)));
+        let mut probes = vec![];
+        for metric in plan.iter().flat_map(Plan::metrics) {
+            let mut metric = metric.clone();
+            if *metric.source == sources::UPROBE {
+                metric.scope = Scope::Program;
+                probes.push((metrics.len(), TaskSum::default()));
+            }
+            metrics.push(metric);
+        }
         Self {
-            metrics: reported.chain(counted).collect(),
             plan,
             channel,
+            io,
+            metrics,
             open: HashMap::new(),
+            probes,
             noted: false,
         }
     }
@@ -38,6 +66,11 @@ impl Counting {
     /// The metrics, the program's own reports first.
     pub(crate) fn metrics(&self) -> &[Metric] {
         &self.metrics
+    }
+
+    /// The position of the plan's first metric.
+    fn first_of_plan(&self) -> usize {
+        self.metrics.len() - self.plan.as_ref().map_or(0, |plan| plan.metrics().len())
     }
 
     /// Opens the counters of a task. The first failure is reported.
@@ -52,28 +85,46 @@ impl Counting {
         }
     }
 
-    /// Closes the counters of a task.
+    /// Closes the counters of a task, whose last counts were read.
     pub(crate) fn close(&mut self, task: TaskId) {
         self.open.remove(&task.serial);
+        for (_, sum) in &mut self.probes {
+            sum.end(task.serial);
+        }
+        if let Some(io) = &mut self.io {
+            io.end(task);
+        }
     }
 
     /// The counts of a task, one per metric.
-    pub(crate) fn task(&mut self, task: TaskId) -> Vec<Option<Count>> {
-        let mut counts = vec![None; channel_metric_count(self.channel.as_ref())];
+    pub(crate) fn task(&mut self, task: TaskId, alive: bool) -> Vec<Option<Count>> {
+        if let Some(io) = &mut self.io {
+            io.read(task, alive);
+        }
+        let mut counts = vec![None; self.first_of_plan()];
         match self.open.get_mut(&task.serial) {
             Some(counters) => counts.extend(counters.read()),
             None => counts.resize(self.metrics.len(), None),
         }
+        for (metric, sum) in &mut self.probes {
+            if let Some(count) = counts[*metric].take() {
+                sum.read(task.serial, count.value);
+            }
+        }
         counts
     }
 
-    /// The counts of the program, one per metric.
-    pub(crate) fn program(&self) -> Vec<Option<Count>> {
+    /// The counts of the program, one per metric, after `task` has read all living tasks.
+    pub(crate) fn program(&mut self) -> Vec<Option<Count>> {
         let mut counts = vec![];
         if let Some(channel) = &self.channel {
             counts.extend(channel.totals().counts().map(|total| total.map(Count::exact)));
         }
+        counts.extend(self.io.as_mut().map(|io| io.total().map(Count::exact)));
         counts.resize(self.metrics.len(), None);
+        for (metric, sum) in &self.probes {
+            counts[*metric] = sum.total().map(Count::exact);
+        }
         counts
     }
 }

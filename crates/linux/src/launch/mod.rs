@@ -18,6 +18,7 @@ mod executable;
 mod followed_process;
 pub(crate) mod inherited;
 mod initial_stack;
+mod io_bytes;
 mod limit;
 mod pages;
 mod polling;
@@ -29,18 +30,18 @@ mod seize;
 pub(crate) mod signals;
 mod stepping_aside;
 mod task_reader;
+mod task_sum;
 mod trace;
 mod tracer;
 mod untraced;
 mod waiting;
 
-use crate::channel::Channel;
 use crate::claims::Claims;
-use crate::counters::Plan;
 use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
 pub use attach::{AttachError, ProcessName, RunningProcess};
 pub(crate) use births::Births;
+pub use counting::Counted;
 pub use exec::run_alone;
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;
@@ -99,10 +100,8 @@ pub struct Launch {
     pub journal: Option<Directory>,
     /// The directory for a journal that is created when pinfold lets go of a process, which then outlives pinfold.
     pub journals: Option<PathBuf>,
-    /// The events to count for each task.
-    pub plan: Option<Plan>,
-    /// The channel for the program's own reports. Its variables must be in `environment`.
-    pub channel: Option<Channel>,
+    /// What is counted.
+    pub counted: Counted,
     /// The table of parallel regions, for configurations with regions. Its variable must be in `environment`.
     pub regions: Option<RegionTable>,
     /// The placement of the program's pages.
@@ -125,8 +124,8 @@ pub struct Attach {
     pub claims: Option<Claims>,
     /// The directory of journals, because the process outlives pinfold.
     pub journal: Directory,
-    /// The events to count for each task.
-    pub plan: Option<Plan>,
+    /// What is counted. There is no channel, which only a started program can open.
+    pub counted: Counted,
     /// The migration of the process's pages.
     pub pages: PageOptions,
     /// The time after which pinfold lets it go. `None` waits for its end.

@@ -57,7 +57,7 @@ impl Running {
             Some(chosen) => Requested::Cpus(own.among(&chosen.into())),
             None => own.clone(),
         };
-        if let (Requested::Unset, Some(channel)) = (&whole, &launch.channel) {
+        if let (Requested::Unset, Some(channel)) = (&whole, &launch.counted.channel) {
             channel.mask_is_unset(usable.len());
         }
         let environment = std::env::vars_os()
@@ -85,7 +85,7 @@ impl Running {
             launch.initial,
             launch.grace,
             launch.skipped,
-            Counting::new(launch.plan, launch.channel),
+            Counting::new(launch.counted),
             journal,
             launch.regions,
         )
@@ -114,7 +114,7 @@ impl Running {
             attach.initial,
             attach.grace,
             attach.skipped,
-            Counting::new(attach.plan, None),
+            Counting::new(attach.counted),
             Some(journal),
             None,
         );

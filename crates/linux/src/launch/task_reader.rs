@@ -3,7 +3,7 @@
 //! Processor time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and
 //! change rarely. They are at most `STALE` old.
 
-use crate::procfs::{CpuTimeFile, Procfs, ThreadStat};
+use crate::procfs::{CpuTimeFile, Procfs, TaskTimes, ThreadStat};
 use pinfold_core::TaskId;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -29,8 +29,8 @@ impl TaskReader {
         &self.procfs
     }
 
-    /// The state of a task, and its processor time. With `fresh` the state is always read.
-    pub(crate) fn read(&mut self, id: TaskId, fresh: bool) -> (Option<ThreadStat>, Option<Duration>) {
+    /// The state of a task, and its times. With `fresh` the state is always read.
+    pub(crate) fn read(&mut self, id: TaskId, fresh: bool) -> (Option<ThreadStat>, Option<TaskTimes>) {
         let TaskId {
             serial,
             process,
@@ -48,12 +48,12 @@ impl TaskReader {
             cached.stat = procfs.stat(process, thread);
             cached.read = now;
         }
-        let cpu_time = match &cached.cpu_time {
-            Some(file) => file.read(),
+        let times = match &cached.cpu_time {
+            Some(file) => file.read_times(),
             // Too many files were open when the task was first read.
-            None => procfs.cpu_time(process, thread),
+            None => procfs.times(process, thread),
         };
-        (cached.stat.clone(), cpu_time)
+        (cached.stat.clone(), times)
     }
 
     /// Removes a task that has ended.

@@ -210,6 +210,7 @@ impl Watcher {
             name: reading.name.clone(),
             alive: true,
             cpu_time: Some(used),
+            run_delay: None,
             last_pu: pinned.or(reading.last_pu),
             counts: match &mut reading.counters {
                 Some(counters) => counters.read(),

@@ -5,7 +5,7 @@
 use pinfold_core::{Machine, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Launch, PageOptions};
+use pinfold_linux::launch::{Counted, Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::service::Signals;
 use pinfold_linux::watch::{PageLimits, Selection, Watcher, WatcherOptions};
@@ -153,8 +153,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         keep_pinned: false,
         journal: None,
         journals: None,
-        plan: None,
-        channel: None,
+        counted: Counted::default(),
         regions: None,
         pages: PageOptions::default(),
     }

@@ -8,11 +8,16 @@
 //! `ENOUGH` counts are expected in a probe, the metric cannot even show a difference of a tenth. Then `auto` takes the
 //! next metric. If no other metric counts, `auto` says that the rates are coarse.
 //!
+//! A flow through the program (`flow`) is progress only if the program sets the pace. It may come in bursts, so its steps
+//! are expected counts, and not its bytes. `auto` passes over a flow that clients or disks pace, and says so: nothing is
+//! tried then, unless another metric counts.
+//!
 //! The same program should have the same metric in each run, whatever else runs on the machine. So a preferred metric
 //! is not passed over because the program is slow at the moment. If the metric would count at least half as often as
 //! needed while the program runs all the time, or may do so with its next count, the choice waits until it has counted
 //! `ENOUGH`, and takes it (`Choice::waits`). The metric of an earlier run is preferred to all others.
 
+use crate::program::flow::{Flow, Pace};
 use crate::program::meter;
 use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
 use std::collections::BTreeMap;
@@ -87,6 +92,10 @@ pub(crate) struct Purpose<'a> {
     pub(crate) probe: Duration,
     /// The metric of an earlier run.
     pub(crate) known: Option<&'a str>,
+    /// What the window has shown of the program's flows.
+    pub(crate) flow: &'a Flow,
+    /// The number of PUs that the program may use.
+    pub(crate) pus: usize,
 }
 
 impl MetricRequest {
@@ -136,11 +145,20 @@ impl MetricRequest {
         metrics: &[Metric],
         first: &Sample,
         last: &Sample,
-        Purpose { probe, known }: Purpose<'_>,
+        purpose: Purpose<'_>,
         counts: impl Fn(TaskId) -> bool + Copy,
     ) -> Choice {
         let time = last.at.saturating_sub(first.at).as_secs_f64();
+        let Purpose {
+            probe,
+            known,
+            flow,
+            pus,
+        } = purpose;
         let rate = |(index, metric): (usize, &Metric)| {
+            if metric.source.is_flow {
+                return flow.rate(index);
+            }
             let grown = meter::growth(index, metric.scope, first, last, counts);
             grown.filter(|_| time > 0.0).map(|grown| grown / time)
         };
@@ -150,6 +168,8 @@ impl MetricRequest {
             time,
             ran: busiest(first, last).map_or(time, |ran| ran.as_secs_f64().min(time)),
             probe,
+            flow,
+            pace: flow.pace(pus),
             known: metrics.iter().position(|metric| Some(metric.name.as_str()) == known),
         };
         let Self::Named(name) = self else {
@@ -195,6 +215,8 @@ struct MetricRates<'a> {
     time: f64,
     ran: f64,
     probe: Duration,
+    flow: &'a Flow,
+    pace: Pace,
     /// The metric of an earlier run.
     known: Option<usize>,
 }
@@ -228,16 +250,21 @@ impl MetricRates<'_> {
         order.sort_by_key(|&index| self.known != Some(index));
         let counting: Vec<(usize, f64)> = order
             .iter()
+            .filter(|&&index| self.paced_by_others(index).is_none())
             .filter_map(|&index| Some((index, self.rates[index].filter(|&rate| rate > 0.0)?)))
             .collect();
-        let enough = counting.iter().position(|&(_, rate)| self.is_enough(rate));
+        let enough = counting
+            .iter()
+            .position(|&(index, rate)| self.is_enough(self.counts(index, rate)));
         let Some(&(index, rate)) = counting.get(enough.unwrap_or(0)) else {
             return self.nothing_counts(&order);
         };
         let preferred = order.iter().take_while(|&&other| other != index);
-        let waits = preferred
-            .filter_map(|&other| self.rates[other])
-            .any(|rate| self.may_be_enough(rate));
+        let waits = self.metrics[index].source.is_flow && !self.flow.is_long_enough()
+            || preferred
+                .filter(|&&other| self.paced_by_others(other).is_none())
+                .filter_map(|&other| Some(self.counts(other, self.rates[other]?)))
+                .any(|rate| self.may_be_enough(rate));
         let passed_over: Vec<String> = order
             .iter()
             .take_while(|&&other| other != index)
@@ -250,6 +277,23 @@ impl MetricRates<'_> {
         Choice {
             waits,
             ..self.chosen(index, rate, MetricCode::NearestToProgress, &why)
+        }
+    }
+
+    /// The counts a second that say how coarse a rate is: of a flow, the steps in which it comes.
+    fn counts(&self, index: usize, rate: f64) -> f64 {
+        match self.metrics[index].source.is_flow {
+            true => self.flow.steps(index),
+            false => rate,
+        }
+    }
+
+    /// The share of the time that the program waits for those who set the pace of this flow. `None` for any other
+    /// metric, and for a flow whose pace the program sets.
+    fn paced_by_others(&self, index: usize) -> Option<f64> {
+        match self.pace {
+            Pace::Others { waits } if self.metrics[index].source.is_flow => Some(waits),
+            _ => None,
         }
     }
 
@@ -271,7 +315,10 @@ impl MetricRates<'_> {
             metric: Some(metric),
             per_second,
             code,
-            why: format!("{why}{}", coarse(per_second, self.probe).unwrap_or_default()),
+            why: format!(
+                "{why}{}",
+                coarse(self.counts(metric, per_second), self.probe).unwrap_or_default()
+            ),
             waits: false,
         }
     }
@@ -281,10 +328,20 @@ impl MetricRates<'_> {
         let names: Vec<&str> = order.iter().map(|&index| self.metrics[index].name.as_str()).collect();
         match names.as_slice() {
             [] => Choice::nothing(MetricCode::NoSource, "there is no source of counts".to_owned()),
-            names => Choice::nothing(
-                MetricCode::NothingCounted,
-                format!("nothing has counted so far ({})", names.join(", ")),
-            ),
+            names => {
+                let mut why = format!("nothing has counted so far ({})", names.join(", "));
+                let paced = order
+                    .iter()
+                    .find(|&&index| self.rates[index].is_some_and(|rate| rate > 0.0));
+                if let Some((&index, waits)) = paced.and_then(|index| Some((index, self.paced_by_others(*index)?))) {
+                    why = format!(
+                        "only `{}` counts, and {}",
+                        self.metrics[index].name,
+                        paced_clause(waits)
+                    );
+                }
+                Choice::nothing(MetricCode::NothingCounted, why)
+            }
         }
     }
 
@@ -292,15 +349,26 @@ impl MetricRates<'_> {
     fn passed_over(&self, index: usize) -> String {
         let metric = &self.metrics[index];
         match self.rates[index] {
-            Some(rate) if rate > 0.0 => format!(
-                "`{}` counts too seldom, {:.1} times in a probe",
-                metric.name,
-                rate * self.probe.as_secs_f64()
-            ),
+            Some(rate) if rate > 0.0 => match self.paced_by_others(index) {
+                Some(waits) => format!("`{}`: {}", metric.name, paced_clause(waits)),
+                None => format!(
+                    "`{}` counts too seldom, {:.1} times in a probe",
+                    metric.name,
+                    self.counts(index, rate) * self.probe.as_secs_f64()
+                ),
+            },
             Some(_) => format!("`{}` counted nothing", metric.name),
             None => (metric.source.absent)(metric),
         }
     }
+}
+
+/// Why a flow is not taken for progress: a clause.
+fn paced_clause(waits: f64) -> String {
+    format!(
+        "its clients, disks or pipes may set the pace: its busiest thread waits {:.0} % of the time",
+        100.0 * waits
+    )
 }
 
 /// The addition to the reason for a metric that is expected to count rarely.

@@ -165,7 +165,8 @@ impl ObservedProgram {
         if self.meter.is_some() {
             return Stage::Open;
         }
-        match self.opening.look(seen.sample, &mut self.tasks, &mut seen.findings) {
+        let pus = seen.topology.allowed_pus().len();
+        match self.opening.look(seen.sample, pus, &mut self.tasks, &mut seen.findings) {
             Opened::NotYet => Stage::Initialising,
             Opened::WithoutMetric => {
                 self.request_again();
@@ -366,6 +367,7 @@ mod tests {
             name: String::new(),
             alive: true,
             cpu_time: Some(time),
+            run_delay: None,
             last_pu: None,
             counts: vec![Some(Count::exact(100 * at))],
         };

@@ -10,6 +10,7 @@
 //! 4. If no metric counts, the run continues without one, and the metrics are compared again every `t`: the first
 //!    parallel region may come late.
 
+use crate::program::flow::Flow;
 use crate::program::meter::Meter;
 use crate::program::metric_choice::{MetricRequest, Purpose, busiest};
 use crate::program::times::{self, Times};
@@ -40,6 +41,10 @@ pub(crate) struct Opening {
     /// The first sample of the window; an empty one is the program's first instruction.
     first: Sample,
     window_begun: bool,
+    /// The flows of the program in the window.
+    flow: Flow,
+    /// The number of PUs that the program may use.
+    pus: usize,
     window_ends: Duration,
     noted_idle: bool,
     noted_why: Option<String>,
@@ -73,6 +78,8 @@ impl Opening {
             metrics: vec![],
             first: Sample::default(),
             window_begun: false,
+            flow: Flow::default(),
+            pus: 1,
             window_ends,
             noted_idle: false,
             noted_why: None,
@@ -107,10 +114,13 @@ impl Opening {
     pub(crate) fn look(
         &mut self,
         sample: &Sample,
+        pus: usize,
         working_tasks: &mut WorkingTasks,
         findings: &mut Vec<Finding>,
     ) -> Opened {
         self.latest.clone_from(sample);
+        self.pus = pus;
+        self.flow.read(&self.metrics, sample);
         if sample.at < self.window_ends {
             if !self.window_begun && sample.at >= self.times.initialise / 2 {
                 self.begin_window(sample, working_tasks);
@@ -231,6 +241,8 @@ impl Opening {
         Purpose {
             probe,
             known: self.known.as_deref(),
+            flow: &self.flow,
+            pus: self.pus,
         }
     }
 
@@ -245,6 +257,7 @@ impl Opening {
     fn begin_window(&mut self, sample: &Sample, working_tasks: &mut WorkingTasks) {
         self.window_begun = true;
         self.first = sample.clone();
+        self.flow.begin(&self.metrics, sample);
         working_tasks.begin_window(sample);
     }
 

@@ -259,6 +259,7 @@ mod tests {
                     name: format!("thread-{serial}"),
                     alive: true,
                     cpu_time: used.map(Duration::from_millis),
+                    run_delay: None,
                     last_pu: None,
                     counts: vec![],
                 })

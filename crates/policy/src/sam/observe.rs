@@ -241,6 +241,7 @@ mod tests {
             name: "task".to_owned(),
             alive: true,
             cpu_time: Some(Duration::from_millis(cpu)),
+            run_delay: None,
             last_pu: Some(PuId(0)),
             counts: counts.to_vec(),
         };

@@ -234,6 +234,7 @@ mod tests {
                     name: "app".to_owned(),
                     alive: true,
                     cpu_time: None,
+                    run_delay: None,
                     last_pu: Some(PuId(4)),
                     counts: vec![],
                 }],

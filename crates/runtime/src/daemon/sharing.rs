@@ -155,6 +155,7 @@ mod tests {
                 name: String::new(),
                 alive: true,
                 cpu_time: Some(Duration::from_millis(at)),
+                run_delay: None,
                 last_pu: Some(PuId(pu)),
                 counts: vec![Some(Count::exact(events))],
             });

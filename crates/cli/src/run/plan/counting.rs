@@ -70,6 +70,14 @@ impl Counting {
         }
     }
 
+    /// Whether the bytes are counted that the program reads and writes: `auto` may need them.
+    pub(super) fn io(&self) -> bool {
+        match &self.metric {
+            MetricRequest::Auto => true,
+            MetricRequest::Named(name) => *name == sources::IO.code,
+        }
+    }
+
     /// The counters of each task; `None` for none.
     pub(super) fn plan(&self, arguments: &Arguments) -> Result<Option<counters::Plan>> {
         if self.requests.is_empty() {
@@ -106,6 +114,9 @@ fn requested(
         }
         return Ok((vec![], metric));
     }
+    if name == sources::IO.code {
+        return Ok((vec![], metric));
+    }
     let request = if name.starts_with("uprobe:") {
         let file = match process {
             Some(process) => process.executable(),
@@ -137,6 +148,7 @@ fn explained(error: CounterError, given: &str) -> anyhow::Error {
         return error.into();
     }
     let reported: Vec<&str> = sources::reported().map(|(source, _)| source.code).collect();
+    let reported: Vec<&str> = reported.into_iter().chain([sources::IO.code]).collect();
     let own = reported
         .iter()
         .copied()

@@ -9,7 +9,7 @@ use pinfold_core::Pinning;
 use pinfold_linux::channel::Channel;
 use pinfold_linux::claims::Claims;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Attach, Launch, LaunchError, PageOptions, Preload, RunningProcess, WaitingChild};
+use pinfold_linux::launch::{Attach, Counted, Launch, LaunchError, PageOptions, Preload, RunningProcess, WaitingChild};
 use pinfold_linux::regions::RegionTable;
 use std::env;
 use std::ffi::OsStr;
@@ -36,7 +36,11 @@ impl Plan {
             skipped: self.common.skip.serials().clone(),
             claims,
             journal,
-            plan: self.counting.plan(arguments)?,
+            counted: Counted {
+                plan: self.counting.plan(arguments)?,
+                channel: None,
+                io: self.counting.io(),
+            },
             pages: pages::options_for_running(arguments, self.pages, initialise)?,
             lasts: arguments.running.lasts,
         })
@@ -106,8 +110,11 @@ impl Plan {
                 None
             },
             journals: Some(arguments.journals.path()),
-            plan,
-            channel: Some(channel),
+            counted: Counted {
+                plan,
+                channel: Some(channel),
+                io: self.counting.io(),
+            },
             regions,
             pages,
         })

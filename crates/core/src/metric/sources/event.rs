@@ -12,6 +12,7 @@ pub static EVENT: MetricSource = MetricSource {
     }),
     automatic: |metric| metric.unit == "instruction",
     measures_idle_programs: false,
+    is_flow: false,
     absent: unreadable,
     counter: None,
 };

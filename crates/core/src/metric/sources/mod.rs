@@ -7,6 +7,7 @@
 mod barriers;
 mod event;
 mod heartbeat;
+mod io;
 mod iterations;
 mod regions;
 mod scripted;
@@ -18,6 +19,7 @@ use super::{Metric, Scope};
 pub use barriers::BARRIERS;
 pub use event::EVENT;
 pub use heartbeat::HEARTBEAT;
+pub use io::IO;
 pub use iterations::ITERATIONS;
 pub use regions::REGIONS;
 pub use scripted::SCRIPTED;
@@ -25,8 +27,8 @@ use serde::de::{self, Deserialize, Deserializer};
 use std::fmt;
 pub use uprobe::UPROBE;
 
-/// The sources in `auto`'s order of preference: reports of the application about its progress come before counts that
-/// also grow in a thread that spins at a barrier (docs/metrics.md).
+/// The sources in `auto`'s order of preference: reports of the application about its progress come first, then the
+/// flow through it, then counts that also grow in a thread that spins at a barrier (docs/metrics.md).
 pub const SOURCES: &[&MetricSource] = &[
     &HEARTBEAT,
     &REGIONS,
@@ -34,6 +36,7 @@ pub const SOURCES: &[&MetricSource] = &[
     #[cfg(test)]
     &toy::TOY,
     &ITERATIONS,
+    &IO,
     &UPROBE,
     &EVENT,
     &SCRIPTED,
@@ -52,6 +55,9 @@ pub struct MetricSource {
     /// Whether a program that hardly uses processor time is measured by it: the counts are progress that the program
     /// reports.
     pub measures_idle_programs: bool,
+    /// Whether the counts are a flow through the program, which clients, disks or the other end of a pipe may slow
+    /// down. `auto` takes such a metric only while the program itself sets the pace.
+    pub is_flow: bool,
     /// Why nothing can be read of this metric of the source: a clause.
     pub absent: fn(&Metric) -> String,
     /// The counter in the channel, where the program or the agent counts.

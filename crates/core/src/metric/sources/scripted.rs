@@ -9,6 +9,7 @@ pub static SCRIPTED: MetricSource = MetricSource {
     listed: None,
     automatic: |_| true,
     measures_idle_programs: false,
+    is_flow: false,
     absent: unreadable,
     counter: None,
 };

@@ -18,6 +18,7 @@ pub(super) static TOY: MetricSource = MetricSource {
     }),
     automatic: |metric| metric.scope == Scope::Program,
     measures_idle_programs: false,
+    is_flow: false,
     absent: |_| "the program builds no toys".to_owned(),
     counter: Some(ChannelCounter {
         field: "toys",
@@ -70,7 +71,15 @@ fn its_metric_its_list_entry_and_its_counter_come_from_its_file() {
         .collect();
     assert_eq!(
         listed,
-        ["heartbeat", "regions", "barriers", "toy", "uprobe:SYMBOL", "event:NAME"]
+        [
+            "heartbeat",
+            "regions",
+            "barriers",
+            "toy",
+            "io",
+            "uprobe:SYMBOL",
+            "event:NAME"
+        ]
     );
     let fields: Vec<&str> = reported().map(|(_, counter)| counter.field).collect();
     assert_eq!(fields, ["heartbeats", "regions", "barriers", "toys"]);

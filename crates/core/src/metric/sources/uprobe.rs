@@ -13,6 +13,7 @@ pub static UPROBE: MetricSource = MetricSource {
     }),
     automatic: |_| false,
     measures_idle_programs: false,
+    is_flow: false,
     absent: unreadable,
     counter: None,
 };

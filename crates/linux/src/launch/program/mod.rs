@@ -371,12 +371,13 @@ impl Program {
         for thread in [former, process] {
             // The values in /proc already belong to the new task.
             if let Some(task) = self.table.end(thread) {
-                let counts = self.counting.task(task.id);
+                let counts = self.counting.task(task.id, false);
                 self.ended.push(TaskSample {
                     id: task.id,
                     name: task.name.clone(),
                     alive: false,
-                    cpu_time: task.cpu_time,
+                    cpu_time: task.times.map(|times| times.used),
+                    run_delay: task.times.and_then(|times| times.run_delay),
                     last_pu: None,
                     counts,
                 });
@@ -452,20 +453,22 @@ impl Program {
 
     /// Reads one task, including the values that can no longer be read after another thread's exec ends it.
     fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
-        let (stat, cpu_time) = self.reader.read(task.id, !alive);
+        let (stat, times) = self.reader.read(task.id, !alive);
         if let (Some(task), Some(stat)) = (self.table.get_mut(task.id.serial), &stat) {
             task.name.clone_from(&stat.name);
-            task.cpu_time = cpu_time;
+            task.times = times;
         }
+        let times = times.or(task.times);
         TaskSample {
             id: task.id,
             name: stat
                 .as_ref()
                 .map_or_else(|| task.name.clone(), |stat| stat.name.clone()),
             alive: alive && stat.as_ref().is_none_or(|stat| !matches!(stat.state, 'Z' | 'X')),
-            cpu_time: cpu_time.or(task.cpu_time),
+            cpu_time: times.map(|times| times.used),
+            run_delay: times.and_then(|times| times.run_delay),
             last_pu: stat.and_then(|stat| stat.last_pu),
-            counts: self.counting.task(task.id),
+            counts: self.counting.task(task.id, alive),
         }
     }
 

@@ -30,6 +30,7 @@ fn sample(second: u64, count: Option<u64>, pu: u32, tasks: u64) -> Sample {
         name: "app".to_owned(),
         alive: true,
         cpu_time: None,
+        run_delay: None,
         last_pu: Some(PuId(if serial == 0 { pu } else { 3 })),
         counts: vec![None],
     };
