@@ -48,10 +48,12 @@ enum pinfold_source {
 
 /* The counts of one thread, in one cache line. */
 struct pinfold_slot {
-    uint64_t heartbeats; /* calls of pinfold_heartbeat() */
-    uint64_t regions;    /* parallel regions that have ended */
-    uint64_t barriers;   /* barriers passed inside parallel regions, one per team */
-    uint64_t unused[5];
+    uint64_t heartbeats;   /* calls of pinfold_heartbeat() */
+    uint64_t regions;      /* parallel regions that have ended */
+    uint64_t barriers;     /* barriers passed inside parallel regions, one per team */
+    uint64_t unused;
+    uint64_t socket_bytes; /* bytes that the calls of sockets have moved (agent/sockets.c) */
+    uint64_t unused_too[3];
 };
 
 /* The whole segment. */
@@ -129,6 +131,13 @@ static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source so
     return channel;
 }
 
+/* A slot for one thread. */
+static inline struct pinfold_slot *pinfold_new_slot(struct pinfold_channel *channel)
+{
+    uint32_t turn = __atomic_fetch_add(&channel->slots_taken, 1, __ATOMIC_RELAXED);
+    return &channel->slots[turn % PINFOLD_CHANNEL_SLOTS];
+}
+
 /* The calling thread's slot. NULL without a channel. */
 static inline struct pinfold_slot *pinfold_own_slot(enum pinfold_source source)
 {
@@ -136,10 +145,8 @@ static inline struct pinfold_slot *pinfold_own_slot(enum pinfold_source source)
     static __thread char asked;
     if (!asked) {
         struct pinfold_channel *channel = pinfold_get_channel(source);
-        if (channel != NULL) {
-            uint32_t turn = __atomic_fetch_add(&channel->slots_taken, 1, __ATOMIC_RELAXED);
-            slot = &channel->slots[turn % PINFOLD_CHANNEL_SLOTS];
-        }
+        if (channel != NULL)
+            slot = pinfold_new_slot(channel);
         asked = 1;
     }
     return slot;

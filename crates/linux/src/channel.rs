@@ -38,6 +38,8 @@ const SLOTS: usize = 1024;
 
 /// The counters of a slot. `ChannelCounter::word` has the position of each.
 const WORDS: usize = 8;
+/// The position of `socket_bytes`, which belong to no source: the kernel counts other bytes.
+const SOCKET_BYTES: usize = 4;
 /// `PINFOLD_SOURCES`: the words of `attached`. `Attached` has the position of each.
 const ATTACHED: usize = 3;
 /// The unused words behind them.
@@ -161,20 +163,35 @@ impl Channel {
     /// costs nine cache lines. The counters are not read at one instant: one total may include an event that another
     /// total still lacks.
     pub fn totals(&self) -> Totals {
-        // SAFETY: the mapping lives as long as `self`, and other processes change only fields that are atomic here.
-        let segment = unsafe { self.segment.as_ref() };
-        let taken = segment.slots_taken.load(Ordering::Relaxed) as usize;
+        let segment = self.segment();
         let mut totals = Totals::default();
         for (_, counter) in sources::reported() {
             let attached =
                 |library: &sources::Attached| segment.attached[*library as usize].load(Ordering::Relaxed) != 0;
             if counter.attached.iter().any(attached) {
-                let counts = segment.slots[..taken.min(SLOTS)].iter();
-                let counts = counts.map(|slot| slot.counts[counter.word].load(Ordering::Relaxed));
-                totals.0[counter.word] = Some(counts.fold(0, u64::wrapping_add));
+                totals.0[counter.word] = Some(self.sum(counter.word));
             }
         }
         totals
+    }
+
+    /// The bytes that the program's sockets have received and sent by calls that the kernel does not count.
+    pub fn socket_bytes(&self) -> u64 {
+        self.sum(SOCKET_BYTES)
+    }
+
+    fn segment(&self) -> &ChannelSegment {
+        // SAFETY: the mapping lives as long as `self`, and other processes change only fields that are atomic here.
+        unsafe { self.segment.as_ref() }
+    }
+
+    /// The sum of a counter over the slots in use.
+    fn sum(&self, word: usize) -> u64 {
+        let segment = self.segment();
+        let taken = segment.slots_taken.load(Ordering::Relaxed) as usize;
+        let counts = segment.slots[..taken.min(SLOTS)].iter();
+        let counts = counts.map(|slot| slot.counts[word].load(Ordering::Relaxed));
+        counts.fold(0, u64::wrapping_add)
     }
 
     /// The metrics in the channel. `auto` prefers them in this order.
@@ -360,7 +377,9 @@ mod tests {
             "struct pinfold_channel, unset_pus",
             "struct pinfold_channel, slots",
         ];
-        let counters = sources::reported().map(|(_, counter)| format!("struct pinfold_slot, {}", counter.field));
+        let counters = sources::reported().map(|(_, counter)| counter.field);
+        let counters = counters.chain(["socket_bytes"]);
+        let counters = counters.map(|field| format!("struct pinfold_slot, {field}"));
         let fields: Vec<String> = fields.map(str::to_owned).into_iter().chain(counters).collect();
         let numbers = [
             "PINFOLD_CHANNEL_MAGIC",
@@ -383,7 +402,10 @@ mod tests {
             offset_of!(ChannelSegment, unset_pus),
             offset_of!(ChannelSegment, slots),
         ];
-        let counters = sources::reported().map(|(_, counter)| offset_of!(CounterSlot, counts) + 8 * counter.word);
+        let words = sources::reported().map(|(_, counter)| counter.word);
+        let counters = words
+            .chain([SOCKET_BYTES])
+            .map(|word| offset_of!(CounterSlot, counts) + 8 * word);
         let ours = sizes
             .into_iter()
             .chain(offsets)

@@ -233,6 +233,19 @@ fn nothing_is_lost_when_there_are_more_threads_than_slots() {
 }
 
 #[test]
+fn the_bytes_of_all_calls_of_sockets_are_counted_once() {
+    let folder = TempDir::new().unwrap();
+    for (name, arguments) in [("plain", &[][..]), ("fortified", &["-D_FORTIFY_SOURCE=2"][..])] {
+        let program = compile("gcc", arguments, &["sockets.c"], &folder, name);
+        let channel = Channel::create().unwrap();
+        let output = succeed(&mut with_agent(&channel, &program, &[]));
+        let moved = String::from_utf8_lossy(&output.stdout).trim().parse();
+        assert_eq!(Ok(channel.socket_bytes()), moved, "{name}");
+        assert_eq!(counts(&channel.totals()), [None, None, None], "{name}");
+    }
+}
+
+#[test]
 fn heartbeats_need_no_agent() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &[], &["beats_and_forks.c"], &folder, "program");

@@ -120,7 +120,10 @@ impl Counting {
         if let Some(channel) = &self.channel {
             counts.extend(channel.totals().counts().map(|total| total.map(Count::exact)));
         }
-        counts.extend(self.io.as_mut().map(|io| io.total().map(Count::exact)));
+        if let Some(io) = &mut self.io {
+            let sockets = self.channel.as_ref().map_or(0, Channel::socket_bytes);
+            counts.push(io.total().map(|bytes| Count::exact(bytes.wrapping_add(sockets))));
+        }
         counts.resize(self.metrics.len(), None);
         for (metric, sum) in &self.probes {
             counts[*metric] = sum.total().map(Count::exact);
