@@ -56,6 +56,9 @@ pub struct HostSample {
     pub sample: Sample,
     /// The status of each task of the sample, in the same order.
     pub statuses: Vec<TaskStatus>,
+    /// The bytes that each process of these tasks has read and written, and its children that have ended; missing where
+    /// they are not counted.
+    pub bytes: BTreeMap<i32, u64>,
     /// The number of watched tasks, including sleeping ones.
     pub watched: usize,
 }

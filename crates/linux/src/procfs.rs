@@ -121,6 +121,13 @@ impl Procfs {
         Some(IoFile(file))
     }
 
+    /// The open file with the bytes that all threads of a process read and write, and the children that it has waited
+    /// for.
+    pub(crate) fn open_process_io(&self, process: i32) -> Option<IoFile> {
+        let file = File::open(self.root.join(process.to_string()).join("io")).ok()?;
+        Some(IoFile(file))
+    }
+
     /// The number of times that the scheduler has moved a thread to another PU. `None` if the kernel does not report
     /// it.
     pub(crate) fn migrations(&self, process: i32, thread: i32) -> Option<u64> {
@@ -373,7 +380,7 @@ pub(crate) struct TaskTimes {
     pub(crate) run_delay: Option<Duration>,
 }
 
-/// An open `io` of one thread. It stays with that thread, even if the number is reused.
+/// An open `io` of one thread or process. It stays with that one, even if the number is reused.
 #[derive(Debug)]
 pub(crate) struct IoFile(File);
 
@@ -383,7 +390,7 @@ impl IoFile {
         may_stay_open(&self.0)
     }
 
-    /// The bytes that the thread has read and written, from the page cache or not. `None` if it has been reaped.
+    /// The bytes that it has read and written, from the page cache or not. `None` if it has been reaped.
     pub(crate) fn read(&self) -> Option<u64> {
         // The buffer holds seven names and numbers of at most twenty digits.
         let mut buffer = [0; 512];

@@ -22,6 +22,7 @@ pub use comparison::change::Watch;
 pub use fixed::{Fixed, Kept, WithUserSettings};
 pub use hints::{HintOptions, Hints, Known, NoHintError};
 pub use known::KnownPlacement;
+pub use program::flow::sets_pace;
 pub use program::metric_choice::{MetricRequest, UnknownMetric};
 pub use program::times::{Times, TimesError};
 pub use program::working_tasks::{Skip, SkipError};

@@ -76,6 +76,9 @@ struct Fake {
     keeps_pages: bool,
     /// Which call of `place` is refused, counted from 1.
     refused: Option<usize>,
+    /// The bytes of each process so far, and how many it moves in an interval, with its tasks together or not.
+    bytes: BTreeMap<i32, u64>,
+    moves_bytes: Option<fn(i32, bool) -> u64>,
 }
 
 impl Fake {
@@ -104,6 +107,8 @@ impl Fake {
             page_moves: vec![],
             keeps_pages: false,
             refused: None,
+            bytes: BTreeMap::new(),
+            moves_bytes: None,
         }
     }
 
@@ -122,6 +127,12 @@ impl Host for Fake {
     }
 
     fn observe(&mut self) -> HostSample {
+        if let Some(bytes) = self.moves_bytes {
+            for (process, packages) in packages(self) {
+                let together = packages.iter().all(|package| *package == packages[0]);
+                *self.bytes.entry(process).or_default() += bytes(process, together);
+            }
+        }
         let all: Arc<PuSet> = Arc::new(self.topology.allowed_pus().clone());
         let tasks = self.tasks.iter().map(|task| TaskSample {
             id: task.id,
@@ -133,6 +144,7 @@ impl Host for Fake {
             counts: vec![],
         });
         HostSample {
+            bytes: self.bytes.clone(),
             sample: Sample {
                 at: self.now,
                 tasks: tasks.collect(),
@@ -278,7 +290,7 @@ fn thresholds() -> Thresholds {
 }
 
 fn go(fake: &mut Fake, dry_run: bool) -> Heard {
-    go_by(fake, &mut Sharing::default(), dry_run)
+    go_by(fake, &mut Sharing::equal(), dry_run)
 }
 
 fn go_by(fake: &mut Fake, rates: &mut dyn Rates, dry_run: bool) -> Heard {
@@ -410,7 +422,7 @@ impl<F: FnMut(&mut [TaskRates])> Rates for Changed<F> {
         before: &HostSample,
         now: &HostSample,
     ) -> Vec<TaskRates> {
-        let mut rates = Sharing::default().rates(topology, metrics, before, now);
+        let mut rates = Sharing::equal().rates(topology, metrics, before, now);
         (self.0)(&mut rates);
         rates
     }
@@ -500,7 +512,7 @@ const PAID: Changed = Changed(|rates| {
     let together = rates.iter().all(|task| task.inter == Some(0.0));
     for task in rates {
         let with = if task.id.process == 1 { 1.5 } else { 0.5 };
-        task.instructions = Some(if together { with } else { 1.0 });
+        task.progress = Some(if together { with } else { 1.0 });
     }
 });
 
@@ -521,6 +533,23 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
     assert_eq!((heard.withdrawn[0], heard.withdrawn[59]), (false, true));
 }
 
+#[test]
+fn without_counters_moves_that_slow_a_flow_are_withdrawn_and_those_that_speed_it_up_stay() {
+    for (faster_together, outcome, ticks) in [(false, MappingCode::Slower, 120), (true, MappingCode::Kept, 1000)] {
+        let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], ticks);
+        fake.moves_bytes = Some(match faster_together {
+            true => |process, together| if process == 1 && together { 1500 } else { 1000 },
+            false => |process, together| if process == 1 && together { 500 } else { 1000 },
+        });
+        let heard = go(&mut fake, false);
+        let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
+        assert_eq!(outcomes.first(), Some(&outcome));
+        let packages = &packages(&fake)[&1];
+        assert_eq!(packages[0] == packages[1], faster_together, "{packages:?}");
+        assert!(!heard.outcomes.is_empty(), "it was tried");
+    }
+}
+
 /// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes
 /// more.
 fn away_from_pages(followed: Rc<RefCell<BTreeMap<i32, ProcessGoal>>>) -> Changed<impl FnMut(&mut [TaskRates])> {
@@ -532,7 +561,7 @@ fn away_from_pages(followed: Rc<RefCell<BTreeMap<i32, ProcessGoal>>>) -> Changed
             (true, true) => 1.2,
         };
         for task in rates {
-            task.instructions = Some(progress);
+            task.progress = Some(progress);
         }
     })
 }
@@ -631,7 +660,7 @@ fn faster_apart(rates: &mut [TaskRates]) {
         let is_there = task.id.process == 1 && packages.len() == 2;
         (task.inter, task.intra) = (Some(0.0), Some(0.0));
         (task.memory, task.remote) = (Some(0.0), Some(0.0));
-        task.instructions = Some(if is_there { 1.5 } else { 1.0 });
+        task.progress = Some(if is_there { 1.5 } else { 1.0 });
     }
 }
 

@@ -84,9 +84,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let listeners = listeners(&config.export, &arguments.journals)?;
     roll_back_what_was_left(&directory, &mut log)?;
     let forks = ForkEvents::open(topology.allowed_pus());
-    let left = service::keep_only_what_is_needed(hides_processes() || config.moves_pages())?;
+    let left = service::keep_only_what_is_needed(hides_processes() || config.moves_pages() || config.counts_bytes())?;
     let sources = Sources::of(&config)?;
-    let mut watcher = watcher(&config, &topology, sources.plan, &directory, signals)?;
+    let mut watcher = watcher(&config, &topology, (sources.plan, sources.io), &directory, signals)?;
     let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
     let states = Arc::new(OnRequest::default());
     let _server = listeners
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn watcher(
     config: &Config,
     topology: &Topology,
-    plan: Option<Plan>,
+    (plan, io): (Option<Plan>, bool),
     directory: &Directory,
     signals: Signals,
 ) -> Result<Watcher> {
@@ -123,6 +123,7 @@ fn watcher(
         topology: topology.clone(),
         selection: config.selection(),
         plan,
+        io,
         release_after: config.release_after.0,
         pages: config.page_limits(),
     };
@@ -235,7 +236,8 @@ impl Daemon {
             && config.interval == self.config.interval
             && thresholds == *self.mapper.thresholds();
         if !same {
-            let rolled_back = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
+            let rolled_back =
+                watcher.reconfigure(config.selection(), (sources.plan, sources.io), config.release_after.0);
             self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
             // A new mapper takes the current places of tasks for the operating system's choice, so none may be pinned.

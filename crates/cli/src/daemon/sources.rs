@@ -11,6 +11,8 @@ use pinfold_runtime::daemon::{CounterRates, Rates, Sharing};
 /// The counters, and the rates that follow from them.
 pub(super) struct Sources {
     pub(super) plan: Option<Plan>,
+    /// Whether the bytes that each process reads and writes are its progress.
+    pub(super) io: bool,
     pub(super) rates: Box<dyn Rates>,
 }
 
@@ -25,11 +27,13 @@ impl Sources {
             MetricName::Activities(text) => Self::counted(activities::named(text)?),
             MetricName::Sharing(None) => Ok(Self {
                 plan: None,
-                rates: Box::new(Sharing::default()),
+                io: true,
+                rates: Box::new(Sharing::equal()),
             }),
             MetricName::Sharing(Some(event)) => Ok(Self {
                 plan: Some(Plan::new(&[Request::Event(event.clone())])?),
-                rates: Box::new(Sharing { event: Some(0) }),
+                io: true,
+                rates: Box::new(Sharing::weighed_by(0)),
             }),
         }
     }
@@ -39,6 +43,7 @@ impl Sources {
         let observer = Observer::new(&events, plan.metrics())?;
         Ok(Self {
             plan: Some(plan),
+            io: false,
             rates: Box::new(CounterRates { observer }),
         })
     }

@@ -86,6 +86,8 @@ pub struct WatcherOptions {
     pub selection: Selection,
     /// The events to count for each task. `None` for its processor time only.
     pub plan: Option<Plan>,
+    /// Whether the bytes are counted that each process reads and writes.
+    pub io: bool,
     /// A task that has slept for this time gets its original mask back.
     pub release_after: Duration,
     /// The limits of page migration.
@@ -230,7 +232,12 @@ impl Watcher {
     }
 
     /// Changes the selection, or the counted events. Tasks that are no longer watched get their original masks back.
-    pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> RolledBack {
+    pub fn reconfigure(
+        &mut self,
+        selection: Selection,
+        (plan, io): (Option<Plan>, bool),
+        release_after: Duration,
+    ) -> RolledBack {
         let rolled_back = self.end();
         self.table = TaskTable::default();
         self.readings.clear();
@@ -241,6 +248,7 @@ impl Watcher {
         self.new_tasks.list_all();
         self.options.selection = selection;
         self.options.plan = plan;
+        self.options.io = io;
         self.options.release_after = release_after;
         rolled_back
     }

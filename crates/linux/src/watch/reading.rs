@@ -4,8 +4,9 @@ use super::Watcher;
 use crate::affinity::CpuMask;
 use crate::counters::{CounterError, TaskCounters};
 pub(super) use crate::procfs::CpuTimeFile;
-use crate::procfs::{Procfs, StatFile, ThreadStat};
+use crate::procfs::{Procfs, StatFile, TaskTimes, ThreadStat};
 use pinfold_core::{HostNoteCode, HostSample, LeftAlone, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,6 +148,11 @@ impl Watcher {
                 sample.statuses.push(status);
             }
         }
+        if self.options.io {
+            let processes: BTreeSet<i32> = sample.sample.tasks.iter().map(|task| task.id.process).collect();
+            let read = |process: i32| Some((process, self.processes.get(&process)?.io.as_ref()?.read()?));
+            sample.bytes = processes.into_iter().filter_map(read).collect();
+        }
         sample
     }
 
@@ -154,11 +160,11 @@ impl Watcher {
     fn read_one(&mut self, serial: u64, at: Duration) -> Option<(TaskSample, TaskStatus)> {
         let (id, pinned) = self.table.get_mut(serial).map(|task| (task.id, task.pinned))?;
         let reading = self.readings.get_mut(&serial)?;
-        let used = match &reading.time {
-            Some(file) => file.read(),
-            None => self.procfs.cpu_time(id.process, id.thread),
+        let times = match &reading.time {
+            Some(file) => file.read_times(),
+            None => self.procfs.times(id.process, id.thread),
         };
-        let Some(used) = used else {
+        let Some(TaskTimes { used, run_delay }) = times else {
             self.ended.push(id.thread);
             return None;
         };
@@ -210,7 +216,7 @@ impl Watcher {
             name: reading.name.clone(),
             alive: true,
             cpu_time: Some(used),
-            run_delay: None,
+            run_delay,
             last_pu: pinned.or(reading.last_pu),
             counts: match &mut reading.counters {
                 Some(counters) => counters.read(),

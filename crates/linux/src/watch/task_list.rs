@@ -8,7 +8,7 @@ use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
 use crate::new_tasks::NewTasks;
-use crate::procfs::ThreadStat;
+use crate::procfs::{IoFile, ThreadStat};
 use crate::requested::{ObservedMask, Requested, Standing};
 use crate::tasks::{Task, TaskOrigin};
 use pinfold_core::{HostNoteCode, LeftAlone, PuId, PuSet, TaskId};
@@ -30,6 +30,8 @@ pub(super) struct WatchedProcess {
     /// Its container, and the time when that was read.
     pub(super) container: Option<Arc<Tracked>>,
     container_read: Option<Duration>,
+    /// The open file with the bytes that it reads and writes. `None` if too many files are open.
+    pub(super) io: Option<IoFile>,
 }
 
 /// A process that was found this recently may not be in its container yet. A runtime moves it there before it runs the
@@ -163,13 +165,17 @@ impl Watcher {
             return false;
         }
         let by_number = inherited || selection.processes.contains(&process);
-        let entered = self.processes.entry(process).or_insert(WatchedProcess {
+        let (procfs, counts) = (&self.procfs, self.options.io);
+        let entered = self.processes.entry(process).or_insert_with(|| WatchedProcess {
             name: String::new(),
             by_number,
             held: None,
             found: at,
             container: None,
             container_read: None,
+            io: counts
+                .then(|| procfs.open_process_io(process).filter(IoFile::may_stay_open))
+                .flatten(),
         });
         entered.name = stat.name;
         true

@@ -115,6 +115,7 @@ pub(crate) fn watching(selection: Selection) -> WatcherOptions {
         topology: this_machine(),
         selection,
         plan: None,
+        io: false,
         release_after: Duration::from_secs(10),
         pages: PageLimits::default(),
     }

@@ -87,7 +87,7 @@ mod tests {
             intra: Some(0.0),
             remote: Some(0.0),
             memory: Some(memory),
-            instructions: Some(1.0),
+            progress: Some(1.0),
             reads: None,
         };
         pus.iter().enumerate().map(of).collect()

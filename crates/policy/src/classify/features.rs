@@ -172,7 +172,7 @@ impl CountedRates {
         Self {
             frequency: peaks.frequency.filter(|_| !lasts.is_zero()),
             cycles: rates.iter().map(|task| task.busy).sum(),
-            instructions: sum(|task| task.instructions),
+            instructions: sum(|task| task.progress),
             misses: sum(|task| task.memory),
             remote: sum(|task| task.remote),
             intra: sum(|task| task.intra),
@@ -238,7 +238,7 @@ mod tests {
             intra: Some(0.0),
             remote: Some(remote),
             memory: Some(memory),
-            instructions: Some(2.0),
+            progress: Some(2.0),
             // Prefetchers bring three lines for each miss.
             reads: Some(Reads {
                 local: 4.0 * (memory - remote),

@@ -115,19 +115,19 @@ impl Flow {
 
     /// Who sets the pace on a machine with this number of PUs.
     pub(crate) fn pace(&self, pus: usize) -> Pace {
-        let time = self.lasted.as_secs_f64();
-        let busiest = self
-            .tasks
-            .values()
-            .map(|(_, since)| since.as_secs_f64())
-            .fold(0.0, f64::max);
-        if busiest >= BUSY * time || self.total.as_secs_f64() >= BUSY * time * pus as f64 {
+        let share = |busy: Duration| busy.as_secs_f64() / self.lasted.as_secs_f64();
+        let busiest = self.tasks.values().map(|&(_, since)| share(since)).fold(0.0, f64::max);
+        if sets_pace(busiest, share(self.total), pus) {
             return Pace::Program;
         }
-        Pace::Others {
-            waits: 1.0 - busiest / time,
-        }
+        Pace::Others { waits: 1.0 - busiest }
     }
+}
+
+/// Whether a program sets the pace of the flow through it. `busiest` is the share of the time that its busiest task
+/// runs or waits for a PU, and `total` the sum over all its tasks, on a machine with this number of PUs.
+pub fn sets_pace(busiest: f64, total: f64, pus: usize) -> bool {
+    busiest >= BUSY || total >= BUSY * pus as f64
 }
 
 #[cfg(test)]

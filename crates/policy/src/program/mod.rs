@@ -1,7 +1,7 @@
 //! A policy's view of a program: its working tasks, the metric that counts its progress, and its rate.
 //! `observed_program` is the interface; the other files are its parts.
 
-mod flow;
+pub(crate) mod flow;
 pub(crate) mod meter;
 pub(crate) mod metric_choice;
 pub(crate) mod observed_program;

@@ -139,7 +139,7 @@ impl Observer {
                     intra: of(Activity::IntraPackageCoherence),
                     remote: of(Activity::RemoteDram),
                     memory: of(Activity::MemoryBandwidth),
-                    instructions: pair.and_then(|earlier| {
+                    progress: pair.and_then(|earlier| {
                         rate(&[self.instructions?], &[], self.cycles, |metric| {
                             growth(metric, earlier, task)
                         })

@@ -23,8 +23,9 @@ pub struct TaskRates {
     pub remote: Option<f64>,
     /// Last-level-cache misses: `M`.
     pub memory: Option<f64>,
-    /// Instructions: the task's progress. Only validation uses it.
-    pub instructions: Option<f64>,
+    /// The task's progress: instructions, or its part of the bytes that its process reads and writes. `busy` times this
+    /// is its progress in the interval.
+    pub progress: Option<f64>,
     /// Lines from memory. The mapper does not use them.
     pub reads: Option<Reads>,
 }

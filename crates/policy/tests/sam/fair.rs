@@ -209,7 +209,7 @@ fn a_process_that_begins_later_is_not_moved_before_its_progress_was_measured() {
     let late = |at: usize, task: &mut TaskRates| {
         // Its counters are opened in this interval, so that there is no rate before.
         if task.id.process == 200 && at < 20 {
-            (task.instructions, task.inter, task.intra) = (None, None, None);
+            (task.progress, task.inter, task.intra) = (None, None, None);
         }
     };
     fair.run(20, late);
@@ -275,7 +275,7 @@ fn pages_go_back_if_they_do_not_help() {
     fair.moves_pages = true;
     let homes: BTreeSet<PuId> = (0..10).map(PuId).collect();
     fair.run(60, |_, task| {
-        task.instructions = Some(if homes.contains(&task.pu) { 1.0 } else { 0.9 });
+        task.progress = Some(if homes.contains(&task.pu) { 1.0 } else { 0.9 });
     });
     assert_eq!(fair.outcomes(), [MappingCode::Slower]);
     let homes: Vec<NodeId> = fair.world.tasks.iter().map(|task| task.home).collect();
@@ -293,7 +293,7 @@ fn nothing_is_measured_while_pages_are_under_way() {
         under_way.set(fair.under_way > 0);
         fair.run(1, |_, task| {
             if under_way.get() {
-                task.instructions = Some(1e-3);
+                task.progress = Some(1e-3);
             }
         });
     }
@@ -306,7 +306,7 @@ fn a_process_that_loses_much_is_put_back_within_a_few_intervals() {
     let mut fair = Fair::new(streamers());
     let homes: BTreeSet<PuId> = (0..10).map(PuId).collect();
     fair.run(30, |_, task| {
-        task.instructions = Some(if homes.contains(&task.pu) { 1.0 } else { 0.5 });
+        task.progress = Some(if homes.contains(&task.pu) { 1.0 } else { 0.5 });
     });
     let first = fair.moves[0].0;
     let back = fair.moves.iter().find(|(_, made)| made.reason == Reason::Comparison);
@@ -376,7 +376,7 @@ fn a_pause_ends_early_when_the_unpinned_machine_has_become_slower() {
     // At 20 s the operating system places one process badly, wherever it is not the mapper that does.
     let worse = |at: usize, task: &mut TaskRates| {
         if at >= 200 && task.id.process == 103 {
-            task.instructions = task.instructions.map(|one| 0.8 * one);
+            task.progress = task.progress.map(|one| 0.8 * one);
         }
     };
     fair.run(600, worse);
@@ -427,7 +427,7 @@ fn a_mapping_that_does_harm_later_is_taken_back_then() {
     // From here on one process makes less progress under one cache than under two.
     let changes = |at: usize, task: &mut TaskRates| {
         if at >= 1000 && task.id.process == 100 {
-            task.instructions = Some(if task.inter == Some(0.0) { 0.5 } else { 1.0 });
+            task.progress = Some(if task.inter == Some(0.0) { 0.5 } else { 1.0 });
         }
     };
     fair.run(900, changes);
@@ -439,7 +439,7 @@ fn a_mapping_that_does_harm_later_is_taken_back_then() {
 #[test]
 fn moves_that_help_none_are_taken_back() {
     let mut fair = Fair::new(sharers());
-    let same = |_: usize, task: &mut TaskRates| task.instructions = Some(1.0);
+    let same = |_: usize, task: &mut TaskRates| task.progress = Some(1.0);
     fair.run(80, same);
     assert_eq!(fair.outcomes(), [MappingCode::NoGain]);
     assert!(fair.pinned.is_empty());
@@ -448,7 +448,7 @@ fn moves_that_help_none_are_taken_back() {
 
 #[test]
 fn without_a_count_of_instructions_the_mapper_moves_and_nothing_is_compared() {
-    let unknown = |_: usize, task: &mut TaskRates| task.instructions = None;
+    let unknown = |_: usize, task: &mut TaskRates| task.progress = None;
     let mut fair = Fair::new(sharers());
     fair.run(300, unknown);
     let mut world = sharers().world(MapperOptions::default());
@@ -530,7 +530,7 @@ proptest! {
                     *unpinned.entry(task.id.process).or_default() += of(&task);
                 }
             }
-            fair.run(1, |_, task| task.instructions = Some(of(task)));
+            fair.run(1, |_, task| task.progress = Some(of(task)));
         }
         for (process, sum) in sums {
             let share = sum / f64::from(intervals) / unpinned[&process];
@@ -651,7 +651,7 @@ fn interleaved_before(options: MapperOptions, unpinned: bool, progress: f64, int
         let are_interleaved = fair.followed.contains_key(&100) && fair.under_way == 0;
         fair.run(1, |_, task| {
             if are_interleaved {
-                task.instructions = Some(progress);
+                task.progress = Some(progress);
             }
         });
     }
@@ -772,7 +772,7 @@ fn a_known_process_that_is_slower_there_does_not_go_again() {
         seen += usize::from(on_siblings);
         fair.run(1, |_, task| {
             if on_siblings && task.id.process == 100 {
-                task.instructions = task.instructions.map(|all| all / 2.0);
+                task.progress = task.progress.map(|all| all / 2.0);
             }
         });
     }

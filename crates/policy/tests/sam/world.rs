@@ -100,7 +100,7 @@ impl World {
             intra: Some(intra),
             remote: Some(remote),
             memory: Some(memory),
-            instructions: Some(squeezed / slower),
+            progress: Some(squeezed / slower),
             reads: None,
         }
     }

@@ -248,6 +248,7 @@ mod tests {
                 busy: Some(1.0),
                 container: Some(Arc::new(box_of_lxc.clone())),
             }],
+            bytes: std::collections::BTreeMap::new(),
             watched: 9,
         };
         let moved = |result| ProcessPages { process: 7, result };

@@ -15,6 +15,7 @@
 
 mod counter_rates;
 pub mod exposition;
+mod flows;
 mod history;
 mod sharing;
 pub mod state;

@@ -8,13 +8,18 @@
 //! from 0 to 1 and have no unit. With `event` the shares are multiplied by the rate of that event in the task, per
 //! second of its processor time. An example is `context-switches`: tasks that wait for each other have many of them.
 //!
-//! Rates that cannot be assumed in this way are missing: remote accesses, bandwidth, instructions.
+//! The progress of a task is its part of the bytes that its process reads and writes (`flows`), shared equally between
+//! the working tasks: one task may read and write for all of them.
+//!
+//! Rates that cannot be assumed in this way are missing: remote accesses and bandwidth.
 
 use super::Rates;
 use super::counter_rates::allowed_pus;
+use super::flows::{Flows, Progress};
 use pinfold_core::{Count, HostSample, Metric, ObjectId, PuId, TaskSample, Topology};
 use pinfold_policy::sam::TaskRates;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A thread counts as a working thread of the process when it worked for this share of the interval.
 const WORKS: f64 = 0.05;
@@ -22,8 +27,23 @@ const WORKS: f64 = 0.05;
 /// The assumption, and the event that weighs it.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
-    /// The factor of the shares; without it all working tasks share equally.
-    pub event: Option<usize>,
+    event: Option<usize>,
+    flows: Flows,
+}
+
+impl Sharing {
+    /// All working tasks of a process share equally.
+    pub fn equal() -> Self {
+        Self::default()
+    }
+
+    /// The shares are multiplied by the rate of the event at this position of a task's counts.
+    pub fn weighed_by(event: usize) -> Self {
+        Self {
+            event: Some(event),
+            flows: Flows::default(),
+        }
+    }
 }
 
 /// A task whose place is known.
@@ -62,6 +82,7 @@ impl Rates for Sharing {
             *working.entry((one.task.id.process, one.domain)).or_default() += 1;
             *together.entry(one.task.id.process).or_default() += 1;
         }
+        let progress = self.flows.progress(topology, before, now);
         let earlier = before
             .sample
             .tasks
@@ -82,17 +103,26 @@ impl Rates for Sharing {
                         .and_then(|earlier| a_second_of_work(earlier, one.task, event)),
                 };
                 let share = |some: usize| if all == 0 { 0.0 } else { some as f64 / all as f64 };
+                let working_in = |process| together.get(&process).copied().unwrap_or(0) as f64;
+                let shown = progress.get(&process);
                 let status = &now.statuses[one.position];
                 TaskRates {
                     id: one.task.id,
                     pu: one.pu,
-                    allowed: allowed_pus(Some(one.pu), status),
+                    allowed: match shown {
+                        Some(Progress::Undecided) => Arc::new([one.pu].into_iter().collect()),
+                        _ => allowed_pus(Some(one.pu), status),
+                    },
                     busy: one.busy,
                     inter: much.map(|much| much * share(all - near)),
                     intra: much.map(|much| much * share(near)),
                     remote: None,
                     memory: None,
-                    instructions: None,
+                    progress: match shown {
+                        Some(Progress::Bytes(bytes)) if itself == 1 => Some(bytes / working_in(process) / one.busy),
+                        Some(Progress::Bytes(_)) => Some(0.0),
+                        Some(Progress::Undecided | Progress::Unknown) | None => None,
+                    },
                     reads: None,
                 }
             })
@@ -118,7 +148,6 @@ fn domain_of(topology: &Topology, domains: &[ObjectId], pu: PuId) -> Option<usiz
 mod tests {
     use super::*;
     use pinfold_core::{ObjectKind, PuSet, Sample, TaskId, TaskStatus, TopologyBuilder};
-    use std::sync::Arc;
     use std::time::Duration;
 
     /// Two packages of four PUs.
@@ -177,7 +206,7 @@ mod tests {
     #[test]
     fn the_share_of_kin_elsewhere_is_the_traffic_between_domains() {
         let tasks = [(1, 0, 1.0, 0), (1, 1, 1.0, 0), (1, 4, 1.0, 0), (2, 5, 1.0, 0)];
-        let rates = Sharing::default().rates(&machine(), &[], &sample(0, &tasks), &sample(100, &tasks));
+        let rates = Sharing::equal().rates(&machine(), &[], &sample(0, &tasks), &sample(100, &tasks));
         let expected =
             [(0.5, 0.5), (0.5, 0.5), (1.0, 0.0), (0.0, 0.0)].map(|(inter, intra)| (Some(inter), Some(intra)));
         assert_eq!(pairs(&rates), expected);
@@ -186,13 +215,13 @@ mod tests {
     #[test]
     fn kin_that_does_not_work_does_not_count() {
         let tasks = [(1, 0, 1.0, 0), (1, 4, 0.01, 0)];
-        let rates = Sharing::default().rates(&machine(), &[], &sample(0, &tasks), &sample(100, &tasks));
+        let rates = Sharing::equal().rates(&machine(), &[], &sample(0, &tasks), &sample(100, &tasks));
         assert_eq!(rates[0].inter, Some(0.0));
     }
 
     #[test]
     fn a_share_is_weighted_by_its_event_and_missing_without_a_count() {
-        let mut sharing = Sharing { event: Some(0) };
+        let mut sharing = Sharing::weighed_by(0);
         let before = sample(100, &[(1, 0, 1.0, 10), (1, 4, 1.0, 10)]);
         let mut now = sample(200, &[(1, 0, 1.0, 60), (1, 4, 1.0, 10)]);
         now.sample.tasks[1].counts = vec![None];
@@ -202,12 +231,46 @@ mod tests {
         assert_eq!(pairs(&rates)[1], (None, None));
     }
 
+    /// The progress of the first task after a number of intervals in which its process moves bytes, and whether the
+    /// task may be moved. `bytes`: the total after each interval. The other task of the process reads and writes.
+    fn after(intervals: u64, busy: f64, bytes: impl Fn(u64) -> u64) -> (Option<f64>, bool) {
+        let tasks = [(1, 0, busy, 0), (1, 4, busy, 0)];
+        let with_bytes = |interval: u64| HostSample {
+            bytes: BTreeMap::from([(1, bytes(interval))]),
+            ..sample(100 * interval, &tasks)
+        };
+        let mut sharing = Sharing::equal();
+        let mut last = vec![];
+        for interval in 1..=intervals {
+            last = sharing.rates(&machine(), &[], &with_bytes(interval - 1), &with_bytes(interval));
+        }
+        (
+            last[0].progress.map(|progress| progress * last[0].busy),
+            last[0].allowed.len() > 1,
+        )
+    }
+
+    #[test]
+    fn bytes_are_progress_shared_by_the_working_tasks_after_two_seconds() {
+        assert_eq!(after(19, 1.0, |interval| 1000 * interval), (None, false));
+        let (progress, may_move) = after(20, 1.0, |interval| 1000 * interval);
+        assert!((progress.unwrap() - 5000.0).abs() < 1e-6, "{progress:?}");
+        assert!(may_move);
+    }
+
+    #[test]
+    fn bytes_in_bursts_and_those_of_a_process_that_waits_are_no_progress() {
+        assert_eq!(after(30, 1.0, |interval| 10_000 * (interval / 10)), (None, true));
+        assert_eq!(after(30, 0.3, |interval| 1000 * interval), (None, true));
+        assert_eq!(after(30, 1.0, |_| 77), (None, true));
+    }
+
     #[test]
     fn a_task_that_is_left_alone_allowed_pus_where_it_is_and_nowhere_else() {
         let tasks = [(1, 0, 1.0, 0)];
         let mut now = sample(100, &tasks);
         now.statuses[0].left_alone = Some(pinfold_core::LeftAlone::OwnMask);
-        let rates = Sharing::default().rates(&machine(), &[], &sample(0, &tasks), &now);
+        let rates = Sharing::equal().rates(&machine(), &[], &sample(0, &tasks), &now);
         assert_eq!(rates[0].allowed.to_string(), "0");
     }
 }

@@ -199,6 +199,12 @@ impl Config {
         mapper.comparison && mapper.pages
     }
 
+    /// Whether the bytes that processes read and write are their progress. The kernel shows those of other users to
+    /// whoever may trace them.
+    pub(super) fn counts_bytes(&self) -> bool {
+        matches!(self.metric, MetricName::Sharing(_))
+    }
+
     /// How many pages may move.
     pub(super) fn page_limits(&self) -> PageLimits {
         PageLimits {

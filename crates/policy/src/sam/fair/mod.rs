@@ -44,7 +44,8 @@
 //! 6. **Known processes** go to the placement in which an earlier run of their program was fastest, with their pages.
 //!    These moves are compared like the mapper's.
 //!
-//! Without a count of instructions no progress is known, and the mapper moves tasks as the paper's does.
+//! Progress is instructions, or the bytes that a process reads and writes. Without either for any task no progress is
+//! known, and the mapper moves tasks as the paper's does.
 //!
 //! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is
 //! not judged. One decision holds for the whole machine: if one process loses, the gain of all others is given up.
@@ -551,5 +552,5 @@ fn is_in_pause(clock: &Clock, pause: Pause, processes: &Processes, budget: &Budg
 }
 
 fn counts_progress(tasks: &[TaskRates]) -> bool {
-    tasks.iter().any(|task| task.instructions.is_some())
+    tasks.iter().any(|task| task.progress.is_some())
 }

@@ -1,7 +1,7 @@
 //! The progress of one process, and how much of it the moves cost or gain.
 //!
 //! Progress is the number of instructions per interval of all tasks of the process, relative to one instruction per
-//! cycle. A window is the mean of some intervals in one arrangement.
+//! cycle, or the bytes that they read and write. A window is the mean of some intervals in one arrangement.
 
 use crate::comparison::turns::{ALPHA, Gain, NEGLIGIBLE, Noise, Turns, Window};
 

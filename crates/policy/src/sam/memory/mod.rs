@@ -104,7 +104,7 @@ impl Remembered {
         self.inter.value()
     }
 
-    /// Its recent instructions per interval, relative to one instruction per cycle.
+    /// Its recent progress per interval.
     pub(super) fn throughput(&self) -> Option<f64> {
         self.throughput.value()
     }
@@ -210,7 +210,7 @@ impl Remembered {
 
 /// Instructions per interval, relative to one instruction per cycle. `None` if they were not counted.
 pub(super) fn throughput(rates: &TaskRates) -> Option<f64> {
-    rates.instructions.map(|per_cycle| per_cycle * rates.busy)
+    rates.progress.map(|progress| progress * rates.busy)
 }
 
 /// All tasks, in the order of their ids.
