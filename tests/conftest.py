@@ -376,6 +376,17 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
 
 
 @pytest.fixture(scope="session")
+def uprobes() -> None:
+    """Skip where the kernel has no uprobes, or does not allow them."""
+    if not Path("/sys/bus/event_source/devices/uprobe/type").exists():
+        pytest.skip("this kernel offers no uprobes")
+    capabilities = Path("/proc/self/status").read_text().partition("CapEff:")[2].split()[0]
+    perfmon, sys_admin = 1 << 38, 1 << 21
+    if not int(capabilities, 16) & (perfmon | sys_admin):
+        pytest.skip("uprobes need CAP_PERFMON, which we lack")
+
+
+@pytest.fixture(scope="session")
 def guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterator[Guest]:
     """Return the emulated machine of four nodes, which all tests share."""
     if why := missing():

@@ -60,17 +60,6 @@ def test_a_heartbeat_from_python(pinfold: Pinfold, python: str) -> None:
     assert min(rates(run)) > 0
 
 
-@pytest.fixture(scope="session")
-def uprobes() -> None:
-    """Skip where the kernel has no uprobes, or does not allow them."""
-    if not Path("/sys/bus/event_source/devices/uprobe/type").exists():
-        pytest.skip("this kernel offers no uprobes")
-    capabilities = Path("/proc/self/status").read_text().partition("CapEff:")[2].split()[0]
-    perfmon, sys_admin = 1 << 38, 1 << 21
-    if not int(capabilities, 16) & (perfmon | sys_admin):
-        pytest.skip("uprobes need CAP_PERFMON, which we lack")
-
-
 @pytest.mark.usefixtures("uprobes")
 @pytest.mark.parametrize("with_path", [False, True])
 def test_a_uprobe_counts_the_calls_of_a_function(

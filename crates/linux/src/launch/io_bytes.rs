@@ -3,8 +3,8 @@
 //! The kernel has them for each thread in `/proc/PID/task/TID/io`. The file of the whole process also contains the
 //! bytes of children that the process has waited for, so a sum over processes would count these twice.
 //!
-//! The files of many threads take long to read. The time between two readings is at least `REST` times what a reading
-//! takes. Between them the count is missing, not zero.
+//! The files of many threads take long to read. The time between two readings of living tasks is at least `REST` times
+//! what such a reading takes. Between them the count is missing, not zero.
 
 use super::task_sum::TaskSum;
 use crate::procfs::{IoFile, Procfs};
@@ -60,7 +60,9 @@ impl IoBytes {
         if let Some(bytes) = bytes {
             self.sum.read(task.serial, bytes);
         }
-        self.took += began.elapsed();
+        if alive {
+            self.took += began.elapsed();
+        }
     }
 
     /// Keeps the last reading of a task that has ended.
