@@ -81,6 +81,7 @@ fn measure(root: &Path) -> Result<f64> {
             ..Selection::default()
         },
         plan: None,
+        io: false,
         release_after: Duration::from_secs(3600),
         pages: PageLimits::default(),
     };

@@ -82,7 +82,7 @@ fn tasks(topology: &Topology, load: Load) -> Vec<TaskRates> {
             intra: Some(if kind == 0 { 1e-3 } else { 0.0 }),
             remote: Some(0.0),
             memory: Some(if kind == 1 { 0.005 } else { 0.0 }),
-            instructions: Some(1.0),
+            progress: Some(1.0),
             reads: None,
         }
     });

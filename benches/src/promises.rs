@@ -17,7 +17,7 @@ use pinfold_core::Machine;
 use pinfold_core::hint::AffinityHint;
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{Plan, Request};
-use pinfold_linux::launch::{Launch, PageOptions};
+use pinfold_linux::launch::{Counted, Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::builtin;
@@ -26,7 +26,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The promised limit of a cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,6 +109,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "us",
         bound: Bound::AtMost(5.0),
         measure: |_| reading(),
+    },
+    Promise {
+        name: "reading them with the bytes that it reads and writes, over without",
+        unit: "ratio",
+        bound: Bound::AtMost(2.0),
+        measure: |_| reading_bytes(),
     },
     Promise {
         name: "reading one task's group of four software events",
@@ -458,6 +465,37 @@ fn start_up(root: &Path) -> Result<f64> {
 /// The time of one `Machine::observe` of a running program, divided by its tasks, in microseconds: processor time, four
 /// kernel events, and the channel.
 fn reading() -> Result<f64> {
+    const READINGS: u32 = 200;
+    let mut machine = asleep(false)?;
+    let batches = (0..50).map(|_| {
+        let start = Instant::now();
+        for _ in 0..READINGS {
+            std::hint::black_box(machine.observe());
+        }
+        start.elapsed().as_secs_f64() / f64::from(READINGS) * 1e6
+    });
+    Ok(median(batches.collect()))
+}
+
+/// The time of such a reading with the bytes that the task reads and writes, over one without. Readings come at the
+/// interval of a run, so that none of them rests.
+fn reading_bytes() -> Result<f64> {
+    let mut machines = [asleep(true)?, asleep(false)?];
+    let mut times = [vec![], vec![]];
+    for _ in 0..30 {
+        thread::sleep(Duration::from_millis(50));
+        for (machine, times) in machines.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            std::hint::black_box(machine.observe());
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    let [with, without] = times.map(median);
+    Ok(with / without)
+}
+
+/// A program of one task, which sleeps. With `io` its bytes are counted, too.
+fn asleep(io: bool) -> Result<LinuxMachine> {
     let events = ["task-clock", "page-faults", "context-switches", "cpu-migrations"];
     let requests: Vec<Request> = events.iter().map(|&name| Request::Event(name.to_owned())).collect();
     let mut machine = LinuxMachine::launch(Launch {
@@ -471,32 +509,28 @@ fn reading() -> Result<f64> {
         chosen: None,
         within: None,
         initial: None,
-        grace: std::time::Duration::ZERO,
+        grace: Duration::ZERO,
         skipped: BTreeSet::new(),
         outlive: false,
         keep_pinned: false,
         journal: None,
         journals: None,
-        plan: Some(Plan::new(&requests)?),
-        channel: Some(Channel::create()?),
+        counted: Counted {
+            plan: Some(Plan::new(&requests)?),
+            channel: Some(Channel::create()?),
+            io,
+        },
         regions: None,
         pages: PageOptions::default(),
     })?;
     let sample = machine.observe();
     ensure!(
         sample.tasks.len() == 1
-            && sample.tasks[0].counts.iter().filter(|count| count.is_some()).count() == events.len(),
+            && sample.tasks[0].counts.iter().filter(|count| count.is_some()).count() == events.len()
+            && sample.program.iter().any(Option::is_some) == io,
         "the task's metrics cannot all be read here: {sample:?}"
     );
-    let batches = (0..50).map(|_| {
-        const READINGS: u32 = 200;
-        let start = Instant::now();
-        for _ in 0..READINGS {
-            std::hint::black_box(machine.observe());
-        }
-        start.elapsed().as_secs_f64() / f64::from(READINGS) * 1e6
-    });
-    Ok(median(batches.collect()))
+    Ok(machine)
 }
 
 /// Milliseconds until the slowest affinity hint has its placement; the median of several turns for each hint.

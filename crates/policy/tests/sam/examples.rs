@@ -292,7 +292,7 @@ fn a_move_after_which_progress_is_lower_is_rolled_back() {
     for _ in 0..5 {
         let mut rates = world.rates();
         for one in &mut rates {
-            one.instructions = one.instructions.map(|instructions| instructions / 2.0);
+            one.progress = one.progress.map(|progress| progress / 2.0);
         }
         rolled_back.extend(world.mapper.decide(&rates).to_vec());
     }
@@ -407,7 +407,7 @@ fn a_trial_in_which_the_operating_system_parts_the_sharers_is_no_failure() {
     for _ in 0..5 {
         let mut rates = world.rates();
         for one in &mut rates {
-            one.instructions = Some(0.5);
+            one.progress = Some(0.5);
         }
         moves.extend(world.mapper.decide(&rates).to_vec());
     }
@@ -432,7 +432,7 @@ fn faint_sharers_who_get_no_more_done_together_go_back_and_are_left_in_peace() {
     for _ in 0..600 {
         let mut rates = world.rates();
         for one in &mut rates {
-            one.instructions = Some(1.0);
+            one.progress = Some(1.0);
         }
         let made = world.mapper.decide(&rates).to_vec();
         released.extend(world.mapper.released());
@@ -454,7 +454,7 @@ fn faint_sharers_of_whom_it_is_unknown_what_they_get_done_are_not_tried() {
     for _ in 0..50 {
         let mut rates = world.rates();
         for one in &mut rates {
-            one.instructions = None;
+            one.progress = None;
         }
         assert_eq!(world.mapper.decide(&rates), []);
     }

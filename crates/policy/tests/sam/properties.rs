@@ -55,7 +55,7 @@ prop_compose! {
             intra: rates.1,
             remote: rates.2,
             memory: rates.3,
-            instructions,
+            progress: instructions,
             reads: None,
         }
     }
