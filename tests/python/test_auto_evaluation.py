@@ -9,6 +9,7 @@ import pytest
 
 from pinfold.evaluation.auto import runs as auto_runs
 from pinfold.evaluation.auto import section as auto
+from pinfold.evaluation.auto.plots import over_best
 from pinfold.evaluation.auto.runs import Runs, Subject
 from pinfold.evaluation.auto.section import Judged, promises_of
 from pinfold.evaluation.finished import Run
@@ -143,3 +144,13 @@ def test_unpinned_threads_run_with_interleaved_pages_for_ten_minutes_at_most(cal
 
     assert of_unpinned(600) == [False, True]
     assert of_unpinned(3600) == [False]
+
+
+def test_the_gain_is_drawn_over_the_best_placement_and_a_run_without_a_policy_has_no_dot() -> None:
+    runs = [
+        {"time_s": 60, "oracle_s": 50.0, "seconds": {"unpinned": 100.0, "auto": 55.0}},
+        {"time_s": 10, "oracle_s": 10.0, "seconds": {"unpinned": 10.0}},
+        {"time_s": 60, "oracle_s": 60.0, "seconds": {"unpinned": 60.0, "auto": 60.0}},
+    ]
+    assert over_best(runs, "unpinned") == {10: [1.0], 60: [1.0, 2.0]}
+    assert over_best(runs, "auto") == {60: [1.0, pytest.approx(1.1)]}

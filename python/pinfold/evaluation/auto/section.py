@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from os import sched_getaffinity
 from typing import Any
 
+from pinfold.evaluation.auto.plots import gain_figure
 from pinfold.evaluation.auto.runs import (
     AUTO,
     COUNTED,
@@ -117,13 +118,15 @@ def auto(quick: bool) -> Section:
         f"{absent}Not reached: {'; '.join(missed) or 'nothing'}."
     )
     command = f"pinfold run --machine {MACHINES[0]} --noise {NOISE} --placement-model {FOR_MODEL} --repeat N FILE.pft"
+    data = [one.data() for one in found]
     return Section(
         "auto",
         "The default policy",
         text,
         [command],
         [*summaries(found), ablation(found), table(found)],
-        {"simulated": True, "noise_percent": float(NOISE), "runs": [one.data() for one in found]},
+        {"simulated": True, "noise_percent": float(NOISE), "runs": data},
+        [] if quick else [gain_figure(data)],
         promises=promises,
     )
 
