@@ -30,6 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 #: A search of about a second.
 QUICK = ("-t", "300ms", "-w", "50ms", "-i", "100ms", "--interval", "30ms")
 
+#: The usual interval. The option asks for a measurement, also on a machine on which no placement differs from another.
+MEASURED = ("--interval", "100ms")
+
 #: The seconds after which a missing event counts as an error.
 PATIENCE = 120
 
@@ -138,8 +141,10 @@ class Pinfold:
     folder: Path
 
     def command(self, *arguments: str | Path) -> list[str]:
-        """Return the words of `pinfold run ARGUMENTS`."""
-        return [str(self.binary), "run", *map(str, arguments)]
+        """Return the words of `pinfold run ARGUMENTS`. The program is measured on every machine."""
+        words = [str(word) for word in arguments]
+        measured = () if "--interval" in words else MEASURED
+        return [str(self.binary), "run", *measured, *words]
 
     def start(
         self, *arguments: str | Path, env: Mapping[str, str] | None = None, prefix: Sequence[str] = (), **options: Any

@@ -26,10 +26,10 @@ SHARING = ("--metric", "sharing")
 
 #: A configuration that counts progress without hardware counters.
 WITH_PROGRESS = """
-metric = "memory_bandwidth=page-faults,progress=task-clock"
 [thresholds]
 memory = 1.0
 """
+PROGRESS = ("--metric", "memory_bandwidth=page-faults,progress=task-clock")
 
 #: The shortest interval, for fast tests.
 FAST = ("--interval", "10ms")
@@ -284,7 +284,7 @@ def test_sighup_reads_the_file_again_and_an_invalid_one_changes_nothing(
 ) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text('metric = "sharing"\ninterval = "10ms"\n')
-    one = daemon("--config", file)
+    one = daemon("--config", file, *SHARING)
     file.write_text('metric = "sharing"\ninterval = "20ms"\n[tasks]\nnames = ["nobody"]\n')
     one.process.send_signal(signal.SIGHUP)
     eventually(lambda: one.log("reloaded"), "the file is read again")
@@ -442,7 +442,7 @@ def test_only_the_daemons_user_may_connect_unless_the_configuration_allows_more(
     one.end()
     file = tmp_path / "daemon.toml"
     file.write_text('metric = "sharing"\n[export]\nmode = "0660"\n')
-    two = daemon("--config", file)
+    two = daemon("--config", file, *SHARING)
     assert (two.journals / "daemon.sock").stat().st_mode & 0o777 == 0o660
 
 
@@ -535,7 +535,7 @@ def test_a_process_whose_program_is_known_goes_where_that_was_fastest(
     configuration = tmp_path / "daemon.toml"
     configuration.write_text(WITH_PROGRESS)
     process = busy(2)
-    one = daemon("--config", configuration, "--db", database, "--process", str(process), *FAST)
+    one = daemon("--config", configuration, *PROGRESS, "--db", database, "--process", str(process), *FAST)
 
     def moves() -> list[dict[str, Any]]:
         return [move for move in one.log("move") if move["reason"] == "known"]
@@ -559,7 +559,7 @@ def test_a_database_that_cannot_be_read_is_told_and_the_daemon_goes_on(
     process = busy(1)
     configuration = tmp_path / "daemon.toml"
     configuration.write_text(WITH_PROGRESS)
-    one = daemon("--config", configuration, "--db", database, "--process", str(process), *FAST)
+    one = daemon("--config", configuration, *PROGRESS, "--db", database, "--process", str(process), *FAST)
     eventually(lambda: bool(one.log("note")), "a note")
     (note,) = [note for note in one.log("note") if note["code"] == "nothing_known"]
     assert str(database) in note["text"]

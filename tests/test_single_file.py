@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import AGENT_OF_COMMAND, PATIENCE, QUICK, ROOT, environment
+from conftest import AGENT_OF_COMMAND, MEASURED, PATIENCE, QUICK, ROOT, environment
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
         (folder / "libpinfold_agent.so").write_text("not a library")
         (folder / "libpinfold_record.so").write_text("not a library")
     program = ["sh", "-c", f"agent=$({AGENT_OF_COMMAND}); echo $agent; cat $agent | head -c 4"]
-    done = run(alone, "run", "--", *program)
+    done = run(alone, "run", *MEASURED, "--", *program)
     preloaded, magic = done.stdout.split("\n", 1)
     assert str(alone.parent.parent) not in preloaded
     assert magic == "\x7fELF"
@@ -65,7 +65,7 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
 def test_the_documents_state_which_glibc_the_agent_needs(alone: Path) -> None:
     """It is read from the agent that the binary carries: the newest among the versions of glibc that the file names."""
     agent = alone.parent / "agent.so"
-    done = run(alone, "run", "--", "sh", "-c", f"cp $({AGENT_OF_COMMAND}) {agent}")
+    done = run(alone, "run", *MEASURED, "--", "sh", "-c", f"cp $({AGENT_OF_COMMAND}) {agent}")
     assert done.returncode == 0, done.stderr
     needs = subprocess.check_output(["readelf", "--version-info", "--wide", agent], text=True)
     versions = {tuple(map(int, one.split("."))) for one in re.findall(r"Name: GLIBC_([0-9.]+)", needs)}
@@ -79,7 +79,7 @@ def test_a_program_that_outlives_pinfold_or_changes_its_user_finds_the_agent(alo
     """Otherwise each program that it starts would print an error of the dynamic linker."""
     script = "read line; exec /bin/true"
     process = subprocess.Popen(
-        [alone, "run", "--outlive", "--", "sh", "-c", f"echo runs; {script}"],
+        [alone, "run", *MEASURED, "--outlive", "--", "sh", "-c", f"echo runs; {script}"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
     assert process.stdout
@@ -92,6 +92,6 @@ def test_a_program_that_outlives_pinfold_or_changes_its_user_finds_the_agent(alo
     # It ends when the program has ended.
     assert "ld.so" not in process.stderr.read()
     if os.geteuid() == 0:
-        done = run(alone, "run", "--", "setpriv", "--reuid=65534", "--clear-groups", "/bin/true")
+        done = run(alone, "run", *MEASURED, "--", "setpriv", "--reuid=65534", "--clear-groups", "/bin/true")
         assert done.returncode == 0, done.stderr
         assert "ld.so" not in done.stderr

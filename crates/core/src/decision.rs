@@ -86,6 +86,11 @@ pub struct ProgramGain {
 /// fewer than two readings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
+    /// No placement differs from another on this machine, so nothing is measured.
+    NothingToGain {
+        /// What of the machine makes all placements alike, as a clause.
+        why: String,
+    },
     /// The initialisation of the program begins; nothing is compared yet.
     Initialising {
         /// How long.

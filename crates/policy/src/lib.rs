@@ -19,7 +19,7 @@ mod tree;
 
 pub use autopin::{Autopin, Candidates, Options, OptionsError, Search};
 pub use comparison::change::Watch;
-pub use fixed::{Fixed, Kept, WithUserSettings};
+pub use fixed::{Fixed, Kept, Unchanged, WithUserSettings};
 pub use hints::{HintOptions, Hints, Known, NoHintError};
 pub use known::KnownPlacement;
 pub use program::flow::sets_pace;

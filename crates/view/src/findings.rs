@@ -51,6 +51,7 @@ impl Findings {
     pub fn line(&self, at: Duration, finding: &Finding, record: &Record) -> Option<String> {
         let (metric, search) = (record.metric.as_ref(), &record.search);
         Some(match finding {
+            Finding::NothingToGain { why } => nothing_to_gain(why),
             Finding::MetricChosen { why, .. } => match metric {
                 Some(metric) => format!("metric: {}: {why}", metric.name),
                 None => self.nothing_measured(why),
@@ -163,6 +164,14 @@ impl Findings {
         let remedy = if self.attached { REMEDY_ATTACHED } else { REMEDY };
         format!("nothing is measured{means}: {why}{counters}\n  {remedy}")
     }
+}
+
+/// The answer on a machine whose placements are all alike: why, the consequence, and where placement would show.
+pub fn nothing_to_gain(why: &str) -> String {
+    format!(
+        "Placement cannot matter here: {why};\n  the program runs as it is, and `pinfold run --machine e5-4650x4 -- CMD` \
+         shows\n  what placement does for it on a simulated machine of four packages."
+    )
 }
 
 /// A comparison in turns: `  3/9  0-7: 1.340 ± 0.020 times as fast as unpinned, in 4 turns`.

@@ -83,6 +83,9 @@ pub fn result(record: &Record) -> String {
             _ => "parallel regions were configured; not compared with unpinned".to_owned(),
         };
     }
+    if record.by_policy.nothing_to_gain.is_some() {
+        return "placement cannot matter on this machine".to_owned();
+    }
     let moves = record.by_policy.moves.len();
     if moves > 0 {
         return format!("{moves} moves of single threads; not compared with unpinned");

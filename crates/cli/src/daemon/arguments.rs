@@ -40,9 +40,15 @@ pub(crate) struct Arguments {
     ///
     /// It is one of: counters, sharing (the threads of a process are assumed to share; no
     /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
-    /// as memory_bandwidth=page-faults, and for progress.
+    /// as memory_bandwidth=page-faults, and for progress. With this option the daemon also runs on a machine on which no
+    /// placement differs from another.
     #[arg(long, value_name = "METRIC")]
-    metric: Option<MetricName>,
+    pub(super) metric: Option<MetricName>,
+
+    /// On a machine on which no placement differs from another: wait until CPUs or NUMA nodes are added, instead of
+    /// ending.
+    #[arg(long)]
+    pub(super) wait: bool,
 
     /// Decide and log, and move nothing.
     #[arg(long)]

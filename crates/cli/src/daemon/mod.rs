@@ -5,6 +5,7 @@
 //! the privileges that it does not need, and then runs the loop of `pinfold_runtime::daemon` until a signal ends it or
 //! makes it read its configuration again.
 
+mod alike;
 mod arguments;
 mod config;
 mod known;
@@ -75,14 +76,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     // No thread may be started before this.
-    let signals = Signals::take().context("signals cannot be taken")?;
+    let mut signals = Signals::take().context("signals cannot be taken")?;
     service::raise_descriptor_limit();
     let directory = Directory::new(&arguments.journals.path())?;
     let _only = Instance::claim(&arguments.journals.path())?;
     let mut log = Log::open(&config.log)?;
-    let topology = topology_here(false)?;
-    let listeners = listeners(&config.export, &arguments.journals)?;
+    let mut topology = topology_here(false)?;
     roll_back_what_was_left(&directory, &mut log)?;
+    if arguments.metric.is_none() {
+        let Some(found) = alike::with_a_choice(topology, arguments.wait, &mut log, &mut signals)? else {
+            tell_manager("STOPPING=1");
+            return Ok(ExitCode::SUCCESS);
+        };
+        topology = found;
+    }
+    let listeners = listeners(&config.export, &arguments.journals)?;
     let forks = ForkEvents::open(topology.allowed_pus());
     let left = service::keep_only_what_is_needed(hides_processes() || config.moves_pages() || config.counts_bytes())?;
     let sources = Sources::of(&config)?;

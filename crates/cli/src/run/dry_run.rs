@@ -2,15 +2,20 @@
 
 use super::plan::Plan;
 use super::policies::Built;
+use pinfold_core::placement::why_all_alike;
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::memory::MemoryPolicy;
 use pinfold_linux::prefetchers;
+use pinfold_view::findings::nothing_to_gain;
 use std::fmt::Write as _;
 
 /// A line for each call, as strace shows it, except that future threads have ranks and no numbers; and a line with the
 /// reason for each step that would be left out. `policy` is the memory policy of the program at its start.
 pub(super) fn calls(plan: &Plan, built: &Built, policy: Option<MemoryPolicy>) -> String {
     let mut text = String::new();
+    if let Some(why) = plan.leaves_program.then(|| why_all_alike(&plan.topology)).flatten() {
+        let _ = writeln!(text, "{}", nothing_to_gain(&why));
+    }
     if let Some(policy) = policy {
         let _ = writeln!(text, "{policy}");
     }

@@ -22,6 +22,7 @@ mod report;
 mod schedule;
 mod simulated;
 pub(crate) mod simulations;
+mod undisturbed;
 
 use crate::console;
 use crate::machine::{self, Selected, read_script, script_topology};
@@ -80,6 +81,10 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     let here = machine::here()?;
     let mut plan = Plan::new(arguments, here.topology, &Where::Here)?;
     plan.notes.extend(here.note);
+    if plan.leaves_program && !arguments.changes.dry_run && !undisturbed::stays(arguments) {
+        plan.notes.extend(arguments.journals.left_behind());
+        return undisturbed::run(arguments, &plan, waiting);
+    }
     let claims = arguments.claims.open_for_this_run(&mut plan.notes);
     let built = plan.build_beside(arguments, &Program::Command(&arguments.command), claims.as_ref())?;
     let pinning = built.first_pinning();
@@ -122,6 +127,10 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     })?;
     let mut plan = Plan::attached(arguments, topology, &process)?;
     plan.notes.extend(here.note);
+    if plan.leaves_program && !arguments.changes.dry_run && !undisturbed::stays(arguments) {
+        undisturbed::say(arguments, &plan)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let command = process.command();
     let claims = arguments.claims.open_for_this_run(&mut plan.notes);
     let program = Program::File(&process.executable(), &command);

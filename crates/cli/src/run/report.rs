@@ -163,6 +163,9 @@ impl Recorder for Report {
             .ok()
             .filter(|_| !self.simulated)
             .map(ProcessorTime::total);
+        if record.by_policy.nothing_to_gain.is_some() && self.account_as.is_none() {
+            return;
+        }
         let summary = run_summary::text(
             record,
             &run_summary::Ending {

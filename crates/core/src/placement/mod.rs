@@ -15,12 +15,14 @@
 //! 5. `elsewhere` finds the same placement on other PUs.
 //! 6. `named` are the placements whose names users know from elsewhere.
 //! 7. `different` lists pinnings that differ most, for searches.
+//! 8. `alike` recognises machines on which no placement differs from another.
 //!
 //! Known limits: the distances between NUMA nodes are ignored, so on a machine whose packages form a ring two
 //! neighbours and two opposites are the same placement. Exact memory sizes are ignored, too, since the kernel takes a
 //! part of node 0. A NUMA node that is attached to a package in one subtree and to that package's only cache in another
 //! makes the two different.
 
+mod alike;
 mod count;
 pub mod different;
 mod distance;
@@ -31,6 +33,7 @@ mod named;
 mod symmetry;
 mod tool_form;
 
+pub use alike::why_all_alike;
 pub use distance::{Profile, distance};
 pub use elsewhere::Symmetries;
 pub use enumerate::Iter;

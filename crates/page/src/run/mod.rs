@@ -94,7 +94,8 @@ fn deciding<'a>(record: &'a Record, line: &'a Timeline) -> Option<&'a [Option<f6
 /// The rate of the metric that decided, with the decisions.
 fn rate(record: &Record, decisions: &[Decision]) -> Markup {
     let Some(metric) = &record.metric else {
-        let why = record.metric_reason.metric_why.as_deref();
+        let alike = record.by_policy.nothing_to_gain.as_deref();
+        let why = record.metric_reason.metric_why.as_deref().or(alike);
         return html! { p { "No rate was measured: " (why.unwrap_or("the record does not say why")) "." } };
     };
     let line = record.timeline.as_ref();

@@ -75,6 +75,9 @@ fn outcome(record: &Record) -> String {
             _ => format!("{kept} parallel regions got configurations of their own; {gain}."),
         };
     }
+    if let Some(why) = &record.by_policy.nothing_to_gain {
+        return format!("Placement cannot matter on this machine: {why}.");
+    }
     match record.by_policy.moves.len() {
         0 => "Nothing was chosen.".to_owned(),
         1 => "One thread was moved.".to_owned(),

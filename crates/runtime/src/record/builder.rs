@@ -218,7 +218,8 @@ impl RecordBuilder {
             Finding::EndedEarly { best, rate, code, why } => {
                 self.record.program.ended_early = Some(EndedEarly { best, rate, code, why });
             }
-            own @ (Finding::Sampled { .. }
+            own @ (Finding::NothingToGain { .. }
+            | Finding::Sampled { .. }
             | Finding::Forecast { .. }
             | Finding::RegionsChosen { .. }
             | Finding::Moved(_)

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyRecord {
+    /// Why no placement differs from another on the machine, so that nothing was measured; absent where they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nothing_to_gain: Option<String>,
     /// The samples for learned rules; absent without them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<HintSample>,
@@ -41,6 +44,7 @@ impl PolicyRecord {
     /// Adds a finding at this time to its section, if it has one here.
     pub(super) fn add(&mut self, at: f64, finding: Finding) {
         match finding {
+            Finding::NothingToGain { why } => self.nothing_to_gain = Some(why),
             Finding::Sampled {
                 hint,
                 pus,

@@ -36,6 +36,13 @@ fn asked(arguments: &Arguments, prepared: &Prepared) -> MetricRequest {
 impl Counting {
     /// On this machine.
     pub(super) fn here(arguments: &Arguments, process: Option<&RunningProcess>, prepared: &Prepared) -> Result<Self> {
+        if !prepared.counts {
+            return Ok(Self {
+                metric: MetricRequest::Auto,
+                without_counters: None,
+                requests: vec![],
+            });
+        }
         let (mut requests, metric) = requested(arguments, process, asked(arguments, prepared))?;
         add(&mut requests, prepared.requests.clone());
         let mut without_counters = None;

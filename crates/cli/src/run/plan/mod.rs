@@ -16,7 +16,7 @@ mod launch;
 
 use super::place::Where;
 use super::policies::{Build, Built, Chosen, Common, Program, Setting};
-use super::{Arguments, binding};
+use super::{Arguments, binding, undisturbed};
 use anyhow::{Result, bail};
 use area::Area;
 use common::common;
@@ -45,6 +45,8 @@ pub(super) struct Plan {
     free: Topology,
     /// Notes for the user, before the program starts.
     pub(super) notes: Vec<String>,
+    /// Whether the program stays as it is, because no placement differs from another.
+    pub(super) leaves_program: bool,
     common: Common,
     /// The surroundings of a device, if the policy compares them with the whole machine.
     near: Option<Near>,
@@ -81,6 +83,10 @@ impl Plan {
         let mut policy = arguments.policies.chosen()?;
         let mut notes: Vec<String> = area.go_near(arguments, &policy, process)?.into_iter().collect();
         refuse_without_agent(&policy, process)?;
+        let leaves_program = here && undisturbed::is_due(arguments, &area.topology);
+        if leaves_program {
+            policy.leave_program();
+        }
         let mut removed_environment = vec![];
         if here && policy.decides_on() != DecidesOn::Nothing {
             let bound = binding::found(arguments, process);
@@ -103,6 +109,7 @@ impl Plan {
             chosen: area.names_pus.then(|| area.topology.allowed_pus().clone()),
             topology: area.topology,
             notes,
+            leaves_program,
             near: area.compared,
             policy: prepared.build,
             simulated: place.simulated().map(str::to_owned),

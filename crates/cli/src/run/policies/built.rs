@@ -21,6 +21,8 @@ pub(in crate::run) struct Prepared {
     pub(in crate::run) requests: Vec<Request>,
     /// Whether `--metric NAME=EVENT` names events for the policy, and not the metric of comparisons.
     pub(in crate::run) names_events: bool,
+    /// Whether anything is counted.
+    pub(in crate::run) counts: bool,
     /// Makes the policy.
     pub(in crate::run) build: Box<Build>,
 }
@@ -34,6 +36,7 @@ impl Prepared {
         Self {
             requests: vec![],
             names_events: false,
+            counts: true,
             build: Box::new(build),
         }
     }

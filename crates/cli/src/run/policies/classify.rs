@@ -85,6 +85,7 @@ impl PolicyEntry for Classify {
         Ok(Prepared {
             requests: counted.requests,
             names_events: false,
+            counts: true,
             build: Box::new(move |setting| {
                 let common = setting.common.clone();
                 let policy = pinfold_policy::classify::Classify::new(ClassifyOptions {

@@ -23,6 +23,7 @@ mod react;
 mod sam;
 #[cfg(test)]
 mod toy;
+mod unchanged;
 
 use super::experiments;
 use super::place::Where;
@@ -37,9 +38,12 @@ use pinfold_runtime::{DecidesOn, PolicyKind};
 use std::env;
 use std::ffi::OsStr;
 
-/// The policies, in the order of the help text. The first is the default.
+/// The policy if the user names none.
+const DEFAULT: &dyn PolicyEntry = &auto::Auto;
+
+/// The policies, in the order of the help text.
 const POLICIES: &[&dyn PolicyEntry] = &[
-    &auto::Auto,
+    DEFAULT,
     &autopin::Autopin,
     &hints::Hints,
     &classify::Classify,
@@ -60,6 +64,9 @@ const POLICIES: &[&dyn PolicyEntry] = &[
 
 /// The policy of a program that binds its own threads.
 const UNPLACED: &dyn PolicyEntry = &none::None;
+
+/// The default policy on a machine on which no placement differs from another.
+const UNCHANGED: &dyn PolicyEntry = &unchanged::Unchanged;
 
 /// The policy that `--schedule` and its own flags imply if the user names none.
 const OF_SCHEDULES: &dyn PolicyEntry = &autopin::Autopin;
@@ -183,6 +190,12 @@ impl Arguments {
         self.matches.value_source(flag) == Some(ValueSource::CommandLine)
     }
 
+    /// Whether the user asks for a placement or a measurement: by an option that is not in `options`, or by `SCHEDULE`.
+    pub(super) fn asks_for_more_than(&self, options: &[&str]) -> bool {
+        let mut given = self.matches.ids().map(clap::Id::as_str).filter(|id| self.is_given(id));
+        given.any(|id| !options.contains(&id)) || self.implied().is_some()
+    }
+
     /// The policy of `--schedule`, if the user names no policy, and gives that or one of its flags.
     fn implied(&self) -> Option<&'static dyn PolicyEntry> {
         if self.is_given("policy") {
@@ -210,7 +223,7 @@ impl Chosen<'_> {
 
     /// Whether it is the default policy.
     pub(super) fn is_default(&self) -> bool {
-        self.name() == POLICIES[0].name()
+        self.name() == DEFAULT.name()
     }
 
     pub(super) fn decides_on(&self) -> DecidesOn {
@@ -221,6 +234,11 @@ impl Chosen<'_> {
     pub(super) fn leave_threads(&mut self) {
         self.entry = UNPLACED;
         self.leaves_threads = true;
+    }
+
+    /// Leaves the program as it is, and measures nothing.
+    pub(super) fn leave_program(&mut self) {
+        self.entry = UNCHANGED;
     }
 
     pub(super) fn prepare(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<Prepared> {
@@ -261,7 +279,7 @@ impl clap::Args for Arguments {
         let policy = Arg::new("policy")
             .long("policy")
             .value_name("POLICY")
-            .default_value(POLICIES[0].name())
+            .default_value(DEFAULT.name())
             .value_parser(PolicyParser)
             .help(format!("Who decides where threads run; `{LIST}` lists them"))
             .long_help(help());

@@ -103,6 +103,7 @@ impl PolicyEntry for Sam {
         Ok(Prepared {
             requests,
             names_events: true,
+            counts: true,
             build: Box::new(move |setting| {
                 let common = setting.common.clone();
                 let (known, notes) = if flags.known {

@@ -21,6 +21,15 @@ pub(super) fn explained(document: &RunDocument, policy: PolicyKind<'_>) -> Strin
     let metric = record.metric.as_ref();
     let mut text = String::new();
     document.subject(policy.does, &mut text);
+    if let Some(why) = &record.by_policy.nothing_to_gain {
+        let _ = writeln!(
+            text,
+            "Placement cannot matter on this machine: {why}. So nothing was measured, and the program ran as it is."
+        );
+        record.afterwards(&mut text);
+        document.ending(&mut text);
+        return text;
+    }
     record.comparison(&mut text);
     for sample in &record.by_policy.samples {
         sample.explain(&mut text);
