@@ -193,7 +193,7 @@ def test_what_cannot_be_observed_or_read_is_refused_by_name(binary: Path, data: 
 
 def test_help_and_exit_status_are_those_of_the_learner(binary: Path) -> None:
     assert "pinfold learn evaluate hints" in learn(binary, "evaluate", "hints", "--help").stdout
-    assert learn(binary, "evaluate", "hunts").returncode == 2
+    assert learn(binary, "evaluate", "hunts").returncode == 125
 
 
 def test_without_the_python_package_the_remedy_is_named(binary: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@
 //! their sequences, those that set them go through. `ratatui` (`pinfold top`) and `indicatif` (`progress`) draw by
 //! themselves.
 
-use crate::help::color;
 use clap::ColorChoice;
 use pinfold_core::text::clean;
 use std::env;
@@ -71,22 +70,22 @@ fn read_to_the_end(written: io::Result<()>) -> Result<bool, Unwritable> {
 }
 
 /// Prints clap's answer to a command line that it did not parse: help and version to standard output, errors to
-/// standard error. The result is the exit status.
-pub(crate) fn print_parsed(answer: &clap::Error) -> Result<i32, Unwritable> {
+/// standard error. The result is whether it is an error.
+pub(crate) fn print_parsed(answer: &clap::Error, color: ColorChoice) -> Result<bool, Unwritable> {
     if answer.use_stderr() {
         // A message that cannot be written makes no difference to the exit status.
-        let _ = io::stderr().write_all(in_colour(answer, io::stderr().is_terminal()).as_bytes());
+        let _ = io::stderr().write_all(in_colour(answer, color, io::stderr().is_terminal()).as_bytes());
     } else {
-        let text = in_colour(answer, io::stdout().is_terminal());
+        let text = in_colour(answer, color, io::stdout().is_terminal());
         read_to_the_end(to(&mut io::stdout().lock(), |out| out.write_all(text.as_bytes())))?;
     }
-    Ok(answer.exit_code())
+    Ok(answer.use_stderr())
 }
 
 /// clap's answer, with colours where the command line and the terminal allow them.
-fn in_colour(answer: &clap::Error, is_terminal: bool) -> String {
+fn in_colour(answer: &clap::Error, color: ColorChoice, is_terminal: bool) -> String {
     let rendered = answer.render();
-    let colours = match color(env::args_os()) {
+    let colours = match color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         ColorChoice::Auto => is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb(),

@@ -21,10 +21,12 @@ mod learn;
 mod machine;
 mod machines;
 mod man;
+
 mod page_mapping;
 mod pages;
 mod placements;
 mod profile;
+mod program;
 mod progress;
 mod rebuild;
 mod record;
@@ -45,6 +47,7 @@ use pinfold_linux::launch::{LaunchError, WaitingChild};
 use pinfold_linux::limits;
 use ratatui::crossterm::style::force_color_output;
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Places the threads and the memory of running programs on multi-socket, multi-cache machines: observes the
@@ -94,8 +97,8 @@ enum Command {
     ReadTopology(machine::Described),
 }
 
-/// The exit status of a command that failed, as in `env`, `nice` and `timeout`. The observed program is unlikely to end
-/// with it.
+/// The exit status of a command that failed, also by its options, as in `env`, `nice` and `timeout`. The observed program
+/// is unlikely to end with it.
 const FAILURE: u8 = 125;
 
 /// What follows from an error where another process has prepared the program.
@@ -160,7 +163,10 @@ fn definition(color: ColorChoice) -> clap::Command {
 }
 
 fn run(waiting: Option<&WaitingChild>) -> Result<ExitCode> {
-    let parsed = definition(help::color(env::args_os())).try_get_matches();
+    let given: Vec<OsString> = env::args_os().collect();
+    let words = program::separated(given.clone(), &definition(ColorChoice::Auto))?;
+    let color = help::color(words.clone());
+    let parsed = definition(color).try_get_matches_from(words);
     let (command, color) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => (cli.command, cli.color),
         // clap would show the command as `pinfold-topo`.
@@ -168,7 +174,17 @@ fn run(waiting: Option<&WaitingChild>) -> Result<ExitCode> {
             console::print(&Cli::command().render_version())?;
             return Ok(ExitCode::SUCCESS);
         }
-        Err(answer) => return Ok(ExitCode::from(u8::try_from(console::print_parsed(&answer)?)?)),
+        Err(answer) => {
+            let is_usage_error = console::print_parsed(&answer, color)?;
+            if let Some(hint) = program::hint(&answer, &given) {
+                console::say(hint);
+            }
+            return Ok(if is_usage_error {
+                ExitCode::from(FAILURE)
+            } else {
+                ExitCode::SUCCESS
+            });
+        }
     };
     if color != ColorChoice::Auto {
         force_color_output(color == ColorChoice::Always);

@@ -51,7 +51,7 @@ fn the_database_is_named_before_or_after_what_is_asked_of_it() {
 
 #[test]
 fn calibrate_without_a_mode_names_both() {
-    let said = refused(&["calibrate"], 2);
+    let said = refused(&["calibrate"], 125);
     assert!(said.contains("<--model|--thresholds>"), "{said}");
 }
 

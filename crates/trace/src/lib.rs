@@ -38,6 +38,6 @@ pub use file::{BlockEntry, FORMAT_VERSION, Header, Region, Window};
 pub use interactions::{InteractionMetrics, Interactions, LineStatistics, Matrix, PairMetrics, Spread, ThreadPlaces};
 pub use mappings::{Area, Backing, Mappings, PageAccesses};
 pub use place::{Functions, MappedFile, RegionPlace};
-pub use reader::{Recording, Thread, ThreadReader};
+pub use reader::{Recording, Thread, ThreadReader, is_recording};
 pub use summary::{Metrics, RegionSummary, Summary, ThreadSummary};
 pub use writer::Writer;

@@ -226,6 +226,17 @@ struct Beginning {
     length: u64,
 }
 
+/// Whether a file begins as a recording does. A file that cannot be read does not.
+pub fn is_recording(path: &Path) -> bool {
+    let mut start = [0; FILE_MAGIC.len()];
+    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file
+        && File::open(path)
+            .and_then(|mut file| file.read_exact(&mut start))
+            .is_ok()
+        && start == FILE_MAGIC
+}
+
 impl Beginning {
     fn read(input: &mut impl Read, path: &Path) -> Result<Self, TraceError> {
         let with_path = |source| TraceError::File {

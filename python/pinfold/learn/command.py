@@ -83,7 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    asked = _parser().parse_args(arguments)
+    try:
+        asked = _parser().parse_args(arguments)
+    except SystemExit as ended:
+        # argparse ends with 2 after a usage error, and every command of pinfold with the status of its failures.
+        return FAILURE if ended.code else 0
     try:
         with tempfile.TemporaryDirectory() as folder:
             if getattr(asked, "from_db", None) is not None:

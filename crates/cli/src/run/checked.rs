@@ -2,10 +2,11 @@
 //! before the first run.
 
 use super::place::Where;
-use super::plan::{Plan, executable};
+use super::plan::Plan;
 use super::policies::Program;
 use super::{Arguments, simulated};
 use crate::machine::{Selected, topology_here};
+use crate::program::executable;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::Topology;

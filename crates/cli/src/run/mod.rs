@@ -39,7 +39,7 @@ use pinfold_linux::processor_time;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::Scripted;
 use place::Where;
-use plan::{Plan, executable, names_events};
+use plan::{Plan, names_events};
 use policies::{Built, Program};
 use report::Report;
 use std::ffi::OsString;

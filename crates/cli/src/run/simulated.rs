@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     /// On a simulated machine: repeat what was recorded N times, or with `auto` until the policy has chosen and
     /// reported one rate after that. Of several recordings each is repeated at least N times, and all go on until the
     /// last is done [default: auto].
-    #[arg(long, value_name = "N|auto")]
+    #[arg(long, value_name = "N")]
     repeat: Option<Repetitions>,
 
     /// On a simulated machine: keep the recording of the program in this file.
@@ -108,8 +108,8 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
     let simulated = &arguments.simulated;
     if let Some(recording) = simulated.recordings.first() {
         bail!(
-            "`{}` would be run on a simulated machine: name one with --machine (`pinfold machines` lists them), or put -- \
-             before a program that is to run here",
+            "`{}` is a recording, which runs on a simulated machine: name one with --machine (`pinfold machines` lists \
+             them)",
             recording.display()
         );
     }

@@ -2,7 +2,7 @@
 
 use super::super::Arguments;
 use super::super::policies::Prepared;
-use super::executable;
+use crate::program::executable;
 use anyhow::{Result, anyhow, bail};
 use pinfold_core::sources;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};

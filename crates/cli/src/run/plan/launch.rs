@@ -9,13 +9,9 @@ use pinfold_core::Pinning;
 use pinfold_linux::channel::Channel;
 use pinfold_linux::claims::Claims;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Attach, Counted, Launch, LaunchError, PageOptions, Preload, RunningProcess, WaitingChild};
+use pinfold_linux::launch::{Attach, Counted, Launch, PageOptions, Preload, RunningProcess, WaitingChild};
 use pinfold_linux::regions::RegionTable;
 use std::env;
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
 impl Plan {
     /// What attaching to a process needs.
@@ -135,29 +131,4 @@ impl Plan {
             &mut self.notes,
         )
     }
-}
-
-/// The file that `command` names, found as execvp(3) would find it.
-pub(in super::super) fn executable(command: &OsStr) -> Result<PathBuf, LaunchError> {
-    let not_found = || LaunchError::NotFound {
-        command: command.to_owned(),
-    };
-    let given = Path::new(command);
-    if given.components().count() > 1 {
-        return match given.metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found()),
-            Ok(metadata) if metadata.is_dir() => Err(LaunchError::NotExecutable {
-                command: command.to_owned(),
-                why: "it is a directory".to_owned(),
-            }),
-            _ => Ok(given.to_path_buf()),
-        };
-    }
-    env::split_paths(&env::var_os("PATH").unwrap_or_default())
-        .map(|directory| directory.join(given))
-        .find(|file| {
-            file.metadata()
-                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-        })
-        .ok_or_else(not_found)
 }

@@ -22,7 +22,6 @@ use area::Area;
 use common::common;
 use counting::Counting;
 pub(super) use counting::names_events;
-pub(super) use launch::executable;
 use pinfold_core::{Metric, PageMapping, Prefetchers, PuSet, Topology};
 use pinfold_linux::claims::Claims;
 use pinfold_linux::launch::RunningProcess;

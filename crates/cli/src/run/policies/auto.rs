@@ -5,7 +5,7 @@ use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Prog
 use super::{classify, react};
 use crate::behaviour;
 use crate::console;
-use crate::run::executable;
+use crate::program::executable;
 use crate::run::place::Where;
 use anyhow::{Result, bail};
 use clap::parser::ValueSource;

@@ -1,8 +1,9 @@
 //! A policy on its way into a run: what it needs (`Prepared`), what all policies are given (`Setting`), and the policy
 //! with its listener (`Built`).
 
-use super::super::{Arguments, executable, words};
+use super::super::{Arguments, words};
 use crate::behaviour;
+use crate::program::executable;
 use anyhow::Result;
 use pinfold_core::{Finding, Metric, PageMapping, Pinning, PuSet, Topology};
 use pinfold_linux::counters::Request;
