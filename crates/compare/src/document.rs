@@ -48,6 +48,7 @@ struct Ratio {
     standard_error: Option<f64>,
     p_value: Option<f64>,
     difference: Option<&'static str>,
+    more_runs: Option<usize>,
 }
 
 /// A choice, and the number of runs that made it.
@@ -111,9 +112,11 @@ fn result<'a>(comparison: &Comparison, variant: &'a Variant) -> Result<'a> {
             difference: match relative.difference() {
                 Difference::Faster => Some("faster"),
                 Difference::Slower => Some("slower"),
+                Difference::TooFewRuns(_) => Some("too_few_runs"),
                 Difference::WithinNoise => Some("within_noise"),
                 Difference::Unknown => None,
             },
+            more_runs: relative.more_runs,
         }),
         decided: (!choices.is_empty()).then(|| choices.iter().filter(|choice| choice.is_decided()).count()),
         choices: Choices::count(choices).iter().map(counted).collect(),

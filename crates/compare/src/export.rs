@@ -67,6 +67,7 @@ fn markdown_row(comparison: &Comparison, variant: &Variant, unit: Unit) -> Strin
     let relative = comparison.relative(variant).map_or_else(
         || "-".to_owned(),
         |relative| match relative.difference() {
+            Difference::TooFewRuns(more) => format!("{} (too few runs: {more} more would tell)", ratio(relative)),
             Difference::WithinNoise => format!("{} (within noise)", ratio(relative)),
             _ => ratio(relative),
         },

@@ -57,7 +57,7 @@ fn undecided(variant: &Variant) -> Option<String> {
     let &(why, early) = reasons.first()?;
     let all = variant.runs.len();
     let remedy = if early {
-        " Shorter times (-i, -w, -t) let it decide earlier."
+        " Shorter times (--initialise, --warm-up, -t) let it decide earlier."
     } else {
         ""
     };
@@ -87,7 +87,7 @@ fn slow_start(variant: &Variant) -> Option<String> {
     let summary = variant.summary()?;
     Some(format!(
         "The first run of {} took {:.3} s, and the median is {:.3} s. It may have read files from the disk that were in memory \
-         later. With --warmup-runs 1 everything runs once before it is measured.",
+         later. With -w 1 everything runs once before it is measured.",
         variant.name,
         variant.runs.first()?.time,
         summary.median
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_slow_first_run_is_about_caches_and_a_later_one_about_other_programs() {
         let first = about(&[3.0, 1.01, 0.99, 1.02, 0.98, 1.0]);
-        assert!(first.len() == 1 && first[0].contains("--warmup-runs 1"), "{first:?}");
+        assert!(first.len() == 1 && first[0].contains("With -w 1"), "{first:?}");
         let later = about(&[1.0, 1.01, 0.99, 3.0, 0.98, 1.02]);
         assert!(later.len() == 1 && later[0].contains("1 of 6 of alone"), "{later:?}");
     }

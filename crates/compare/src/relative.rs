@@ -9,7 +9,9 @@ pub enum Difference {
     Faster,
     /// The variant is significantly slower.
     Slower,
-    /// The difference is not significant.
+    /// The difference is not significant. With this many more runs of each it would be, if they scattered as these do.
+    TooFewRuns(usize),
+    /// The difference is not significant, and many more runs would be needed to show one of this size.
     WithinNoise,
     /// The significance is not known, because one of the two has fewer than two runs.
     Unknown,
@@ -18,6 +20,9 @@ pub enum Difference {
 /// The significance level: a difference is significant if its p-value is lower. The policies use the same level
 /// (`pinfold_policy::comparison`).
 const LEVEL: f64 = 0.01;
+
+/// The usual number of runs of each variant. Up to here, or up to twice the runs that were made, more runs are advised.
+const USUAL_RUNS: usize = 10;
 
 /// The mean time of the program alone over the mean time of a variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +33,34 @@ pub struct Relative {
     pub standard_error: Option<f64>,
     /// The p-value of Welch's two-sided test; `None` if one of the two has fewer than two runs.
     pub p_value: Option<f64>,
+    /// How many more runs of each make the difference significant, if they scatter as these do; `None` if it is
+    /// significant, or if that would take many more.
+    pub more_runs: Option<usize>,
+}
+
+/// How many more runs of each make the difference significant.
+fn more_runs(variant: Estimate, alone: Estimate) -> Option<usize> {
+    // `from_independent` has one degree of freedom less than runs.
+    let fewest = variant.degrees_of_freedom.min(alone.degrees_of_freedom) as usize + 1;
+    let most = (2 * fewest).max(USUAL_RUNS);
+    let p_value = |more: usize| {
+        let [variant, alone] = [variant, alone].map(|estimate| with_more_runs(estimate, more as f64));
+        statistics::chance_of_equal(&variant, &alone)
+    };
+    let is_enough = |more: &usize| p_value(*more) < LEVEL;
+    (0..=most.saturating_sub(fewest))
+        .find(is_enough)
+        .filter(|more| *more > 0)
+}
+
+/// The mean of more runs with the same mean and the same deviation.
+fn with_more_runs(mean: Estimate, more: f64) -> Estimate {
+    let runs = mean.degrees_of_freedom + 1.0;
+    Estimate {
+        variance: mean.variance * runs / (runs + more),
+        degrees_of_freedom: mean.degrees_of_freedom + more,
+        ..mean
+    }
 }
 
 impl Relative {
@@ -47,6 +80,7 @@ impl Relative {
             ratio,
             standard_error: estimates.map(error),
             p_value: estimates.map(|(variant, alone)| statistics::chance_of_equal(&variant, &alone)),
+            more_runs: estimates.and_then(|(variant, alone)| more_runs(variant, alone)),
         })
     }
 
@@ -54,7 +88,7 @@ impl Relative {
     pub fn difference(&self) -> Difference {
         match self.p_value {
             None => Difference::Unknown,
-            Some(p) if p >= LEVEL => Difference::WithinNoise,
+            Some(p) if p >= LEVEL => self.more_runs.map_or(Difference::WithinNoise, Difference::TooFewRuns),
             Some(_) if self.ratio > 1.0 => Difference::Faster,
             Some(_) => Difference::Slower,
         }
@@ -84,6 +118,32 @@ mod tests {
         assert_eq!(single.difference(), Difference::Unknown);
         assert_eq!(Relative::of(&[], &[1.0]), None);
         assert_eq!(Relative::of(&[0.0], &[1.0]), None);
+    }
+
+    #[test]
+    fn a_threefold_difference_of_two_runs_is_no_noise_and_more_runs_tell() {
+        let (variant, alone) = ([1.0, 1.2], [3.0, 3.6]);
+        let threefold = Relative::of(&variant, &alone).unwrap();
+        assert!(threefold.p_value.unwrap() >= LEVEL, "two runs do not tell");
+        let Difference::TooFewRuns(more) = threefold.difference() else {
+            panic!("{:?}", threefold.difference())
+        };
+        assert_eq!(more, 1);
+        // With the same times once more the difference is significant.
+        let repeated = |runs: usize, times: [f64; 2]| -> Vec<f64> { (0..runs).map(|run| times[run % 2]).collect() };
+        let told = Relative::of(&repeated(4, variant), &repeated(4, alone)).unwrap();
+        assert_eq!(told.difference(), Difference::Faster);
+    }
+
+    #[test]
+    fn a_difference_that_would_take_many_runs_is_within_noise() {
+        let one: Vec<f64> = (0..10).map(|run| 1.0 + f64::from(run % 2) * 0.5).collect();
+        let other: Vec<f64> = one.iter().map(|time| time + 0.05).collect();
+        let relative = Relative::of(&one, &other).unwrap();
+        assert_eq!(
+            (relative.difference(), relative.more_runs),
+            (Difference::WithinNoise, None)
+        );
     }
 
     proptest! {

@@ -188,10 +188,11 @@ pub(crate) fn mean(summary: Summary, unit: Unit) -> String {
 /// The ratio with its standard error, and the judgement of the difference.
 fn relative(relative: Relative) -> String {
     let judged = match relative.difference() {
-        Difference::Faster => "faster",
-        Difference::Slower => "slower",
-        Difference::WithinNoise => "within noise",
-        Difference::Unknown => "noise not known",
+        Difference::Faster => "faster".to_owned(),
+        Difference::Slower => "slower".to_owned(),
+        Difference::TooFewRuns(more) => format!("too few runs: {more} more would tell"),
+        Difference::WithinNoise => "within noise".to_owned(),
+        Difference::Unknown => "noise not known".to_owned(),
     };
     format!("{}, {judged}", ratio(relative))
 }
