@@ -28,7 +28,7 @@ from guest_machine import Guest, missing
 ROOT = Path(__file__).resolve().parent.parent
 
 #: A search of about a second.
-QUICK = ("-t", "300ms", "-w", "50ms", "-i", "100ms", "--interval", "30ms")
+QUICK = ("-t", "300ms", "--warm-up", "50ms", "--initialise", "100ms", "--interval", "30ms")
 
 #: The usual interval. The option asks for a measurement, also on a machine on which no placement differs from another.
 MEASURED = ("--interval", "100ms")

@@ -28,7 +28,7 @@ scope = "program"
 per_step = 1.0
 """
 
-QUICK = ("-t", "1s", "-w", "500ms", "-i", "1s")
+QUICK = ("-t", "1s", "--warm-up", "500ms", "--initialise", "1s")
 
 
 def script(tmp_path: Path) -> str:

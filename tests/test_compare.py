@@ -101,7 +101,7 @@ def test_every_figure_of_a_result_is_there(compare: Compare) -> None:
 
 def test_warm_up_runs_and_the_command_before_each_run_are_not_counted(compare: Compare) -> None:
     prepare = f"echo prepared >> {compare.folder}/prepared"
-    done = compare("--policy", "none", "--runs", "1", "--warmup", "2", "--prepare", prepare, "--", "true")
+    done = compare("--policy", "none", "--runs", "1", "-w", "2", "--prepare", prepare, "--", "true")
     assert [len(one["times"]) for one in done.json["results"]] == [1, 1]
     assert (compare.folder / "prepared").read_text().count("prepared") == 6
 
@@ -238,7 +238,7 @@ def test_output_is_discarded_shown_or_written(compare: Compare) -> None:
     assert shown.err.splitlines().count("to-err") == 2
     read, written = compare.folder / "in", compare.folder / "out"
     read.write_text("from-in\n")
-    compare(*options, "--input", read, "--output", written, "--", *program)
+    compare(*options, "--input", read, "--stdout", written, "--", *program)
     assert written.read_text() == "to-out\nfrom-in\n"
 
 
@@ -263,7 +263,7 @@ SIMULATED = ("--machine", "e5-2660v2x2", "--policy", "autopin", "--candidates", 
 
 
 def test_simulated_runs_say_so_and_have_seeds_of_their_own(compare: Compare, recording: Path) -> None:
-    times = ("-t", "1s", "-w", "100ms", "-i", "100ms")
+    times = ("-t", "1s", "--warm-up", "100ms", "--initialise", "100ms")
     done = compare(*SIMULATED, *times, "--simulated-time", "20s", "--seed", "7", recording)
     assert done.status == 0, done.err
     assert "simulated on e5-2660v2x2" in done.out

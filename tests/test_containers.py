@@ -262,7 +262,7 @@ def test_an_unprivileged_run_inside_places_a_program(
     inside: Callable[..., Run], several_cpus: list[int], calls: dict[str, int]
 ) -> None:
     until_pinned = 'while grep -q "Cpus_allowed_list:.*[-,]" /proc/$$/status; do :; done; echo pinned'
-    options = ("--policy", "packed", "--threads", "1", "-i", "0", "-t", "100ms")
+    options = ("--policy", "packed", "--threads", "1", "--initialise", "0", "-t", "100ms")
     placed = inside(calls, "run", *options, "--", "sh", "-c", until_pinned)
     assert placed.status == 0, placed.err
     assert placed.out == "pinned\n"
@@ -275,7 +275,7 @@ def test_without_counters_a_run_inside_names_the_option_of_the_container(
     assert refused.status == 125
     assert "--cap-add PERFMON" in refused.err
     # The default policy goes on without them.
-    unmeasured = inside(DOCKER, "run", "-t", "100ms", "-i", "0", "--", worker, "2", "1")
+    unmeasured = inside(DOCKER, "run", "-t", "100ms", "--initialise", "0", "--", worker, "2", "1")
     assert unmeasured.status == 0, unmeasured.err
 
 

@@ -86,7 +86,7 @@ def test_the_accesses_of_a_recording_are_mapped_to_a_running_process(
 def test_a_run_uses_the_accesses_of_a_recording_after_its_initialisation(
     pinfold: Pinfold, recording: Path, owners: Path
 ) -> None:
-    options = ["--policy", "fixed", "--schedule", "0", "-t", "300ms", "-w", "50ms", "-i", "200ms"]
+    options = ["--policy", "fixed", "--schedule", "0", "-t", "300ms", "--warm-up", "50ms", "--initialise", "200ms"]
     run = pinfold.record(*options, "--page-map", "balance", "--profile", recording, "--", owners, "120000", THREADS)
     (profile,) = run.json["page_profiles"]
     assert profile["at"] >= 0.2

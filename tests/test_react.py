@@ -14,7 +14,7 @@ from react_models import configuration, react_model
 
 PROGRAMS = ROOT / "tests" / "programs"
 
-QUICK = ("-t", "2s", "-i", "300ms")
+QUICK = ("-t", "2s", "--initialise", "300ms")
 
 
 def model_of(folder: Path, few: dict[str, Any], many: dict[str, Any]) -> Path:

@@ -17,7 +17,7 @@ NO_CPU = 65_535
 FAILURE = 125
 
 #: The command line is not valid.
-USAGE = 2
+USAGE = 125
 
 
 def refused(run: Run, *texts: str) -> None:
@@ -73,7 +73,7 @@ def test_a_missing_interpreter_gives_126_and_is_named(pinfold: Pinfold, tmp_path
         ["--policy", "hint:packed", "--", "true"],
         ["-t", "0", "--", "true"],
         ["-t", "soon", "--", "true"],
-        ["-w", "-1s", "--", "true"],
+        ["--warm-up", "-1s", "--", "true"],
         ["--interval", "0", "--", "true"],
         ["--candidates", "0", "--", "true"],
         ["--threads", "0", "--", "true"],
@@ -88,7 +88,7 @@ def test_a_missing_interpreter_gives_126_and_is_named(pinfold: Pinfold, tmp_path
     ],
     ids=" ".join,
 )
-def test_an_invalid_command_line_gives_2(pinfold: Pinfold, arguments: list[str]) -> None:
+def test_an_invalid_command_line_gives_125(pinfold: Pinfold, arguments: list[str]) -> None:
     run = pinfold.run(*arguments)
     assert run.status == USAGE
     assert run.out == ""
@@ -96,8 +96,36 @@ def test_an_invalid_command_line_gives_2(pinfold: Pinfold, arguments: list[str])
     assert "'--help'" in run.err
 
 
-def test_the_error_for_a_command_without_the_two_dashes_names_them(pinfold: Pinfold) -> None:
-    refused(pinfold.run("./program"), "`./program`", "put -- before a program that is to run here")
+def test_a_program_needs_no_dashes_before_it_and_gets_all_words_after_it(pinfold: Pinfold) -> None:
+    run = pinfold.run("-q", "--policy", "none", "sh", "-c", "echo $0 $*; exit 3", "-q", "--", "--json")
+    assert (run.status, run.out) == (3, "-q -- --json\n")
+
+
+def test_a_word_that_is_neither_a_program_nor_a_recording_is_an_error(pinfold: Pinfold, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("notes")
+    for word, status in ((tmp_path / "none", 127), (notes, 126), ("pinfold-test-not-there", 127)):
+        run = pinfold.run(word, "-x")
+        assert run.status == status
+        assert run.said(f"`{word}` is neither a program, here or in PATH, nor a recording") == 1
+
+
+def test_a_recording_without_a_machine_names_the_option(pinfold: Pinfold, tmp_path: Path) -> None:
+    recording = tmp_path / "recording"
+    recording.write_bytes(b"PINFTRC\nmore")
+    refused(pinfold.run(recording), f"`{recording}` is a recording", "name one with --machine")
+
+
+def test_a_program_in_the_place_of_a_command_names_run(pinfold: Pinfold) -> None:
+    run = subprocess.run([pinfold.binary, "sh", "-c", "true"], capture_output=True, text=True, check=False)
+    assert run.returncode == USAGE
+    assert "`sh` is a program; to run it: pinfold run sh -c true" in run.stderr
+
+
+@pytest.mark.parametrize("command", ["topo", "compare", "trace", "daemon", "sweep", "learn", "man"])
+def test_a_wrong_option_gives_125_in_every_command(pinfold: Pinfold, command: str) -> None:
+    run = subprocess.run([pinfold.binary, command, "--no-such-option"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (USAGE, "")
 
 
 @pytest.mark.parametrize(

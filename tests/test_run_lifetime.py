@@ -71,7 +71,7 @@ def test_a_survivor_without_its_first_thread_does_not_hold_pinfold(
 def test_when_descriptors_run_out_no_thread_is_lost(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     few = ("sh", "-c", 'ulimit -n 100; exec "$@"', "sh")
     run = pinfold.record(
-        "-e", "page-faults", "-i", "100ms", "-t", "100ms", "--", compiled("spin"), "200", "0.5", prefix=few
+        "-e", "page-faults", "--initialise", "100ms", "-t", "100ms", "--", compiled("spin"), "200", "0.5", prefix=few
     )
     assert run.status == 0
     assert run.json["tasks"] == 200

@@ -100,14 +100,14 @@ print(len(os.sched_getaffinity(0)))
 
 
 def test_a_program_that_asks_late_still_sees_every_cpu(pinfold: Pinfold, python: str, several_cpus: list[int]) -> None:
-    run = pinfold.run("-i", "0", "--policy", "fixed", "--", python, "-c", ASKS_LATE)
+    run = pinfold.run("--initialise", "0", "--policy", "fixed", "--", python, "-c", ASKS_LATE)
     assert run.out == f"{len(several_cpus)}\n"
 
 
 def test_a_process_of_a_single_thread_is_pinned_once_it_has_initialised(
     pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int]
 ) -> None:
-    process = pinfold.start("-i", "50ms", "--policy", "fixed", "--", compiled("spin"), "1", "600")
+    process = pinfold.start("--initialise", "50ms", "--policy", "fixed", "--", compiled("spin"), "1", "600")
     assert process.stdout
     program = int(process.stdout.readline())
     eventually(lambda: len(masks(program)[program]) == 1, "its thread is pinned")

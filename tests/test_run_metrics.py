@@ -13,7 +13,7 @@ STEPS = 1000
 
 
 #: `auto` chooses among the sources that have counted by then; all of them must have.
-PATIENT = ("-t", "300ms", "-w", "50ms", "-i", "1s", "--interval", "30ms")
+PATIENT = ("-t", "300ms", "--warm-up", "50ms", "--initialise", "1s", "--interval", "30ms")
 
 
 def rates(run: Run) -> list[float]:

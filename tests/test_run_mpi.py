@@ -39,7 +39,7 @@ int main(int count, char **words)
 #: Root may run it.
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 #: One thread that is pinned from its first instruction on.
-FIRST = ("--policy", "packed", "--threads", "1", "-i", "0", "-t", "200ms")
+FIRST = ("--policy", "packed", "--threads", "1", "--initialise", "0", "-t", "200ms")
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
@@ -111,10 +111,10 @@ def test_a_run_without_a_free_cpu_is_left_unpinned_and_says_which_run_has_them(
 ) -> None:
     variables = {"PINFOLD_CLAIMS": str(tmp_path)}
     cpu = str(several_cpus[0])
-    first = pinfold.start("--policy", "fixed", "--schedule", cpu, "-i", "0", "--", "sleep", "1000", env=variables)
+    first = pinfold.start("--policy", "fixed", "--schedule", cpu, "--initialise", "0", "--", "sleep", "1000", env=variables)
     try:
         pinned(first.pid)
-        other = pinfold.run("--policy", "fixed", "--schedule", cpu, "-i", "0", "--", "sleep", "0.5", env=variables)
+        other = pinfold.run("--policy", "fixed", "--schedule", cpu, "--initialise", "0", "--", "sleep", "0.5", env=variables)
         assert other.status == 0
         assert f"another pinfold (process {first.pid}) has pinned its program to CPU {cpu}" in other.err
         alone = pinfold.run(
@@ -159,6 +159,6 @@ def test_ranks_that_the_launcher_binds_stay_bound(
     alone = run(tmp_path, *bound)
     if alone.returncode != 0:
         pytest.skip(f"mpirun cannot bind here: {alone.stderr.strip()[-200:]}")
-    under = run(tmp_path, *pinfold.command("--policy", "scatter", "-i", "0"), "--", *bound)
+    under = run(tmp_path, *pinfold.command("--policy", "scatter", "--initialise", "0"), "--", *bound)
     assert under.returncode == 0, under.stderr
     assert sorted(under.stdout.splitlines()) == sorted(alone.stdout.splitlines())

@@ -166,7 +166,7 @@ def test_kernel_events_can_count_activities(pinfold: Pinfold, cpu_time: tuple[st
     file = pinfold.folder / "thresholds.toml"
     file.write_text("coherence = 1e-6\nremote = 1e-6\nmemory = 1e-6\npackage_memory = 1e-5\n")
     options = ("--policy", "sam", "--metric", "memory_bandwidth=page-faults", "--thresholds", file)
-    quick = ("-t", "300ms", "-i", "100ms", "--interval", "20ms")
+    quick = ("-t", "300ms", "--initialise", "100ms", "--interval", "20ms")
     run = pinfold.record(*options, *quick, "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
     assert run.status == 0
     assert run.json["policy"] == "sam"

@@ -211,7 +211,7 @@ def test_a_window_that_cuts_threads_in_their_work_says_how_long_they_wait_for_wh
     info = subprocess.run([binary, "trace", "info", "--json", whole], check=True, capture_output=True, timeout=PATIENCE)
     instructions = sum(thread["instructions"] for thread in json.loads(info.stdout)["threads"])
     # How much of their work threads have done in a window depends on how a busy host schedules them.
-    window = ("--from", str(instructions // 3), "--for", str(instructions // 20))
+    window = ("--from", str(instructions // 3), "--instructions", str(instructions // 20))
     cuts = [record(f"cut{number}", *window) for number in range(4)]
     sweep = Sweep(binary, whole, tmp_path)
     said = sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "1", whole, region, *cuts)
@@ -247,7 +247,7 @@ def test_a_window_that_accesses_little_of_the_memory_is_flagged(
     info = subprocess.run([binary, "trace", "info", "--json", whole], check=True, capture_output=True, timeout=PATIENCE)
     instructions = sum(thread["instructions"] for thread in json.loads(info.stdout)["threads"])
     # At nine tenths, the table is filled and the random accesses are not over.
-    record(part, "--from", str(instructions * 9 // 10), "--for", "100k")
+    record(part, "--from", str(instructions * 9 // 10), "--instructions", "100k")
     sweep = Sweep(binary, whole, tmp_path)
     said = sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "1", whole, part)
     rows = [row for row in sweep.table().to_pylist() if row["region"] is None]

@@ -382,7 +382,16 @@ fn overhead(root: &Path) -> Result<&'static Overhead> {
         return Ok(measured);
     }
     let program = ["target/workloads/compute", "--threads", "2", "--iterations", "80"];
-    let mut placed = vec![PINFOLD, "run", "--quiet", "--interval", "100ms", "-i", "200ms", "--"];
+    let mut placed = vec![
+        PINFOLD,
+        "run",
+        "--quiet",
+        "--interval",
+        "100ms",
+        "--initialise",
+        "200ms",
+        "--",
+    ];
     placed.extend(program);
     let least = |least: Overhead, words: &[&str]| -> Result<Overhead> {
         let times = time(root, words)?;
@@ -419,7 +428,11 @@ fn deciding(root: &Path) -> Result<f64> {
     let program = ["target/workloads/compute", "--threads", "2", "--seconds", "20"];
     let times = time(
         root,
-        &[&[PINFOLD, "run", "--policy", "auto", "--quiet", "--json", json, "--"], &program[..]].concat(),
+        &[
+            &[PINFOLD, "run", "--policy", "auto", "--quiet", "--json", json, "--"],
+            &program[..],
+        ]
+        .concat(),
     )?;
     let document: Document = serde_json::from_slice(&fs::read(&record)?)?;
     let of_program = times.processor.as_secs_f64() - document.own_cpu_time;
@@ -456,7 +469,10 @@ fn start_up(root: &Path) -> Result<f64> {
     let mut added = vec![];
     for _ in 0..21 {
         let alone = time(root, &["/bin/true"])?;
-        let under = time(root, &[PINFOLD, "run", "--policy", "auto", "--quiet", "--", "/bin/true"])?;
+        let under = time(
+            root,
+            &[PINFOLD, "run", "--policy", "auto", "--quiet", "--", "/bin/true"],
+        )?;
         added.push((under.wall.as_secs_f64() - alone.wall.as_secs_f64()) * 1e3);
     }
     Ok(median(added))

@@ -187,7 +187,7 @@ def test_locality_puts_pages_by_the_accesses_of_a_recording(guest: Guest, binary
 
 
 def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: Start) -> None:
-    run = f"pinfold run -q --policy fixed --schedule 7,0,2 -i 500ms -t 1s --json /tmp/run.json {SHORT}"
+    run = f"pinfold run -q --policy fixed --schedule 7,0,2 --initialise 500ms -t 1s --json /tmp/run.json {SHORT}"
     program = start(256, 2, f"taskset ff {run} --page-map balance --")
     while len(program.report().nodes) < len(NODES):
         program.guest.check("sleep 0.1")

@@ -240,7 +240,7 @@ def test_moving_ends_with_the_process(programs: Programs) -> None:
 #: A search of some seconds. The first three are enough for touching the memory, even on a busy host. Each page that
 #: moves while threads run interrupts each of their processors, which is slow where these are emulated. So the tests of
 #: searches use few and large pages.
-SEARCH = "-v --metric event:task-clock -t 400ms -i 3s --interval 100ms --search-again 0"
+SEARCH = "-v --metric event:task-clock -t 400ms --initialise 3s --interval 100ms --search-again 0"
 
 
 def searched(programs: Programs, options: str, words: str) -> tuple[Program, dict[str, Any]]:

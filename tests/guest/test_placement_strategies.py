@@ -49,7 +49,7 @@ class Outcome:
 def run(guest: Guest, *, likes_spread: bool) -> Outcome:
     """Run picky, which likes its pages on several nodes or on one."""
     guest.check(f"cat > /tmp/model.json <<'END'\n{json.dumps(MODEL)}\nEND")
-    times = "-i 2s -t 3s -w 1s --threads 1 --metric heartbeat"
+    times = "--initialise 2s -t 3s --warm-up 1s --threads 1 --metric heartbeat"
     command = f"picky /tmp/picky {MIB} {int(likes_spread)} 24"
     said = guest.check(
         f"pinfold run --policy classify --placement-model /tmp/model.json {times} --json /tmp/run.json -- {command}\n"

@@ -21,7 +21,8 @@ mod learn;
 mod machine;
 mod machines;
 mod man;
-
+#[cfg(test)]
+mod options;
 mod page_mapping;
 mod pages;
 mod placements;

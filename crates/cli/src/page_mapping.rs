@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     membind: Option<String>,
 
     /// Pages on these nodes in turn.
-    #[arg(long, group = "mapping", value_name = "NODES")]
+    #[arg(short, long, group = "mapping", value_name = "NODES")]
     interleave: Option<String>,
 
     /// Pages on these nodes in turn, more on nodes with more bandwidth: by the weights in

@@ -30,13 +30,14 @@ use std::time::{Duration, Instant};
 /// The exit status is the program's, or 0 with --stop. If the program forks, the first process is recorded; if it calls
 /// exec, the recording ends there.
 #[derive(Args)]
+#[command(override_usage = "pinfold record [OPTIONS] -o FILE [--] CMD [ARGUMENT]...")]
 #[command(after_long_help = "\
 Examples:
   pinfold record -o solver.pft -- ./solver input.dat
       the whole program
   pinfold record -o step.pft --region solve_step -- ./solver input.dat
       one parallel region of it
-  pinfold record -o part.pft --from 2G --for 500M --stop -- ./solver input.dat
+  pinfold record -o part.pft --from 2G --instructions 500M --stop -- ./solver input.dat
       500 million instructions after the first two thousand million")]
 pub(crate) struct Arguments {
     /// The recording.
@@ -50,7 +51,7 @@ pub(crate) struct Arguments {
     /// Record this many instructions. After them a program with one thread runs on without instrumentation, unless
     /// --every is given. One with several threads keeps it and stays slow, because QEMU cannot remove it safely then:
     /// --stop ends such a program instead
-    #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
+    #[arg(long = "instructions", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 
     /// Record the executions of one parallel region: the name of its function or of the function that it is in (of all
@@ -59,11 +60,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REGION", value_parser = WantedRegion::parse)]
     region: Option<WantedRegion>,
 
-    /// With --for, begin to record every N instructions; with --region, record every Nth execution.
+    /// With --instructions, begin to record every N instructions; with --region, record every Nth execution.
     #[arg(long, value_name = "N", value_parser = count)]
     every: Option<u64>,
 
-    /// End the program after the window of --for: it is killed, and the exit status is 0.
+    /// End the program after the window of --instructions: it is killed, and the exit status is 0.
     #[arg(long, requires = "length", conflicts_with = "every")]
     stop: bool,
 

@@ -178,7 +178,7 @@ fn what_a_program_did_before_it_crashed_is_kept() {
 fn a_window_of_instructions_keeps_the_rest_out() {
     let Some(directory) = programs() else { return };
     let (_, all) = record(directory.path(), &[], &["exact"]);
-    let (_, window) = record(directory.path(), &["--from", "2k", "--for", "2k"], &["exact"]);
+    let (_, window) = record(directory.path(), &["--from", "2k", "--instructions", "2k"], &["exact"]);
     let (counted, all) = (window.threads()[0].instructions(), all.threads()[0].instructions());
     assert!(counted >= 4000 && counted < all, "{counted} of {all}");
     let accesses = window.threads()[0].accesses();
@@ -189,7 +189,7 @@ fn a_window_of_instructions_keeps_the_rest_out() {
         .iter()
         .filter(|e| matches!(e.kind, EventKind::WindowBegin {} | EventKind::WindowEnd {}));
     assert_eq!(bounds.count(), 2);
-    let (_, repeated) = record(directory.path(), &["--for", "1k", "--every", "3k"], &["exact"]);
+    let (_, repeated) = record(directory.path(), &["--instructions", "1k", "--every", "3k"], &["exact"]);
     let (_, events) = read(&repeated, 0);
     assert!(
         events
@@ -204,7 +204,11 @@ fn a_window_of_instructions_keeps_the_rest_out() {
 fn nothing_is_counted_after_the_last_window() {
     let Some(directory) = programs() else { return };
     let (_, whole) = record(directory.path(), &[], &["dynamic"]);
-    let (output, window) = record(directory.path(), &["--from", "5k", "--for", "20k"], &["dynamic"]);
+    let (output, window) = record(
+        directory.path(),
+        &["--from", "5k", "--instructions", "20k"],
+        &["dynamic"],
+    );
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     let instructions = |recording: &Recording| -> u64 {
         let threads = recording.threads().iter();
@@ -224,7 +228,7 @@ fn nothing_is_counted_after_the_last_window() {
 #[test]
 fn a_program_is_ended_after_its_window() {
     let Some(directory) = programs() else { return };
-    let options = ["--from", "5k", "--for", "20k", "--stop"];
+    let options = ["--from", "5k", "--instructions", "20k", "--stop"];
     let (output, window) = record(directory.path(), &options, &["dynamic"]);
     // The program itself would end with 7. pinfold reports nothing, because the recording is complete.
     assert_eq!(output.status.code(), Some(0));

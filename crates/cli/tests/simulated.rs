@@ -162,8 +162,8 @@ fn of_a_recording_of_a_part_the_part_is_simulated() {
     let all = simulated_seconds(directory.path(), &whole);
     let part = directory.path().join("part.pft").display().to_string();
     for options in [
-        &["--from", "20k", "--for", "20k"][..],
-        &["--for", "5k", "--every", "40k"],
+        &["--from", "20k", "--instructions", "20k"][..],
+        &["--instructions", "5k", "--every", "40k"],
     ] {
         let output = pinfold(&[&["record", "-o", &part], options, &["--", &program]].concat());
         assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));

@@ -113,7 +113,7 @@ class Recorder:
 
     def _run(self, run: Run, phase: Phase, file: Path) -> None:
         words = self._words(run, phase)
-        options = ["--from", phase.begin, "--for", phase.length, "--stop", "-o", str(file)]
+        options = ["--from", phase.begin, "--instructions", phase.length, "--stop", "-o", str(file)]
         folder = self.places.work(self.application)
         environment = dict(self.places.environment(self.application, run))
         # For a build without the recorder in the binary.

@@ -24,7 +24,7 @@ def live(quick: bool) -> Section:
     allowed = sorted(os.sched_getaffinity(0))
     apart = f"{allowed[0]},{allowed[-1]}"
     together = str(allowed[0])
-    arguments = ["-t", probe, "-w", "500ms", "-i", "1s", "--schedule", apart, "--schedule", together]
+    arguments = ["-t", probe, "--warm-up", "500ms", "--initialise", "1s", "--schedule", apart, "--schedule", together]
     seconds = "6" if quick else "16"
     rows, data = [], []
     for workload in WORKLOADS:

@@ -50,7 +50,7 @@ PROGRAMS: dict[str, tuple[int | None, str]] = {
 
 THREADS = 8
 PINNED = f"--policy fixed --threads {THREADS} --schedule"
-TIMES = "-i 1s -t 2s -w 1s --repeat 20000"
+TIMES = "--initialise 1s -t 2s --warm-up 1s --repeat 20000"
 
 ALONE = (
     f"run --machine opteron-6164x4 {PINNED} packed --repeat 20",

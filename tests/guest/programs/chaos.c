@@ -132,8 +132,8 @@ static pid_t start_pinfold(char *file, int prefetchers)
 {
     char *with[] = {"--prefetch", "1111"}, *without[] = {"--policy", "autopin"};
     char **chosen = prefetchers ? with : without;
-    char *command[] = {"pinfold", "run",  "--outlive", chosen[0], chosen[1],    "-e",   "task-clock", "-t",    "30ms", "-w",
-                       "10ms",    "-i",   "30ms",      "--interval", "30ms",    "--quiet", "--",      "workers", file,  "4",
+    char *command[] = {"pinfold", "run",  "--outlive", chosen[0], chosen[1],    "-e",   "task-clock", "-t",    "30ms", "--warm-up",
+                       "10ms",    "--initialise",   "30ms",      "--interval", "30ms",    "--quiet", "--",      "workers", file,  "4",
                        "lively",  NULL};
     return start(command, "/tmp/chaos.run");
 }

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// nanosecond of processor time.
     #[arg(
         long,
-        value_name = "ACTIVITY=EVENT,...",
+        value_name = "METRIC",
         requires = "thresholds",
         conflicts_with_all = ["machine", "model"]
     )]

@@ -19,9 +19,9 @@ use std::time::Duration;
 /// t-test, 1 %).
 ///
 /// The exit status is 0 after a complete comparison, 128+n after signal n, 127 when the program was not found, 126 when
-/// it could not be executed, 125 when a run failed. What was measured until then is reported in any case.
+/// it could not be executed, 125 when a run failed or the options are wrong. What was measured until then is reported in any case.
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) machine: crate::machine::Arguments,
@@ -53,11 +53,16 @@ pub(crate) struct Arguments {
     pub(super) command: Vec<OsString>,
 }
 
+const USAGE: &str = "\
+pinfold compare [OPTIONS] [--] CMD [ARGUMENT]...
+       pinfold compare [OPTIONS] --machine MACHINE FILE.pft
+       pinfold compare [OPTIONS] --machine MACHINE [--] CMD [ARGUMENT]...";
+
 const EXAMPLES: &str = "\
 Examples:
   pinfold compare -- ./solver input.dat
       alone, unpinned, and under each policy that works here, ten runs of each
-  pinfold compare --policy autopin,hint:SLP -t 2s -w 1s -i 1s --threads 4 -- ./solver input.dat
+  pinfold compare --policy autopin,hint:SLP -t 2s --warm-up 1s --initialise 1s --threads 4 -- ./solver input.dat
       two policies, with the times of `pinfold run` for a program of about a minute
   pinfold compare --policy autopin --policy 'autopin --search racing' --runs 5 -- ./solver input.dat
       one policy with and without an option
@@ -76,7 +81,7 @@ struct Rounds {
 
     /// Run each variant at least N times. Short programs are run more often, until all runs together have taken 3 s
     /// [default: 10].
-    #[arg(short, long, value_name = "N", value_parser = number::parse_positive)]
+    #[arg(long, value_name = "N", value_parser = number::parse_positive)]
     min_runs: Option<usize>,
 
     /// Run each variant at most N times.
@@ -84,7 +89,7 @@ struct Rounds {
     max_runs: Option<usize>,
 
     /// Run each variant N times before the first measured run, so that files are in memory.
-    #[arg(long, visible_alias = "warmup", value_name = "N", value_parser = number::within(0usize, usize::MAX), default_value = "0")]
+    #[arg(short = 'w', long, visible_alias = "warmup", value_name = "N", value_parser = number::within(0usize, usize::MAX), default_value = "0")]
     warmup_runs: usize,
 }
 
@@ -103,7 +108,7 @@ pub(super) struct Surroundings {
     /// The standard output of each run: null discards it, inherit shows it, anything else is a file that each run
     /// replaces.
     #[arg(long, value_name = "WHERE", default_value = "null")]
-    pub(super) output: Output,
+    pub(super) stdout: Output,
 
     /// Show the standard output and the standard error of each run.
     #[arg(long)]
@@ -121,7 +126,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Whether the program's output is shown between pinfold's.
     pub(super) fn shows_output(&self) -> bool {
-        self.show_output || self.output == Output::Inherit
+        self.show_output || self.stdout == Output::Inherit
     }
 }
 

@@ -184,12 +184,12 @@ impl<'a> Executor<'a> {
                 .into(),
             None => Stdio::null(),
         });
-        command.stdout(match &arguments.output {
+        command.stdout(match &arguments.stdout {
             _ if arguments.show_output => Stdio::inherit(),
             Output::Null => Stdio::null(),
             Output::Inherit => Stdio::inherit(),
             Output::File(file) => open_growing(file, File::options().write(true).create(true).truncate(true))
-                .with_context(|| format!("--output {} cannot be written", file.display()))?
+                .with_context(|| format!("--stdout {} cannot be written", file.display()))?
                 .into(),
         });
         if arguments.show_output {

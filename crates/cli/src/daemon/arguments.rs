@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     pub(super) check_config: bool,
 
     /// Read tasks and decide moves this often [default: 100ms].
-    #[arg(short, long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME")]
     interval: Option<Time>,
 
     /// How pinfold finds the threads that share data [default: counters].
@@ -91,7 +91,7 @@ struct Tasks {
     user: Vec<UserName>,
 
     /// Watch this process, and those that it starts.
-    #[arg(short, long = "process", value_name = "PID")]
+    #[arg(short, long = "pid", visible_alias = "process", value_name = "PID")]
     processes: Vec<ProcessNumber>,
 
     /// Watch processes of this name; as a pattern of the shell.

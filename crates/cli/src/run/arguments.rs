@@ -11,9 +11,9 @@ use std::time::Duration;
 ///
 /// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to
 /// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
-/// when it could not be executed, 125 when pinfold itself failed. With --pid it is 0 unless pinfold itself failed.
+/// when it could not be executed, 125 when pinfold itself failed or the options are wrong. With --pid it is 0 unless pinfold itself failed.
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) machine: crate::machine::Arguments,
@@ -55,10 +55,15 @@ pub(crate) struct Arguments {
     #[command(flatten, next_help_heading = "Simulated machines")]
     pub(super) simulated: simulated::Arguments,
 
-    /// The program and its arguments.
+    /// The program and its arguments: the first word that is no option, and all words after it.
     #[arg(last = true, help_heading = None::<&str>, required_unless_present_any = ["list_events", "machine", "recordings", "pid"], value_name = "CMD")]
     pub(super) command: Vec<OsString>,
 }
+
+const USAGE: &str = "\
+pinfold run [OPTIONS] [--] CMD [ARGUMENT]...
+       pinfold run [OPTIONS] -p PID
+       pinfold run [OPTIONS] --machine MACHINE FILE.pft...";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -150,11 +155,11 @@ pub(super) struct Timing {
     pub(super) probe: Duration,
 
     /// Let threads and caches settle for this long after each re-pinning [default: half of --probe].
-    #[arg(short, long, help_heading = TIMES, value_parser = duration::parse, value_name = "TIME")]
+    #[arg(long, help_heading = TIMES, value_parser = duration::parse, value_name = "TIME")]
     pub(super) warm_up: Option<Duration>,
 
     /// Let the program initialise for this long before the first measurement [default: as --warm-up].
-    #[arg(short, long, help_heading = TIMES, value_parser = duration::parse, value_name = "TIME")]
+    #[arg(long, help_heading = TIMES, value_parser = duration::parse, value_name = "TIME")]
     pub(super) initialise: Option<Duration>,
 
     /// Read the metric this often; with --policy sam, look at threads and move them this often.
@@ -170,8 +175,8 @@ pub(super) struct Limits {
     #[arg(long, value_name = "LIST")]
     pub(super) skip: Option<String>,
 
-    /// Use only these CPUs, such as 0-3,8.
-    #[arg(long, value_name = "LIST")]
+    /// Use only these CPUs, such as 0-3,8, or all.
+    #[arg(short = 'C', long, value_name = "CPUS")]
     pub(super) physcpubind: Option<String>,
 
     /// Begin on the CPUs near this device, with its memory.
@@ -184,8 +189,8 @@ pub(super) struct Limits {
     #[arg(long, help_heading = None::<&str>, value_name = "DEVICE")]
     pub(super) near: Vec<DeviceName>,
 
-    /// Use only the CPUs of these NUMA nodes.
-    #[arg(long, value_name = "LIST")]
+    /// Use only the CPUs of these NUMA nodes, such as 0-1, or all. `-c` and --cpubind are older names of it, as in numactl.
+    #[arg(short = 'N', long, short_alias = 'c', alias = "cpubind", value_name = "NODES")]
     pub(super) cpunodebind: Option<String>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     json: bool,
 
     /// Ask the daemon this often.
-    #[arg(short, long, default_value = "1s", value_parser = duration::parse_probe, value_name = "TIME")]
+    #[arg(long, default_value = "1s", value_parser = duration::parse_probe, value_name = "TIME")]
     interval: Duration,
 
     /// What tasks are ordered by.

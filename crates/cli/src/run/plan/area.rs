@@ -8,6 +8,9 @@ use pinfold_core::{PageMapping, PuSet, Topology};
 use pinfold_linux::launch::RunningProcess;
 use pinfold_policy::auto::Near;
 
+/// The list that limits nothing, as numactl takes it.
+const ALL: &str = "all";
+
 /// Where the program may run, and where its pages belong.
 pub(super) struct Area {
     /// The machine, restricted to the PUs that this run may use.
@@ -68,7 +71,7 @@ impl Area {
 /// The topology without the PUs that `--physcpubind` and `--cpunodebind` exclude.
 fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
     let mut pus = topology.allowed_pus().clone();
-    if let Some(list) = &arguments.limits.physcpubind {
+    if let Some(list) = arguments.limits.physcpubind.as_ref().filter(|list| *list != ALL) {
         let asked: PuSet = list.parse().context("--physcpubind")?;
         let lacking = asked.difference(topology.allowed_pus());
         if !lacking.is_empty() {
@@ -79,7 +82,7 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
         }
         pus = pus.intersection(&asked);
     }
-    if let Some(list) = &arguments.limits.cpunodebind {
+    if let Some(list) = arguments.limits.cpunodebind.as_ref().filter(|list| *list != ALL) {
         let numbers: PuSet = list.parse().context("--cpunodebind")?;
         if topology.nodes().is_empty() {
             bail!("--cpunodebind {list}: no NUMA node of this machine is known; --physcpubind names CPUs");
