@@ -1,5 +1,7 @@
 """Completions and manual pages, which come from the definitions of `--help`."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -44,12 +46,54 @@ def test_bash_completes_commands_options_and_their_values(pinfold: Pinfold) -> N
     assert completed(pinfold, "pinfold", "run", "--page-") == {"--page-map", "--page-options"}
 
 
+def test_bash_completes_policies_machines_metrics_and_formats(pinfold: Pinfold) -> None:
+    for words, expected in (
+        (("run", "--policy"), {"auto", "autopin", "close", "hint:SLP"}),
+        (("compare", "--policy"), {"auto", "autopin", "close"}),
+        (("topo", "--machine"), {"e5-4650x4", "clovertown", "xml:", "synthetic:"}),
+        (("run", "--metric"), {"auto", "heartbeat", "regions", "barriers", "uprobe:", "event:"}),
+        (("daemon", "--metric"), {"counters", "sharing"}),
+        (("explain", "--format"), {"taskset", "numactl", "OMP_PLACES"}),
+        (("placements", "--hint"), {"SLP", "slp"}),
+        (("sweep", "--space"), {"threads", "hints"}),
+    ):
+        assert expected <= completed(pinfold, "pinfold", *words, ""), words
+    assert completed(pinfold, "pinfold", "run", "--policy", "auto") == {"auto", "autopin"}
+    assert not {"heartbeat"} & completed(pinfold, "pinfold", "calibrate", "--metric", "")
+
+
+def test_bash_completes_models_in_files_and_devices_when_it_is_asked(
+    pinfold: Pinfold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.toml").touch()
+    (tmp_path / "notes.txt").touch()
+    asked = tmp_path / "bin" / "pinfold"
+    asked.parent.mkdir()
+    asked.write_text('#!/bin/sh\n[ "$*" = "completions --devices" ] && echo net:made-up\n')
+    asked.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(asked.parent), prepend=os.pathsep)
+    offered = completed(pinfold, "pinfold", "topo", "--machine", "")
+    assert "own.toml" in offered
+    assert "notes.txt" not in offered
+    assert completed(pinfold, "pinfold", "run", "--near", "") == {"net:made-up"}
+
+
+def test_devices_are_listed_as_near_takes_them(pinfold: Pinfold) -> None:
+    listed = said(pinfold, "completions", "--devices").split()
+    topology = json.loads(said(pinfold, "topo", "--json"))
+    assert listed == [name for device in topology["devices"] for name in device["near"]]
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_completions_are_a_script_of_the_shell(pinfold: Pinfold, shell: str) -> None:
     script = said(pinfold, "completions", shell)
     assert "physcpubind" in script
     assert not any(hidden in script for hidden in ("do-not-ask", "account-as", "help-experiments"))
     assert "sample-time" in script, "it is an option of pages"
+    assert {"e5-4650x4", "autopin", "heartbeat", "GOMP_CPU_AFFINITY"} <= set(re.findall(r"[\w-]+", script))
+    assert "pinfold completions --devices" in script
+    assert not re.search(r"PINFOLD_(DEVICES|MODELS)", script), "a command stands there"
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed, so that it cannot read the script")
     subprocess.run([shell, "-n"], input=script, text=True, check=True)

@@ -50,6 +50,12 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("scripted", "FILE", "a machine for tests whose rates a script gives"),
 ];
 
+/// The values of `--machine`: the models, and the kinds that a file or a text follows.
+pub(crate) fn values() -> impl Iterator<Item = String> {
+    let models = model::builtin_names().map(str::to_owned);
+    models.chain(KINDS.iter().map(|(kind, ..)| format!("{kind}:")))
+}
+
 impl Selected {
     /// Parses the text after `--machine`.
     pub(crate) fn parse(text: &str) -> Result<Self> {

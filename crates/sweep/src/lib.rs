@@ -28,5 +28,5 @@ pub use notes::{outcome_notes, plan_notes};
 pub use plan::{Extent, Job, Plan, SweptMachine, SweptProgram};
 pub use rows::data_set;
 pub use shard::Shard;
-pub use spaces::Spaces;
+pub use spaces::{SPACES, Spaces};
 pub use workers::{End, run};

@@ -34,6 +34,7 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use pinfold_core::hint::AffinityHint;
 use pinfold_runtime::{DecidesOn, PolicyKind};
 use std::env;
 use std::ffi::OsStr;
@@ -160,6 +161,17 @@ pub(crate) fn flags() -> impl Iterator<Item = (&'static str, Arg)> {
 fn flags_of(entry: &dyn PolicyEntry) -> Vec<Arg> {
     let command = entry.flags(Command::new(entry.name()));
     command.get_arguments().cloned().collect()
+}
+
+/// The values of `--policy`.
+pub(crate) fn values() -> impl Iterator<Item = String> {
+    POLICIES.iter().flat_map(|entry| {
+        let name = entry.name();
+        match entry.parameter() {
+            Some(_) => AffinityHint::ALL.iter().map(|hint| format!("{name}:{hint}")).collect(),
+            None => vec![name.to_owned()],
+        }
+    })
 }
 
 /// The names of the policies that `pinfold compare` takes if the user names none, in the order of the help text.
