@@ -173,7 +173,7 @@ def test_failures_count_where_the_user_wants_that(compare: Compare) -> None:
         (("--policy", "autopin,", "--", "true"), 125, "lacks a name"),
         (("--policy", "autopin --dry-run", "--", "true"), 125, "--dry-run is for a single run"),
         (("--min-runs", "5", "--max-runs", "3", "--", "true"), 125, "--max-runs 3 is less than"),
-        (("--runs", "0", "--", "true"), 2, "--runs"),
+        (("--runs", "0", "--", "true"), 125, "--runs"),
         (("--seed", "1", "--", "true"), 125, "--seed is about a simulated machine"),
         (("program.pft",), 125, "name one with --machine"),
         (("--machine", "synthetic:pu:2", "--", "true"), 125, "not its speed"),
@@ -181,7 +181,7 @@ def test_failures_count_where_the_user_wants_that(compare: Compare) -> None:
         (("--input", "/nonexistent", "--policy", "none", "--", "true"), 125, "--input /nonexistent cannot be read"),
         (("--prepare", "exit 4", "--policy", "none", "--", "true"), 125, "--prepare"),
         (("--export-csv", "/nonexistent/a.csv", "--", "true"), 125, "--export-csv /nonexistent/a.csv"),
-        ((), 2, "<CMD>"),
+        ((), 125, "<CMD>"),
     ],
 )
 def test_bad_input_is_named_and_nothing_is_written(

@@ -62,7 +62,18 @@ def run(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.
     """Return the page of a simulated run of about ten minutes."""
     folder = tmp_path_factory.mktemp("run")
     recording = record(binary, folder / "stream.pft", workload("stream"), "--threads", "10", "--size", "16k")
-    options = ("--policy", "autopin", "--machine", "opteron-6164x4", "-t", "45s", "--warm-up", "10s", "--repeat", "auto")
+    options = (
+        "--policy",
+        "autopin",
+        "--machine",
+        "opteron-6164x4",
+        "-t",
+        "45s",
+        "--warm-up",
+        "10s",
+        "--repeat",
+        "auto",
+    )
     made = Pinfold(binary, folder).record(*options, recording)
     assert made.json["ran"] > 300
     (folder / "run.json").write_text(json.dumps(made.json))

@@ -111,10 +111,14 @@ def test_a_run_without_a_free_cpu_is_left_unpinned_and_says_which_run_has_them(
 ) -> None:
     variables = {"PINFOLD_CLAIMS": str(tmp_path)}
     cpu = str(several_cpus[0])
-    first = pinfold.start("--policy", "fixed", "--schedule", cpu, "--initialise", "0", "--", "sleep", "1000", env=variables)
+    first = pinfold.start(
+        "--policy", "fixed", "--schedule", cpu, "--initialise", "0", "--", "sleep", "1000", env=variables
+    )
     try:
         pinned(first.pid)
-        other = pinfold.run("--policy", "fixed", "--schedule", cpu, "--initialise", "0", "--", "sleep", "0.5", env=variables)
+        other = pinfold.run(
+            "--policy", "fixed", "--schedule", cpu, "--initialise", "0", "--", "sleep", "0.5", env=variables
+        )
         assert other.status == 0
         assert f"another pinfold (process {first.pid}) has pinned its program to CPU {cpu}" in other.err
         alone = pinfold.run(

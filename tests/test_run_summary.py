@@ -31,7 +31,9 @@ def scripted(pinfold: Pinfold, tmp_path: Path) -> Callable[..., Run]:
     script.write_text(FASTER)
 
     def run(*options: str) -> Run:
-        return pinfold.record("--machine", f"scripted:{script}", "-t", "4s", "--warm-up", "100ms", "--initialise", "1s", *options)
+        return pinfold.record(
+            "--machine", f"scripted:{script}", "-t", "4s", "--warm-up", "100ms", "--initialise", "1s", *options
+        )
 
     return run
 

@@ -117,16 +117,36 @@ def test_every_command_has_a_manual_page(pinfold: Pinfold, tmp_path: Path) -> No
     assert said(pinfold, "man", "trace", "metrics") == pages["pinfold-trace-metrics"]
 
 
-def test_manual_pages_are_formatted_without_a_warning(pinfold: Pinfold) -> None:
+@pytest.mark.parametrize("command", ["run", "daemon"])
+def test_manual_pages_are_formatted_without_a_warning(pinfold: Pinfold, command: str) -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed, so that nothing formats manual pages")
-    page = said(pinfold, "man", "run")
+    page = said(pinfold, "man", command)
     shown = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-rLL=100n"], input=page, capture_output=True, text=True, check=True
     )
     assert shown.stderr == ""
     # A terminal shows bold letters as each over itself.
-    assert "physcpubind" in re.sub(".\b", "", shown.stdout)
+    assert {"run": "physcpubind", "daemon": "cgroup"}[command] in re.sub(".\b", "", shown.stdout)
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "topo", "daemon", "man", "trace metrics"])
+def test_a_manual_page_has_a_short_synopsis_and_the_usual_sections(pinfold: Pinfold, command: str) -> None:
+    page = said(pinfold, "man", *command.split())
+    synopsis = page.split(".SH SYNOPSIS\n")[1].split(".SH")[0]
+    assert 1 <= len([line for line in synopsis.splitlines() if line != ".br"]) <= 3, synopsis
+    headings = re.findall(r'^\.SH "?([A-Z ]+)', page, re.MULTILINE)
+    for heading in ("ENVIRONMENT", "EXIT STATUS", "SEE ALSO"):
+        assert heading in headings
+    assert ("FILES" in headings) == (command in ("run", "compare", "daemon"))
+    assert "EXTRA" not in headings
+
+
+def test_the_page_of_run_has_its_variables_files_and_statuses(pinfold: Pinfold) -> None:
+    page = said(pinfold, "man", "run")
+    for entry in ("PINFOLD_DB", "OMP_PROC_BIND", "/var/lib/pinfold/behaviour.db", "125", "126", "127", "128+n"):
+        assert f"\n.TP\n\\fB{entry}\\fR\n" in page
+    assert "\\fBnumactl\\fR(8)" in page
 
 
 def test_a_command_that_is_not_there_has_no_page(pinfold: Pinfold) -> None:

@@ -174,7 +174,8 @@ def test_a_cpu_that_goes_offline_does_not_end_the_program(guest: Guest) -> None:
 def test_a_cpuset_that_shrinks_is_never_widened(guest: Guest) -> None:
     group = "/sys/fs/cgroup/shrinking"
     guest.check(f"mkdir {group}; echo 0-7 > {group}/cpuset.cpus")
-    status = begin(guest, "--outlive -e task-clock -t 200ms --warm-up 100ms --initialise 100ms", 7, f"echo 0 > {group}/cgroup.procs")
+    options = "--outlive -e task-clock -t 200ms --warm-up 100ms --initialise 100ms"
+    status = begin(guest, options, 7, f"echo 0 > {group}/cgroup.procs")
     guest.check(f"echo 0-3 > {group}/cpuset.cpus; " + until("grep -q 'its cpuset does not allow it any more' /tmp/err"))
     assert all(mask & ~0xF == 0 for mask in masks(guest, "workers"))
     guest.check(KILL + "; pinfold reset")

@@ -1,4 +1,7 @@
-//! `pinfold man`: the manual pages, from the definitions of `--help`.
+//! `pinfold man`: the manual pages, from the definitions of `--help`, with the sections that a page has beside these
+//! (`sections`).
+
+mod sections;
 
 use crate::console;
 use anyhow::{Context, Result, bail};
@@ -53,11 +56,22 @@ fn found<'a>(command: &'a Command, words: &[String]) -> Result<&'a Command> {
 }
 
 fn page(command: &Command) -> Result<Vec<u8>> {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
+    // Without this the synopsis lists every option.
+    let page = Man::new(command.clone().override_usage(usage)).manual("pinfold");
     let mut text = vec![];
-    let page = Man::new(command.clone()).manual("pinfold");
     page.source(concat!("pinfold ", env!("CARGO_PKG_VERSION")))
         .render(&mut text)?;
-    Ok(text)
+    let text = String::from_utf8(text).context("the page is no text")?;
+    // What clap calls extra are examples here. The version is the last section.
+    let text = text
+        .replace(".SH EXTRA\n", ".SH EXAMPLES\n")
+        .replace("\nExamples:\n", "\n");
+    let (help, version) = text.split_once(".SH VERSION").context("the page has no version")?;
+    Ok([help, &sections::text(command), ".SH VERSION", version]
+        .concat()
+        .into_bytes())
 }
 
 /// Writes the pages of a command and of those below it; their number.
