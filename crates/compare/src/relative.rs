@@ -38,10 +38,8 @@ pub struct Relative {
     pub more_runs: Option<usize>,
 }
 
-/// How many more runs of each make the difference significant.
-fn more_runs(variant: Estimate, alone: Estimate) -> Option<usize> {
-    // `from_independent` has one degree of freedom less than runs.
-    let fewest = variant.degrees_of_freedom.min(alone.degrees_of_freedom) as usize + 1;
+/// How many more runs of each make the difference significant. `fewest` is the smaller of both numbers of runs.
+fn more_runs(variant: Estimate, alone: Estimate, fewest: usize) -> Option<usize> {
     let most = (2 * fewest).max(USUAL_RUNS);
     let p_value = |more: usize| {
         let [variant, alone] = [variant, alone].map(|estimate| with_more_runs(estimate, more as f64));
@@ -55,6 +53,7 @@ fn more_runs(variant: Estimate, alone: Estimate) -> Option<usize> {
 
 /// The mean of more runs with the same mean and the same deviation.
 fn with_more_runs(mean: Estimate, more: f64) -> Estimate {
+    // `from_independent` has one degree of freedom less than runs.
     let runs = mean.degrees_of_freedom + 1.0;
     Estimate {
         variance: mean.variance * runs / (runs + more),
@@ -80,7 +79,7 @@ impl Relative {
             ratio,
             standard_error: estimates.map(error),
             p_value: estimates.map(|(variant, alone)| statistics::chance_of_equal(&variant, &alone)),
-            more_runs: estimates.and_then(|(variant, alone)| more_runs(variant, alone)),
+            more_runs: estimates.and_then(|(one, other)| more_runs(one, other, variant.len().min(alone.len()))),
         })
     }
 
