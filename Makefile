@@ -19,7 +19,8 @@ static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
 # Relative relocations in their short form take 1.5 MiB less of the address space.
 static_flags := -C target-feature=+crt-static -L native=target/static -C link-arg=-Wl,-z,pack-relative-relocs
 
-demo: binary workloads ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
+demo: demo-binary setup-build ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
+	$(MAKE) -C workloads $(addprefix ../target/workloads/,stream random_access)
 	scripts/demo
 
 test: build check setup ## every check and every test, in both languages
@@ -88,9 +89,16 @@ build: binary workloads modules ## the binary target/release/pinfold, which cont
 binary: setup-build $(static)
 	cargo build --release --lib --package pinfold-plugin --package pinfold-py --package pinfold-cli
 	install target/release/libpinfold_native.so python/pinfold/_native.abi3.so
-	PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so \
-		cargo rustc --release --package pinfold-cli --bin pinfold -- $(static_flags)
+	$(binary_rustc)
 	$(MAKE) -C agent
+
+# The same without the library of Python.
+demo-binary: setup-build $(static)
+	cargo build --release --lib --package pinfold-plugin --package pinfold-cli
+	$(binary_rustc)
+
+binary_rustc = PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so \
+	cargo rustc --release --package pinfold-cli --bin pinfold -- $(static_flags)
 
 workloads: setup-build
 	$(MAKE) -C workloads
