@@ -1,6 +1,7 @@
 //! The rate of every metric during a part of a run, not only of the metric that decides.
 //!
-//! Growth is added up from sample to sample, so that a task that begins or ends between two samples counts too.
+//! Growth is added up from sample to sample, so that a task that begins or ends between two samples counts too. A count
+//! that is missing in a sample leaves a gap. The next count has the growth over the gap, and its rate is over that time.
 
 use pinfold_core::{Count, Metric, Sample};
 use serde::{Deserialize, Serialize};
@@ -20,28 +21,41 @@ pub struct MetricRate {
 /// Adds up the growth of every metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
+    /// The last sample; a count that is missing there is the last one that was read.
     last: Option<Sample>,
+    metrics: Vec<Total>,
+}
+
+/// What is known of one metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Total {
+    /// The growth in this part, and the time of that growth.
+    grown: Option<f64>,
     time: Duration,
-    grown: Vec<Option<f64>>,
-    multiplexed: Vec<bool>,
+    /// The time since the last reading.
+    unread: Duration,
+    multiplexed: bool,
 }
 
 impl Totals {
     /// Begins a part at the last sample.
     pub fn restart(&mut self) {
-        self.time = Duration::ZERO;
-        self.grown.clear();
-        self.multiplexed.clear();
+        for total in &mut self.metrics {
+            *total = Total {
+                unread: total.unread,
+                ..Total::default()
+            };
+        }
     }
 
     /// Adds the growth since the previous sample.
     pub fn add(&mut self, sample: &Sample) {
+        let mut sample = sample.clone();
         if let Some(last) = &self.last {
-            let metrics = sample.program.len();
-            self.grown.resize(metrics, None);
-            self.multiplexed.resize(metrics, false);
-            self.time += sample.at.saturating_sub(last.at);
-            for metric in 0..metrics {
+            let passed = sample.at.saturating_sub(last.at);
+            self.metrics.resize(sample.program.len(), Total::default());
+            for (metric, total) in self.metrics.iter_mut().enumerate() {
+                total.unread += passed;
                 let program = count(&sample.program, metric).map(|now| (now, count(&last.program, metric)));
                 let tasks = sample.tasks.iter().filter_map(|task| {
                     let now = count(&task.counts, metric)?;
@@ -50,33 +64,44 @@ impl Totals {
                 for (now, before) in program.into_iter().chain(tasks) {
                     // A counter that is new began at zero.
                     if let Some(grown) = now.since(&before.unwrap_or(Count::exact(0))) {
-                        *self.grown[metric].get_or_insert(0.0) += grown;
-                        self.multiplexed[metric] |= now.multiplexed();
+                        *total.grown.get_or_insert(0.0) += grown;
+                        total.multiplexed |= now.multiplexed();
+                        total.time += std::mem::take(&mut total.unread);
                     }
                 }
             }
+            keep_missing(&mut sample.program, &last.program);
+            for task in &mut sample.tasks {
+                if let Some(before) = last.task(task.id) {
+                    keep_missing(&mut task.counts, &before.counts);
+                }
+            }
         }
-        self.last = Some(sample.clone());
+        self.last = Some(sample);
     }
 
     /// The rates since the part began.
     pub fn rates(&self, metrics: &[Metric]) -> Vec<MetricRate> {
-        let seconds = self.time.as_secs_f64();
         metrics
             .iter()
             .enumerate()
-            .map(|(index, metric)| MetricRate {
-                name: metric.name.clone(),
-                rate: self
-                    .grown
-                    .get(index)
-                    .copied()
-                    .flatten()
-                    .filter(|_| seconds > 0.0)
-                    .map(|grown| grown / seconds),
-                multiplexed: self.multiplexed.get(index).copied().unwrap_or(false),
+            .map(|(index, metric)| {
+                let total = self.metrics.get(index).copied().unwrap_or_default();
+                let seconds = total.time.as_secs_f64();
+                MetricRate {
+                    name: metric.name.clone(),
+                    rate: total.grown.filter(|_| seconds > 0.0).map(|grown| grown / seconds),
+                    multiplexed: total.multiplexed,
+                }
             })
             .collect()
+    }
+}
+
+/// Puts the counts of before where there is none now.
+fn keep_missing(now: &mut [Option<Count>], before: &[Option<Count>]) {
+    for (now, before) in now.iter_mut().zip(before) {
+        *now = now.or(*before);
     }
 }
 
@@ -137,6 +162,23 @@ mod tests {
         totals.add(&sample(0, &[(0, 1)]));
         totals.add(&sample(1, &[(0, 2)]));
         assert_eq!(totals.rates(&metrics())[1].rate, None);
+    }
+
+    #[test]
+    fn a_count_after_a_gap_is_over_the_whole_gap() {
+        let program = |at: u64, value: Option<u64>| Sample {
+            program: vec![value.map(Count::exact), None],
+            ..sample(at, &[])
+        };
+        let mut totals = Totals::default();
+        totals.add(&program(0, Some(1000)));
+        totals.add(&program(1, Some(1010)));
+        totals.restart();
+        totals.add(&program(2, None));
+        assert_eq!(totals.rates(&metrics())[0].rate, None);
+        totals.restart();
+        totals.add(&program(3, Some(1050)));
+        assert_eq!(totals.rates(&metrics())[0].rate, Some(20.0));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! 1. Each reading of the counts is a point, as long as there are few.
 //! 2. When there are `POINTS` points, every second one is dropped, and from then on a point stands for twice as many
 //!    readings. So the size is limited, however long the program runs.
-//! 3. A rate is over the time since the previous point. A PU is the one at the point. Only a task's changes of PU are
-//!    kept.
+//! 3. A rate is over the time since the last point with a rate: a count that is missing at a point leaves a gap. A PU is
+//!    the one at the point. Only a task's changes of PU are kept.
 //!
 //! Limits: events between two points show in the rates only. Tasks beyond the first `TASKS` are only counted.
 
@@ -50,7 +50,7 @@ pub struct MetricSeries {
     pub name: String,
     /// What one count is.
     pub unit: String,
-    /// By point: counts per second since the previous point, of all tasks together; `None` if missing.
+    /// By point: counts per second since the last point with a rate, of all tasks together; `None` if missing.
     pub rates: Vec<Option<f64>>,
 }
 
