@@ -1,0 +1,213 @@
+"""The section on progress: which programs are measured, and whether their metric is their progress."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pinfold.evaluation.progress.figures import StuckError
+from pinfold.evaluation.progress.measure import Costs, Lengths, Measured, choose, costs, windows
+from pinfold.evaluation.progress.program import Program
+from pinfold.evaluation.progress.programs import PROGRAMS
+from pinfold.evaluation.progress.quota import NoQuotaError, group
+from pinfold.evaluation.progress.running import Place, ProgramError, made_folder
+from pinfold.evaluation.section import PINFOLD, Promise, Section, Table, here
+
+INPUTS = ("evaluation/progress/*",)
+
+WANTED = 18
+KINDS = 6
+"""Programs that are to be measured, and their kinds."""
+
+DIFFERENCE = 5.0
+SLOWER = 1.0
+"""Percent."""
+
+QUICK = ("gzip", "sha256sum", "Python service", "make -j2")
+QUICK_LENGTHS = Lengths(choice=4.0, settling=0.5, windows=(2.0, 2.0, 2.0), pairs=1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program of the table, with what was found of it.
+
+    Attributes
+    ----------
+    program : Program
+        The program.
+    measured : Measured or None
+        What was measured; None if it did not run.
+    problem : str
+        Why it was not measured, or not in all parts; empty if it was.
+    """
+
+    program: Program
+    measured: Measured | None
+    problem: str = ""
+
+    @property
+    def differences(self) -> list[float]:
+        """The differences in percent; empty unless all are known."""
+        found = self.measured.differences() if self.measured else []
+        known = [100 * one for one in found if one is not None]
+        return known if len(known) == len(found) else []
+
+    @property
+    def slower(self) -> float | None:
+        """The processor time that pinfold adds to a job, in percent: the median of the pairs."""
+        pairs = self.measured.costs.processor if self.measured and self.measured.costs else []
+        return 100 * statistics.median(pairs) if pairs else None
+
+    @property
+    def is_pinned_for_nothing(self) -> bool:
+        """Whether it is pinned without a measured gain."""
+        choice = self.measured.choice if self.measured else None
+        return choice is not None and choice.pinned is not None and (choice.gain or 0.0) <= 0.0
+
+    def data(self) -> dict[str, Any]:
+        """Return what the JSON file has of it."""
+        return {
+            "program": self.program.name,
+            "kind": self.program.kind,
+            "own_figure": self.program.figure_is,
+            "measured": asdict(self.measured) if self.measured else None,
+            "problem": self.problem,
+        }
+
+
+def progress(quick: bool) -> Section:
+    """Slow real programs down, and compare their metric with their own figures of progress."""
+    missing = {program.name: program.missing() for program in PROGRAMS if program.missing()}
+    programs = [program for program in PROGRAMS if program.name not in missing and (not quick or program.name in QUICK)]
+    lengths = QUICK_LENGTHS if quick else Lengths()
+    with tempfile.TemporaryDirectory(prefix="pinfold-progress-") as directory:
+        folder = Path(directory)
+        # Servers change their user.
+        folder.chmod(0o755)
+        try:
+            rows = [row(program, folder, lengths) for program in programs]
+        except NoQuotaError as error:
+            sys.exit(f"programs cannot be slowed here: {error}; root can make control groups")
+    return Section(
+        "progress",
+        "Progress of real programs",
+        _text(rows, missing),
+        ["make progress"],
+        [_table(rows)],
+        {"programs": [one.data() for one in rows], "not_installed": missing},
+        promises=_promises(rows),
+    )
+
+
+def row(program: Program, folder: Path, lengths: Lengths, binary: Path = PINFOLD) -> Row:
+    """Measure a program.
+
+    Args:
+        program: the program.
+        folder: the folder in which its own is made.
+        lengths: the lengths of the parts.
+        binary: pinfold.
+    """
+    print(f"evaluation: progress: {program.name}", file=sys.stderr)
+    measured = None
+    try:
+        with group(f"pinfold-progress-{os.getpid()}") as own_group:
+            place = Place(program, made_folder(program, folder), own_group, binary)
+            choice = choose(place, lengths)
+            measured = Measured(choice)
+            found, own = windows(place, lengths)
+            measured = Measured(choice, found)
+            pairs = costs(place, found[0].own, lengths) if program.ends else ([], [])
+            measured = Measured(choice, found, Costs(*pairs, own))
+    except (ProgramError, StuckError, OSError, subprocess.CalledProcessError) as error:
+        return Row(program, measured, str(error))
+    finally:
+        program.clean(folder)
+    return Row(program, measured, "" if choice.metric else choice.why)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    columns = ["program", "kind", "own figure", "metric", "at a half", "at a third", "job", "pinfold itself"]
+    return Table(columns, [_cells(one) for one in rows])
+
+
+def _cells(one: Row) -> list[str]:
+    program, measured = one.program, one.measured
+    metric = f"`{measured.choice.metric}`" if measured and measured.choice.metric else "not measured"
+    cells = ["-", "-"]
+    if measured and one.differences:
+        pairs = zip(one.differences, measured.slowed()[1:], strict=True)
+        cells = [f"{difference:+.1f} % ({times:.1f})" for difference, times in pairs]
+    slower = "-" if one.slower is None else f"{one.slower:+.1f} %"
+    own = f"{100 * measured.costs.own:.1f} %" if measured and measured.costs else "-"
+    return [program.name, program.kind, program.figure_is, metric, *cells, slower, own]
+
+
+def _text(rows: Sequence[Row], missing: dict[str, list[str]]) -> str:
+    kinds = sorted({one.program.kind for one in rows})
+    lines = [
+        f"Measured on: {here()}. {len(rows)} programs of {len(kinds)} kinds ({', '.join(kinds)}) run under pinfold, "
+        "first free, then with a quota of a half and of a third of the processor time that they used. In each of these "
+        "windows, the rate of the metric and the program's own figure of progress are taken between the same two "
+        "times. *At a half* and *at a third* are the change of the metric's rate over the change of the program's own "
+        "figure, minus one: zero where the metric is the program's progress. In parentheses is how many times slower "
+        "the program was by its own figure. The metric is the one that a run with the default policy chooses. Load "
+        "generators run outside of pinfold and of the quota.",
+        "",
+        "*Job* is the processor time that pinfold adds to a job of one or two seconds, its own time included: the "
+        "median of pairs of runs, alone and under pinfold. It contains the start of pinfold. Servers do not end, so "
+        "they have none. *Pinfold itself* is its own processor time over the time of a run of about twenty seconds.",
+    ]
+    problems = [f"- {one.program.name}: {one.problem}" for one in rows if one.problem]
+    if problems:
+        lines += ["", "Not measured, or not in all parts:", "", *problems]
+    if missing:
+        needed = [
+            f"- {name}: {', '.join(f'`{command}`' for command in commands)}" for name, commands in missing.items()
+        ]
+        lines += ["", "Not installed here:", "", *needed]
+    return "\n".join(lines)
+
+
+def _promises(rows: Sequence[Row]) -> list[Promise]:
+    measured = [one for one in rows if one.differences]
+    kinds = len({one.program.kind for one in measured})
+    pinned = sum(one.is_pinned_for_nothing for one in rows)
+    slower = {one.program.name: one.slower for one in rows if one.slower is not None}
+    return [
+        _at_least("programs with a metric that follows their progress", len(measured), min(WANTED, len(rows))),
+        _at_least("kinds of programs that are measured", kinds, min(KINDS, len(rows))),
+        *(
+            Promise(
+                f"{one.program.name}: difference of the metric from the program's own figure, when slowed",
+                round(worst, 2),
+                " %",
+                f"less than {DIFFERENCE:.0f} %",
+                abs(worst) < DIFFERENCE,
+            )
+            for one in measured
+            for worst in [max(one.differences, key=abs)]
+        ),
+        *(
+            Promise(
+                f"{name}: processor time that pinfold adds to a job",
+                round(added, 2),
+                " %",
+                f"less than {SLOWER:.0f} %",
+                added < SLOWER,
+            )
+            for name, added in slower.items()
+        ),
+        Promise("programs that are pinned and not faster", pinned, "", "0", pinned == 0),
+    ]
+
+
+def _at_least(name: str, value: int, least: int) -> Promise:
+    return Promise(name, value, "", f"at least {least}", value >= least)

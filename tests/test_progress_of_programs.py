@@ -1,0 +1,80 @@
+"""The bytes of real programs are their progress: when a quota slows a program, both fall in the same way.
+
+`make progress` does this with two dozen programs. These are the ones that every machine with these tests has.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pinfold.evaluation.progress.measure import Choice, Lengths, Measured, windows
+from pinfold.evaluation.progress.program import Program
+from pinfold.evaluation.progress.programs.compressors import Reader
+from pinfold.evaluation.progress.programs.services import PythonService
+from pinfold.evaluation.progress.quota import Group, NoQuotaError, group
+from pinfold.evaluation.progress.running import Place, made_folder
+
+LENGTHS = Lengths(settling=0.5, windows=(2.0, 2.5, 3.0))
+
+#: A client that sends the next request after the answer to the last, on each of its connections.
+CLIENT = """
+import http.client, sys, threading
+
+def ask() -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+    while True:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+
+for _ in range(4):
+    threading.Thread(target=ask).start()
+"""
+
+
+class AskedService(PythonService):
+    """The service in Python with a client in Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.needs = ()
+
+    def load(self, folder: Path) -> Sequence[str]:
+        return [sys.executable, "-c", CLIENT, str(self.port)]
+
+
+PROGRAMS = (
+    Reader("compressor", "gzip -9 -c"),
+    Reader("hash", "sha256sum", of_zeros=True),
+    Reader("sort", "sort --parallel=2 -S 2M -o /dev/null"),
+    AskedService(),
+)
+
+
+@pytest.fixture
+def own_group() -> Iterator[Group]:
+    try:
+        with group(f"pinfold-test-{os.getpid()}") as made:
+            yield made
+    except NoQuotaError as error:
+        pytest.skip(f"programs cannot be slowed by a quota: {error}")
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_bytes_fall_as_the_programs_own_figure_does(
+    program: Program, own_group: Group, binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parent.parent)
+    if missing := program.missing():
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    try:
+        found, _ = windows(Place(program, made_folder(program, tmp_path), own_group, binary), LENGTHS)
+    finally:
+        program.clean(tmp_path)
+    measured = Measured(Choice("io", "", None, None), found)
+    assert min(measured.slowed()[1:]) > 1.2, "the quota slows the program"
+    for difference in measured.differences():
+        assert difference is not None
+        assert abs(difference) < 0.05, measured
