@@ -67,13 +67,13 @@ class Reader(Program):
 # Blocks are so small that a program at a third of its speed reads several dozen of them within a window.
 READERS: tuple[Program, ...] = (
     Reader("compressor", "gzip -9 -c"),
-    Reader("compressor", "bzip2 -k -c"),
+    Reader("compressor", "bzip2 -1 -k -c"),
     Reader("compressor", "pigz -9 -p 2 -c"),
-    Reader("compressor", "pbzip2 -b2 -m8 -p2 -k -c"),
+    Reader("compressor", "pbzip2 -b1 -m8 -p2 -k -c"),
     Reader("compressor", "zstd -9 -T2 -B1M -q -c", name="zstd -T2"),
-    Reader("compressor", "xz -1 -T2 --block-size=512KiB -c", name="xz -T2"),
+    Reader("compressor", "xz -1 -T2 --block-size=256KiB -c", name="xz -T2"),
     Reader("compressor", "lz4 -9 -B5 -q -c"),
     Reader("cipher", "openssl enc -aes-256-cbc -pass pass:a -nosalt -iter 1 -out /dev/null -in", of_zeros=True),
     Reader("hash", "sha256sum", of_zeros=True),
-    Reader("sort", "sort --parallel=2 -S 8M -o /dev/null"),
+    Reader("sort", "sort --parallel=2 -S 2M -o /dev/null"),
 )

@@ -43,7 +43,7 @@ class Encoder(Program):
         return [
             *(path_of("ffmpeg"), "-v", "error", "-nostdin", "-y", "-stats_period", "0.1"),
             *("-progress", str(folder / "progress"), "-stream_loop", "-1", "-i", str(folder / "film.avi")),
-            *("-c:v", self._codec, *self._options, *frames, "-f", "matroska", "/dev/null"),
+            *("-c:v", self._codec, *self._options, *frames, "-g", "25", "-f", "mpegts", "/dev/null"),
         ]
 
     def figure(self, folder: Path, group: Group) -> Figure:
@@ -115,7 +115,8 @@ class Renderer(Program):
         """Return the command line."""
         height = 40_000 if amount is None else max(amount // WIDTH, 1)
         return [
-            *(path_of("povray"), f"+I{folder / 'scene.pov'}", "+O/dev/null", "+FP", "+WT2", "-D", "+A0.1", "+BS16"),
+            *(path_of("povray"), f"+I{folder / 'scene.pov'}", f"+O{folder / 'scene.ppm'}", "+FP", "+WT2", "-D"),
+            *("+A0.1", "+BS16"),
             *(f"+W{WIDTH}", f"+H{height}"),
         ]
 

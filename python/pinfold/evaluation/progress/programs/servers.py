@@ -108,7 +108,7 @@ class Redis(Server):
     def load(self, folder: Path) -> Sequence[str]:
         """Return the benchmark's command line."""
         del folder
-        options = ["-c", "20", "-P", "8", "-d", "256", "-n", "2000000000", "-r", "10000", "-t", "set", "-q"]
+        options = ["-c", "20", "-P", "8", "-d", "256", "-n", "2000000000", "-r", "10000", "-t", "mset", "-q"]
         return [path_of("redis-benchmark"), "-p", str(self.port), *options]
 
     def figure(self, folder: Path, group: Group) -> Figure:
@@ -133,15 +133,10 @@ class PostgreSQL(Server):
         self.port = free_port()
         words = [*as_user(self.user), *self.command(folder)]
         with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as server:
-            while (
-                not accepts(self.port)
-                or subprocess.run(
-                    [path_of("psql"), *self._options(), "-c", "select 1"], capture_output=True, check=False
-                ).returncode
-            ):
+            while not self._answers("select 1"):
                 if server.poll() is not None:
                     raise OSError(f"PostgreSQL has ended with status {server.returncode}")
-            self._as_user(folder, "pgbench", *self._options(), "-i", "-s", "5", "-q")
+            self._as_user(folder, "pgbench", *self._options(), "-i", "-q")
             server.terminate()
 
     def clear(self, folder: Path) -> None:
@@ -155,6 +150,11 @@ class PostgreSQL(Server):
         del amount
         options = ["-p", str(self.port), "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={folder}"]
         return [path_of("postgres"), "-D", str(folder / "data"), *options, "-c", "fsync=off"]
+
+    def is_ready(self, folder: Path) -> bool:
+        """Return whether the server has read its tables: the first transactions would read a page each."""
+        del folder
+        return self._answers("select sum(abalance) from pgbench_accounts")
 
     def load(self, folder: Path) -> Sequence[str]:
         """Return pgbench's command line."""
@@ -171,6 +171,10 @@ class PostgreSQL(Server):
             return int(words[4]) + int(words[5]) / 1e6
 
         return Written(folder, "log.*", lambda line: 1.0, ended)
+
+    def _answers(self, question: str) -> bool:
+        words = [path_of("psql"), *self._options(), "-c", question]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
     def _options(self) -> Sequence[str]:
         return ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "postgres"]

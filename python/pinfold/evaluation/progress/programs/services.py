@@ -64,8 +64,7 @@ class GoService(Service):
     def prepare(self, folder: Path) -> None:
         """Compile it."""
         words = [path_of("go"), "build", "-o", str(folder / "service"), str(self._source)]
-        cache = {"GOCACHE": str(folder / "cache"), "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
-        subprocess.run(words, check=True, env={**os.environ, **cache})
+        subprocess.run(words, check=True, env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
 
     def command(self, folder: Path, amount: int | None = None) -> Sequence[str]:
         """Return the command line."""
