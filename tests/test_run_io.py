@@ -44,6 +44,17 @@ with open(os.devnull, "wb", buffering=0) as log:
         log.write(line)
 """
 
+#: It computes without end, and writes a line each second, whatever it has done.
+CLOCK = """
+import os, time
+with open(os.devnull, "wb", buffering=0) as log:
+    while True:
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            pass
+        log.write(b"one second more\\n")
+"""
+
 #: Each of the processes that it starts, one after the other, moves 4 MB and ends within milliseconds.
 PARENT = "for i in $(seq 200); do head -c 2000000 /dev/zero >/dev/null; done"
 
@@ -62,8 +73,9 @@ def total(run: Run, name: str = "io") -> float:
     """Return the counts of a whole run, from the readings of its time line."""
     line = run.json["timeline"]
     rates = next(metric["rates"] for metric in line["metrics"] if metric["name"] == name)
-    at = [0.0, *line["at"]]
-    return sum(rate * (end - begin) for rate, begin, end in zip(rates, at, at[1:], strict=False) if rate is not None)
+    known = [(at, rate) for at, rate in zip(line["at"], rates, strict=True) if rate is not None]
+    times = [0.0, *(at for at, _ in known)]
+    return sum(rate * (at - before) for (at, rate), before in zip(known, times, strict=False))
 
 
 def test_a_compressor_is_measured_by_its_bytes(pinfold: Pinfold) -> None:
@@ -77,6 +89,14 @@ def test_a_compressor_is_measured_by_its_bytes(pinfold: Pinfold) -> None:
 def test_a_program_that_writes_steadily_as_it_computes_is_measured_by_that(pinfold: Pinfold, python: str) -> None:
     run = pinfold.record_until("chosen: ", *QUICK, "--", python, "-c", WRITER)
     assert run.json["metric"]["name"] == "io"
+
+
+def test_a_program_that_writes_a_line_now_and_then_is_not_measured_by_that(pinfold: Pinfold, python: str) -> None:
+    after_its_start = ("-t", "300ms", "-w", "50ms", "-i", "4s", "--interval", "30ms")
+    run = pinfold.record_until("nothing is measured.*too seldom", *after_its_start, "--", python, "-c", CLOCK)
+    assert run.json["metric"] is None
+    assert "`io` counts too seldom" in run.json["metric_why"]
+    assert "nothing else counts" in run.json["metric_why"]
 
 
 def test_a_server_whose_client_sets_the_pace_is_left_alone_and_that_is_said(pinfold: Pinfold, python: str) -> None:

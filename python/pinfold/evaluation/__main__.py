@@ -41,6 +41,7 @@ from pinfold.evaluation.hints.section import autofinity
 from pinfold.evaluation.judged.section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
+from pinfold.evaluation.progress.section import progress
 from pinfold.evaluation.provenance import Provenance, code
 from pinfold.evaluation.react.section import react
 from pinfold.evaluation.sam.fairness import fairness
@@ -60,6 +61,7 @@ SECTIONS: dict[str, Make] = {
         *(
             placements,
             live,
+            progress,
             host,
             windows,
             autopin,
@@ -78,9 +80,9 @@ SECTIONS: dict[str, Make] = {
         changes,
     )
 }
-MEASURED = {make.__name__ for make in (live, host, costs)}
+MEASURED = {make.__name__ for make in (live, progress, host, costs)}
 """The sections that measure the machine that makes them."""
-APART = {fairness.__name__, react.__name__, classify.__name__, auto.__name__, regions.__name__}
+APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions)}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
 DERIVED = {changes.__name__}

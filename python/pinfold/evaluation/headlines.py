@@ -113,6 +113,9 @@ HEADLINES: Mapping[str, Sequence[Headline]] = {
         )
     ],
     "live": [Headline(MEASURED, None, faster_chosen, "runs that keep the faster of two pinnings")],
+    "progress": [
+        Headline(MEASURED, None, promised("programs that are measured by their progress")),
+    ],
     "host": [
         Headline(
             MEASURED,

@@ -9,8 +9,8 @@
 //! next metric. If no other metric counts, `auto` says that the rates are coarse.
 //!
 //! A flow through the program (`flow`) is progress only if the program sets the pace. It may come in bursts, so its steps
-//! are expected counts, and not its bytes. `auto` passes over a flow that clients or disks pace, and says so: nothing is
-//! tried then, unless another metric counts.
+//! are expected counts, and not its bytes. `auto` passes over a flow that clients or disks pace, and over one of too few
+//! steps, and says so: nothing is tried then, unless another metric counts.
 //!
 //! The same program should have the same metric in each run, whatever else runs on the machine. So a preferred metric
 //! is not passed over because the program is slow at the moment. If the metric would count at least half as often as
@@ -252,6 +252,7 @@ impl MetricRates<'_> {
             .iter()
             .filter(|&&index| self.paced_by_others(index).is_none())
             .filter_map(|&index| Some((index, self.rates[index].filter(|&rate| rate > 0.0)?)))
+            .filter(|&(index, rate)| !self.is_seldom_flow(index, rate))
             .collect();
         let enough = counting
             .iter()
@@ -278,6 +279,12 @@ impl MetricRates<'_> {
             waits,
             ..self.chosen(index, rate, MetricCode::NearestToProgress, &why)
         }
+    }
+
+    /// Whether this is a flow of too few steps. These are a program's start, which reads its libraries, or lines that it
+    /// writes at fixed times, whatever it has done meanwhile.
+    fn is_seldom_flow(&self, index: usize, rate: f64) -> bool {
+        self.metrics[index].source.is_flow && !self.is_enough(self.counts(index, rate))
     }
 
     /// The counts a second that say how coarse a rate is: of a flow, the steps in which it comes.
@@ -330,17 +337,23 @@ impl MetricRates<'_> {
             [] => Choice::nothing(MetricCode::NoSource, "there is no source of counts".to_owned()),
             names => {
                 let mut why = format!("nothing has counted so far ({})", names.join(", "));
-                let paced = order
+                let mut waits = false;
+                let counting = order
                     .iter()
                     .find(|&&index| self.rates[index].is_some_and(|rate| rate > 0.0));
-                if let Some((&index, waits)) = paced.and_then(|index| Some((index, self.paced_by_others(*index)?))) {
-                    why = format!(
-                        "only `{}` counts, and {}",
-                        self.metrics[index].name,
-                        paced_clause(waits)
-                    );
+                if let Some(&index) = counting {
+                    let name = &self.metrics[index].name;
+                    if let Some(waits) = self.paced_by_others(index) {
+                        why = format!("only `{name}` counts, and {}", paced_clause(waits));
+                    } else {
+                        why = format!("{}, and nothing else counts", self.passed_over(index));
+                        waits = !self.flow.is_long_enough();
+                    }
                 }
-                Choice::nothing(MetricCode::NothingCounted, why)
+                Choice {
+                    waits,
+                    ..Choice::nothing(MetricCode::NothingCounted, why)
+                }
             }
         }
     }
