@@ -29,16 +29,13 @@
 #define _GNU_SOURCE
 #include "glibc.h"
 #include "marks.h"
+#include "objects.h"
 #include "ompt.h"
 #include "pinfold.h"
 #include "regions.h"
 
 #include <dlfcn.h>
-#include <limits.h>
-#include <link.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -131,37 +128,6 @@ __attribute__((constructor)) static void settle_global_scope(void)
     find_global_runtime();
 }
 
-/* A loaded object: searched by an address inside it, or by its position in the list of loaded objects. */
-struct object {
-    uintptr_t address; /* 0: searched by position */
-    unsigned place;
-    uintptr_t begin, end;
-    char path[PATH_MAX];
-};
-
-static int match_object(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    struct object *object = argument;
-    uintptr_t begin = UINTPTR_MAX, end = 0;
-    (void)size;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD)
-            continue;
-        uintptr_t segment_begin = info->dlpi_addr + segment->p_vaddr;
-        uintptr_t segment_end = segment_begin + segment->p_memsz;
-        begin = segment_begin < begin ? segment_begin : begin;
-        end = segment_end > end ? segment_end : end;
-    }
-    bool wanted = object->address != 0 ? begin <= object->address && object->address < end : object->place-- == 0;
-    if (!wanted)
-        return 0;
-    object->begin = begin;
-    object->end = end;
-    snprintf(object->path, sizeof object->path, "%s", info->dlpi_name);
-    return 1;
-}
-
 /* Searches an object's own dependencies. */
 static bool find_private_runtime(const struct object *object, struct runtime *runtime)
 {
@@ -184,11 +150,11 @@ static const struct runtime *find_runtime_for(uintptr_t call_site)
     struct scope *scope = malloc(sizeof *scope);
     struct object caller = {.address = call_site};
     bool found = false;
-    if (scope != NULL && dl_iterate_phdr(match_object, &caller)) {
+    if (scope != NULL && pinfold_find_object(&caller)) {
         found = find_private_runtime(&caller, &scope->runtime);
         for (unsigned place = 0; !found; place++) {
             struct object other = {.place = place};
-            if (!dl_iterate_phdr(match_object, &other))
+            if (!pinfold_find_object(&other))
                 break;
             found = find_private_runtime(&other, &scope->runtime);
         }
