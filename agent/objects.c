@@ -1,4 +1,4 @@
-/* The search for loaded objects. */
+/* The search for loaded objects. The agent and the interposer of MPI have a copy each. */
 #define _GNU_SOURCE
 #include "objects.h"
 

@@ -43,17 +43,20 @@ enum pinfold_source {
     PINFOLD_SOURCE_HEARTBEAT, /* pinfold_heartbeat() */
     PINFOLD_SOURCE_GOMP,      /* the agent, between a program and GCC's libgomp */
     PINFOLD_SOURCE_OMPT,      /* the agent, as the OMPT tool of LLVM's libomp */
+    PINFOLD_SOURCE_MPI,       /* the interposer between a program and its MPI library */
     PINFOLD_SOURCES
 };
+/* The sources of the channel's first release. */
+#define PINFOLD_FIRST_SOURCES 3u
 
 /* The counts of one thread, in one cache line. */
 struct pinfold_slot {
     uint64_t heartbeats;   /* calls of pinfold_heartbeat() */
     uint64_t regions;      /* parallel regions that have ended */
     uint64_t barriers;     /* barriers passed inside parallel regions, one per team */
-    uint64_t unused;
+    uint64_t mpi_calls;    /* calls of MPI functions that stand for progress */
     uint64_t socket_bytes; /* bytes that the calls of sockets have moved (agent/sockets.c) */
-    uint64_t unused_too[3];
+    uint64_t unused[3];
 };
 
 /* The whole segment. */
@@ -61,9 +64,10 @@ struct pinfold_channel {
     uint64_t magic;
     uint32_t version;
     uint32_t slots_taken;               /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
-    uint32_t attached[PINFOLD_SOURCES]; /* the number of times that each source has attached itself */
-    uint32_t unset_pus;                 /* the program's PUs at its start if no one had set its mask, else 0 */
-    uint32_t unused[8];
+    uint32_t attached[PINFOLD_FIRST_SOURCES]; /* the number of times that each source has attached itself */
+    uint32_t unset_pus;                       /* the program's PUs at its start if no one had set its mask, else 0 */
+    uint32_t attached_later[PINFOLD_SOURCES - PINFOLD_FIRST_SOURCES]; /* as `attached`, of the other sources */
+    uint32_t unused[7];
     struct pinfold_slot slots[PINFOLD_CHANNEL_SLOTS];
 };
 
@@ -126,8 +130,12 @@ static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source so
 {
     static char attached;
     struct pinfold_channel *channel = pinfold_mapped();
-    if (channel != NULL && !__atomic_exchange_n(&attached, 1, __ATOMIC_RELAXED))
-        __atomic_fetch_add(&channel->attached[source], 1, __ATOMIC_RELAXED);
+    if (channel != NULL && !__atomic_exchange_n(&attached, 1, __ATOMIC_RELAXED)) {
+        const unsigned number = (unsigned)source;
+        uint32_t *word = number < PINFOLD_FIRST_SOURCES ? &channel->attached[number]
+                                                        : &channel->attached_later[number - PINFOLD_FIRST_SOURCES];
+        __atomic_fetch_add(word, 1, __ATOMIC_RELAXED);
+    }
     return channel;
 }
 

@@ -1,4 +1,4 @@
-//! The agent and the recorder, which the binary carries (docs/design/embedded-agent.md); `build.rs` says how.
+//! The agent, the interposer of MPI and the recorder, which the binary carries (docs/design/embedded-agent.md); `build.rs` says how.
 
 use anyhow::{Context, Result};
 use nix::unistd::geteuid;
@@ -9,6 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_agent.so"));
+
+/// The interposer for programs with MPI.
+const MPI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_mpi.so"));
 
 /// The section with the recorder. A binary that was built by `cargo build` alone has none, and neither has the one of
 /// `make aarch64`.
@@ -21,6 +24,20 @@ pub(crate) fn agent() -> Result<PathBuf> {
     }
     let installed = install("agent.so", AGENT, &folders());
     installed.context("the agent cannot be given to the program; name a copy of it in PINFOLD_AGENT")
+}
+
+/// The file of the interposer for programs with MPI: the one beside the agent that `PINFOLD_AGENT` names, or the
+/// binary's own. `None` if there is none beside the named agent.
+pub(crate) fn mpi() -> Result<Option<PathBuf>> {
+    if let Some(named) = env::var_os("PINFOLD_AGENT") {
+        let beside = named_agent(&named)?.with_file_name("libpinfold_mpi.so");
+        return Ok(beside.is_file().then_some(beside));
+    }
+    let installed = install("mpi.so", MPI, &folders());
+    Ok(Some(installed.context(
+        "the library that counts them cannot be given to the program; name a copy of the agent in PINFOLD_AGENT, with \
+         libpinfold_mpi.so beside it",
+    )?))
 }
 
 /// The file of QEMU's recording plugin: the one that `PINFOLD_PLUGIN` names, the one in the binary, or, if the binary

@@ -349,7 +349,7 @@ pub(crate) fn region_name(place: &RegionPlace) -> Option<String> {
 /// The variables that make the program load the agent, and the agent make marks.
 fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
     let agent = embedded::agent()?;
-    let mut environment = channel.environment(|name: &str| std::env::var_os(name), Some(&agent));
+    let mut environment = channel.environment(|name: &str| std::env::var_os(name), Some(&agent), None);
     environment.push(("PINFOLD_MARKS".into(), "1".into()));
     Ok(environment)
 }

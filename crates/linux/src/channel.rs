@@ -14,10 +14,12 @@
 //!
 //! A process without access runs as without pinfold. A total is `None` if no process has ever attached.
 
+use crate::mpi::is_rank;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::uio::pwrite;
+use pinfold_core::sources::Attached;
 use pinfold_core::{Metric, MetricSource, Scope, sources};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
@@ -40,10 +42,11 @@ const SLOTS: usize = 1024;
 const WORDS: usize = 8;
 /// The position of `socket_bytes`, which belong to no source: the kernel counts other bytes.
 const SOCKET_BYTES: usize = 4;
-/// `PINFOLD_SOURCES`: the words of `attached`. `Attached` has the position of each.
-const ATTACHED: usize = 3;
+/// `PINFOLD_FIRST_SOURCES` and `PINFOLD_SOURCES`. `Attached` has the number of each source.
+const FIRST_SOURCES: usize = 3;
+const ALL_SOURCES: usize = 4;
 /// The unused words behind them.
-const UNUSED: usize = 8;
+const UNUSED: usize = 7;
 
 /// `struct pinfold_slot`: the counts of one thread.
 #[repr(C)]
@@ -58,10 +61,20 @@ struct ChannelSegment {
     magic: AtomicU64,
     version: AtomicU32,
     slots_taken: AtomicU32,
-    attached: [AtomicU32; ATTACHED],
+    attached: [AtomicU32; FIRST_SOURCES],
     unset_pus: AtomicU32,
+    attached_later: [AtomicU32; ALL_SOURCES - FIRST_SOURCES],
     _unused: [AtomicU32; UNUSED],
     slots: [CounterSlot; SLOTS],
+}
+
+impl ChannelSegment {
+    /// Whether a library has ever attached itself.
+    fn is_attached(&self, library: Attached) -> bool {
+        let number = library as usize;
+        let mut words = self.attached.iter().chain(&self.attached_later);
+        words.nth(number).is_some_and(|word| word.load(Ordering::Relaxed) != 0)
+    }
 }
 
 /// The variable with the libraries that the dynamic linker loads.
@@ -166,9 +179,7 @@ impl Channel {
         let segment = self.segment();
         let mut totals = Totals::default();
         for (_, counter) in sources::reported() {
-            let attached =
-                |library: &sources::Attached| segment.attached[*library as usize].load(Ordering::Relaxed) != 0;
-            if counter.attached.iter().any(attached) {
+            if counter.attached.iter().any(|&library| segment.is_attached(library)) {
                 totals.0[counter.word] = Some(self.sum(counter.word));
             }
         }
@@ -203,18 +214,26 @@ impl Channel {
 
     /// The environment variables, with their values, that the program needs in addition to the inherited ones.
     /// `inherited` returns an inherited value. A value of the user stays, and comes before pinfold's. Without `agent`
-    /// only heartbeats can arrive. A followed program needs only the result of `variables`.
+    /// only heartbeats can arrive. `mpi` is the interposer for a program that an MPI launcher starts. A followed program
+    /// needs only the result of `variables`.
     pub fn environment(
         &self,
         inherited: impl Fn(&str) -> Option<OsString>,
         agent: Option<&Path>,
+        mpi: Option<&Path>,
     ) -> Vec<(OsString, OsString)> {
         let mut variables = self.variables(&inherited, agent);
         let Some(agent) = agent else { return variables };
         let inherited = |name: &str| inherited(name).filter(|value| !value.is_empty());
         let users = inherited(PRELOAD);
         variables.push((PRELOADED.into(), users_entry(users.as_deref())));
-        variables.push((PRELOAD.into(), appended(users, agent.as_os_str())));
+        let preloaded = appended(users, agent.as_os_str());
+        let rank = is_rank(|name| inherited(name).is_some());
+        let preloaded = match mpi.filter(|_| rank) {
+            Some(mpi) => appended(Some(preloaded), mpi.as_os_str()),
+            None => preloaded,
+        };
+        variables.push((PRELOAD.into(), preloaded));
         // A program that GCC built with AddressSanitizer refuses to start if a library precedes the sanitizer's,
         // because that library might replace a function that the sanitizer intercepts. The agent replaces none of
         // these.
@@ -316,7 +335,10 @@ mod tests {
             let mut set = user.iter();
             set.find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
         };
-        let variables = Channel::create().unwrap().environment(inherited, agent.map(Path::new));
+        let variables =
+            Channel::create()
+                .unwrap()
+                .environment(inherited, agent.map(Path::new), Some(Path::new("/m.so")));
         let text = |value: OsString| value.into_string().unwrap();
         let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
         variables.filter(|(name, _)| name != "PINFOLD_CHANNEL").collect()
@@ -375,6 +397,7 @@ mod tests {
             "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
             "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
             "struct pinfold_channel, unset_pus",
+            "struct pinfold_channel, attached_later[PINFOLD_SOURCE_MPI - PINFOLD_FIRST_SOURCES]",
             "struct pinfold_channel, slots",
         ];
         let counters = sources::reported().map(|(_, counter)| counter.field);
@@ -396,10 +419,11 @@ mod tests {
             offset_of!(ChannelSegment, magic),
             offset_of!(ChannelSegment, version),
             offset_of!(ChannelSegment, slots_taken),
-            offset_of!(ChannelSegment, attached) + 4 * sources::Attached::Heartbeat as usize,
-            offset_of!(ChannelSegment, attached) + 4 * sources::Attached::Gomp as usize,
-            offset_of!(ChannelSegment, attached) + 4 * sources::Attached::Ompt as usize,
+            offset_of!(ChannelSegment, attached) + 4 * Attached::Heartbeat as usize,
+            offset_of!(ChannelSegment, attached) + 4 * Attached::Gomp as usize,
+            offset_of!(ChannelSegment, attached) + 4 * Attached::Ompt as usize,
             offset_of!(ChannelSegment, unset_pus),
+            offset_of!(ChannelSegment, attached_later) + 4 * (Attached::Mpi as usize - FIRST_SOURCES),
             offset_of!(ChannelSegment, slots),
         ];
         let words = sources::reported().map(|(_, counter)| counter.word);
@@ -425,7 +449,7 @@ mod tests {
     #[test]
     fn the_memory_can_be_opened_by_its_name_and_cannot_be_cut_short() {
         let channel = Channel::create().unwrap();
-        let (name, path) = channel.environment(|_| None, None).remove(0);
+        let (name, path) = channel.environment(|_| None, None, None).remove(0);
         assert_eq!(name, "PINFOLD_CHANNEL");
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
         let refused = file.set_len(8).unwrap_err();
@@ -453,6 +477,16 @@ mod tests {
         ];
         assert_eq!(environment_of(&[], Some("/a.so")), pairs(&expected));
         assert_eq!(environment_of(&[("LD_PRELOAD", "")], Some("/a.so")), pairs(&expected));
+    }
+
+    #[test]
+    fn a_program_of_an_mpi_launcher_gets_the_interposer_after_the_agent() {
+        let expected = [
+            ("PINFOLD_PRELOADED", ""),
+            ("LD_PRELOAD", "/a.so:/m.so"),
+            ("ASAN_OPTIONS", "verify_asan_link_order=0"),
+        ];
+        assert_eq!(environment_of(&[("PMI_RANK", "0")], Some("/a.so")), pairs(&expected));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod launch;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod mpi;
 mod nearest;
 mod new_tasks;
 mod perf_event;

@@ -74,7 +74,7 @@ fn with_agent(channel: &Channel, program: &Path, variables: &[(&str, &Path)]) ->
     let mut command = Command::new(program);
     command
         .envs(variables.iter().copied())
-        .envs(channel.environment(inherited, Some(agent())));
+        .envs(channel.environment(inherited, Some(agent()), None));
     command
 }
 
@@ -250,7 +250,7 @@ fn heartbeats_need_no_agent() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &[], &["beats_and_forks.c"], &folder, "program");
     let channel = Channel::create().unwrap();
-    succeed(Command::new(program).envs(channel.environment(|_| None, None)));
+    succeed(Command::new(program).envs(channel.environment(|_| None, None, None)));
     assert_eq!(channel.totals().get(&HEARTBEAT), Some(2001));
 }
 
@@ -411,7 +411,7 @@ fn a_program_that_outlives_its_channel_goes_on() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &[], &["beats_and_forks.c"], &folder, "program");
     let channel = Channel::create().unwrap();
-    let environment = channel.environment(|_| None, Some(agent()));
+    let environment = channel.environment(|_| None, Some(agent()), None);
     drop(channel);
     succeed(Command::new(program).envs(environment));
 }

@@ -1,5 +1,6 @@
 //! The parts of an executable file that concern the dynamic linker.
 
+use crate::mpi;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
@@ -20,6 +21,8 @@ const SANITIZERS: [&str; 2] = ["libasan.so", "libclang_rt.asan"];
 pub(super) struct DynamicallyLinked {
     /// The library of the address sanitizer, by the name in the list of needed libraries.
     pub(super) sanitizer: Option<String>,
+    /// Whether the list has a library of MPI.
+    pub(super) needs_mpi: bool,
 }
 
 impl DynamicallyLinked {
@@ -57,10 +60,13 @@ impl DynamicallyLinked {
             let text = data.read_bytes_at_until(offset..end, 0).ok()?;
             String::from_utf8(text.to_vec()).ok()
         };
-        let sanitizer = find(elf::DT_NEEDED)
-            .filter_map(name)
-            .find(|name| SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer)));
-        Some(Self { sanitizer })
+        let needed: Vec<String> = find(elf::DT_NEEDED).filter_map(name).collect();
+        Some(Self {
+            needs_mpi: needed.iter().any(|name| mpi::is_library(name)),
+            sanitizer: needed
+                .into_iter()
+                .find(|name| SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer))),
+        })
     }
 }
 
@@ -89,7 +95,10 @@ mod tests {
 
     #[test]
     fn only_files_for_this_machines_dynamic_linker_count_as_dynamically_linked() {
-        let dynamic = Some(DynamicallyLinked { sanitizer: None });
+        let dynamic = Some(DynamicallyLinked {
+            sanitizer: None,
+            needs_mpi: false,
+        });
         for (options, expected) in [
             (&[][..], &dynamic),
             (&["-no-pie"], &dynamic),
@@ -108,6 +117,27 @@ mod tests {
         if let Some(program) = compiled(&["-fsanitize=address"]) {
             let sanitizer = DynamicallyLinked::read(&program).unwrap().sanitizer.unwrap();
             assert!(sanitizer.starts_with("libasan.so."), "{sanitizer}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_needs_a_library_of_mpi_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libmpi.so");
+        let name = "-Wl,-soname,libmpi.so.40";
+        let built = Command::new("gcc")
+            .args(["-shared", name, "-x", "c", "/dev/null", "-o"])
+            .arg(&library)
+            .output();
+        assert!(built.unwrap().status.success());
+        let library = library.to_str().unwrap();
+        for (option, expected) in [("-Wl,--no-as-needed", true), ("-Wl,--as-needed", false)] {
+            let program = compiled(&[option, library]).unwrap();
+            assert_eq!(
+                DynamicallyLinked::read(&program).unwrap().needs_mpi,
+                expected,
+                "{option}"
+            );
         }
     }
 

@@ -11,6 +11,7 @@
 //!    ends a program if another library precedes it.
 //! 4. A second variable holds the user's own entry. The agent restores it before `main`, so that neither the program
 //!    nor its children see a difference (agent/environment.c).
+//! 5. A program with MPI (`mpi`) also gets the interposer, after the agent.
 //!
 //! Limits: if the kernel or a filter forbids the process to read the file, the linker prints its error. A program whose
 //! memory pinfold may not read gets no agent. One example is a program whose file its user may execute but not read.
@@ -19,6 +20,7 @@ use super::dynamic_linking::DynamicallyLinked;
 use super::initial_stack::InitialStack;
 use super::trace;
 use crate::channel::{PRELOAD, PRELOADED, appended, can_be_preloaded, users_entry};
+use crate::mpi;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sys::stat::Mode;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
@@ -33,10 +35,18 @@ use std::path::{Path, PathBuf};
 /// If this variable is set, the dynamic linker lists the program's libraries instead of executing it: that is ldd(1).
 const LISTS_LIBRARIES: &str = "LD_TRACE_LOADED_OBJECTS";
 
-/// The agent for programs that are followed.
+/// The libraries for programs that are followed.
 #[derive(Debug)]
 pub struct Preload {
-    agent: PathBuf,
+    agent: Library,
+    /// The interposer for programs with MPI.
+    mpi: Option<Library>,
+}
+
+/// A library that programs load.
+#[derive(Debug)]
+struct Library {
+    path: PathBuf,
     /// The device and the number of the file.
     identity: (u64, u64),
     owner: u32,
@@ -45,15 +55,11 @@ pub struct Preload {
 }
 
 impl Preload {
-    /// The agent at an absolute path.
-    pub fn new(agent: &Path) -> io::Result<Self> {
-        let there = fs::metadata(agent)?;
-        let others = |path: &Path, mode| fs::metadata(path).is_ok_and(|there| there.mode() & mode == mode);
+    /// The agent, and the interposer for programs with MPI, at absolute paths.
+    pub fn new(agent: &Path, mpi: Option<&Path>) -> io::Result<Self> {
         Ok(Self {
-            identity: (there.dev(), there.ino()),
-            owner: nix::unistd::geteuid().as_raw(),
-            for_everyone: others(agent, 0o004) && agent.ancestors().skip(1).all(|folder| others(folder, 0o001)),
-            agent: agent.to_owned(),
+            agent: Library::new(agent)?,
+            mpi: mpi.map(Library::new).transpose()?,
         })
     }
 
@@ -74,12 +80,15 @@ impl Preload {
             .open(format!("/proc/{process}/mem"))?;
         let stack = InitialStack::read(&memory, pointer)?;
         let is_privileged = stack.auxiliary(libc::AT_SECURE) != Some(0);
-        if is_privileged || stack.variable(LISTS_LIBRARIES).is_some() || !self.is_there_for(process)? {
+        if is_privileged || stack.variable(LISTS_LIBRARIES).is_some() || !self.agent.is_there_for(process)? {
             return Ok(false);
         }
+        let has_mpi = linked.needs_mpi || mpi::is_rank(|name| stack.variable(name).is_some());
+        let mpi = self.mpi.as_ref().filter(|_| has_mpi);
+        let mpi = mpi.filter(|mpi| mpi.is_there_for(process).unwrap_or(false));
         let users = stack.variable(PRELOAD).map(OsStr::from_bytes);
         let new = stack.with_variables(&[
-            (PRELOAD, self.libraries(users, linked.sanitizer.as_deref())),
+            (PRELOAD, self.libraries(users, linked.sanitizer.as_deref(), mpi)),
             (PRELOADED, users_entry(users)),
         ]);
         // If the stack has no room, the first bytes fail and nothing is written.
@@ -88,15 +97,32 @@ impl Preload {
         Ok(true)
     }
 
-    /// The value of `LD_PRELOAD` with the agent.
-    fn libraries(&self, users: Option<&OsStr>, sanitizer: Option<&str>) -> OsString {
+    /// The value of `LD_PRELOAD` with the agent, and with the interposer if the program has MPI.
+    fn libraries(&self, users: Option<&OsStr>, sanitizer: Option<&str>, mpi: Option<&Library>) -> OsString {
         let users = users.filter(|users| !users.is_empty());
         let sanitizer = sanitizer.filter(|name| can_be_preloaded(Path::new(name)));
         let first = users.or(sanitizer.map(OsStr::new));
-        appended(first.map(OsStr::to_owned), self.agent.as_os_str())
+        let libraries = appended(first.map(OsStr::to_owned), self.agent.path.as_os_str());
+        match mpi {
+            Some(mpi) => appended(Some(libraries), mpi.path.as_os_str()),
+            None => libraries,
+        }
+    }
+}
+
+impl Library {
+    fn new(path: &Path) -> io::Result<Self> {
+        let there = fs::metadata(path)?;
+        let others = |path: &Path, mode| fs::metadata(path).is_ok_and(|there| there.mode() & mode == mode);
+        Ok(Self {
+            identity: (there.dev(), there.ino()),
+            owner: nix::unistd::geteuid().as_raw(),
+            for_everyone: others(path, 0o004) && path.ancestors().skip(1).all(|folder| others(folder, 0o001)),
+            path: path.to_owned(),
+        })
     }
 
-    /// Whether a process finds the agent at its path and may load it from there.
+    /// Whether a process finds the library at its path and may load it from there.
     fn is_there_for(&self, process: i32) -> io::Result<bool> {
         let user = fs::metadata(format!("/proc/{process}"))?.uid();
         if user != self.owner && user != 0 && !self.for_everyone {
@@ -108,15 +134,15 @@ impl Preload {
         Ok(may_execute && (there.dev(), there.ino()) == self.identity)
     }
 
-    /// Opens the agent's path below this root, as a process with this root does.
+    /// Opens the library's path below this root, as a process with this root does.
     fn open_below(&self, root: &Path) -> nix::Result<OwnedFd> {
         let path = OFlag::O_PATH | OFlag::O_CLOEXEC;
         let folder = open(root, path | OFlag::O_DIRECTORY, Mode::empty())?;
         let how = OpenHow::new().flags(path).resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        match openat2(&folder, &self.agent, how) {
+        match openat2(&folder, &self.path, how) {
             // Linux before 5.6, or a filter: symbolic links in the path are resolved from this process's root.
             Err(nix::Error::ENOSYS | nix::Error::EPERM) => {
-                let below = self.agent.strip_prefix("/").unwrap_or(&self.agent);
+                let below = self.path.strip_prefix("/").unwrap_or(&self.path);
                 open(&root.join(below), path, Mode::empty())
             }
             result => result,
@@ -130,15 +156,24 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    fn libraries(users: Option<&str>, sanitizer: Option<&str>) -> String {
-        let preload = Preload {
-            agent: "/a.so".into(),
+    fn preload() -> Preload {
+        let library = |path: &str| Library {
+            path: path.into(),
             identity: (0, 0),
             owner: 0,
             for_everyone: true,
         };
-        let libraries = preload.libraries(users.map(OsStr::new), sanitizer);
-        libraries.into_string().unwrap()
+        Preload {
+            agent: library("/a.so"),
+            mpi: Some(library("/m.so")),
+        }
+    }
+
+    fn libraries(users: Option<&str>, sanitizer: Option<&str>) -> String {
+        preload()
+            .libraries(users.map(OsStr::new), sanitizer, None)
+            .into_string()
+            .unwrap()
     }
 
     #[test]
@@ -151,19 +186,26 @@ mod tests {
     }
 
     #[test]
+    fn the_interposer_of_mpi_follows_the_agent() {
+        let preload = preload();
+        let libraries = preload.libraries(Some(OsStr::new("/u.so")), None, preload.mpi.as_ref());
+        assert_eq!(libraries, "/u.so:/a.so:/m.so");
+    }
+
+    #[test]
     fn links_are_followed_below_the_root_of_the_process() {
         let root = tempfile::tempdir().unwrap();
         let agent = root.path().join("real/agent.so");
         fs::create_dir(root.path().join("real")).unwrap();
         fs::write(&agent, "").unwrap();
         symlink("/real", root.path().join("run")).unwrap();
-        let preload = Preload {
-            agent: "/run/agent.so".into(),
-            ..Preload::new(&agent).unwrap()
+        let library = Library {
+            path: "/run/agent.so".into(),
+            ..Library::new(&agent).unwrap()
         };
-        let there = File::from(preload.open_below(root.path()).unwrap()).metadata().unwrap();
-        assert_eq!((there.dev(), there.ino()), preload.identity);
-        assert_eq!(preload.open_below(Path::new("/")).unwrap_err(), nix::Error::ENOENT);
+        let there = File::from(library.open_below(root.path()).unwrap()).metadata().unwrap();
+        assert_eq!((there.dev(), there.ino()), library.identity);
+        assert_eq!(library.open_below(Path::new("/")).unwrap_err(), nix::Error::ENOENT);
     }
 
     #[test]
@@ -172,6 +214,6 @@ mod tests {
         let agent = folder.path().join("agent.so");
         fs::write(&agent, "").unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
-        assert!(!Preload::new(&agent).unwrap().for_everyone);
+        assert!(!Library::new(&agent).unwrap().for_everyone);
     }
 }

@@ -54,8 +54,12 @@ impl Plan {
         let initial = built.first_pinning();
         let plan = self.counting.plan(arguments)?;
         let channel = Channel::create().context("the program cannot report its progress")?;
+        let mpi = embedded::mpi().unwrap_or_else(|error| {
+            self.notes.push(format!("MPI calls are not counted: {error:#}."));
+            None
+        });
         let agent = embedded::agent().and_then(|agent| {
-            let preload = Preload::new(&agent).with_context(|| agent.display().to_string())?;
+            let preload = Preload::new(&agent, mpi.as_deref()).with_context(|| agent.display().to_string())?;
             Ok((agent, preload))
         });
         let (agent, preload) = match agent {
@@ -69,7 +73,7 @@ impl Plan {
         let inherited = |name: &str| env::var_os(name);
         let mut environment = match waiting {
             // It executes the program before pinfold follows it.
-            Some(_) => channel.environment(inherited, agent.as_deref()),
+            Some(_) => channel.environment(inherited, agent.as_deref(), mpi.as_deref()),
             None => channel.variables(inherited, agent.as_deref()),
         };
         let regions = match built.regions {

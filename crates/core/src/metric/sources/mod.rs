@@ -9,6 +9,7 @@ mod event;
 mod heartbeat;
 mod io;
 mod iterations;
+mod mpi;
 mod regions;
 mod scripted;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use event::EVENT;
 pub use heartbeat::HEARTBEAT;
 pub use io::IO;
 pub use iterations::ITERATIONS;
+pub use mpi::MPI;
 pub use regions::REGIONS;
 pub use scripted::SCRIPTED;
 use serde::de::{self, Deserialize, Deserializer};
@@ -36,6 +38,7 @@ pub const SOURCES: &[&MetricSource] = &[
     #[cfg(test)]
     &toy::TOY,
     &ITERATIONS,
+    &MPI,
     &IO,
     &UPROBE,
     &EVENT,
@@ -93,6 +96,8 @@ pub enum Attached {
     Gomp = 1,
     /// The agent, as the OMPT tool of LLVM's libomp.
     Ompt = 2,
+    /// The interposer between a program and its MPI library.
+    Mpi = 3,
 }
 
 impl MetricSource {

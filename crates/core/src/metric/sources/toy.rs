@@ -22,7 +22,7 @@ pub(super) static TOY: MetricSource = MetricSource {
     absent: |_| "the program builds no toys".to_owned(),
     counter: Some(ChannelCounter {
         field: "toys",
-        word: 3,
+        word: 5,
         attached: &[Attached::Heartbeat],
     }),
 };
@@ -76,13 +76,14 @@ fn its_metric_its_list_entry_and_its_counter_come_from_its_file() {
             "regions",
             "barriers",
             "toy",
+            "mpi",
             "io",
             "uprobe:SYMBOL",
             "event:NAME"
         ]
     );
     let fields: Vec<&str> = reported().map(|(_, counter)| counter.field).collect();
-    assert_eq!(fields, ["heartbeats", "regions", "barriers", "toys"]);
+    assert_eq!(fields, ["heartbeats", "regions", "barriers", "toys", "mpi_calls"]);
 }
 
 #[test]
