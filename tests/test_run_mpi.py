@@ -1,9 +1,12 @@
-"""Programs of MPI, and other runs of pinfold on the same machine."""
+"""Programs of MPI: the counts of their calls, and other runs of pinfold on the same machine."""
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,12 @@ def program(mpi: str, tmp_path: Path) -> Path:
     return built
 
 
+@pytest.fixture
+def stencil(mpi: str, compiled: Callable[..., Path]) -> Path:
+    """Return tests/programs/mpi_stencil.c, compiled for this MPI."""
+    return compiled("mpi_stencil", compiler=f"mpicc.{mpi}")
+
+
 def run(claims: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     """Run a command with a folder of claims of its own."""
     variables = environment(OPEN_MPI | {"PINFOLD_CLAIMS": str(claims)})
@@ -91,6 +100,25 @@ def pinned(process: int) -> frozenset[int]:
     mask = eventually(lambda: single(program), "its pinning")
     assert mask
     return mask
+
+
+def launcher(mpi: str) -> list[str]:
+    """Return the words that start two ranks, on any number of CPUs."""
+    return [f"mpirun.{mpi}", *(["--oversubscribe", "--bind-to", "none"] if mpi == "openmpi" else []), "-n", "2"]
+
+
+def calls(record: Path) -> float:
+    """Return the MPI calls of a run, from the rates of all its readings."""
+    timeline = json.loads(record.read_text())["timeline"]
+    (metric,) = (metric for metric in timeline["metrics"] if metric["name"] == "mpi")
+    lengths = (end - begin for begin, end in pairwise([0, *timeline["at"]]))
+    total: float = sum((rate or 0) * length for rate, length in zip(metric["rates"], lengths, strict=True))
+    return total
+
+
+def steps(output: str) -> int:
+    """Return the steps in the last line of tests/programs/mpi_stencil.c: all."""
+    return int(output.rsplit(maxsplit=1)[-1])
 
 
 def test_runs_that_begin_at_once_pin_to_different_cpus(
@@ -166,3 +194,34 @@ def test_ranks_that_the_launcher_binds_stay_bound(
     under = run(tmp_path, *pinfold.command("--policy", "scatter", "--initialise", "0"), "--", *bound)
     assert under.returncode == 0, under.stderr
     assert sorted(under.stdout.splitlines()) == sorted(alone.stdout.splitlines())
+
+
+def test_a_solver_without_openmp_is_measured_by_its_mpi_calls(
+    mpi: str, stencil: Path, pinfold: Pinfold, tmp_path: Path
+) -> None:
+    record = tmp_path / "run.json"
+    done = run(tmp_path, *pinfold.command("--json", record), "--", *launcher(mpi), stencil, "5", "200")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(record.read_text())["metric"] == {"name": "mpi", "unit": "call", "scope": "program"}
+    assert "metric: mpi: " in done.stderr
+    # Two ranks make six calls in each step.
+    assert calls(record) == pytest.approx(2 * 6 * steps(done.stdout), rel=0.05)
+
+
+def test_a_pinfold_for_each_rank_counts_the_calls_of_its_rank(
+    mpi: str, stencil: Path, pinfold: Pinfold, tmp_path: Path
+) -> None:
+    rank = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}[mpi]
+    command = shlex.join(map(str, [*pinfold.command("--json", tmp_path), "--", stencil, "5", "200"]))
+    # Each rank writes a record of its own.
+    command = command.replace(str(tmp_path), f"{tmp_path}/${rank}.json", 1)
+    done = run(tmp_path, *launcher(mpi), "sh", "-c", f"exec {command}")
+    assert done.returncode == 0, done.stderr
+    for number in (0, 1):
+        assert calls(tmp_path / f"{number}.json") == pytest.approx(6 * steps(done.stdout), rel=0.05)
+
+
+def test_a_program_without_mpi_finds_no_function_of_mpi(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    """Only programs that have MPI get the library with the names of its functions."""
+    done = pinfold.run("--policy", "none", "--", compiled("mpi_weak", "-ldl"))
+    assert done.out == "weak references: 0, dlsym: 0\n"

@@ -103,6 +103,53 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
+/// The count of a program that runs alone, with the interposer and further variables.
+fn count_of(program: &Path, variables: &[(&str, &Path)]) -> Option<u64> {
+    let channel = Channel::create().unwrap();
+    succeed(
+        Command::new(program)
+            .env("LD_PRELOAD", interposer())
+            .envs(channel.variables(|_| None, None))
+            .envs(variables.iter().copied()),
+    );
+    channel.totals().get(&MPI)
+}
+
+#[test]
+fn arguments_in_registers_and_on_the_stack_and_results_pass_through() {
+    let folder = TempDir::new().unwrap();
+    for optimisation in ["-O0", "-O2"] {
+        let shared = [optimisation, "-shared", "-fPIC"];
+        let library = compile("cc", "mpi_fake.c", &shared, &folder, "libfake.so");
+        let arguments = [optimisation, library.to_str().unwrap()];
+        let program = compile("cc", "mpi_fake_user.c", &arguments, &folder, "user");
+        succeed(&mut Command::new(&program));
+        assert_eq!(count_of(&program, &[]), Some(60), "{optimisation}");
+    }
+}
+
+#[test]
+fn a_program_runs_without_a_channel() {
+    let folder = TempDir::new().unwrap();
+    let library = compile("cc", "mpi_fake.c", &["-shared", "-fPIC"], &folder, "libfake.so");
+    let program = compile("cc", "mpi_fake_user.c", &[library.to_str().unwrap()], &folder, "user");
+    succeed(Command::new(&program).env("LD_PRELOAD", interposer()));
+    assert_eq!(count_of(&program, &[("PINFOLD_CHANNEL", Path::new("/nowhere"))]), None);
+}
+
+#[test]
+fn a_function_that_no_library_defines_is_named() {
+    let folder = TempDir::new().unwrap();
+    let program = compile("cc", "../../tests/programs/mpi_weak.c", &["-ldl"], &folder, "weak");
+    let mut command = Command::new(program);
+    let output = command.arg("call").env("LD_PRELOAD", interposer()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("calls MPI_Allreduce, and no loaded library defines it"),
+        "{errors}"
+    );
+}
+
 #[test]
 fn each_call_that_stands_for_progress_counts_once() {
     let folder = TempDir::new().unwrap();
