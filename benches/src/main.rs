@@ -14,6 +14,7 @@ mod forks;
 mod guest;
 mod mapping;
 mod measure;
+mod mpi;
 mod pairs;
 mod promises;
 mod regions;

@@ -7,6 +7,7 @@ use crate::forks;
 use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{PINFOLD, median, time};
+use crate::mpi;
 use crate::pairs;
 use crate::regions;
 use crate::servers;
@@ -241,6 +242,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "us",
         bound: Bound::None,
         measure: regions::change_with_a_move,
+    },
+    Promise {
+        name: "a counted call of MPI, over the call alone",
+        unit: "ns",
+        bound: Bound::AtMost(25.0),
+        measure: mpi::counted_call,
     },
     Promise {
         name: "accesses a second from which exchanges between threads are found",
