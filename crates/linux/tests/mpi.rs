@@ -151,6 +151,17 @@ fn a_function_that_no_library_defines_is_named() {
 }
 
 #[test]
+fn functions_of_mpi_4_are_not_found_where_the_library_may_lack_them() {
+    let folder = TempDir::new().unwrap();
+    let program = compile("cc", "../../tests/programs/mpi_weak.c", &["-ldl"], &folder, "weak");
+    let output = succeed(Command::new(program).env("LD_PRELOAD", interposer())).stdout;
+    assert_eq!(
+        String::from_utf8(output).unwrap(),
+        "weak references: 1, dlsym: 1, MPI 4: 0\n"
+    );
+}
+
+#[test]
 fn each_call_that_stands_for_progress_counts_once() {
     let folder = TempDir::new().unwrap();
     for mpi in implementations() {
