@@ -14,16 +14,17 @@
  *   2. PMPI_X counts if its caller is the executable itself, or the Fortran bindings, such as Open MPI's, whose
  *      mpi_send_ calls PMPI_Send (MPICH's calls MPI_Send).
  *   3. PMPI_X counts if a profiling tool has an MPI_X before the entry here. The program calls the tool then.
- *   4. Other calls of PMPI_X do not count. They are of parts of the MPI library, and of profiling tools behind the
- *      entry, which has counted the program's call. If such a tool ends in a tail call, PMPI_X has the call site of
+ *   4. Other calls of PMPI_X do not count. Parts of the MPI library make them, and profiling tools behind the entry,
+ *      after the entry has counted the program's call. If such a tool ends in a tail call, PMPI_X has the call site of
  *      MPI_X.
  *
  * Where a call goes. As in gomp.c, the linker looks for a symbol first in the global scope, then among the caller's own
- * dependencies. An MPI library in the global scope serves all callers; its functions are found before main(). Otherwise,
- * such as for an extension module of Python, the caller's dependencies are searched.
+ * dependencies. An MPI library in the global scope serves all callers, and its functions are found before main().
+ * Otherwise, such as for an extension module of Python, the caller's dependencies are searched.
  *
- * Known limits: Fortran bindings inside the MPI library itself are not counted. With a profiling tool that is linked
- * behind the entry and has Fortran bindings that call PMPI_X, calls from Fortran are not counted.
+ * Known limits: calls through Fortran bindings inside the MPI library itself do not count. If a profiling tool behind
+ * the entry has Fortran bindings that call PMPI_X, calls from Fortran do not count. Two private MPI libraries can be
+ * confused if a caller of the first is unloaded and a caller of the second is loaded at its address.
  */
 #define _GNU_SOURCE
 #include "glibc.h"

@@ -1,10 +1,10 @@
 /*
  * The entries of the interposer of MPI: MPI_Send, PMPI_Send and so on, for each function of mpi_functions.h.
  *
- * An entry counts and jumps to the next definition of its function. It leaves the stack and the registers with arguments
- * as they are. So it serves every implementation of MPI, whatever the types and the number of the arguments, and the
- * function returns to the caller directly. An entry only uses registers that a called function may overwrite and that
- * have no arguments.
+ * An entry counts and jumps to the next definition of its function. It leaves the stack and the registers with
+ * arguments as they are. So it serves every implementation of MPI, whatever the types and the number of the arguments,
+ * and the function returns to the caller directly. An entry only uses registers that a called function may overwrite
+ * and that have no arguments.
  *
  *   MPI_X counts, unless the MPI library calls itself. It stores the call site.
  *   PMPI_X counts at the call sites that mpi.c has found to count.

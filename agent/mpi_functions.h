@@ -6,8 +6,8 @@
  * MPI_Win_flush and their relatives, and one-sided reads, by which a rank polls a remote value. The second half of a
  * split collective is not here either, because the first half counts.
  *
- * All are of MPI 3.0 (2012) or earlier. mpi4py and others test by weak references whether a library has later functions.
- * They must not find here what their library lacks.
+ * All are of MPI 3.0 (2012) or earlier. mpi4py and others test by weak references whether a library has later
+ * functions. They must not find here what their library lacks.
  */
 #ifndef PINFOLD_MPI_FUNCTIONS_H
 #define PINFOLD_MPI_FUNCTIONS_H

@@ -207,15 +207,17 @@ def test_programs_of_x86_64_are_recorded_elsewhere(
     assert "this pinfold has no recorder" in done.stderr
 
 
-def agent_of(binary: Path) -> bytes:
-    """Return the shared object for aarch64 that a binary for aarch64 carries, and what follows it in the binary."""
+def library_of(binary: Path, name: str) -> bytes:
+    """Return a shared object for aarch64 that a binary for aarch64 carries, by its name, and what follows it there."""
     content = binary.read_bytes()
     at = 0
     # Byte 16 of an ELF file is 3 in a shared object, and the word after it is 183 for aarch64.
     while (at := content.find(b"\x7fELF\x02\x01\x01", at + 1)) > 0:
-        if content[at + 16 : at + 20] == struct.pack("<HH", 3, 183):
+        # Its name stands in its table of strings.
+        end = content.find(b"\x7fELF\x02\x01\x01", at + 1)
+        if content[at + 16 : at + 20] == struct.pack("<HH", 3, 183) and f"\0{name}\0".encode() in content[at:end]:
             return content[at:]
-    pytest.fail("there is no agent in it")
+    pytest.fail(f"there is no {name} in it")
 
 
 def test_it_is_linked_statically(emulator: str) -> None:
@@ -228,20 +230,40 @@ def test_it_is_linked_statically(emulator: str) -> None:
 CONSTRUCTS = {"empty": (10, 0), "dynamic_loop": (10, 10), "explicit_barriers": (10, 70), "nested": (40, 30)}
 
 
+@pytest.fixture
+def counted(emulator: str, tmp_path: Path) -> Callable[..., list[int]]:
+    """Return a function that compiles a program, runs it with a library of the binary, and returns three totals."""
+
+    def count(library: str, sources: list[Path], *flags: str | Path, words: tuple[str, ...] = ()) -> list[int]:
+        program, preloaded = tmp_path / "program", tmp_path / library
+        built = run("aarch64-linux-gnu-gcc", "-O1", "-o", program, *sources, *flags)
+        assert built.returncode == 0, built.stderr
+        preloaded.write_bytes(library_of(ARM, library))
+        # The layout of the channel is that of agent/pinfold.h.
+        channel = tmp_path / "channel"
+        channel.write_bytes(struct.pack("<QI52x", 0x4C4E484344464E50, 1) + bytes(1024 * 64))
+        variables = (f"LD_PRELOAD={preloaded}", f"PINFOLD_CHANNEL={channel}")
+        into = [word for variable in variables for word in ("-E", variable)]
+        done = run(emulator, "-L", "/usr/aarch64-linux-gnu", *into, program, *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        slots = [struct.unpack_from("<QQQQ", channel.read_bytes(), 64 + 64 * slot) for slot in range(1024)]
+        return [sum(slot[column] for slot in slots) for column in (1, 2, 3)]
+
+    return count
+
+
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-def test_its_agent_counts_the_regions_of_an_openmp_program(emulator: str, tmp_path: Path, construct: str) -> None:
-    program = tmp_path / "constructs"
-    compiler = "aarch64-linux-gnu-gcc"
-    built = run(compiler, "-O1", "-fopenmp", "-o", program, ROOT / "agent/tests/constructs.c")
+def test_its_agent_counts_the_regions_of_an_openmp_program(counted: Callable[..., list[int]], construct: str) -> None:
+    source = ROOT / "agent/tests/constructs.c"
+    totals = counted("libpinfold_agent.so", [source], "-fopenmp", words=(construct,))
+    assert tuple(totals[:2]) == CONSTRUCTS[construct]
+
+
+def test_its_interposer_counts_mpi_calls_and_passes_their_arguments(
+    counted: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    """The library has the names of MPI functions and checks what arrives."""
+    tests, library = ROOT / "agent/tests", tmp_path / "libfake.so"
+    built = run("aarch64-linux-gnu-gcc", "-O1", "-shared", "-fPIC", "-o", library, tests / "mpi_fake.c")
     assert built.returncode == 0, built.stderr
-    agent = tmp_path / "agent.so"
-    agent.write_bytes(agent_of(ARM))
-    # The layout of the channel is that of agent/pinfold.h.
-    channel = tmp_path / "channel"
-    channel.write_bytes(struct.pack("<QI52x", 0x4C4E484344464E50, 1) + bytes(1024 * 64))
-    variables = (f"LD_PRELOAD={agent}", f"PINFOLD_CHANNEL={channel}")
-    into = [word for variable in variables for word in ("-E", variable)]
-    done = run(emulator, "-L", "/usr/aarch64-linux-gnu", *into, program, construct)
-    assert (done.returncode, done.stderr) == (0, "")
-    slots = [struct.unpack_from("<QQQ", channel.read_bytes(), 64 + 64 * slot) for slot in range(1024)]
-    assert tuple(sum(slot[column] for slot in slots) for column in (1, 2)) == CONSTRUCTS[construct]
+    assert counted("libpinfold_mpi.so", [tests / "mpi_fake_user.c"], library) == [0, 0, 60]

@@ -194,7 +194,7 @@ def test_a_program_with_address_sanitizer_starts_and_sees_the_users_options(pinf
 def test_without_the_agent_the_run_continues_and_names_what_is_missing(pinfold: Pinfold) -> None:
     run = pinfold.run("--", "sh", "-c", "exit 3", env={"PINFOLD_AGENT": "/nowhere/agent.so"})
     assert run.status == 3
-    assert run.said("Parallel regions are not counted: the agent /nowhere/agent.so does not exist") == 1
+    assert run.said("Parallel regions and MPI calls are not counted: the agent /nowhere/agent.so does not exist") == 1
 
 
 @pytest.mark.parametrize("restore_signals", [True, False])

@@ -62,17 +62,24 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
     assert magic == "\x7fELF"
 
 
+def glibc(library: Path) -> tuple[int, ...]:
+    """Return the newest among the versions of glibc that a library names."""
+    needs = subprocess.check_output(["readelf", "--version-info", "--wide", library], text=True)
+    return max(tuple(map(int, one.split("."))) for one in re.findall(r"Name: GLIBC_([0-9.]+)", needs))
+
+
 def test_the_documents_state_which_glibc_the_agent_needs(alone: Path) -> None:
-    """It is read from the agent that the binary carries: the newest among the versions of glibc that the file names."""
-    agent = alone.parent / "agent.so"
-    done = run(alone, "run", *MEASURED, "--", "sh", "-c", f"cp $({AGENT_OF_COMMAND}) {agent}")
+    """It is read from the agent that the binary carries. The interposer of MPI, in ranks alone, needs no newer one."""
+    agent, mpi = (alone.parent / name for name in ("agent.so", "mpi.so"))
+    mpi_of_rank = "PMI_RANK=0 grep -o -m 1 '/.*mpi.so' /proc/self/maps"
+    done = run(
+        alone, "run", *MEASURED, "--", "sh", "-c", f"cp $({AGENT_OF_COMMAND}) {agent}; cp $({mpi_of_rank}) {mpi}"
+    )
     assert done.returncode == 0, done.stderr
-    needs = subprocess.check_output(["readelf", "--version-info", "--wide", agent], text=True)
-    versions = {tuple(map(int, one.split("."))) for one in re.findall(r"Name: GLIBC_([0-9.]+)", needs)}
-    assert versions
-    newest = ".".join(map(str, max(versions)))
+    newest = ".".join(map(str, glibc(agent)))
     for name in ("limits.md", "design/embedded-agent.md"):
         assert re.findall(r"glibc ([0-9.]+[0-9])", (ROOT / "docs" / name).read_text())[0] == newest, name
+    assert glibc(mpi) <= glibc(agent)
 
 
 def test_a_program_that_outlives_pinfold_or_changes_its_user_finds_the_agent(alone: Path) -> None:

@@ -34,10 +34,9 @@ pub(crate) fn mpi() -> Result<Option<PathBuf>> {
         return Ok(beside.is_file().then_some(beside));
     }
     let installed = install("mpi.so", MPI, &folders());
-    Ok(Some(installed.context(
-        "the library that counts them cannot be given to the program; name a copy of the agent in PINFOLD_AGENT, with \
-         libpinfold_mpi.so beside it",
-    )?))
+    installed.map(Some).context(
+        "the library that counts MPI calls cannot be given to the program; name a copy of the agent in PINFOLD_AGENT",
+    )
 }
 
 /// The file of QEMU's recording plugin: the one that `PINFOLD_PLUGIN` names, the one in the binary, or, if the binary

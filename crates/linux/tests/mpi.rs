@@ -15,15 +15,20 @@ const RANKS: u64 = 2;
 #[derive(Clone, Copy)]
 struct Implementation(&'static str);
 
-/// Those that are installed. The others are reported as skipped.
-fn implementations() -> impl Iterator<Item = Implementation> {
-    ["openmpi", "mpich"].into_iter().map(Implementation).filter(|mpi| {
-        let command = mpi.command("mpicc");
-        let is_installed = Command::new(&command).arg("--version").output().is_ok();
-        if !is_installed {
-            pinfold_testing::skip(format_args!("no {command}"));
+/// Those whose launcher and compiler are installed. The others are reported as skipped.
+fn implementations(compiler: &str) -> impl Iterator<Item = Implementation> {
+    ["openmpi", "mpich"].into_iter().map(Implementation).filter(move |mpi| {
+        let missing = ["mpirun", compiler]
+            .map(|name| mpi.command(name))
+            .into_iter()
+            .find(|command| {
+                let version = Command::new(command).arg("--version").output();
+                !version.is_ok_and(|version| version.status.success())
+            });
+        if let Some(command) = &missing {
+            pinfold_testing::skip(format_args!("no {command}, or it does not work"));
         }
-        is_installed
+        missing.is_none()
     })
 }
 
@@ -164,7 +169,7 @@ fn functions_of_mpi_4_are_not_found_where_the_library_may_lack_them() {
 #[test]
 fn each_call_that_stands_for_progress_counts_once() {
     let folder = TempDir::new().unwrap();
-    for mpi in implementations() {
+    for mpi in implementations("mpicc") {
         let program = mpi.compile("mpicc", "mpi_calls.c", &["-pthread"], &folder, mpi.0);
         let file = format!("MPI_FILE={}", folder.path().join("file").display());
         for (kind, calls) in [
@@ -193,7 +198,7 @@ fn each_call_that_stands_for_progress_counts_once() {
 #[test]
 fn calls_through_fortran_bindings_count_once() {
     let folder = TempDir::new().unwrap();
-    for mpi in implementations() {
+    for mpi in implementations("mpif90") {
         for bindings in ["F77", "F90", "F08"] {
             let define = format!("-D{bindings}");
             // The compiler warns of the arguments that it cannot check.
@@ -211,7 +216,7 @@ fn a_profiling_tool_and_the_interposer_both_count_each_call_once() {
         let counts = output.lines().filter_map(|line| line.strip_prefix("tool: "));
         counts.map(|count| count.parse::<u64>().unwrap()).sum()
     };
-    for mpi in implementations() {
+    for mpi in implementations("mpicc") {
         let tool = mpi.compile("mpicc", "mpi_tool.c", &["-shared", "-fPIC"], &folder, "tool.so");
         let alone = mpi.compile("mpicc", "mpi_calls.c", &["-pthread"], &folder, "alone");
         let (tool_path, inside) = (tool.to_str().unwrap(), "-Wl,--whole-archive");
@@ -239,7 +244,7 @@ fn a_profiling_tool_and_the_interposer_both_count_each_call_once() {
 fn a_plugin_that_brings_its_own_mpi_library_is_counted() {
     let folder = TempDir::new().unwrap();
     let host = compile("gcc", "mpi_host.c", &["-ldl"], &folder, "host");
-    for mpi in implementations() {
+    for mpi in implementations("mpicc") {
         let plugin = mpi.compile("mpicc", "mpi_plugin.c", &["-shared", "-fPIC"], &folder, "plugin.so");
         assert_eq!(
             mpi.count(&host, &[plugin.to_str().unwrap()]),
@@ -252,7 +257,7 @@ fn a_plugin_that_brings_its_own_mpi_library_is_counted() {
 
 #[test]
 fn a_program_without_mpi_has_no_count_and_not_a_count_of_zero() {
-    for mpi in implementations() {
+    for mpi in implementations("mpicc") {
         assert_eq!(mpi.count(Path::new("true"), &[]), None, "{}", mpi.0);
     }
 }

@@ -54,21 +54,16 @@ impl Plan {
         let initial = built.first_pinning();
         let plan = self.counting.plan(arguments)?;
         let channel = Channel::create().context("the program cannot report its progress")?;
-        let mpi = embedded::mpi().unwrap_or_else(|error| {
-            self.notes.push(format!("MPI calls are not counted: {error:#}."));
-            None
-        });
-        let agent = embedded::agent().and_then(|agent| {
+        let libraries = embedded::agent().and_then(|agent| {
+            let mpi = embedded::mpi()?;
             let preload = Preload::new(&agent, mpi.as_deref()).with_context(|| agent.display().to_string())?;
-            Ok((agent, preload))
+            Ok((Some(agent), mpi, Some(preload)))
         });
-        let (agent, preload) = match agent {
-            Ok((agent, preload)) => (Some(agent), Some(preload)),
-            Err(error) => {
-                self.notes.push(format!("Parallel regions are not counted: {error:#}."));
-                (None, None)
-            }
-        };
+        let (agent, mpi, preload) = libraries.unwrap_or_else(|error| {
+            let note = format!("Parallel regions and MPI calls are not counted: {error:#}.");
+            self.notes.push(note);
+            (None, None, None)
+        });
         let pages = self.page_options(arguments, initial)?;
         let inherited = |name: &str| env::var_os(name);
         let mut environment = match waiting {
