@@ -17,8 +17,8 @@ const LIBRARIES: [&str; 6] = [
     "libmpitrampoline",
 ];
 
-/// The variables in which launchers tell a process its rank: Open MPI's; Hydra's, which MPICH and Intel MPI have, and
-/// Slurm's; PMIx, MVAPICH's and Cray's.
+/// The variables in which launchers tell a process its rank. The second one is of Hydra, the launcher of MPICH and Intel
+/// MPI, and of Slurm.
 const RANKS: [&str; 5] = [
     "OMPI_COMM_WORLD_RANK",
     "PMI_RANK",
