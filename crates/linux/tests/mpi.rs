@@ -210,6 +210,15 @@ fn calls_through_fortran_bindings_count_once() {
 }
 
 #[test]
+fn an_exception_passes_through_a_call() {
+    let folder = TempDir::new().unwrap();
+    for mpi in implementations("mpicxx") {
+        let program = mpi.compile("mpicxx", "mpi_throws.cpp", &["-Wno-cast-function-type"], &folder, mpi.0);
+        assert_eq!(mpi.count(&program, &[]), Some(RANKS * 3), "{}", mpi.0);
+    }
+}
+
+#[test]
 fn a_profiling_tool_and_the_interposer_both_count_each_call_once() {
     let folder = TempDir::new().unwrap();
     let sum = |output: &str| -> u64 {
