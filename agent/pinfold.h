@@ -46,6 +46,7 @@ enum pinfold_source {
     PINFOLD_SOURCE_MPI,       /* the interposer between a program and its MPI library */
     PINFOLD_SOURCES
 };
+
 /* The sources of the channel's first release. */
 #define PINFOLD_FIRST_SOURCES 3u
 
@@ -63,7 +64,7 @@ struct pinfold_slot {
 struct pinfold_channel {
     uint64_t magic;
     uint32_t version;
-    uint32_t slots_taken;               /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
+    uint32_t slots_taken;                     /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
     uint32_t attached[PINFOLD_FIRST_SOURCES]; /* the number of times that each source has attached itself */
     uint32_t unset_pus;                       /* the program's PUs at its start if no one had set its mask, else 0 */
     uint32_t attached_later[PINFOLD_SOURCES - PINFOLD_FIRST_SOURCES]; /* as `attached`, of the other sources */

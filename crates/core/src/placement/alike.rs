@@ -174,7 +174,9 @@ mod tests {
     fn an_unknown_cache_or_node_is_not_taken_for_a_shared_one() {
         let mut without_caches = TopologyBuilder::new("Ox");
         let package = without_caches.object(without_caches.root(), ObjectKind::Package, Some(0));
-        [0, 1].map(|pu| without_caches.pu(package, PuId(pu)));
+        for pu in [0, 1] {
+            without_caches.pu(package, PuId(pu));
+        }
         let without_nodes = without_caches
             .build(&[PuId(0), PuId(1)].into_iter().collect(), &[])
             .unwrap();
@@ -182,7 +184,9 @@ mod tests {
 
         let mut without_caches = TopologyBuilder::new("Ox");
         let package = without_caches.object(without_caches.root(), ObjectKind::Package, Some(0));
-        [0, 1].map(|pu| without_caches.pu(package, PuId(pu)));
+        for pu in [0, 1] {
+            without_caches.pu(package, PuId(pu));
+        }
         let pus = without_caches.pus().clone();
         without_caches.node(NumaNode {
             id: NodeId(0),
