@@ -122,7 +122,7 @@ pub(super) struct Search {
     #[arg(long, value_parser = number::parse_threads, value_name = "N")]
     pub(super) threads: Option<usize>,
 
-    /// What to compare pinnings by: auto, heartbeat, regions, barriers, mpi, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
+    /// What to compare pinnings by: auto, heartbeat, regions, barriers, mpi, io, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
     /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand
     /// for SAM's activities, such as memory_bandwidth=page-faults, and for progress, with commas between several.
     #[arg(long, help_heading = COMPARED, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]

@@ -63,8 +63,8 @@ pub enum CounterError {
     },
     /// The event belongs to this processor, but the kernel has no counter for it.
     #[error(
-        "this machine has no counter for `{name}`: {why}; metrics without a counter: regions, mpi, heartbeat, \
-         uprobe:SYMBOL"
+        "this machine has no counter for `{name}`: {why}; metrics without a counter: regions, mpi, io, \
+         heartbeat, uprobe:SYMBOL"
     )]
     NoCounter {
         /// The requested name.
