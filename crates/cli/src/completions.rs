@@ -119,7 +119,8 @@ pub(crate) fn run(arguments: &Arguments, command: &Command) -> Result<ExitCode> 
     let Some(shell) = arguments.shell else {
         let devices = Selected::Here.devices()?;
         let names = devices.iter().flat_map(|device| DeviceName::of(device, &devices));
-        console::print(&names.map(|name| format!("{name}\n")).collect::<String>())?;
+        let lines: Vec<String> = names.map(|name| format!("{name}\n")).collect();
+        console::print(&lines.concat())?;
         return Ok(ExitCode::SUCCESS);
     };
     let mut shown = Command::new("pinfold")

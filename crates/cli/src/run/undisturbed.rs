@@ -61,9 +61,12 @@ pub(super) fn say(arguments: &Arguments, plan: &Plan) -> Result<()> {
         lines.say(&format!("{name}: policy auto: placement cannot matter on this machine"));
     } else if !reports.quiet {
         lines.say(&pinfold_core::summary(&plan.topology));
-        plan.notes.iter().for_each(|note| lines.say(note));
-        let why = why_all_alike(&plan.topology);
-        why.iter().for_each(|why| lines.say(&findings::nothing_to_gain(why)));
+        for note in &plan.notes {
+            lines.say(note);
+        }
+        if let Some(why) = why_all_alike(&plan.topology) {
+            lines.say(&findings::nothing_to_gain(&why));
+        }
     }
     Ok(())
 }
