@@ -5,6 +5,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import pytest
 
 from pinfold.evaluation.progress.measure import Choice, Lengths, Measured, windows
 from pinfold.evaluation.progress.program import Program
-from pinfold.evaluation.progress.programs.compressors import Reader
+from pinfold.evaluation.progress.programs.compressors import FastReader, Reader
 from pinfold.evaluation.progress.programs.services import PythonService
 from pinfold.evaluation.progress.quota import Group, NoQuotaError, group
 from pinfold.evaluation.progress.running import Place, made_folder
 
 LENGTHS = Lengths(settling=0.5, windows=(2.0, 2.5, 3.0))
+
+TEXT = 512 << 20
 
 #: A client that sends the next request after the answer to the last, on each of its connections.
 CLIENT = """
@@ -46,9 +49,9 @@ class AskedService(PythonService):
 
 
 PROGRAMS = (
-    Reader("compressor", "gzip -9 -c"),
-    Reader("hash", "sha256sum", of_zeros=True),
-    Reader("sort", "sort --parallel=2 -S 2M -o /dev/null"),
+    Reader("compressor", "gzip -9 -c", size=TEXT),
+    FastReader("hash", "sha256sum"),
+    Reader("sort", "sort --parallel=2 -S 2M -o /dev/null", size=TEXT),
     AskedService(),
 )
 
@@ -62,17 +65,24 @@ def own_group() -> Iterator[Group]:
         pytest.skip(f"programs cannot be slowed by a quota: {error}")
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder that is not kept, because the text is large."""
+    with tempfile.TemporaryDirectory(prefix="pinfold-test-") as directory:
+        yield Path(directory)
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_bytes_fall_as_the_programs_own_figure_does(
-    program: Program, own_group: Group, binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, own_group: Group, binary: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parent.parent)
     if missing := program.missing():
         pytest.skip(f"not installed: {', '.join(missing)}")
     try:
-        found, _ = windows(Place(program, made_folder(program, tmp_path), own_group, binary), LENGTHS)
+        found, _ = windows(Place(program, made_folder(program, folder), own_group, binary), LENGTHS)
     finally:
-        program.clean(tmp_path)
+        program.clean(folder)
     measured = Measured(Choice("io", "", None, None), found)
     assert min(measured.slowed()[1:]) > 1.2, "the quota slows the program"
     for difference in measured.differences():

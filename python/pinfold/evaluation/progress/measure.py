@@ -11,10 +11,16 @@ Both figures are of the same window, so other load of the machine changes both.
 
 from __future__ import annotations
 
+import json
+import statistics
+import subprocess
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pinfold.evaluation.progress.running import Place, running
 
@@ -43,6 +49,9 @@ class Lengths:
     job: float = 1.5
     pairs: int = 3
 
+
+STARTS = 5
+"""Runs of a program that ends at once."""
 
 READ_EACH = "200ms"
 """A timeline has few enough readings of this interval that each stays a point."""
@@ -97,7 +106,8 @@ class Costs:
     ----------
     wall, processor : list of float
         The time of a job under pinfold over that of the job alone, minus one, for each pair: the time of day, and the
-        processor time of all processes, pinfold's included. Empty for a server, which does not end.
+        processor time of all processes. The latter contains pinfold's own time after its start. Empty for a server,
+        which does not end.
     own : float
         pinfold's own processor time over the time of the run.
     """
@@ -130,8 +140,8 @@ class Measured:
 
 
 def choose(place: Place, lengths: Lengths) -> Choice:
-    """Run a program with the default policy."""
-    with running(place, arguments=[]) as one:
+    """Run a program with the default policy. As it is named, it also measures where nothing can be gained."""
+    with running(place, arguments=["--policy", "auto"]) as one:
         time.sleep(lengths.choice)
         one.check()
     record = one.record()
@@ -201,7 +211,7 @@ def grown(at: Sequence[float], rates: Sequence[float | None], begin: float, end:
 def costs(place: Place, rate: float, lengths: Lengths) -> tuple[list[float], list[float]]:
     """Run short jobs in pairs, alone and under pinfold. Return the ratios of their times, minus one.
 
-    The first list has the times of day, the second one the processor times of all processes, pinfold's included.
+    The first list has the times of day, the second one the processor times of all processes.
 
     Args:
         place: where it runs.
@@ -209,13 +219,14 @@ def costs(place: Place, rate: float, lengths: Lengths) -> tuple[list[float], lis
         lengths: the lengths.
     """
     amount = max(round(rate * lengths.job), 1)
+    start = start_of_pinfold(place.binary)
 
     def job(*, alone: bool) -> tuple[float, float]:
         used, began = place.group.used(), time.monotonic()
         with running(place, amount=amount, arguments=None if alone else ["--policy", "none"]) as one:
             one.wait()
             took = time.monotonic() - began
-        own = 0.0 if alone else one.record()["own_cpu_time"]
+        own = 0.0 if alone else max(one.record()["own_cpu_time"] - start, 0.0)
         return took, place.group.used() - used + own
 
     job(alone=True)
@@ -227,3 +238,16 @@ def costs(place: Place, rate: float, lengths: Lengths) -> tuple[list[float], lis
         for ratios, index in ((wall, 0), (processor, 1)):
             ratios.append(times[False][index] / times[True][index] - 1)
     return wall, processor
+
+
+@cache
+def start_of_pinfold(binary: Path) -> float:
+    """Return pinfold's own processor time, in seconds, for a program that ends at once: the median of some runs."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "run.json"
+        words = [str(binary), "run", "--quiet", "--policy", "none", "--json", str(file), "--", "true"]
+        times: list[float] = []
+        for _ in range(STARTS):
+            subprocess.run(words, check=True)
+            times.append(json.loads(file.read_text())["own_cpu_time"])
+    return statistics.median(times)

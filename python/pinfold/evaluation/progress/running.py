@@ -75,8 +75,14 @@ class Running:
         if self.load:
             self.load.kill()
             self.load.wait()
+        if not self.began:
+            self.process.terminate()
         self.place.group.end()
-        self.process.wait()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def wait(self) -> None:
         """Wait until the program has ended by itself."""

@@ -21,18 +21,18 @@ class Reader(Program):
 
     figure_is = "its position in the input file"
 
-    def __init__(self, kind: str, words: str, *, name: str = "", of_zeros: bool = False) -> None:
+    def __init__(self, kind: str, words: str, *, name: str = "", size: int = ENOUGH_TEXT) -> None:
         """Describe it.
 
         Args:
             kind: what it is.
             words: its command line, without the file.
             name: what it is called in the table, if not by its first word.
-            of_zeros: whether it reads zeros, because its speed is high and does not depend on what it reads.
+            size: the size of the text that it reads.
         """
         self.kind = kind
         self._words = words.split()
-        self._of_zeros = of_zeros
+        self._size = size
         self.name = name or self._words[0]
         self.needs = (self._words[0],)
 
@@ -50,18 +50,25 @@ class Reader(Program):
         return Offset(group, self._input(folder, None))
 
     def _input(self, folder: Path, amount: int | None) -> Path:
-        name = "whole" if amount is None else "part"
-        if self._of_zeros:
-            file = inputs.memory() / f"pinfold-progress-{os.getpid()}-{name}"
-            return inputs.zeros(file, ENOUGH_ZEROS if amount is None else amount)
         # All programs share the text.
-        return inputs.text(folder.parent / name, ENOUGH_TEXT if amount is None else amount)
+        name = "whole" if amount is None else "part"
+        return inputs.text(folder.parent / name, self._size if amount is None else amount)
+
+
+class FastReader(Reader):
+    """A program that reads zeros, because its speed is high and does not depend on what it reads."""
 
     def clean(self, folder: Path) -> None:
         """Remove the files of zeros."""
         del folder
         for file in inputs.memory().glob(f"pinfold-progress-{os.getpid()}-*"):
             file.unlink()
+
+    def _input(self, folder: Path, amount: int | None) -> Path:
+        del folder
+        name = "whole" if amount is None else "part"
+        file = inputs.memory() / f"pinfold-progress-{os.getpid()}-{name}"
+        return inputs.zeros(file, ENOUGH_ZEROS if amount is None else amount)
 
 
 # Blocks are so small that a program at a third of its speed reads several dozen of them within a window.
@@ -73,7 +80,7 @@ READERS: tuple[Program, ...] = (
     Reader("compressor", "zstd -9 -T2 -B1M -q -c", name="zstd -T2"),
     Reader("compressor", "xz -1 -T2 --block-size=256KiB -c", name="xz -T2"),
     Reader("compressor", "lz4 -9 -B5 -q -c"),
-    Reader("cipher", "openssl enc -aes-256-cbc -pass pass:a -nosalt -iter 1 -out /dev/null -in", of_zeros=True),
-    Reader("hash", "sha256sum", of_zeros=True),
+    FastReader("cipher", "openssl enc -aes-256-cbc -pass pass:a -nosalt -iter 1 -out /dev/null -in"),
+    FastReader("hash", "sha256sum"),
     Reader("sort", "sort --parallel=2 -S 2M -o /dev/null"),
 )
