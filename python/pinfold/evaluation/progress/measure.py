@@ -50,6 +50,9 @@ class Lengths:
     pairs: int = 3
 
 
+LAST = 2.0
+"""Seconds in which the counts are read, even if readings rest because they take long."""
+
 STARTS = 5
 """Runs of a program that ends at once."""
 
@@ -171,8 +174,8 @@ def windows(place: Place, lengths: Lengths) -> tuple[list[Window], float]:
                 used = (group.used() - used_before) / (time.monotonic() - began)
             readings.append((begin, figure.at_a_step()))
             one.check()
-        # The last reading of the counts is after the last one of the figure.
-        time.sleep(lengths.settling)
+        # The counts are read once more after the last reading of the figure.
+        time.sleep(LAST)
     record = one.record()
     found = []
     for begin, end in readings:

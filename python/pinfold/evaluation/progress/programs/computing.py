@@ -14,7 +14,7 @@ from pinfold.evaluation.progress.quota import Group
 
 ENDLESS = 1 << 40
 SOURCE_FILES = 4000
-FUNCTIONS = 30
+FUNCTIONS = 5
 
 
 class Solver(Program):
