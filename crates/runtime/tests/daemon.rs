@@ -537,9 +537,10 @@ fn moves_for_which_another_process_pays_are_withdrawn_and_that_is_reported() {
 fn without_counters_moves_that_slow_a_flow_are_withdrawn_and_those_that_speed_it_up_stay() {
     for (faster_together, outcome, ticks) in [(false, MappingCode::Slower, 120), (true, MappingCode::Kept, 1000)] {
         let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], ticks);
-        fake.moves_bytes = Some(match faster_together {
-            true => |process, together| if process == 1 && together { 1500 } else { 1000 },
-            false => |process, together| if process == 1 && together { 500 } else { 1000 },
+        fake.moves_bytes = Some(if faster_together {
+            |process, together| if process == 1 && together { 1500 } else { 1000 }
+        } else {
+            |process, together| if process == 1 && together { 500 } else { 1000 }
         });
         let heard = go(&mut fake, false);
         let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_a_task_reads_is_counted_and_stays_after_its_end() {
         let Some(mut bytes) = IoBytes::new() else {
-            eprintln!("skipped: the kernel has no /proc/PID/io");
+            pinfold_testing::skip(format_args!("the kernel has no /proc/PID/io"));
             return;
         };
         bytes.read(own(0), true);
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn readings_rest_in_proportion_to_what_they_take() {
         let Some(mut bytes) = IoBytes::new() else {
-            eprintln!("skipped: the kernel has no /proc/PID/io");
+            pinfold_testing::skip(format_args!("the kernel has no /proc/PID/io"));
             return;
         };
         bytes.read(own(0), true);

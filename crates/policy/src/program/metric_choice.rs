@@ -289,9 +289,10 @@ impl MetricRates<'_> {
 
     /// The counts a second that say how coarse a rate is: of a flow, the steps in which it comes.
     fn counts(&self, index: usize, rate: f64) -> f64 {
-        match self.metrics[index].source.is_flow {
-            true => self.flow.steps(index),
-            false => rate,
+        if self.metrics[index].source.is_flow {
+            self.flow.steps(index)
+        } else {
+            rate
         }
     }
 
