@@ -72,6 +72,13 @@ def test_the_additions_to_the_paper_also_gain(pinfold: Pinfold, hubench: Path) -
     assert rate(mapped) > 1.3 * rate(left)
 
 
+def test_known_programs_need_a_database_that_the_user_names(pinfold: Pinfold, hubench: Path) -> None:
+    knowing = (*PAPER, "--policy", "sam", "--compared", "--known")
+    run = pinfold.run(*knowing, hubench)
+    assert run.status == 125
+    assert run.said("--known needs a behaviour database, and this run has none; name one with --db") == 1
+
+
 def test_moves_that_help_stay_after_a_comparison_with_unpinned_threads(pinfold: Pinfold, hubench: Path) -> None:
     # However much moves help, it is after three minutes at the latest that a comparison costs half a percent.
     long = ("--machine", "e5-2660v2x2", "-t", "200s")

@@ -1,5 +1,6 @@
 """A simulated run depends only on the recording, the model and the seed: the same ones give the same bytes."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ def recording(binary: Path, workload: Callable[[str], Path], tmp_path_factory: p
 RUNS = {
     "pinned": ("--machine", "opteron-6164x4", "--policy", "fixed", "--schedule", "0-9"),
     "unpinned, with more tasks than CPUs": ("--machine", "clovertown", "--policy", "none", "--repeat", "2000"),
+    "under the default policy": ("--machine", "e5-2660v2x2"),
     "searching": ("--machine", "e5-2660v2x2", "--search", "racing", "--schedule", "0-9", "--schedule", "0-4,10-14"),
 }
 
@@ -40,6 +42,19 @@ def test_the_same_seed_gives_the_same_bytes(pinfold: Pinfold, recording: Path, a
         return (pinfold.folder / "record.json").read_bytes()
 
     assert written() == written()
+
+
+def test_only_a_run_that_names_a_database_learns_from_another_run(pinfold: Pinfold, recording: Path) -> None:
+    def candidates(*options: str | Path) -> str:
+        return str(pinfold.record(*RUNS["under the default policy"], *options, recording).json["candidates_code"])
+
+    named = ("--db", pinfold.folder / "behaviour.db")
+    assert [candidates(*named) for _ in range(2)] == ["proposals", "known_program"]
+    usual = Path(os.environ["PINFOLD_DB"])
+    assert [candidates() for _ in range(2)] == ["proposals", "proposals"]
+    assert not usual.exists()
+    assert candidates("--db", "none") == "proposals"
+    assert not (pinfold.folder / "none").exists()
 
 
 def test_another_seed_gives_the_scheduler_other_choices(pinfold: Pinfold, recording: Path) -> None:

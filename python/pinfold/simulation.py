@@ -140,6 +140,7 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
     seed: int = 0,
     noise: float = 0.0,
     salvage: bool = False,
+    db: SomeFile | None = None,
     options: Sequence[str] = (),
 ) -> Run:
     """Run a recording, or several side by side, on a simulated machine.
@@ -151,9 +152,11 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
             `Configuration` for the whole run.
         repeat: how often to repeat the recorded work. None repeats it until the policy has chosen. A `Policy` of your
             own signals its choice by ``Decision(done=True)``. A `Configuration` runs a hundred times.
-        seed: of the scheduler and the noise; the same seed gives the same run.
+        seed: of the scheduler and the noise; without `db`, the same seed gives the same run.
         noise: the standard deviation of a metric over a tenth of a second, in percent.
         salvage: run a damaged recording up to the damage.
+        db: with the name of a policy, the behaviour database that the run reads and adds to. A program that it knows
+            starts where an earlier run was fastest. By default a simulated run has none.
         options: with the name of a policy, further options of ``pinfold run``, such as ``["--metric", "regions"]``.
 
     Returns:
@@ -170,9 +173,10 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
     single = isinstance(recordings, str | os.PathLike)
     files: list[str] = [os.fspath(recordings)] if single else [os.fspath(file) for file in recordings]  # type: ignore[arg-type, union-attr]
     if isinstance(policy, str):
-        return _by_name(files, machine, policy, _given(repeat, seed, noise, salvage), options)
-    if options:
-        raise ValueError("options are for policies of pinfold, and this policy is your own: leave them out")
+        known = [] if db is None else ["--db", os.fspath(db)]
+        return _by_name(files, machine, policy, [*_given(repeat, seed, noise, salvage), *known], options)
+    if options or db is not None:
+        raise ValueError("options and db are for policies of pinfold, and this policy is your own: leave them out")
     if isinstance(policy, Configuration):
         policy, repeat = Kept(policy), 100 if repeat is None else repeat
     name = policy.name or type(policy).__name__

@@ -1,7 +1,8 @@
 //! The files of the behaviour database: the database, the rules, and the program's binary.
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use nix::unistd::geteuid;
 use pinfold_core::{PuSet, Topology};
 use pinfold_files::input;
@@ -12,20 +13,55 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What `--db` takes for no database.
+const NONE: &str = "none";
+
 /// Where the database is.
-#[derive(Args, Clone)]
-#[group(skip)]
+#[derive(Clone)]
 pub(crate) struct Arguments {
+    /// The value of the option, or else of the variable.
+    db: Option<PathBuf>,
+    /// Whether the command line has the option.
+    is_given: bool,
+}
+
+#[derive(Args)]
+#[group(skip)]
+struct Options {
     #[arg(
         long,
         env = "PINFOLD_DB",
         hide_env_values = true,
         value_name = "FILE",
         global = true,
-        help = "The behaviour database [default: /var/lib/pinfold/behaviour.db for root, else \
-                $XDG_STATE_HOME/pinfold/behaviour.db]"
+        help = "The behaviour database; none for no database [default: /var/lib/pinfold/behaviour.db for root, else \
+                $XDG_STATE_HOME/pinfold/behaviour.db; for a simulated run: none]"
     )]
     db: Option<PathBuf>,
+}
+
+impl Args for Arguments {
+    fn augment_args(command: Command) -> Command {
+        Options::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Options::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            db: Options::from_arg_matches(matches)?.db,
+            is_given: matches.value_source("db") == Some(ValueSource::CommandLine),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Arguments {
@@ -34,17 +70,32 @@ impl Arguments {
         self.db.is_some()
     }
 
-    /// The file.
-    pub(crate) fn path(&self) -> Result<PathBuf> {
+    /// The file; `None` if the user wants no database.
+    pub(crate) fn file(&self) -> Result<Option<PathBuf>> {
         match &self.db {
-            Some(file) => Ok(file.clone()),
-            None => usual(geteuid().is_root(), |name| env::var_os(name)),
+            Some(file) => Ok(named(file)),
+            None => usual(geteuid().is_root(), |name| env::var_os(name)).map(Some),
         }
     }
 
-    /// The rules that were learned from the database, beside it.
-    pub(crate) fn rules_path(&self) -> Result<PathBuf> {
-        Ok(self.path()?.with_extension("hints.json"))
+    /// The file, for a command that is about it.
+    pub(crate) fn path(&self) -> Result<PathBuf> {
+        self.file()?
+            .context("`none` names no behaviour database; name a file with --db")
+    }
+
+    /// The file for a run. A simulated run has only the database that `--db` names: the usual one changes with each run,
+    /// and the same seed has to give the same run.
+    pub(crate) fn file_for_run(&self, simulated: bool) -> Result<Option<PathBuf>> {
+        if simulated && !self.is_given {
+            return Ok(None);
+        }
+        self.file()
+    }
+
+    /// The rules that were learned from the database of a run, beside it; `None` without a database.
+    pub(crate) fn rules_for_run(&self, simulated: bool) -> Result<Option<PathBuf>> {
+        Ok(self.file_for_run(simulated)?.map(|file| rules_beside(&file)))
     }
 
     /// Opens the database, or creates it; with a note for the user.
@@ -59,7 +110,10 @@ impl Arguments {
         topology: &Topology,
         machine: &MachineKey,
     ) -> Result<(Option<Store>, Vec<String>)> {
-        match Opened::new(&self.path()?) {
+        let Some(file) = self.file_for_run(machine.simulated)? else {
+            return Ok((None, vec![]));
+        };
+        match Opened::new(&file) {
             Err(error @ (StoreError::Locked { .. } | StoreError::InUse { .. })) => {
                 let note = format!("Nothing is known or remembered of this run: {error}.");
                 Ok((None, vec![note]))
@@ -71,6 +125,16 @@ impl Arguments {
             }
         }
     }
+}
+
+/// The file that a user names; `None` for the word for no database.
+pub(crate) fn named(file: &Path) -> Option<PathBuf> {
+    (file != Path::new(NONE)).then(|| file.to_owned())
+}
+
+/// The rules that were learned from a database.
+pub(crate) fn rules_beside(database: &Path) -> PathBuf {
+    database.with_extension("hints.json")
 }
 
 /// All PUs of a machine.
@@ -114,12 +178,11 @@ fn usual(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Result<Path
     Ok(folder.join("pinfold/behaviour.db"))
 }
 
-/// Reads rules. The default file may be absent.
-pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<LearnedRules>> {
-    let file = named.unwrap_or(usual);
-    if named.is_none() && !file.exists() {
+/// Reads rules. The default file may be absent; `None` for no such file.
+pub(crate) fn read_rules(named: Option<&Path>, usual: Option<&Path>) -> Result<Option<LearnedRules>> {
+    let Some(file) = named.or(usual.filter(|usual| usual.exists())) else {
         return Ok(None);
-    }
+    };
     let text = match named {
         Some(_) => input::text(file, input::MOST),
         None => input::text_of_regular(file, input::MOST),
@@ -150,6 +213,34 @@ pub(crate) fn now() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn arguments(words: &[&str]) -> Arguments {
+        let command = Arguments::augment_args(Command::new("run").no_binary_name(true));
+        Arguments::from_arg_matches(&command.mut_arg("db", |db| db.env(None)).get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn none_is_no_database() {
+        let none = arguments(&["--db", "none"]);
+        assert_eq!(none.file().unwrap(), None);
+        assert_eq!(none.rules_for_run(false).unwrap(), None);
+        let refused = none.path().unwrap_err().to_string();
+        assert!(refused.contains("--db"), "{refused}");
+        let file = arguments(&["--db", "./none"]).file().unwrap();
+        assert_eq!(file.as_deref(), Some(Path::new("./none")));
+    }
+
+    #[test]
+    fn a_simulated_run_takes_only_the_database_that_the_command_line_names() {
+        let named = arguments(&["--db", "some.db"]);
+        assert_eq!(named.file_for_run(true).unwrap(), Some("some.db".into()));
+        let variable = Arguments {
+            db: Some("usual.db".into()),
+            is_given: false,
+        };
+        assert_eq!(variable.file_for_run(true).unwrap(), None);
+        assert_eq!(variable.file_for_run(false).unwrap(), Some("usual.db".into()));
+    }
 
     #[test]
     fn the_usual_place_is_the_users_own_or_there_is_none() {

@@ -3,7 +3,7 @@
 //! Beside the database are `NAME.hints.json`, the rules in use, and `NAME.training.parquet`, a data set of a sweep,
 //! which is also used for learning rules.
 
-use crate::behaviour::Arguments;
+use crate::behaviour::{Arguments, rules_beside};
 use crate::console;
 use crate::learn;
 use anyhow::{Context, Result, bail};
@@ -26,7 +26,7 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     let programs = store.programs(None)?;
     let exported = beside(behaviour, "samples.parquet")?;
     let rows = export(&programs, &exported)?;
-    let rules = behaviour.rules_path()?;
+    let rules = rules_beside(&behaviour.path()?);
     let made = beside(behaviour, "hints.json.new")?;
     let mut command = learn::command()?;
     command.args([
@@ -71,8 +71,8 @@ pub(crate) fn after_run(remains: Afterwards<'_>, behaviour: &Arguments) -> Optio
         Afterwards::NotWritten(why) => Some(format!("What was observed could not all be kept: {why}")),
         Afterwards::Rebuild(store) => {
             let rebuilt = rebuild(store, behaviour, None);
-            Some(match rebuilt.and_then(|_| behaviour.rules_path()) {
-                Ok(rules) => format!("New rules: {}", rules.display()),
+            Some(match rebuilt.and_then(|_| behaviour.path()) {
+                Ok(database) => format!("New rules: {}", rules_beside(&database).display()),
                 Err(error) => format!("The behaviour database has grown, but {}", console::whole(&error)),
             })
         }

@@ -50,6 +50,12 @@ fn the_database_is_named_before_or_after_what_is_asked_of_it() {
 }
 
 #[test]
+fn none_is_no_database() {
+    let said = refused(&["db", "--db", "none", "list"], 125);
+    assert!(said.contains("`none` names no behaviour database"), "{said}");
+}
+
+#[test]
 fn calibrate_without_a_mode_names_both() {
     let said = refused(&["calibrate"], 125);
     assert!(said.contains("<--model|--thresholds>"), "{said}");

@@ -4,6 +4,7 @@ use super::config::{
     Cgroup, Config, Except, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, USUAL,
     UserName,
 };
+use crate::behaviour;
 use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -161,11 +162,11 @@ impl Arguments {
             || !self.tasks.name.is_empty()
     }
 
-    /// The behaviour database; `None` if none is named and the user has no place for one.
+    /// The behaviour database; `None` if the user wants none, or names none and has no place for one.
     pub(super) fn database(&self, config: &Config) -> Option<PathBuf> {
         match (&config.db, self.behaviour.is_named()) {
-            (Some(file), false) => Some(file.clone()),
-            _ => self.behaviour.path().ok(),
+            (Some(file), false) => behaviour::named(file),
+            _ => self.behaviour.file().ok().flatten(),
         }
     }
 

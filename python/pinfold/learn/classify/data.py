@@ -87,7 +87,7 @@ def sampled(binary: Path, recording: Path, machine: str, seconds: float) -> dict
         sample = Path(directory) / "run.json"
         words = ["--quiet", "--machine", machine, "--policy", "classify", "--placement-model", "none"]
         words += ["--initialise", "1s", "--probe", "1s", "--warm-up", "1s"]
-        words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds)), "--db", str(Path(directory) / "behaviour.db")]
+        words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds))]
         _run(binary, "run", *words, "--json", str(sample), str(recording))
         record = json.loads(sample.read_text())
         if "forecast" not in record:

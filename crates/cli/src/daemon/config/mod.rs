@@ -32,7 +32,7 @@ pub(super) struct Config {
     pub(super) dry_run: bool,
     /// The source of the rates of sharing.
     pub(super) metric: MetricName,
-    /// The behaviour database.
+    /// The behaviour database; `none` for no database.
     pub(super) db: Option<PathBuf>,
     pub(super) tasks: Tasks,
     pub(super) thresholds: ThresholdsTable,

@@ -232,7 +232,7 @@ fn remembered(
     options: &mut AutoOptions,
 ) -> Result<(Option<Store>, Vec<String>)> {
     let database = &setting.arguments.behaviour;
-    let rules = behaviour::read_rules(None, &database.rules_path()?)?;
+    let rules = behaviour::read_rules(None, database.rules_for_run(key.machine.simulated)?.as_deref())?;
     let (mut store, notes) = database.open_for_run(setting.topology, &key.machine)?;
     options.rules = rules.map(|rules| rules.rules);
     if let Some(store) = &mut store {

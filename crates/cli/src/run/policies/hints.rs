@@ -75,14 +75,18 @@ impl PolicyEntry for Hints {
 
     fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
         let flags = Flags::from_arg_matches(request.flags)?;
-        let usual = request.arguments.behaviour.rules_path()?;
-        if behaviour::read_rules(flags.rules.as_deref(), &usual)?.is_none() {
-            bail!(
+        let simulated = request.place.simulated().is_some();
+        let usual = request.arguments.behaviour.rules_for_run(simulated)?;
+        if behaviour::read_rules(flags.rules.as_deref(), usual.as_deref())?.is_some() {
+            return Ok(());
+        }
+        match usual {
+            Some(usual) => bail!(
                 "there are no learned rules in `{}`; name some with --rules, or make them with `pinfold db rebuild`",
                 usual.display()
-            );
+            ),
+            None => bail!("there are no learned rules without a behaviour database; name rules with --rules"),
         }
-        Ok(())
     }
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
@@ -98,7 +102,8 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         let number = setting.program.number();
         bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy");
     };
-    let rules = behaviour::read_rules(flags.rules.as_deref(), &database.rules_path()?)?;
+    let usual = database.rules_for_run(machine.simulated)?;
+    let rules = behaviour::read_rules(flags.rules.as_deref(), usual.as_deref())?;
     let (mut store, mut notes) = database.open_for_run(setting.topology, &machine)?;
     let common = setting.common.clone();
     let options = HintOptions {
@@ -116,11 +121,16 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
     };
     options.check()?;
     if options.rules.is_none() {
-        notes.push(format!(
-            "There are no learned rules in `{}`, so a program that is not known stays where it is observed. `pinfold db rebuild` makes \
-             rules of what was observed; --rules names others.",
-            database.rules_path()?.display()
-        ));
+        notes.push(match usual {
+            Some(usual) => format!(
+                "There are no learned rules in `{}`, so a program that is not known stays where it is observed. `pinfold db \
+                 rebuild` makes rules of what was observed; --rules names others.",
+                usual.display()
+            ),
+            None => "There are no learned rules without a behaviour database, so the program stays where it is observed. --rules \
+                     names rules, and --db a database."
+                .to_owned(),
+        });
     }
     let expected = options.expected().map(|known| known.why.clone());
     Ok(Built {

@@ -197,7 +197,11 @@ fn known(setting: &Setting<'_>) -> Result<(Known, Vec<String>)> {
         }
         one => one.key(machine.clone())?.into_iter().collect(),
     };
-    let (store, notes) = setting.arguments.behaviour.open_for_run(setting.topology, &machine)?;
+    let database = &setting.arguments.behaviour;
+    if database.file_for_run(machine.simulated)?.is_none() {
+        bail!("--known needs a behaviour database, and this run has none; name one with --db");
+    }
+    let (store, notes) = database.open_for_run(setting.topology, &machine)?;
     let Some(mut store) = store else {
         return Ok((vec![], notes));
     };
