@@ -210,14 +210,15 @@ impl PageMoves {
 /// Lines for people, without a line feed at the end.
 impl fmt::Display for PageMoves {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "pages ({}): {} moved in {:.3} s, {} there already",
-            self.goal,
-            self.moved,
-            self.lasted.as_secs_f64(),
-            self.in_place
-        )?;
+        write!(f, "pages ({}): ", self.goal)?;
+        if self.moved.pages > 0 {
+            write!(f, "{} moved in {:.3} s", self.moved, self.lasted.as_secs_f64())?;
+        } else {
+            f.write_str("none moved")?;
+        }
+        if self.in_place.pages > 0 {
+            write!(f, ", {} there already", self.in_place)?;
+        }
         for (left, count) in &self.left {
             let errno = left.errno().map_or_else(String::new, |errno| format!(" ({errno})"));
             write!(f, "\n  {count} stayed: {left}{errno}")?;
@@ -355,6 +356,16 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn nothing_is_said_of_zero_pages() {
+        assert!(!moves().to_string().contains("there already"));
+        let mut moves = PageMoves::towards("interleave");
+        assert_eq!(moves.to_string(), "pages (interleave): none moved");
+        moves.in_place.add(4096);
+        let text = "pages (interleave): none moved, 1 page (4 KiB) there already";
+        assert_eq!(moves.to_string(), text);
     }
 
     #[test]
