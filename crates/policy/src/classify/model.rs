@@ -79,11 +79,13 @@ fn fastest(logs: &[f64]) -> usize {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unknown {
     /// Features that it needs are not known here.
-    #[error("{} {} not known here", .0.join(" and "), if .0.len() == 1 { "is" } else { "are" })]
+    #[error("{} {} not known here", listed(.0), if .0.len() == 1 { "is" } else { "are" })]
     Missing(Vec<String>),
     /// The machine differs from all machines of its training data.
     #[error(
-        "{name} is {value:.3} here, and the machines that the model was learned from have {least:.3} to {greatest:.3}"
+        "the model was learned on machines with {}, and this one has {}",
+        range(name, *.least, *.greatest),
+        number(*.value)
     )]
     OtherMachine {
         /// The feature.
@@ -95,6 +97,38 @@ pub enum Unknown {
         /// The greatest value in the training data.
         greatest: f64,
     },
+}
+
+/// Names with commas, and `and` before the last one.
+fn listed(names: &[String]) -> String {
+    match names {
+        [first @ .., before, last] => {
+            let first: String = first.iter().map(|name| format!("{name}, ")).collect();
+            format!("{first}{before} and {last}")
+        }
+        _ => names.concat(),
+    }
+}
+
+/// A whole number without decimals, and any other with three.
+fn number(value: f64) -> String {
+    let decimals = if value.fract() == 0.0 { 0 } else { 3 };
+    format!("{value:.decimals$}")
+}
+
+/// A feature of machines with its least and its greatest value, as one number if they are the same: `2 to 8 nodes`.
+fn range(name: &str, least: f64, greatest: f64) -> String {
+    let (least, greatest) = (number(least), number(greatest));
+    let values = if least == greatest {
+        least
+    } else {
+        format!("{least} to {greatest}")
+    };
+    let words = name.replace('_', " ");
+    match name {
+        "nodes" | "cores_per_node" => format!("{values} {words}"),
+        _ => format!("{words} {values}"),
+    }
 }
 
 /// The forecast of a program.
