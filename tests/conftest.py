@@ -44,6 +44,9 @@ AGENT_OF_COMMAND = 'grep -o -m 1 "/.*agent.so" /proc/self/maps'
 
 CPUS = sorted(os.sched_getaffinity(0))
 
+#: Where a line that was too long goes on.
+CONTINUED = re.compile(r"\npinfold(\[rank \d+\])?: {5,}")
+
 Value = TypeVar("Value")
 
 
@@ -119,9 +122,14 @@ def patience(process: "subprocess.Popen[str]") -> Iterator[None]:
         timer.cancel()
 
 
+def unwrapped(text: str) -> str:
+    """Return pinfold's lines as they were before they were made to fit a terminal."""
+    return CONTINUED.sub(" ", text)
+
+
 @dataclass(frozen=True)
 class Run:
-    """An ended run of pinfold."""
+    """An ended run of pinfold. `err` is unwrapped."""
 
     status: int
     out: str
@@ -166,7 +174,7 @@ class Pinfold:
         """Run `pinfold run ARGUMENTS` to its end."""
         process = self.start(*arguments, env=env, prefix=prefix, **options)
         out, err = process.communicate(stdin, timeout=PATIENCE)
-        return Run(process.returncode, out or "", err or "")
+        return Run(process.returncode, out or "", unwrapped(err or ""))
 
     def record(self, *arguments: str | Path, **options: Any) -> Run:
         """Run `pinfold run --json FILE ARGUMENTS` to its end, and read the file."""
@@ -176,9 +184,9 @@ class Pinfold:
         return Run(run.status, run.out, run.err, json.loads(file.read_text()))
 
     def record_until(self, pattern: str, *arguments: str | Path, **options: Any) -> Run:
-        """Run `pinfold run --json FILE ARGUMENTS` until it prints this, and end the program; read the file."""
+        """Run `pinfold run -v --json FILE ARGUMENTS` until it prints this, and end the program; read the file."""
         file = self.folder / "record.json"
-        process = self.start("--json", file, *arguments, **options)
+        process = self.start("-v", "--json", file, *arguments, **options)
         assert process.stderr
         lines = []
         with patience(process):
@@ -188,7 +196,7 @@ class Pinfold:
                     break
             process.terminate()
             out, err = process.communicate()
-        err = "".join(lines) + err
+        err = unwrapped("".join(lines) + err)
         assert re.search(pattern, err), err
         return Run(process.returncode, out, err, json.loads(file.read_text()))
 

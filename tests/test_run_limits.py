@@ -40,7 +40,7 @@ def both(pinfold: Pinfold, limit: str, *command: str | Path, as_user: bool) -> t
     alone = subprocess.run(
         words, capture_output=True, text=True, check=False, env=environment(), timeout=PATIENCE, cwd="/"
     )
-    placed = pinfold.run("-q", "--", *command, prefix=prefix, cwd="/")
+    placed = pinfold.run("-qq", "--", *command, prefix=prefix, cwd="/")
     return Run(alone.returncode, alone.stdout, alone.stderr), placed
 
 
@@ -79,7 +79,7 @@ def test_the_loaded_part_of_the_binary_is_as_small_as_promised(static: Path) -> 
 def test_a_program_runs_in_a_small_address_space(pinfold: Pinfold, kibibytes: str, as_user: bool, policy: str) -> None:
     words = ["sh", "-c", "ulimit -v; exit 3"]
     prefix = limited(f"-v {kibibytes}", as_user=as_user)
-    run = pinfold.run("-q", "--policy", policy, "--", *words, prefix=prefix, cwd="/")
+    run = pinfold.run("-qq", "--policy", policy, "--", *words, prefix=prefix, cwd="/")
     assert (run.status, run.out, run.err) == (3, f"{kibibytes}\n", "")
 
 
@@ -135,5 +135,5 @@ def test_what_limits_the_cpus_of_the_program_is_never_dropped(pinfold: Pinfold) 
 
 @needs_another_user
 def test_a_command_that_is_not_found_has_its_status_where_pinfold_steps_aside(pinfold: Pinfold) -> None:
-    run = pinfold.run("-q", "--", "/nowhere/program", prefix=limited("-u 1", as_user=True), cwd="/")
+    run = pinfold.run("-qq", "--", "/nowhere/program", prefix=limited("-u 1", as_user=True), cwd="/")
     assert (run.status, run.out) == (127, "")

@@ -35,7 +35,7 @@ def test_standard_error_of_the_program_is_passed_through(pinfold: Pinfold) -> No
 
 
 def test_quiet_leaves_standard_error_to_the_program(pinfold: Pinfold, workload: Callable[[str], Path]) -> None:
-    run = pinfold.run("-q", "-t", "50ms", "--", workload("barrier"), "--seconds", "0.3", "--threads", "2")
+    run = pinfold.run("-qq", "-t", "50ms", "--", workload("barrier"), "--seconds", "0.3", "--threads", "2")
     assert run.status == 0
     assert run.err == ""
     assert run.out.startswith("barrier: ")
@@ -92,7 +92,7 @@ def test_programs_that_a_program_starts_also_have_the_agent_and_see_the_users_pr
     pinfold: Pinfold, preload: dict[str, str]
 ) -> None:
     script = f"printenv LD_PRELOAD PINFOLD_PRELOADED; {AGENT_OF_COMMAND}; env -i sh -c '{AGENT_OF_COMMAND}'"
-    run = pinfold.run("-q", "--", "sh", "-c", script, env=preload)
+    run = pinfold.run("-qq", "--", "sh", "-c", script, env=preload)
     *users, first, without_environment = run.out.splitlines()
     assert users == list(preload.values())
     assert first.endswith("-agent.so")
@@ -105,7 +105,7 @@ def test_the_users_preloaded_libraries_precede_the_agent(pinfold: Pinfold, tmp_p
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     # glibc lists preloaded libraries in the order in which it searches them.
     order = {"LD_PRELOAD": str(library), "LD_DEBUG": "scopes"}
-    run = pinfold.run("-q", "--", "true", env=order)
+    run = pinfold.run("-qq", "--", "true", env=order)
     scope = next(line for line in run.err.splitlines() if "-agent.so" in line).split()
     (agent,) = [place for place, name in enumerate(scope) if name.endswith("-agent.so")]
     assert scope[agent - 1] == str(library)
@@ -143,7 +143,7 @@ def program_of_32_bits(tmp_path: Path) -> Path:
 def test_a_program_that_cannot_load_the_agent_runs_as_alone(pinfold: Pinfold, program_of_32_bits: Path) -> None:
     """The dynamic linker would print an error; and what the program starts has the agent again."""
     for command in ([program_of_32_bits], ["sh", "-c", f"{program_of_32_bits}; exit $?"]):
-        run = pinfold.run("-q", "--", *command)
+        run = pinfold.run("-qq", "--", *command)
         assert (run.status, run.out, run.err) == (3, "greetings\n", "")
 
 
@@ -172,7 +172,7 @@ def test_a_program_that_finds_another_file_in_the_agents_place_runs_as_alone(
     alone = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
     if alone.returncode != 0:
         pytest.skip("no mount namespace can be created here")
-    run = pinfold.run("-q", "--", *command, cwd=tmp_path)
+    run = pinfold.run("-qq", "--", *command, cwd=tmp_path)
     assert (run.status, run.out, run.err) == (0, "", "")
 
 
@@ -187,7 +187,7 @@ def test_a_program_with_address_sanitizer_starts_and_sees_the_users_options(pinf
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("gcc has no libasan here")
     for options in ({}, {"ASAN_OPTIONS": "verbosity=0"}):
-        run = pinfold.run("-q", "--", program, env=options)
+        run = pinfold.run("-qq", "--", program, env=options)
         assert (run.status, run.out, run.err) == (4, options.get("ASAN_OPTIONS", "none") + "\n", "")
 
 

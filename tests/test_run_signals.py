@@ -83,7 +83,7 @@ def test_the_program_reads_what_is_typed(terminal: Callable[..., Terminal], pinf
 def test_control_c_reaches_the_program_once(
     terminal: Callable[..., Terminal], pinfold: Pinfold, compiled: Callable[..., Path]
 ) -> None:
-    one = terminal(*pinfold.command("-q", "--", compiled("signals")))
+    one = terminal(*pinfold.command("-qq", "--", compiled("signals")))
     one.until("ready [0-9]+\n")
     one.type("\x03")
     one.until("signal 2\n")
@@ -119,7 +119,7 @@ def test_control_z_stops_both_and_fg_goes_on(
     if shutil.which("bash") is None:
         pytest.skip("bash is not installed, and job control takes an interactive shell")
     shell = terminal("bash", "--norc", "--noediting", "-i")
-    shell.type(" ".join(pinfold.command("-q", "--", str(compiled("signals")))) + "; echo status $?\n")
+    shell.type(" ".join(pinfold.command("-qq", "--", str(compiled("signals")))) + "; echo status $?\n")
     program = int(shell.until("ready ([0-9]+)\n")[1])
     shell.type("\x1a")
     shell.until("Stopped")
@@ -135,7 +135,7 @@ def test_control_z_stops_both_and_fg_goes_on(
 
 
 def test_hanging_up_the_terminal_ends_the_program(terminal: Callable[..., Terminal], pinfold: Pinfold) -> None:
-    one = terminal(*pinfold.command("-q", "--", "sh", "-c", "echo $$; exec sleep 600"))
+    one = terminal(*pinfold.command("-qq", "--", "sh", "-c", "echo $$; exec sleep 600"))
     program = int(one.until("(?m)^([0-9]+)\n")[1])
     one.hang_up()
     eventually(lambda: not alive(program), "the program has ended")

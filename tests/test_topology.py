@@ -167,14 +167,14 @@ def test_nodes_that_cut_across_packages_have_the_kernels_cpus_and_one_sentence_s
 
 def test_quiet_is_quiet_about_nodes_that_cut_across_packages(binary: Path, tmp_path: Path) -> None:
     hwloc = copied(tmp_path, ["0,2", "1,3"])
-    assert said(binary, ["run", "-q", "--policy", "compact", "--", "echo", "it ran"], hwloc) == "it ran\n"
+    assert said(binary, ["run", "-qq", "--policy", "compact", "--", "echo", "it ran"], hwloc) == "it ran\n"
 
 
 def test_cpunodebind_takes_the_kernels_cpus_of_a_node_that_cuts_across_packages(binary: Path, tmp_path: Path) -> None:
     hwloc = copied(tmp_path, ["0,2", "1,3"])
     command = [
         "run",
-        "-q",
+        "-qq",
         "--policy",
         "none",
         "--cpunodebind",
@@ -203,7 +203,7 @@ def test_where_hwloc_fails_the_program_runs_on_the_topology_of_sys(binary: Path,
     ran = run(binary, ["run", "--policy", "compact", "--", "echo", "it ran"], hwloc)
     assert (ran.returncode, ran.stdout) == (0, "it ran\n")
     assert sentence in ran.stderr
-    assert said(binary, ["run", "-q", "--policy", "compact", "--", "echo", "it ran"], hwloc) == "it ran\n"
+    assert said(binary, ["run", "-qq", "--policy", "compact", "--", "echo", "it ran"], hwloc) == "it ran\n"
 
 
 def test_a_mapping_that_needs_nodes_is_refused_where_none_are_known(binary: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ fn measure(root: &Path, threads: &str, lives: &str) -> Result<f64> {
     ensure!(compiled.success(), "tests/programs/many_threads.c cannot be compiled");
     let program = program.to_str().context("the temporary folder has no name in UTF-8")?;
     let alone = [program, threads, lives];
-    let under = [&[PINFOLD, "run", "--quiet", "--policy", "close", "--"], &alone[..]].concat();
+    let under = [&[PINFOLD, "run", "-qq", "--policy", "close", "--"], &alone[..]].concat();
     let ratios = (0..PAIRS).map(|_| Ok(time(root, &under)?.work()? / time(root, &alone)?.work()?));
     Ok(median(ratios.collect::<Result<_>>()?))
 }

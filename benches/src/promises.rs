@@ -392,7 +392,7 @@ fn overhead(root: &Path) -> Result<&'static Overhead> {
     let mut placed = vec![
         PINFOLD,
         "run",
-        "--quiet",
+        "-qq",
         "--interval",
         "100ms",
         "--initialise",
@@ -436,7 +436,7 @@ fn deciding(root: &Path) -> Result<f64> {
     let times = time(
         root,
         &[
-            &[PINFOLD, "run", "--policy", "auto", "--quiet", "--json", json, "--"],
+            &[PINFOLD, "run", "--policy", "auto", "-qq", "--json", json, "--"],
             &program[..],
         ]
         .concat(),
@@ -476,10 +476,7 @@ fn start_up(root: &Path) -> Result<f64> {
     let mut added = vec![];
     for _ in 0..21 {
         let alone = time(root, &["/bin/true"])?;
-        let under = time(
-            root,
-            &[PINFOLD, "run", "--policy", "auto", "--quiet", "--", "/bin/true"],
-        )?;
+        let under = time(root, &[PINFOLD, "run", "--policy", "auto", "-qq", "--", "/bin/true"])?;
         added.push((under.wall.as_secs_f64() - alone.wall.as_secs_f64()) * 1e3);
     }
     Ok(median(added))

@@ -63,7 +63,7 @@ fn with_over_without(rate: impl Fn(&[&str]) -> Result<f64>) -> Result<f64> {
     let (mut alone, mut under) = (0f64, 0f64);
     for _ in 0..TURNS {
         alone = alone.max(rate(&[])?);
-        under = under.max(rate(&[PINFOLD, "run", "--policy", "auto", "--quiet", "--"])?);
+        under = under.max(rate(&[PINFOLD, "run", "--policy", "auto", "-qq", "--"])?);
     }
     Ok(under / alone)
 }

@@ -41,7 +41,7 @@ def test_the_default_policy_begins_near_a_device_and_compares_it_with_the_whole_
     gpu = next(device for device in devices if device["kind"] == "gpu")
     # Times in the guest mean nothing, so either may be chosen. The first mask is read while the program initialises.
     run = guest.check(
-        f"pinfold run --initialise 2s --near pci:{gpu['pci']} --json /tmp/near.json -- "
+        f"pinfold run -v --initialise 2s --near pci:{gpu['pci']} --json /tmp/near.json -- "
         "compute --threads 2 --size 64k --seconds 300 > /tmp/out 2> /tmp/err &\n"
         "until program=$(pidof compute); do kill -0 $!; sleep 0.1; done\n"
         "head -n 1 /proc/$program/numa_maps\n"

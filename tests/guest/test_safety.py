@@ -203,7 +203,7 @@ def test_a_running_openmp_program_is_attached_to_and_let_go_as_it_was(guest: Gue
     policies, pages = memory(guest, "stream")
     assert pages == 0
     guest.check(
-        "{ pinfold run -p $(pidof stream) --policy spread --page-map interleave 2> /tmp/err; "
+        "{ pinfold run -v -p $(pidof stream) --policy spread --page-map interleave 2> /tmp/err; "
         "echo $? > /tmp/status; } & " + until("grep -q 'pages (interleave)' /tmp/err")
     )
     guest.check(until(all_pinned("stream", 4)))

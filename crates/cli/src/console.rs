@@ -5,13 +5,13 @@
 //! for another reason, such as a full disk, is an error.
 //!
 //! Names and files of others are in answers and messages, so all text is cleaned here (`pinfold_core::text`): a
-//! terminal obeys nothing of it, whether standard output is one or not. Only clap's help and errors have colours; of
-//! their sequences, those that set them go through. `ratatui` (`pinfold top`) and `indicatif` (`progress`) draw by
-//! themselves.
+//! terminal obeys nothing of it, whether standard output is one or not. clap's help and errors have colours, whose
+//! sequences go through, and so have results and errors of pinfold (`colour`). `ratatui` (`pinfold top`) and `indicatif`
+//! (`progress`) draw by themselves.
 
-use clap::ColorChoice;
+use crate::colour::{self, Tone};
+use crate::message::{self, NAME_ALONE, WIDTH};
 use pinfold_core::text::clean;
-use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use thiserror::Error;
@@ -71,35 +71,25 @@ fn read_to_the_end(written: io::Result<()>) -> Result<bool, Unwritable> {
 
 /// Prints clap's answer to a command line that it did not parse: help and version to standard output, errors to
 /// standard error. The result is whether it is an error.
-pub(crate) fn print_parsed(answer: &clap::Error, color: ColorChoice) -> Result<bool, Unwritable> {
+pub(crate) fn print_parsed(answer: &clap::Error) -> Result<bool, Unwritable> {
     if answer.use_stderr() {
         // A message that cannot be written makes no difference to the exit status.
-        let _ = io::stderr().write_all(in_colour(answer, color, io::stderr().is_terminal()).as_bytes());
+        let _ = io::stderr().write_all(in_colour(answer, io::stderr().is_terminal()).as_bytes());
     } else {
-        let text = in_colour(answer, color, io::stdout().is_terminal());
+        let text = in_colour(answer, io::stdout().is_terminal());
         read_to_the_end(to(&mut io::stdout().lock(), |out| out.write_all(text.as_bytes())))?;
     }
     Ok(answer.use_stderr())
 }
 
 /// clap's answer, with colours where the command line and the terminal allow them.
-fn in_colour(answer: &clap::Error, color: ColorChoice, is_terminal: bool) -> String {
+fn in_colour(answer: &clap::Error, is_terminal: bool) -> String {
     let rendered = answer.render();
-    let colours = match color {
-        ColorChoice::Always => true,
-        ColorChoice::Never => false,
-        ColorChoice::Auto => is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb(),
-    };
-    if colours {
+    if colour::allowed(is_terminal) {
         clean_but_for_colours(&rendered.ansi().to_string())
     } else {
         clean(&rendered.to_string()).into_owned()
     }
-}
-
-/// Whether the terminal shows no colours (terminfo's `dumb`), or it is not known which one it is.
-fn is_dumb() -> bool {
-    env::var_os("TERM").is_none_or(|name| name == "dumb")
 }
 
 /// The text without control sequences, but for those that set colours and weights (SGR): `ESC [`, numbers, `m`.
@@ -143,23 +133,39 @@ pub(crate) fn whole(error: &anyhow::Error) -> String {
 
 /// Writes a message to standard error, each line with the program's name before it.
 pub(crate) fn say(message: impl Display) {
-    let mut err = io::stderr().lock();
-    for line in lines(&message.to_string()) {
-        // One call: standard error has no buffer, and the observed program may write there at the same time. A message
-        // that cannot be written does not end the command.
-        let _ = err.write_all(format!("pinfold: {line}\n").as_bytes());
-    }
+    say_in(Tone::Plain, message);
 }
 
-/// The lines of a message. All but the first one are indented, so a newline in a name makes no line that looks like
-/// another message.
-pub(crate) fn lines(message: &str) -> Vec<String> {
-    let indented = |(number, line): (usize, &str)| {
-        let begins = number == 0 || line.is_empty() || line.starts_with("  ");
-        let indent = if begins { "" } else { "  " };
-        format!("{indent}{}", clean(line))
+/// Writes a message in a colour.
+pub(crate) fn say_in(tone: Tone, message: impl Display) {
+    write(tone, message::name(), &message.to_string(), true);
+}
+
+/// Writes one line for a launcher. It names its rank itself, and stays one line for programs that read it.
+pub(crate) fn say_to_launcher(line: impl Display) {
+    write(Tone::Plain, NAME_ALONE, &line.to_string(), false);
+}
+
+/// Writes an error to standard error. Programs that read it find each of its sentences on one line.
+pub(crate) fn fail(message: impl Display) {
+    let is_read_by_people = io::stderr().is_terminal();
+    write(Tone::Failure, message::name(), &message.to_string(), is_read_by_people);
+}
+
+fn write(tone: Tone, name: &str, message: &str, wraps: bool) {
+    let columns = wraps.then(|| WIDTH.saturating_sub(name.len()));
+    let stderr = io::stderr();
+    let tone = if colour::allowed(stderr.is_terminal()) {
+        tone
+    } else {
+        Tone::Plain
     };
-    message.lines().enumerate().map(indented).collect()
+    let mut err = stderr.lock();
+    for line in message::lines(message, columns) {
+        // One call: standard error has no buffer, and the observed program may write there at the same time. A message
+        // that cannot be written does not end the command.
+        let _ = err.write_all((colour::painted(tone, name, &line) + "\n").as_bytes());
+    }
 }
 
 /// Writes one line of the daemon's log to standard error.
@@ -181,14 +187,6 @@ mod tests {
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "a\\x1b[2J\\x1b]0;owned\\x07\\u009b31m\\u202e\tb\n"
-        );
-    }
-
-    #[test]
-    fn a_newline_in_a_name_makes_no_message_of_its_own() {
-        assert_eq!(
-            lines("attached to solver\nnothing was changed\n  threads 3\u{7}"),
-            ["attached to solver", "  nothing was changed", "  threads 3\\x07"]
         );
     }
 

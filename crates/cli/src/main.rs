@@ -7,6 +7,7 @@ mod activities;
 mod behaviour;
 mod calibrate;
 mod claims;
+mod colour;
 mod compare;
 mod completions;
 mod console;
@@ -21,6 +22,7 @@ mod learn;
 mod machine;
 mod machines;
 mod man;
+mod message;
 #[cfg(test)]
 mod options;
 mod page_mapping;
@@ -65,7 +67,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Use colours in help, errors and `pinfold top`: auto means on a terminal, and not if the variable `NO_COLOR` is
+    /// Use colours in help, messages and `pinfold top`: auto means on a terminal, and not if the variable `NO_COLOR` is
     /// set.
     #[arg(long, global = true, value_enum, default_value_t, hide_possible_values = true, help_heading = help::EVERYWHERE,
           value_name = "auto|always|never")]
@@ -123,7 +125,7 @@ fn run_command() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let alone = left.as_ref().map(|_| format!("; {ALONE}")).unwrap_or_default();
-            console::say(console::whole(&error) + &alone);
+            console::fail(console::whole(&error) + &alone);
             status(&error)
         }
     };
@@ -167,6 +169,7 @@ fn run(waiting: Option<&WaitingChild>) -> Result<ExitCode> {
     let given: Vec<OsString> = env::args_os().collect();
     let words = program::separated(given.clone(), &definition(ColorChoice::Auto))?;
     let color = help::color(words.clone());
+    colour::choose(color);
     let parsed = definition(color).try_get_matches_from(words);
     let (command, color) = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => (cli.command, cli.color),
@@ -176,7 +179,7 @@ fn run(waiting: Option<&WaitingChild>) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Err(answer) => {
-            let is_usage_error = console::print_parsed(&answer, color)?;
+            let is_usage_error = console::print_parsed(&answer)?;
             if let Some(hint) = program::hint(&answer, &given) {
                 console::say(hint);
             }

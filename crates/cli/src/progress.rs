@@ -1,6 +1,6 @@
 //! The progress bar on a terminal, or lines for a program that draws its own.
 
-use crate::console;
+use crate::{console, message};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pinfold_core::text::one_line;
 use std::cell::Cell;
@@ -82,7 +82,8 @@ impl Progress {
 fn style(counted: ProgressUnit, resumed: u64) -> ProgressStyle {
     let ProgressUnit { what, first } = counted;
     ProgressStyle::with_template(&format!(
-        "pinfold: {{pos}}/{{len}} {what}{{msg}} {{wide_bar}} {{speed}}"
+        "{}{{pos}}/{{len}} {what}{{msg}} {{wide_bar}} {{speed}}",
+        message::name()
     ))
     .unwrap_or_else(|_| ProgressStyle::default_bar())
     .with_key("speed", move |state: &ProgressState, line: &mut dyn fmt::Write| {

@@ -1,6 +1,6 @@
 //! The findings of a run as lines: the metric, every candidate, the choice, the rate.
 
-use pinfold_core::{COUNTS_OF_A_JOULE, ComparedCode, ENERGY_UNIT, Finding, Metric, Scope, sources};
+use pinfold_core::{COUNTS_OF_A_JOULE, CandidatesCode, ComparedCode, ENERGY_UNIT, Finding, Metric, Scope, sources};
 use pinfold_runtime::{MetricRate, MetricRecord, Record, Search};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -44,6 +44,20 @@ pub fn step(finding: &Finding, search: &Search) -> Option<(String, Duration)> {
         name(search, candidate)
     );
     Some((text, lasts))
+}
+
+/// Whether a finding changes something for the program or asks something of the user. The others are steps on the way.
+pub fn is_change(finding: &Finding, search: &Search) -> bool {
+    match finding {
+        // The first candidate is how the program runs already.
+        Finding::Chosen { .. } => search.candidates.len() > 1,
+        Finding::CandidatesChosen { code, .. } => matches!(
+            code,
+            CandidatesCode::KnownProgram | CandidatesCode::NoDifference | CandidatesCode::SearchLimit
+        ),
+        Finding::Probed { .. } | Finding::Compared { .. } | Finding::Rate { .. } => false,
+        _ => true,
+    }
 }
 
 impl Findings {

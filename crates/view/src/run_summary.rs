@@ -1,6 +1,6 @@
-//! The summary at the end of a run: the program, the decision, and its gain.
+//! The end of a run: its result in one line, and the summary of the program, the decision and what they cost.
 //!
-//! It uses the record, so it says nothing that `pinfold explain` could not explain. A gain is printed only if the
+//! Both use the record, so they say nothing that `pinfold explain` could not explain. A gain is printed only if the
 //! unpinned program was measured in the same search.
 
 use crate::findings::{duration, name, rate_text};
@@ -21,32 +21,49 @@ pub struct Ending<'a> {
     pub cost: Option<Duration>,
 }
 
-/// The lines, the first without indentation.
+/// How the program ended, and what stays pinned.
+pub fn ending(record: &Record, ending: &Ending<'_>) -> String {
+    let left = ending.left_pinned.map(|left| ("left pinned", left.to_owned()));
+    with_rows(how_it_ended(record), left)
+}
+
+/// The whole summary, the first line without indentation.
 pub fn text(record: &Record, ending: &Ending<'_>) -> String {
-    let ran = record.program.ran.map(Duration::from_secs_f64).unwrap_or_default();
-    let mut text = match record.program.exit_status {
-        Some(status) => format!("the program ended with status {status} after {}", duration(ran)),
-        None => format!("the program was let go after {} and runs on", duration(ran)),
-    };
+    let mut first = how_it_ended(record);
     if !ending.command.is_empty() {
-        let _ = write!(text, ": {}", words(ending.command));
+        let _ = write!(first, ": {}", words(ending.command));
     }
     let lines = [
         ("threads", threads(record)),
         ("metric", record.metric.as_ref().map(|metric| metric.name.clone())),
         ("unpinned", unpinned(record)),
-        ("result", Some(result(record))),
+        ("chosen", chosen(record)),
         ("afterwards", afterwards(record)),
         ("pages", pages(record)),
         ("left pinned", Some(ending.left_pinned.unwrap_or("nothing").to_owned())),
-        ("cost", ending.cost.map(|cost| cost_text(cost, ran))),
+        ("cost", ending.cost.map(|cost| cost_text(cost, ran(record)))),
     ];
-    for (name, value) in lines {
-        if let Some(value) = value {
-            let _ = write!(text, "\n  {name:<12} {value}");
-        }
+    let rows = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    with_rows(first, rows)
+}
+
+fn ran(record: &Record) -> Duration {
+    record.program.ran.map(Duration::from_secs_f64).unwrap_or_default()
+}
+
+fn how_it_ended(record: &Record) -> String {
+    let ran = duration(ran(record));
+    match record.program.exit_status {
+        Some(status) => format!("the program ended with status {status} after {ran}"),
+        None => format!("the program was let go after {ran} and runs on"),
     }
-    text
+}
+
+fn with_rows(first: String, rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    rows.into_iter().fold(first, |mut text, (name, value)| {
+        let _ = write!(text, "\n  {name:<12} {value}");
+        text
+    })
 }
 
 fn threads(record: &Record) -> Option<String> {
@@ -64,8 +81,28 @@ fn unpinned(record: &Record) -> Option<String> {
     Some(rate_text(record.metric.as_ref(), Some(rate)))
 }
 
-/// What was decided, and its gain.
+/// The rate of the chosen placement in the last search; `None` if the program stays as it was.
+fn chosen(record: &Record) -> Option<String> {
+    let chosen = record.search.chosen.as_ref()?;
+    let candidate = record.search.candidates.get(chosen.candidate)?;
+    let rate = chosen.rate.filter(|_| !candidate.is_left_alone())?;
+    Some(rate_text(record.metric.as_ref(), Some(rate)))
+}
+
+/// Whether the result is a gain: the program is faster than it was unpinned, beyond the error.
+pub fn is_faster(record: &Record) -> bool {
+    let of_regions = || record.by_policy.regions.as_ref()?.program_gain();
+    let gain = record.gain_over_unpinned().or_else(of_regions);
+    gain.is_some_and(|gain| gain.ratio - gain.error.unwrap_or(0.0) > 1.0)
+}
+
+/// What was decided, and its gain: `1.34 ± 0.02 times as fast as unpinned, on 0,1`.
 pub fn result(record: &Record) -> String {
+    let simulated = if record.simulated { " (simulated)" } else { "" };
+    decided(record) + simulated
+}
+
+fn decided(record: &Record) -> String {
     if let (Some(regions), None) = (&record.by_policy.regions, &record.search.chosen) {
         let of_regions = regions.gain.map(|gain| Gain {
             ratio: gain + 1.0,
@@ -106,16 +143,14 @@ pub fn result(record: &Record) -> String {
             _ => format!("{name}: no pinning was better"),
         };
     }
-    match (record.gain_over_unpinned(), chosen.rate) {
-        (Some(gain), _) => {
-            let rate = rate_text(record.metric.as_ref(), chosen.rate);
-            format!("{name}: {rate}, {gain} as fast as unpinned")
-        }
-        (None, Some(_)) => {
-            let rate = rate_text(record.metric.as_ref(), chosen.rate);
-            format!("{name}: {rate}; not compared with unpinned")
-        }
-        (None, None) => format!("{name}; not compared with unpinned"),
+    let place = if chosen.pus.is_some() {
+        format!("on {name}")
+    } else {
+        name
+    };
+    match record.gain_over_unpinned() {
+        Some(gain) => format!("{gain} as fast as unpinned, {place}"),
+        None => format!("{place}; not compared with unpinned"),
     }
 }
 
@@ -135,8 +170,12 @@ fn undecided(record: &Record) -> String {
     if let Some(text) = kept.and_then(not_pinned) {
         return text;
     }
-    let placement = kept.map_or_else(|| "nothing was decided".to_owned(), ToString::to_string);
-    format!("{placement}; not compared with unpinned")
+    match kept {
+        Some(kept) if kept.pus.is_some() => format!("on {kept}; not compared with unpinned"),
+        Some(kept) => format!("{kept}; not compared with unpinned"),
+        None if record.program.ended_early.is_some() => "nothing was decided before the program ended".to_owned(),
+        None => "nothing was decided; not compared with unpinned".to_owned(),
+    }
 }
 
 /// The mean of the rate lines.
@@ -225,7 +264,26 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_has_the_gain_with_its_error() {
+    fn a_result_has_the_gain_with_its_error() {
+        let mut record = record(candidate(None, 100.0), 1);
+        assert_eq!(result(&record), "1.34 ± 0.02 times as fast as unpinned, on 0,1");
+        assert!(is_faster(&record));
+        record.simulated = true;
+        let simulated = "1.34 ± 0.02 times as fast as unpinned, on 0,1 (simulated)";
+        assert_eq!(result(&record), simulated);
+    }
+
+    #[test]
+    fn a_gain_within_its_error_is_none() {
+        let uncertain = Candidate {
+            error: Some(40.0),
+            ..candidate(None, 100.0)
+        };
+        assert!(!is_faster(&record(uncertain, 1)));
+    }
+
+    #[test]
+    fn a_summary_has_what_was_measured_and_what_it_cost() {
         let mut record = record(candidate(None, 100.0), 1);
         record.rates = vec![RateLine {
             at: 4.0,
@@ -234,23 +292,30 @@ mod tests {
             metrics: vec![],
         }];
         let command = ["./solver".to_owned(), "data".to_owned()];
-        let shown = text(
-            &record,
-            &Ending {
-                command: &command,
-                left_pinned: None,
-                cost: Some(Duration::from_millis(50)),
-            },
-        );
+        let ending = Ending {
+            command: &command,
+            left_pinned: None,
+            cost: Some(Duration::from_millis(50)),
+        };
         let expected = "the program ended with status 0 after 10.0 s: ./solver data\n  \
                         threads      2 that work; 5 tasks in all\n  \
                         metric       regions\n  \
                         unpinned     100.0 regions/s\n  \
-                        result       0,1: 134.0 regions/s, 1.34 ± 0.02 times as fast as unpinned\n  \
+                        chosen       134.0 regions/s\n  \
                         afterwards   133.0 regions/s in 1 measurement\n  \
                         left pinned  nothing\n  \
                         cost         50 ms of processor time for pinfold itself, 0.5 % of one CPU";
-        assert_eq!(shown, expected);
+        assert_eq!(text(&record, &ending), expected);
+        let short = "the program ended with status 0 after 10.0 s";
+        assert_eq!(super::ending(&record, &ending), short);
+        let left = Ending {
+            left_pinned: Some("all threads"),
+            ..ending
+        };
+        assert_eq!(
+            super::ending(&record, &left),
+            format!("{short}\n  left pinned  all threads")
+        );
     }
 
     #[test]
@@ -260,24 +325,18 @@ mod tests {
             ..candidate(None, 0.0)
         };
         for first in [unmeasured, candidate(Some(&[1, 0]), 100.0)] {
-            let shown = text(&record(first, 1), &Ending::default());
-            assert!(shown.contains("134.0 regions/s; not compared with unpinned"), "{shown}");
-            assert!(!shown.contains("as fast"), "{shown}");
+            let shown = result(&record(first, 1));
+            assert_eq!(shown, "on 0,1; not compared with unpinned");
         }
-        let nothing = text(&Record::default(), &Ending::default());
-        assert!(
-            nothing.contains("nothing was decided; not compared with unpinned"),
-            "{nothing}"
-        );
+        let nothing = result(&Record::default());
+        assert_eq!(nothing, "nothing was decided; not compared with unpinned");
     }
 
     #[test]
     fn an_unpinned_choice_is_no_gain() {
-        let shown = text(&record(candidate(None, 100.0), 0), &Ending::default());
-        assert!(
-            shown.contains("result       unpinned: no pinning was better"),
-            "{shown}"
-        );
+        let unpinned = record(candidate(None, 100.0), 0);
+        assert_eq!(result(&unpinned), "unpinned: no pinning was better");
+        assert!(!is_faster(&unpinned));
     }
 
     #[test]
@@ -286,9 +345,8 @@ mod tests {
         let chosen = &mut record.search.candidates[1];
         (chosen.pus, chosen.pages) = (None, Some(PageMapping::Interleave));
         record.search.chosen.as_mut().unwrap().pus = None;
-        let shown = text(&record, &Ending::default());
-        let result = "unpinned with pages interleave: 134.0 regions/s, 1.34 ± 0.02 times as fast as unpinned";
-        assert!(shown.contains(result), "{shown}");
+        let expected = "1.34 ± 0.02 times as fast as unpinned, unpinned with pages interleave";
+        assert_eq!(result(&record), expected);
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl<'a> Executor<'a> {
         let Some(words) = &variant.words else {
             return program.to_vec();
         };
-        let mut command = vec![self.pinfold.clone().into_os_string(), "run".into(), "--quiet".into()];
+        let mut command = vec![self.pinfold.clone().into_os_string(), "run".into(), "-qq".into()];
         command.extend_from_slice(words);
         command.extend_from_slice(of_run);
         let mut json = OsString::from("--json=");

@@ -87,7 +87,7 @@ impl Planned {
 /// The words of a whole command line that are known before the first run.
 fn complete(words: &[OsString], arguments: &Arguments) -> Vec<OsString> {
     let mut words = words.to_vec();
-    words.extend(["--quiet", "--json=record.json"].map(OsString::from));
+    words.extend(["-qq", "--json=record.json"].map(OsString::from));
     if arguments.is_simulated() {
         words.extend(["--repeat=1", "--seed=0", "recording.pft"].map(OsString::from));
     } else {

@@ -1,7 +1,7 @@
 //! The command line of `pinfold run`. Options that belong together are one structure.
 
 use super::{duration, number, pages, policies, simulated};
-use clap::Args;
+use clap::{ArgAction, Args};
 use pinfold_core::DeviceName;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -239,20 +239,44 @@ pub(super) struct Reports {
     #[arg(long, help_heading = "Files", value_name = "FILE", conflicts_with = "quiet")]
     pub(super) log: Option<PathBuf>,
 
-    /// Print nothing but errors.
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(super) quiet: bool,
+    /// Print the result in one line, and errors; twice (-qq): errors only.
+    #[arg(short, long, action = ArgAction::Count, conflicts_with = "verbose")]
+    pub(super) quiet: u8,
 
     /// Print errors, and at the end one line with this name, the policy and the result. For launchers, such as the
     /// plugin for Slurm.
     #[arg(long, hide = true, value_name = "NAME", conflicts_with_all = ["quiet", "verbose", "log"])]
     pub(super) account_as: Option<String>,
 
-    /// After the choice, also print a line with the rate once in each --probe.
-    ///
-    /// Without this, only the summary at the end has their mean.
+    /// Also print each trial, each move of pages, after the choice the rate once in each --probe, and a summary at the
+    /// end.
     #[arg(short, long)]
     pub(super) verbose: bool,
+}
+
+/// How much a run says. Errors are said in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Detail {
+    Nothing,
+    /// The result in one line.
+    Result,
+    /// The machine, the metric, what is changed, and the result.
+    Changes,
+    /// Everything.
+    Everything,
+}
+
+impl Reports {
+    pub(super) fn detail(&self) -> Detail {
+        match self.quiet {
+            // A launcher gets its own line, which has the result.
+            _ if self.account_as.is_some() => Detail::Nothing,
+            0 if self.verbose => Detail::Everything,
+            0 => Detail::Changes,
+            1 => Detail::Result,
+            _ => Detail::Nothing,
+        }
+    }
 }
 
 impl Arguments {

@@ -4,7 +4,9 @@
 //! (`ICANON`). Lines would damage its display, so they are kept until the terminal is in line mode again, or the
 //! program has ended. A program that draws in line mode is not recognised; `--log` is for that.
 
+use crate::colour::Tone;
 use crate::console;
+use crate::message::{self, WIDTH};
 use anyhow::{Context, Result};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 use pinfold_files::output::open_growing;
@@ -16,7 +18,7 @@ use std::path::Path;
 /// Writes the lines.
 pub(super) struct Lines {
     file: Option<File>,
-    kept: RefCell<Vec<String>>,
+    kept: RefCell<Vec<(Tone, String)>>,
     ended: Cell<bool>,
 }
 
@@ -47,17 +49,21 @@ impl Lines {
     }
 
     /// Writes a message, after the lines that were kept.
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn say(&self, tone: Tone, text: &str) {
         if let Some(mut file) = self.file.as_ref() {
+            // Several ranks may have one log.
+            let rank = message::own_rank().map_or_else(String::new, |rank| format!("rank {rank}: "));
+            let lines = message::lines(text, Some(WIDTH - rank.len()));
+            let lines: String = lines.iter().map(|line| format!("{rank}{line}\n")).collect();
             // A line that cannot be written does not end the run, as with standard error.
-            let _ = file.write_all((console::lines(text).join("\n") + "\n").as_bytes());
+            let _ = file.write_all(lines.as_bytes());
         } else if self.are_kept() {
-            self.kept.borrow_mut().push(text.to_owned());
+            self.kept.borrow_mut().push((tone, text.to_owned()));
         } else {
-            for kept in self.kept.take() {
-                console::say(kept);
+            for (tone, kept) in self.kept.take() {
+                console::say_in(tone, kept);
             }
-            console::say(text);
+            console::say_in(tone, text);
         }
     }
 

@@ -28,6 +28,7 @@ use crate::console;
 use crate::machine::{self, Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
+use arguments::Detail;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_files::output::Output;
@@ -108,7 +109,7 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
 
 /// Becomes the program, if pinfold itself lacks something that the program may not need. Returns only if that fails.
 fn step_aside(arguments: &Arguments, why: &dyn Display) -> LaunchError {
-    if !arguments.reports.quiet {
+    if arguments.reports.detail() > Detail::Nothing {
         console::say(format_args!("stepped aside: {why}; the program runs without pinfold"));
     }
     run_alone(&arguments.command)
@@ -271,7 +272,7 @@ fn drive_about<M: Machine>(
     report.policy_ends();
     let simulation = (about.simulation)(machine);
     if let Some(simulation) = &simulation {
-        report.say(&simulation.to_string());
+        report.say_detail(&simulation.to_string());
     }
     if let Some(json) = outputs.json {
         let record = record.finish();
@@ -290,7 +291,7 @@ fn drive_about<M: Machine>(
         });
         match written {
             // A job does not fail for its record.
-            Err(error) if arguments.reports.account_as.is_some() => console::say(console::whole(&error.into())),
+            Err(error) if arguments.reports.account_as.is_some() => console::fail(console::whole(&error.into())),
             written => written?,
         }
     }

@@ -1,5 +1,6 @@
 //! The page options of a program: its memory policy at the start, and notes for the user.
 
+use super::arguments::Detail;
 use super::moving::{self, Moving, SpelledOut};
 use crate::{page_mapping, run};
 use anyhow::{Context, Result};
@@ -118,7 +119,7 @@ pub(super) fn options_for_running(
         sampling,
         profile,
         sampled_from: initialisation,
-        progress: Some(page_mapping::progress(arguments.reports.quiet)),
+        progress: Some(page_mapping::progress(arguments.reports.detail() < Detail::Changes)),
     })
 }
 

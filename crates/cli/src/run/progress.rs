@@ -3,6 +3,7 @@
 //! It is drawn when standard error is a terminal and standard output is not the same one: otherwise the
 //! program's output and a line that is redrawn would overwrite each other.
 
+use crate::message;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pinfold_core::text::one_line;
 use std::fmt;
@@ -71,7 +72,7 @@ impl Progress {
 
 /// The form of the line; `{times}` is how much of the time has passed.
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(&format!("pinfold: {template}"))
+    ProgressStyle::with_template(&format!("{}{template}", message::name()))
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .with_key("times", |state: &ProgressState, line: &mut dyn fmt::Write| {
             let seconds = |milliseconds: u64| Duration::from_millis(milliseconds).as_secs_f64();

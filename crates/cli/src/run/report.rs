@@ -1,14 +1,17 @@
-//! Reports a run to the user, a line for each finding that matters, and a summary at the end. The rate lines after the
-//! choice are for `--verbose`; without it they update the progress line.
+//! Reports a run to the user: the machine, the metric, what is changed, and at the end the result in one line. Trials,
+//! moves of pages and a summary are for `--verbose`; without it trials and rates update the progress line.
 //!
-//! Lines go to standard error and begin with `pinfold: `, so that they differ from the program's own. Whether they can
+//! Lines go to standard error and begin with pinfold's name, so that they differ from the program's own. Whether they can
 //! be written makes no difference to the run.
 
 use super::Arguments;
+use super::arguments::Detail;
 use super::lines::Lines;
 use super::plan::Plan;
 use super::policies::Listener;
 use super::progress::Progress;
+use crate::colour::Tone;
+use crate::console;
 use pinfold_core::text::words;
 use pinfold_core::{Applied, Configuration, Finding, Machine, Refusal, Sample};
 use pinfold_linux::processor_time::{self, ProcessorTime};
@@ -19,8 +22,7 @@ use std::time::Duration;
 
 /// Writes the lines and the progress line.
 pub(super) struct Report {
-    quiet: bool,
-    verbose: bool,
+    detail: Detail,
     /// The name in the only line, if there is only one.
     account_as: Option<String>,
     /// The program and its arguments.
@@ -33,6 +35,8 @@ pub(super) struct Report {
     findings: Findings,
     /// Reports the findings that only the policy has.
     listener: Box<dyn Listener>,
+    /// Why the run ended before the choice: it stands below the result.
+    ended_early: Option<String>,
 }
 
 impl Report {
@@ -44,17 +48,15 @@ impl Report {
         lines: Lines,
         listener: Box<dyn Listener>,
     ) -> Self {
-        let account_as = arguments.reports.account_as.clone();
-        let quiet = arguments.reports.quiet || account_as.is_some();
+        let detail = arguments.reports.detail();
         let kept = "threads and processes that outlive the program (--keep-pinned)";
         let mut report = Self {
-            quiet,
-            verbose: arguments.reports.verbose,
-            account_as,
+            detail,
+            account_as: arguments.reports.account_as.clone(),
             command: vec![],
             left_pinned: arguments.changes.keep_pinned.then_some(kept),
             simulated: machine.simulated(),
-            progress: Progress::new(quiet || !lines.are_shown()),
+            progress: Progress::new(detail < Detail::Changes || !lines.are_shown()),
             lines,
             findings: Findings {
                 metrics: machine.metrics().to_vec(),
@@ -64,6 +66,7 @@ impl Report {
                 attached: false,
             },
             listener,
+            ended_early: None,
         };
         let simulated = if machine.simulated() { "simulated: " } else { "" };
         report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
@@ -97,10 +100,19 @@ impl Report {
 
     /// Writes a text, line by line.
     pub(super) fn say(&self, text: &str) {
-        if self.quiet {
-            return;
+        self.say_from(Detail::Changes, Tone::Plain, text);
+    }
+
+    /// Writes a text of which only a user who wants every detail knows.
+    pub(super) fn say_detail(&self, text: &str) {
+        self.say_from(Detail::Everything, Tone::Plain, text);
+    }
+
+    /// Writes a text for users who want this much or more.
+    fn say_from(&self, detail: Detail, tone: Tone, text: &str) {
+        if self.detail >= detail {
+            self.progress.suspend(|| self.lines.say(tone, text));
         }
-        self.progress.suspend(|| self.lines.say(text));
     }
 
     fn say_any(&self, text: Option<String>) {
@@ -126,7 +138,11 @@ impl Recorder for Report {
             self.say(&format!("accesses: {profiled}"));
         }
         if let Some(moves) = applied.pages.as_ref().filter(|moves| moves.is_worth_telling()) {
-            self.say(&moves.to_string());
+            if moves.broken_off.is_some() {
+                self.say(&moves.to_string());
+            } else {
+                self.say_detail(&moves.to_string());
+            }
         }
     }
 
@@ -142,42 +158,57 @@ impl Recorder for Report {
             self.progress.step(&step, at, lasts);
         }
         let line = self.findings.line(at, finding, record);
-        if matches!(finding, Finding::Rate { .. }) && !self.verbose {
-            self.progress.rest(&line.unwrap_or_default());
-        } else {
-            self.say_any(line);
+        match finding {
+            Finding::EndedEarly { .. } => self.ended_early = line,
+            Finding::Rate { .. } if self.detail < Detail::Everything => self.progress.rest(&line.unwrap_or_default()),
+            _ if findings::is_change(finding, &record.search) => self.say_any(line),
+            _ => line.iter().for_each(|line| self.say_detail(line)),
         }
         if matches!(finding, Finding::Chosen { .. }) {
             self.progress.rest("watching the rate");
         }
         let text = self.listener.finding(at, finding, record);
-        self.say_any(text);
+        if self.listener.is_detail(finding) {
+            text.iter().for_each(|text| self.say_detail(text));
+        } else {
+            self.say_any(text);
+        }
     }
 
     fn ended(&mut self, _at: Duration, _exit_status: Option<i32>, record: &Record) {
         self.progress.finish();
         self.lines.end();
-        let text = self.listener.program_ended(record);
-        self.say_any(text);
+        let result = run_summary::result(record);
+        if let Some(name) = &self.account_as {
+            console::say_to_launcher(format_args!("{name}: policy {}: {result}", record.policy));
+        }
+        // The policy has said it in a sentence of its own.
+        if record.by_policy.nothing_to_gain.is_some() && self.detail >= Detail::Changes {
+            return;
+        }
+        let tone = if run_summary::is_faster(record) {
+            Tone::Faster
+        } else {
+            Tone::NotFaster
+        };
+        self.say_from(Detail::Result, tone, &result);
+        let ended_early = self.ended_early.take();
+        self.say_any(ended_early);
         let cost = processor_time::this_process()
             .ok()
             .filter(|_| !self.simulated)
             .map(ProcessorTime::total);
-        if record.by_policy.nothing_to_gain.is_some() && self.account_as.is_none() {
+        let ending = run_summary::Ending {
+            command: &self.command,
+            left_pinned: self.left_pinned,
+            cost,
+        };
+        if self.detail < Detail::Everything {
+            self.say(&run_summary::ending(record, &ending));
             return;
         }
-        let summary = run_summary::text(
-            record,
-            &run_summary::Ending {
-                command: &self.command,
-                left_pinned: self.left_pinned,
-                cost,
-            },
-        );
-        self.say(&summary);
-        if let Some(name) = &self.account_as {
-            let (policy, result) = (&record.policy, run_summary::result(record));
-            self.lines.say(&format!("{name}: policy {policy}: {result}"));
-        }
+        self.say(&run_summary::text(record, &ending));
+        let text = self.listener.program_ended(record);
+        self.say_any(text);
     }
 }

@@ -1,6 +1,7 @@
 //! `pinfold run --machine MODEL`: a recording, several side by side, or a program that is recorded first, on a
 //! simulated machine.
 
+use super::arguments::Detail;
 use super::place::Where;
 use super::plan::Plan;
 use super::policies::{Program, Regions};
@@ -396,6 +397,6 @@ fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> 
         &file,
         &arguments.command,
         arguments.search.threads,
-        arguments.reports.quiet,
+        arguments.reports.detail() < Detail::Changes,
     )
 }

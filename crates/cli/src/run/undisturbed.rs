@@ -4,9 +4,12 @@
 //! of the run, or gives the program CPUs. An option that asks for a placement or for a measurement, such as `--policy` or
 //! `--metric`, is obeyed on every machine: then there is no such answer.
 
+use super::arguments::Detail;
 use super::lines::Lines;
 use super::plan::Plan;
 use super::{Arguments, status};
+use crate::colour::Tone;
+use crate::console;
 use anyhow::Result;
 use pinfold_core::Topology;
 use pinfold_core::placement::why_all_alike;
@@ -58,15 +61,18 @@ pub(super) fn run(arguments: &Arguments, plan: &Plan, waiting: Option<&WaitingCh
 pub(super) fn say(arguments: &Arguments, plan: &Plan) -> Result<()> {
     let (reports, lines) = (&arguments.reports, Lines::new(arguments.reports.log.as_deref())?);
     if let Some(name) = &reports.account_as {
-        lines.say(&format!("{name}: policy auto: placement cannot matter on this machine"));
-    } else if !reports.quiet {
-        lines.say(&pinfold_core::summary(&plan.topology));
+        console::say_to_launcher(format_args!(
+            "{name}: policy auto: placement cannot matter on this machine"
+        ));
+    }
+    if reports.detail() >= Detail::Changes {
+        lines.say(Tone::Plain, &pinfold_core::summary(&plan.topology));
         for note in &plan.notes {
-            lines.say(note);
+            lines.say(Tone::Plain, note);
         }
-        if let Some(why) = why_all_alike(&plan.topology) {
-            lines.say(&findings::nothing_to_gain(&why));
-        }
+    }
+    if let Some(why) = why_all_alike(&plan.topology).filter(|_| reports.detail() >= Detail::Result) {
+        lines.say(Tone::NotFaster, &findings::nothing_to_gain(&why));
     }
     Ok(())
 }

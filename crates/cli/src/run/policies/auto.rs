@@ -258,6 +258,11 @@ impl Listener for Outcome {
         }
     }
 
+    /// A forecast is one proposal of several.
+    fn is_detail(&self, finding: &Finding) -> bool {
+        matches!(finding, Finding::Forecast { .. })
+    }
+
     fn end(&mut self) -> Option<String> {
         let failed = self.learner.as_mut()?.failed()?;
         Some(format!("What was found could not be remembered: {failed}."))

@@ -182,7 +182,12 @@ pub(in crate::run) trait Listener {
         None
     }
 
-    /// The program has ended.
+    /// Whether what it says of this finding is for `--verbose` only.
+    fn is_detail(&self, _finding: &Finding) -> bool {
+        false
+    }
+
+    /// The program has ended. The message is for `--verbose`.
     fn program_ended(&mut self, _record: &Record) -> Option<String> {
         None
     }
