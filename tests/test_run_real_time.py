@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CPUS, PATIENCE, Pinfold, eventually, patience
+from conftest import CPUS, PATIENCE, Pinfold, eventually, patience, unwrapped
 
 pytestmark = pytest.mark.usefixtures("several_cpus", "real_time")
 
@@ -35,10 +35,11 @@ class RealTime:
         return self.started.stdout.readline().strip()
 
     def report(self) -> str:
-        """Wait until pinfold reports that it leaves a thread alone; return the line."""
+        """Wait until pinfold reports that it leaves a thread alone; return the sentence, which takes two lines."""
         assert self.started.stderr
         with patience(self.started):
-            return next(line for line in self.started.stderr if "is left alone" in line)
+            first = next(line for line in self.started.stderr if "is left alone" in line)
+            return unwrapped(first + next(self.started.stderr))
 
     def pinned(self, task: int) -> set[int]:
         """Wait until a thread is pinned; return its CPU."""

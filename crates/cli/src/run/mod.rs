@@ -28,7 +28,6 @@ use crate::console;
 use crate::machine::{self, Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
-use arguments::Detail;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_files::output::Output;
@@ -109,7 +108,7 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
 
 /// Becomes the program, if pinfold itself lacks something that the program may not need. Returns only if that fails.
 fn step_aside(arguments: &Arguments, why: &dyn Display) -> LaunchError {
-    if arguments.reports.detail() > Detail::Nothing {
+    if arguments.reports.quiet < 2 {
         console::say(format_args!("stepped aside: {why}; the program runs without pinfold"));
     }
     run_alone(&arguments.command)
