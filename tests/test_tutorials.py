@@ -1,5 +1,4 @@
-"""The tutorials, and the quick start of the README: each command is run as it is printed, in a folder that has only the
-programs, and what it prints is on the page.
+"""The tutorials and the README's quick start: each command is run as it is printed, and what it prints is on the page.
 
 Figures may differ, and so may the widths of columns. A line `...` stands for any lines. Everything else must agree.
 """

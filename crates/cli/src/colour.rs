@@ -1,12 +1,12 @@
-//! Colours of messages, and whether a stream has any: by `--color`, by the variables `NO_COLOR`, `CLICOLOR`,
-//! `CLICOLOR_FORCE` and `TERM`, and on a terminal.
+//! Colours of messages. `--color` decides whether a stream has any; by default it has them on a terminal, unless one of
+//! the variables `NO_COLOR`, `CLICOLOR` and `TERM` says otherwise. `CLICOLOR_FORCE` asks for them everywhere.
 
 use clap::ColorChoice;
 use std::env;
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-/// What a message is, which its colour shows.
+/// The kind of a message. Its colour shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]

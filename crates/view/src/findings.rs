@@ -26,6 +26,8 @@ pub struct Findings {
     pub pins: bool,
     /// Whether the program ran before, so that nothing of pinfold's is inside it.
     pub attached: bool,
+    /// Whether the line about the metric says why it was chosen.
+    pub with_reasons: bool,
 }
 
 /// The step of a search that begins with a finding, as a progress line shows it, and its length.
@@ -67,7 +69,8 @@ impl Findings {
         Some(match finding {
             Finding::NothingToGain { why } => nothing_to_gain(why),
             Finding::MetricChosen { why, .. } => match metric {
-                Some(metric) => format!("metric: {}: {why}", metric.name),
+                Some(metric) if self.with_reasons => format!("metric: {}: {why}", metric.name),
+                Some(metric) => format!("metric: {}, in {}", metric.name, unit(metric)),
                 None => self.nothing_measured(why),
             },
             Finding::CandidatesChosen {
@@ -293,15 +296,20 @@ pub(crate) fn rate_text(metric: Option<&MetricRecord>, rate: Option<f64>) -> Str
     let Some(rate) = rate else {
         return "not measured".to_owned();
     };
-    let (unit, average) = match metric {
-        Some(metric) => (metric.unit.as_str(), metric.scope == Scope::Task),
-        None => ("count", false),
-    };
-    if unit == ENERGY_UNIT {
-        return event_rate(unit, rate);
+    match metric {
+        Some(metric) if metric.unit == ENERGY_UNIT => event_rate(&metric.unit, rate),
+        Some(metric) => format!("{} {}", significant(rate), unit(metric)),
+        None => format!("{} counts/s", significant(rate)),
     }
-    let per_thread = if average { " and thread" } else { "" };
-    format!("{} {unit}s/s{per_thread}", significant(rate))
+}
+
+/// The unit of a metric's rate: `regions/s`.
+fn unit(metric: &MetricRecord) -> String {
+    let per_thread = if metric.scope == Scope::Task { " and thread" } else { "" };
+    match metric.unit.as_str() {
+        ENERGY_UNIT => "W".to_owned(),
+        unit => format!("{unit}s/s{per_thread}"),
+    }
 }
 
 /// The rate of an event. Energy is in watts, and not in the kernel's unit.

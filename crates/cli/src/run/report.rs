@@ -1,5 +1,5 @@
 //! Reports a run to the user: the machine, the metric, what is changed, and at the end the result in one line. Trials,
-//! moves of pages and a summary are for `--verbose`; without it trials and rates update the progress line.
+//! moves of pages and a summary are for `--verbose`. Without it, trials and rates update the progress line.
 //!
 //! Lines go to standard error and begin with pinfold's name, so that they differ from the program's own. Whether they can
 //! be written makes no difference to the run.
@@ -35,7 +35,7 @@ pub(super) struct Report {
     findings: Findings,
     /// Reports the findings that only the policy has.
     listener: Box<dyn Listener>,
-    /// Why the run ended before the choice: it stands below the result.
+    /// Why the program ended before the choice. It is written below the result.
     ended_early: Option<String>,
 }
 
@@ -64,6 +64,7 @@ impl Report {
                 events: None,
                 pins: false,
                 attached: false,
+                with_reasons: detail == Detail::Everything,
             },
             listener,
             ended_early: None,
@@ -103,7 +104,7 @@ impl Report {
         self.say_from(Detail::Changes, Tone::Plain, text);
     }
 
-    /// Writes a text of which only a user who wants every detail knows.
+    /// Writes a text for `--verbose`.
     pub(super) fn say_detail(&self, text: &str) {
         self.say_from(Detail::Everything, Tone::Plain, text);
     }
