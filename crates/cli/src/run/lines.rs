@@ -53,10 +53,10 @@ impl Lines {
         if let Some(mut file) = self.file.as_ref() {
             // Several ranks may have one log.
             let rank = message::own_rank().map_or_else(String::new, |rank| format!("rank {rank}: "));
-            let lines = message::lines(text, Some(WIDTH - rank.len()));
-            let lines: String = lines.iter().map(|line| format!("{rank}{line}\n")).collect();
+            let lines = message::lines(text, Some(WIDTH - rank.len())).into_iter();
+            let lines: Vec<String> = lines.map(|line| rank.clone() + &line).collect();
             // A line that cannot be written does not end the run, as with standard error.
-            let _ = file.write_all(lines.as_bytes());
+            let _ = file.write_all((lines.join("\n") + "\n").as_bytes());
         } else if self.are_kept() {
             self.kept.borrow_mut().push((tone, text.to_owned()));
         } else {

@@ -101,11 +101,8 @@ pub enum Unknown {
 
 /// Names with commas, and `and` before the last one.
 fn listed(names: &[String]) -> String {
-    match names {
-        [first @ .., before, last] => {
-            let first: String = first.iter().map(|name| format!("{name}, ")).collect();
-            format!("{first}{before} and {last}")
-        }
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         _ => names.concat(),
     }
 }
