@@ -65,7 +65,7 @@ def test_the_command_line_of_another_process_is_one_line_of_the_run(
     pinfold: Pinfold, stranger: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     options = ("--journals", str(tmp_path / "journals"), "--policy", "close", "--for", "1s")
-    run = pinfold.run("-p", str(stranger.pid), *options)
+    run = pinfold.run("-v", "-p", str(stranger.pid), *options)
     check(run.err)
     command = r"solver\x1b[2J\x1b]0;owned\x07\u007f\u009b31m\u202e\nforged: line\r\npinfold: forged 600"
     assert run.said(f"attached to process {stranger.pid}: {command}") == 1, run.err
@@ -74,7 +74,7 @@ def test_the_command_line_of_another_process_is_one_line_of_the_run(
 
 def test_the_log_of_a_run_has_clean_lines(pinfold: Pinfold, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    pinfold.run("--log", str(log), "--policy", "fixed", "--", "true", HOSTILE)
+    pinfold.run("-v", "--log", str(log), "--policy", "fixed", "--", "true", HOSTILE)
     text = log.read_text()
     check(text)
     assert r"\x1b[2J" in text
