@@ -15,7 +15,7 @@ const CONTINUED: usize = 4;
 /// A table's second column, below which its rows continue, begins before this one.
 const SECOND_COLUMN: usize = 24;
 
-/// The variables by which launchers name the rank of a process and the number of ranks; PMIx has none for the number.
+/// The variables by which launchers name the rank of a process and the number of ranks; `PMIx` has none for the number.
 /// The script of a Slurm job has a rank and no number, because it is no rank.
 const LAUNCHERS: [(&str, Option<&str>); 4] = [
     ("OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),

@@ -163,16 +163,21 @@ impl Recorder for Report {
             Finding::EndedEarly { .. } => self.ended_early = line,
             Finding::Rate { .. } if self.detail < Detail::Everything => self.progress.rest(&line.unwrap_or_default()),
             _ if findings::is_change(finding, &record.search) => self.say_any(line),
-            _ => line.iter().for_each(|line| self.say_detail(line)),
+            _ => {
+                if let Some(line) = line {
+                    self.say_detail(&line);
+                }
+            }
         }
         if matches!(finding, Finding::Chosen { .. }) {
             self.progress.rest("watching the rate");
         }
-        let text = self.listener.finding(at, finding, record);
-        if self.listener.is_detail(finding) {
-            text.iter().for_each(|text| self.say_detail(text));
-        } else {
-            self.say_any(text);
+        if let Some(text) = self.listener.finding(at, finding, record) {
+            if self.listener.is_detail(finding) {
+                self.say_detail(&text);
+            } else {
+                self.say(&text);
+            }
         }
     }
 
