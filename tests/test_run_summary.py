@@ -94,13 +94,16 @@ def test_quiet_is_the_result_and_twice_nothing(scripted: Callable[..., Run], pin
     usual, quiet = scripted("--policy", "autopin"), scripted("--policy", "autopin", "-q")
     assert quiet.err == f"pinfold: {result(usual)}\n"
     assert scripted("--policy", "autopin", "-qq").err == ""
-    assert pinfold.run("-q", "--", "true").err == "pinfold: nothing was decided before the program ended\n"
+    assert (
+        pinfold.run("-q", "--policy", "autopin", "--", "true").err
+        == "pinfold: nothing was decided before the program ended\n"
+    )
     assert pinfold.run("-qq", "--", "true").err == ""
     assert pinfold.run("-qq", "--", "/no/such/program").said("/no/such/program") == 1
 
 
 def test_a_run_without_a_search_has_a_summary(pinfold: Pinfold) -> None:
-    run = pinfold.run("-v", "--", "true")
+    run = pinfold.run("-v", "--policy", "autopin", "--", "true")
     assert "of processor time for pinfold itself" in summary(run)["cost"]
     assert run.said("the program ended with status 0 after ") == 1
 
@@ -127,7 +130,7 @@ def test_lines_fit_a_hundred_columns(pinfold: Pinfold, tmp_path: Path, options: 
     script = tmp_path / "faster.toml"
     script.write_text(FASTER)
     runs = (
-        ("--machine", f"scripted:{script}", "-t", "4s", "-w", "100ms", "-i", "1s"),
+        ("--machine", f"scripted:{script}", "-t", "4s", "--warm-up", "100ms", "--initialise", "1s"),
         (*QUICK, "--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done", *["argument"] * 20),
     )
     for words in runs:

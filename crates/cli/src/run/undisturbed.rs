@@ -72,7 +72,14 @@ pub(super) fn say(arguments: &Arguments, plan: &Plan) -> Result<()> {
         }
     }
     if let Some(why) = why_all_alike(&plan.topology).filter(|_| reports.detail() >= Detail::Result) {
-        lines.say(Tone::NotFaster, &findings::nothing_to_gain(&why));
+        let answer = findings::nothing_to_gain(&why);
+        let result = answer.lines().next().unwrap_or_default().trim_end_matches(';');
+        let shown = if reports.detail() > Detail::Result {
+            &answer
+        } else {
+            result
+        };
+        lines.say(Tone::NotFaster, shown);
     }
     Ok(())
 }
