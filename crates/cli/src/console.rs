@@ -6,8 +6,8 @@
 //!
 //! Names and files of others are in answers and messages, so all text is cleaned here (`pinfold_core::text`): a
 //! terminal obeys nothing of it, whether standard output is one or not. clap's help and errors have colours, whose
-//! sequences go through, and so have results and errors of pinfold (`colour`). `ratatui` (`pinfold top`) and `indicatif`
-//! (`progress`) draw by themselves.
+//! sequences go through, and so have results and errors of pinfold (`colour`). `ratatui` (`pinfold top`) and
+//! `indicatif` (`progress`) draw by themselves.
 
 use crate::colour::{self, Tone};
 use crate::message::{self, NAME_ALONE, WIDTH};

@@ -1,5 +1,5 @@
-//! The form of a message: each line begins with pinfold's name, in a job of several ranks also with the rank, and has at
-//! most 100 columns. Text of others in it is cleaned (`pinfold_core::text`).
+//! The form of a message: each line begins with pinfold's name, in a job of several ranks also with the rank, and has
+//! at most 100 columns. Text of others in it is cleaned (`pinfold_core::text`).
 
 use pinfold_core::digits::decimal;
 use pinfold_core::text::clean;
@@ -54,8 +54,8 @@ fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
     several.then_some(rank)
 }
 
-/// The lines of a message, within this many columns if any are given. All but the first one are indented, so a newline in
-/// a name makes no line that looks like another message.
+/// The lines of a message, within this many columns if any are given. All but the first one are indented, so a newline
+/// in a name makes no line that looks like another message.
 pub(crate) fn lines(message: &str, columns: Option<usize>) -> Vec<String> {
     let indented = |(number, line): (usize, &str)| {
         let begins = number == 0 || line.is_empty() || line.starts_with("  ");

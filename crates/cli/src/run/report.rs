@@ -1,8 +1,8 @@
 //! Reports a run to the user: the machine, the metric, what is changed, and at the end the result in one line. Trials,
 //! moves of pages and a summary are for `--verbose`. Without it, trials and rates update the progress line.
 //!
-//! Lines go to standard error and begin with pinfold's name, so that they differ from the program's own. Whether they can
-//! be written makes no difference to the run.
+//! Lines go to standard error and begin with pinfold's name, so that they differ from the program's own. Whether they
+//! can be written makes no difference to the run.
 
 use super::Arguments;
 use super::arguments::Detail;
