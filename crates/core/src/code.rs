@@ -125,6 +125,8 @@ codes! {
         NoSource = "no_source",
         /// No source counted anything.
         NothingCounted = "nothing_counted",
+        /// Nothing was counted in earlier runs, which are compared as wholes.
+        EarlierRuns = "earlier_runs",
         /// Any other.
         #[default]
         #[serde(other)]
@@ -293,6 +295,8 @@ codes! {
         Threads = "threads",
         /// How the configurations of parallel regions are found, or why they are not.
         Regions = "regions",
+        /// The run took longer than expected in its area, and was unpinned.
+        Stopped = "stopped",
         /// Any other.
         #[default]
         #[serde(other)]

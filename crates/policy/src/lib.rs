@@ -6,6 +6,7 @@ pub mod auto;
 pub mod classify;
 pub mod react;
 pub mod sam;
+pub mod whole_runs;
 
 mod autopin;
 mod comparison;

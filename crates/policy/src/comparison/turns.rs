@@ -15,6 +15,7 @@
 
 use pinfold_core::ProgramGain;
 use pinfold_core::statistics::{Estimate, chance_of_error};
+use serde::{Deserialize, Serialize};
 
 /// The probability of a wrong verdict.
 pub(crate) const ALPHA: f64 = 0.005;
@@ -33,7 +34,7 @@ const STEADIEST: f64 = 0.001;
 const FEWEST: usize = 2;
 
 /// What a window measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Window {
     /// The natural logarithm of the rate.
     pub(crate) log: f64,
@@ -53,7 +54,7 @@ impl Window {
 }
 
 /// How much the difference of two windows varies, from all comparisons of a phase.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Noise {
     squares: f64,
     degrees_of_freedom: f64,
@@ -93,7 +94,7 @@ pub(crate) enum Verdict {
 }
 
 /// The gain of B over A, as logarithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Gain {
     pub(crate) log: f64,
     /// Its standard error.
@@ -131,7 +132,7 @@ impl Gain {
 }
 
 /// Pairs of windows of two placements.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turns {
     differences: Vec<f64>,
     /// The sum of the variances that follow from whole counts.
@@ -192,11 +193,17 @@ impl Turns {
 
     /// Looks at the pairs.
     pub(crate) fn look(&mut self, noise: &Noise) -> Verdict {
+        self.look_among(noise, 1.0)
+    }
+
+    /// Looks at the pairs. B is one of `number` placements that are compared with A, and the level holds for all of
+    /// them together.
+    pub(crate) fn look_among(&mut self, noise: &Noise, number: f64) -> Verdict {
         let Some(estimate) = self.estimate(noise) else {
             return Verdict::Open;
         };
         self.looks += 1;
-        let level = ALPHA * 6.0 / (std::f64::consts::PI * f64::from(self.looks)).powi(2);
+        let level = ALPHA / number * 6.0 / (std::f64::consts::PI * f64::from(self.looks)).powi(2);
         if self.number() >= FEWEST && is_above(&estimate, 0.0, level) {
             Verdict::Faster
         } else if is_below(&estimate, NEGLIGIBLE, level) {

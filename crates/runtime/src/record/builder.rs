@@ -8,7 +8,7 @@ use super::{
 use crate::Totals;
 use pinfold_core::{
     Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, Pinning, Refusal,
-    RegionConfiguration, Sample,
+    RegionConfiguration, Sample, Scope, sources,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -295,9 +295,11 @@ impl RecordBuilder {
         self.record.metric_reason.metric_code = Some(code);
         self.record.metric_reason.metric_why = Some(why);
         let known = self.metrics.iter().find(|known| Some(known.name.as_str()) == metric);
-        self.record.metric = known.map(|known| MetricRecord {
-            name: known.name.clone(),
-            unit: known.unit.clone(),
+        // No machine counts whole runs.
+        let of_runs = (metric == Some(sources::RUN.code)).then(|| sources::RUN.metric(Scope::Program));
+        self.record.metric = known.cloned().or(of_runs).map(|known| MetricRecord {
+            name: known.name,
+            unit: known.unit,
             scope: known.scope,
         });
     }

@@ -11,6 +11,7 @@ mod io;
 mod iterations;
 mod mpi;
 mod regions;
+mod run;
 mod scripted;
 #[cfg(test)]
 mod toy;
@@ -24,6 +25,7 @@ pub use io::IO;
 pub use iterations::ITERATIONS;
 pub use mpi::MPI;
 pub use regions::REGIONS;
+pub use run::RUN;
 pub use scripted::SCRIPTED;
 use serde::de::{self, Deserialize, Deserializer};
 use std::fmt;
@@ -42,6 +44,7 @@ pub const SOURCES: &[&MetricSource] = &[
     &IO,
     &UPROBE,
     &EVENT,
+    &RUN,
     &SCRIPTED,
 ];
 

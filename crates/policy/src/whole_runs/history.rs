@@ -1,0 +1,475 @@
+//! All runs of one program, as the behaviour database remembers them.
+//!
+//! 1. **Work.** Runs with about the same CPU time do the same work (`work`). A run with another CPU time is of another
+//!    work, which is measured from the start: a changed input is seen so. The next run is expected to do what most of
+//!    the last three did.
+//! 2. **Budget.** What challengers lose stays within 1 % of the time of all runs. A run is expected to lose as much as
+//!    the runs that were tried before, and `UNKNOWN` before anything was tried. So about eighteen unpinned runs come
+//!    before the first trial.
+//! 3. **Stop.** A run in an area is unpinned if it takes much longer than the incumbent's: the area is slow, or the
+//!    work is another one, for which the area was not measured.
+//!
+//! Limits: runs whose CPU time differs by less than 22 % count as the same work. If each run does another work, nothing
+//! is tried.
+
+use super::Candidate;
+use super::area::Area;
+use super::times::Times;
+use super::work::{BASELINE, Challenger, Due, State, Work};
+use crate::comparison::turns::Gain;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Trials may lose this share of the time of all runs.
+const BUDGET: f64 = 0.01;
+
+/// The expected rate of an area over the incumbent's, before others were tried: as for the trials of `auto`.
+const UNKNOWN: f64 = 0.85;
+
+/// The wall time of the shortest runs that are placed: below it the start of processes decides, and pinfold's own.
+pub const SHORTEST: Duration = Duration::from_millis(50);
+
+/// A run in an area that is tried is unpinned after this multiple of the incumbent's time; one in an area that is kept
+/// after the second.
+const STOP_TRIAL: f64 = 1.25;
+const STOP_KEPT: f64 = 2.0;
+
+/// The most works that are remembered. The one that was not done for the longest time is forgotten.
+const MOST_WORKS: usize = 8;
+
+/// If the last runs, this many, did more than half as many works, each run does another work.
+const LAST: usize = 12;
+/// The number of last runs that say what the next one does.
+const EXPECTED_FROM: usize = 3;
+
+/// The version of the history in the database. Another version is not read.
+const VERSION: u32 = 1;
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// It was in one placement from its start to its end.
+    Whole,
+    /// It was in an area that it left before its end, because it took too long.
+    Stopped,
+    /// Another run of the same program ran at the same time.
+    Overlapped,
+    /// The program was measured and placed while it ran.
+    Searched,
+}
+
+/// A run that ended with status 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// Its area; `None` for an unpinned run.
+    pub area: Option<Area>,
+    /// Seconds from its start to its end.
+    pub wall: f64,
+    /// CPU seconds of all its processes.
+    pub cpu: f64,
+    /// How it went.
+    pub how: How,
+}
+
+/// A placement of whole runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The area.
+    pub area: Area,
+    /// A run that takes longer is unpinned after this time.
+    pub stop_after: Duration,
+    /// Why the area is kept; `None` for an area that is tried.
+    pub gained: Option<Gained>,
+}
+
+/// The area that is kept, compared with the unpinned program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gained {
+    /// How many times as fast it is.
+    pub times: f64,
+    /// The standard error of that.
+    pub error: f64,
+    /// The number of turns.
+    pub turns: usize,
+    /// The expected runs per second.
+    pub rate: f64,
+}
+
+/// What the next run does, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Its placement; `None` for an unpinned run.
+    pub place: Option<Place>,
+    /// Why, in words: one clause or several.
+    pub why: String,
+}
+
+/// All runs of one program with arguments of one shape in one context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    version: u32,
+    /// The seconds of all runs.
+    total: f64,
+    /// The seconds that were lost for works that are forgotten, and in runs that measured nothing.
+    lost: f64,
+    works: Vec<(u64, Work)>,
+    /// The works of the last runs, the newest last.
+    last: Vec<u64>,
+    /// The number of the next work.
+    next: u64,
+    /// Whether the program was placed while it ran in the last run.
+    searched: bool,
+    /// The sum and the number of the rates of the first runs of challengers, each at most 1.
+    tried: (f64, f64),
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            total: 0.0,
+            lost: 0.0,
+            works: vec![],
+            last: vec![],
+            next: 0,
+            searched: false,
+            tried: (0.0, 0.0),
+        }
+    }
+}
+
+impl History {
+    /// The history that a database has as JSON; an empty one for a text of another version.
+    pub fn parse(text: &str) -> Self {
+        let history: Option<Self> = serde_json::from_str(text).ok();
+        history
+            .filter(|history| history.version == VERSION && history.works.len() <= MOST_WORKS)
+            .unwrap_or_default()
+    }
+
+    /// The history as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("plain data is JSON")
+    }
+
+    /// Adds a run. Its times are positive.
+    pub fn add(&mut self, run: &Run) {
+        if !(run.wall > 0.0 && run.wall.is_finite() && run.cpu > 0.0 && run.cpu.is_finite()) {
+            return;
+        }
+        self.total += run.wall;
+        self.searched = run.how == How::Searched;
+        match run.how {
+            How::Searched => {}
+            How::Overlapped => {
+                // A trial beside another run may have lost as much as it took longer.
+                let expected = self.expected_work().and_then(Work::expected);
+                let lost = expected.map_or(0.0, |expected| run.wall - expected);
+                self.lost += if run.area.is_some() { lost.max(0.0) } else { 0.0 };
+            }
+            How::Whole => {
+                let rate = self.work_of(run, true).add(run.area, run.wall, run.cpu);
+                if let Some(rate) = rate.filter(|_| run.area.is_some()) {
+                    self.add_rate(rate);
+                }
+            }
+            How::Stopped => self.stopped(run),
+        }
+    }
+
+    /// The run was unpinned before its end. Either its area was slow, or it did another work.
+    fn stopped(&mut self, run: &Run) {
+        let expected = self.expected_work();
+        let was_trial = expected.is_some_and(|work| work.incumbent() != run.area);
+        let expected = expected.and_then(Work::expected).unwrap_or(0.0);
+        let work = self.work_of(run, false);
+        if work.incumbent() != run.area && work.baseline() >= BASELINE {
+            let rate = work.expected().map_or(1.0, |expected| expected / run.wall);
+            work.stop(run.area, run.wall);
+            self.add_rate(rate);
+        } else if was_trial {
+            // What another work would have taken elsewhere is not known. The time until the stop is known.
+            self.lost += expected;
+        }
+    }
+
+    /// A challenger had this rate over the incumbent's.
+    fn add_rate(&mut self, rate: f64) {
+        self.tried.0 += rate.min(1.0);
+        self.tried.1 += 1.0;
+    }
+
+    /// The work of a run, a new one if its CPU time is another one.
+    fn work_of(&mut self, run: &Run, exact: bool) -> &mut Work {
+        let differences = self
+            .works
+            .iter()
+            .map(|(_, work)| work.difference(run.area, run.cpu, exact));
+        let nearest = differences
+            .enumerate()
+            .filter(|(_, difference)| *difference <= 1.0)
+            .min_by(|one, other| one.1.total_cmp(&other.1));
+        let place = nearest.map_or_else(|| self.add_work(run.cpu), |(place, _)| place);
+        let number = self.works[place].0;
+        if self.last.len() >= LAST {
+            self.last.remove(0);
+        }
+        self.last.push(number);
+        &mut self.works[place].1
+    }
+
+    fn add_work(&mut self, cpu: f64) -> usize {
+        if self.works.len() >= MOST_WORKS {
+            let oldest = |(number, _): &&(u64, Work)| self.last.iter().rposition(|last| last == number);
+            let forgotten = self.works.iter().min_by_key(oldest).map(|(number, _)| *number);
+            self.works.retain(|(number, work)| {
+                let stays = Some(*number) != forgotten;
+                self.lost += if stays { 0.0 } else { work.lost() };
+                stays
+            });
+        }
+        self.works.push((self.next, Work::new(cpu)));
+        self.next += 1;
+        self.works.len() - 1
+    }
+
+    /// The work that the next run is expected to do: that of most of the last runs, of equally many the newest. `None`
+    /// before the first run.
+    fn expected_work(&self) -> Option<&Work> {
+        let newest = self.last.iter().rev().take(EXPECTED_FROM);
+        let times = |number: &u64| {
+            self.last
+                .iter()
+                .rev()
+                .take(EXPECTED_FROM)
+                .filter(|last| *last == number)
+                .count()
+        };
+        let most = newest.clone().map(times).max()?;
+        let number = newest.clone().find(|number| times(number) == most)?;
+        let work = self.works.iter().find(|(known, _)| known == number);
+        work.map(|(_, work)| work)
+    }
+
+    /// Whether each run does another work.
+    fn is_varied(&self) -> bool {
+        let mut works = self.last.clone();
+        works.sort_unstable();
+        works.dedup();
+        self.last.len() >= LAST && works.len() > LAST / 2
+    }
+
+    /// The seconds that trials may still lose.
+    fn left(&self) -> f64 {
+        BUDGET * self.total - self.lost()
+    }
+
+    /// The seconds that trials have lost.
+    pub fn lost(&self) -> f64 {
+        self.lost + self.works.iter().map(|(_, work)| work.lost()).sum::<f64>()
+    }
+
+    /// The seconds of all runs.
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// The expected rate of an area that was not tried, over the incumbent's.
+    fn unknown(&self) -> f64 {
+        (UNKNOWN + self.tried.0) / (1.0 + self.tried.1)
+    }
+
+    /// What the next run does, on a machine with these areas.
+    pub fn plan(&self, candidates: &[Candidate]) -> Plan {
+        let unpinned = |why: String| Plan { place: None, why };
+        if self.searched {
+            return unpinned("the program is measured and placed while it runs".to_owned());
+        }
+        let Some(work) = self.expected_work() else {
+            return unpinned("this is the first run".to_owned());
+        };
+        if self.is_varied() {
+            return unpinned(
+                "nothing is tried, because the CPU time differs from run to run: each run does another work".to_owned(),
+            );
+        }
+        let (Some(expected), Some(baseline)) = (work.expected(), work.times(None)) else {
+            return unpinned("unpinned runs are measured first".to_owned());
+        };
+        if baseline.expected() < SHORTEST.as_secs_f64() {
+            return unpinned(format!("runs below {} ms are not placed", SHORTEST.as_millis()));
+        }
+        if work.baseline() < BASELINE {
+            return unpinned(format!(
+                "{BASELINE} unpinned runs are measured first, and there are {}",
+                work.baseline()
+            ));
+        }
+        let due = work.due(candidates, self.unknown());
+        if let Due::Challenger(area, rate) = due {
+            let loss = (expected / rate - expected).max(0.0);
+            if loss <= self.left() {
+                return self.trial(work, area, expected);
+            }
+            let missing = (loss - self.left()) / (BUDGET * expected);
+            let why = format!(
+                "{} waits for about {:.0} more runs: trials may cost 1 % of the time of all runs",
+                name_of_trial(area),
+                missing.ceil().max(1.0)
+            );
+            return self.incumbent(work, &why);
+        }
+        let why = match due {
+            Due::Turn(area) => format!("{} is compared with it in turns", name(area)),
+            _ => String::new(),
+        };
+        self.incumbent(work, &why)
+    }
+
+    fn trial(&self, work: &Work, area: Option<Area>, expected: f64) -> Plan {
+        let turns = work.challenger(area).map_or(0, Challenger::turns);
+        let against = name(work.incumbent());
+        let why = match area {
+            Some(area) => format!("{area} is tried in turns with {against}; complete turns so far: {turns}"),
+            None => format!("{against} is compared with the unpinned program again"),
+        };
+        let place = area.map(|area| Place {
+            area,
+            stop_after: Duration::from_secs_f64(STOP_TRIAL * expected),
+            gained: None,
+        });
+        Plan { place, why }
+    }
+
+    /// The fastest placement so far; `more` says what is planned besides.
+    fn incumbent(&self, work: &Work, more: &str) -> Plan {
+        let more = if more.is_empty() {
+            String::new()
+        } else {
+            format!("; {more}")
+        };
+        let Some(area) = work.incumbent() else {
+            let why = match work.placements().count() {
+                0 | 1 if more.is_empty() => {
+                    format!(
+                        "no area of this machine holds the {:.1} CPUs that it keeps busy",
+                        work.width()
+                    )
+                }
+                0 | 1 => "nothing was tried yet".to_owned(),
+                _ => "nothing was faster than unpinned so far".to_owned(),
+            };
+            return Plan {
+                place: None,
+                why: why + &more,
+            };
+        };
+        let (times, error) = work.confirmed().gain.times();
+        let turns = work.confirmed().turns;
+        let slowest = self.slowest_in(area);
+        Plan {
+            place: Some(Place {
+                area,
+                stop_after: Duration::from_secs_f64(STOP_KEPT * slowest),
+                gained: Some(Gained {
+                    times,
+                    error,
+                    turns,
+                    rate: work.expected().map_or(0.0, f64::recip),
+                }),
+            }),
+            why: format!("in {area} it is {times:.3} ± {error:.3} times as fast as unpinned, in {turns} turns{more}"),
+        }
+    }
+
+    /// The expected wall time of the longest work whose incumbent is `area`.
+    fn slowest_in(&self, area: Area) -> f64 {
+        let works = self.works.iter().filter(|(_, work)| work.incumbent() == Some(area));
+        works.filter_map(|(_, work)| work.expected()).fold(0.0, f64::max)
+    }
+
+    /// The works, the one that the next run is expected to do first.
+    pub fn works(&self) -> Vec<WorkSummary> {
+        let present = self.expected_work();
+        let mut works: Vec<&Work> = self.works.iter().map(|(_, work)| work).collect();
+        works.sort_by_key(|work| present != Some(*work));
+        works.into_iter().map(WorkSummary::of).collect()
+    }
+}
+
+/// The name of a placement.
+fn name(area: Option<Area>) -> String {
+    area.map_or_else(|| "the unpinned program".to_owned(), |area| area.to_string())
+}
+
+fn name_of_trial(area: Option<Area>) -> String {
+    match area {
+        Some(area) => format!("a trial of {area}"),
+        None => "the comparison with the unpinned program".to_owned(),
+    }
+}
+
+/// What is known of the runs that do the same work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkSummary {
+    /// The CPU seconds of an unpinned run; `None` without one.
+    pub cpu: Option<f64>,
+    /// The placement that is used; `None` for unpinned.
+    pub used: Option<Area>,
+    /// The placements, in the order of their first runs.
+    pub placements: Vec<PlacementSummary>,
+}
+
+/// What is known of a placement for one work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacementSummary {
+    /// The area; `None` for unpinned.
+    pub area: Option<Area>,
+    /// The number of measured runs.
+    pub runs: u32,
+    /// The mean of their wall times, in seconds.
+    pub wall: f64,
+    /// Its sample standard deviation; `None` for one run.
+    pub deviation: Option<f64>,
+    /// The CPU time of a run, in seconds.
+    pub cpu: f64,
+    /// How many times as fast as unpinned it is, and the standard error; `None` if it was not compared with that.
+    pub gain: Option<(f64, f64)>,
+    /// What the comparison said: `open`, `faster`, `not_faster`, `not_known` or `stopped`; `None` without one.
+    pub state: Option<&'static str>,
+}
+
+impl WorkSummary {
+    fn of(work: &Work) -> Self {
+        let placement = |(area, times): (Option<Area>, Times)| {
+            let challenger = work.challenger(area).filter(|_| area.is_some());
+            let confirmed = work.confirmed().gain;
+            let gain = if area.is_some() && area == work.incumbent() {
+                Some(confirmed)
+            } else {
+                challenger.and_then(|one| one.gain)
+            };
+            PlacementSummary {
+                area,
+                runs: times.runs(),
+                wall: times.mean(),
+                deviation: times.deviation(),
+                cpu: times.log_cpu().exp(),
+                gain: gain.map(Gain::times),
+                state: challenger.map(|one| match one.state {
+                    State::Open => "open",
+                    State::Faster => "faster",
+                    State::NotFaster => "not_faster",
+                    State::NotKnown => "not_known",
+                    State::Stopped => "stopped",
+                }),
+            }
+        };
+        Self {
+            cpu: work.times(None).map(|times| times.log_cpu().exp()),
+            used: work.incumbent(),
+            placements: work.placements().map(placement).collect(),
+        }
+    }
+}
