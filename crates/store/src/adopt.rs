@@ -7,6 +7,7 @@
 
 use crate::placements::is_made;
 use crate::program::MachineKey;
+use crate::runs;
 use crate::schema::StoreError;
 use crate::store::Store;
 use pinfold_core::PuSet;
@@ -86,6 +87,13 @@ fn give_to(connection: &Connection, program: i64, machine: &MachineKey) -> Resul
         return Ok(());
     };
     connection.execute("UPDATE sample SET program = ?2 WHERE program = ?1", [program, known])?;
+    if runs::is_made(connection)? {
+        connection.execute("UPDATE run SET program = ?2 WHERE program = ?1", [program, known])?;
+        connection.execute(
+            "UPDATE OR IGNORE history SET program = ?2 WHERE program = ?1",
+            [program, known],
+        )?;
+    }
     let placement = is_made(connection)?.then_some("placement");
     for table in ["choice"].into_iter().chain(placement) {
         connection.execute(

@@ -12,14 +12,16 @@
 //! 4. `store`: writing and reading.
 //! 5. `learner`: what a run of the policy `hints` reads and adds.
 //! 6. `placements`: what a run of the policy `auto` reads and adds.
-//! 7. `adopt`: programs of this machine under an older identity.
-//! 8. `samples`: the samples as a data set.
+//! 7. `runs`: whole runs of programs, for `auto`.
+//! 8. `adopt`: programs of this machine under an older identity.
+//! 9. `samples`: the samples as a data set.
 
 mod adopt;
 mod learner;
 mod lock;
 mod placements;
 mod program;
+mod runs;
 pub mod samples;
 mod schema;
 mod store;
@@ -27,5 +29,6 @@ mod store;
 pub use learner::{Afterwards, LearnedRules, Learner};
 pub use placements::{PlacementLearner, PlacementRow};
 pub use program::{MachineKey, ProgramKey, shape};
+pub use runs::{BegunRun, EndedRun, HistoryRow, RunRow};
 pub use schema::{Opened, StoreError};
 pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, SampleRow, Store, StoredProgram, hint_text};

@@ -222,7 +222,7 @@ impl PlacementLearner {
     }
 
     /// Writes, unless an earlier write failed: pinfold does not wait for a locked database again and again.
-    fn keep(&mut self, write: impl FnOnce(&mut Store, &ProgramKey) -> Result<(), StoreError>) {
+    pub fn keep(&mut self, write: impl FnOnce(&mut Store, &ProgramKey) -> Result<(), StoreError>) {
         if self.failed.is_none() {
             let written = write(&mut self.store, &self.key);
             self.failed = written.err().map(|error| self.store.explained(error).to_string());

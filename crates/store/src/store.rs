@@ -3,6 +3,7 @@
 use crate::lock::Lock;
 use crate::placements::PlacementRow;
 use crate::program::{MachineKey, ProgramKey};
+use crate::runs::{HistoryRow, RunRow};
 use crate::schema::{PATIENCE_OF_WRITER, StoreError, explained};
 use pinfold_core::Observed;
 use pinfold_core::hint::AffinityHint;
@@ -123,6 +124,10 @@ pub struct StoredProgram {
     pub choices: Vec<Choice>,
     /// The fastest placements, by number of threads.
     pub placements: Vec<PlacementRow>,
+    /// The last whole runs, the oldest first.
+    pub runs: Vec<RunRow>,
+    /// What whole runs have shown, by context.
+    pub histories: Vec<HistoryRow>,
 }
 
 /// The growth of the database since rules were learned from it.
@@ -287,6 +292,8 @@ impl Store {
                     samples: vec![],
                     choices: vec![],
                     placements: vec![],
+                    runs: vec![],
+                    histories: vec![],
                 })
             })?
             .collect::<Result<_, _>>()?;
@@ -294,6 +301,8 @@ impl Store {
             program.samples = self.samples(program.id)?;
             program.choices = self.choices(program.id)?;
             program.placements = self.placements(program.id)?;
+            program.runs = self.runs(program.id)?;
+            program.histories = self.histories(program.id)?;
         }
         Ok(programs)
     }
