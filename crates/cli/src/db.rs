@@ -1,7 +1,7 @@
 //! `pinfold db`: the database of programs and their fastest placements.
 
 use crate::rebuild;
-use crate::{behaviour, console};
+use crate::{behaviour, console, db_runs};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use pinfold_core::hint::AffinityHint;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show, forget or use what `pinfold run --policy hints` has learned about programs.
+/// Show, forget or use what `pinfold run` has learned about programs.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the programs: number, name, machine, threads with their hints, samples.
+    /// List the programs: number, name, threads with their placements, samples, whole runs, machine.
     List,
     /// Show everything about a program.
     Show {
@@ -116,8 +116,8 @@ fn found(store: &Store, which: Option<&str>) -> Result<Vec<StoredProgram>> {
 
 fn list(programs: &[StoredProgram]) -> String {
     let mut text = format!(
-        "{:>4}  {:<20} {:<28} {:<24} {:>7}\n",
-        "", "program", "arguments", "threads: placement", "samples"
+        "{:>4}  {:<20} {:<28} {:<24} {:>7} {:>5}\n",
+        "", "program", "arguments", "threads: placement", "samples", "runs"
     );
     for program in programs {
         let hints: Vec<String> = program
@@ -130,6 +130,7 @@ fn list(programs: &[StoredProgram]) -> String {
                     .iter()
                     .map(|one| format!("{}: {}", one.threads, one.place())),
             )
+            .chain(db_runs::used(program))
             .collect();
         let hints = if hints.is_empty() {
             "-".to_owned()
@@ -138,11 +139,12 @@ fn list(programs: &[StoredProgram]) -> String {
         };
         let _ = writeln!(
             text,
-            "{:>4}  {:<20} {:<28} {hints:<24} {:>7}  on {}{}",
+            "{:>4}  {:<20} {:<28} {hints:<24} {:>7} {:>5}  on {}{}",
             program.id,
             one_line(&program.key.name),
             one_line(&program.key.shape),
             program.samples.len(),
+            db_runs::number(program),
             one_line(&program.key.machine.name),
             simulated(program),
         );
@@ -203,6 +205,7 @@ fn show(programs: &[StoredProgram]) -> String {
                 100.0 * one.gain
             );
         }
+        text += &db_runs::show(program);
         for sample in &program.samples {
             let rate = match (&sample.metric, sample.rate) {
                 (Some(metric), Some(rate)) => format!("{} {rate:.4e} a second", one_line(metric)),

@@ -13,6 +13,7 @@ mod completions;
 mod console;
 mod daemon;
 mod db;
+mod db_runs;
 mod embedded;
 mod events;
 mod explain;

@@ -23,6 +23,7 @@ mod schedule;
 mod simulated;
 pub(crate) mod simulations;
 mod undisturbed;
+mod whole_runs;
 
 use crate::console;
 use crate::machine::{self, Selected, read_script, script_topology};

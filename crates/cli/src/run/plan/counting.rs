@@ -111,6 +111,9 @@ fn requested(
     let MetricRequest::Named(name) = &metric else {
         return Ok((vec![], metric));
     };
+    if *name == sources::RUN.code {
+        return Ok((vec![], metric));
+    }
     if sources::reported().any(|(source, _)| source.code == name) {
         if process.is_some() {
             bail!(

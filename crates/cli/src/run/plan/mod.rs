@@ -16,7 +16,7 @@ mod launch;
 
 use super::place::Where;
 use super::policies::{Build, Built, Chosen, Common, Program, Setting};
-use super::{Arguments, binding, undisturbed};
+use super::{Arguments, binding, undisturbed, whole_runs};
 use anyhow::{Result, bail};
 use area::Area;
 use common::common;
@@ -95,6 +95,7 @@ impl Plan {
             notes.extend(bound.note);
             removed_environment = bound.removed;
         }
+        whole_runs::refuse(&arguments.search.metric, policy.is_default(), here && process.is_none())?;
         let prepared = policy.prepare(arguments, place)?;
         let counting = if here {
             Counting::here(arguments, process, &prepared)?
@@ -124,6 +125,7 @@ impl Plan {
     pub(super) fn build(&mut self, arguments: &Arguments, program: &Program<'_>) -> Result<Built> {
         let mut built = (self.policy)(&Setting {
             topology: &self.free,
+            machine: &self.topology,
             simulated: self.simulated.as_deref(),
             common: &self.common,
             near: self.near.as_ref(),
@@ -166,17 +168,19 @@ impl Plan {
                 .unwrap_or_else(|_| self.topology.clone());
             self.notes.extend(unknown);
             let mut built = self.build(arguments, program)?;
-            let Some(pinning) = built.first_pinning() else {
+            let Some(wanted) = built.claimed() else {
                 return Ok(built);
             };
-            let Err(taken) = claims.claim(&pinning.pus().iter().copied().collect()) else {
+            let Err(taken) = claims.claim(&wanted) else {
                 return Ok(built);
             };
             if tries.next().is_some() {
                 self.notes.truncate(notes);
                 continue;
             }
-            built.initial = None;
+            if built.initial.take().is_none() {
+                return Ok(built);
+            }
             self.notes.push(format!(
                 "Threads begin unpinned: another pinfold (process {}) has pinned its program to CPU {}.",
                 taken.by, taken.pu
@@ -197,6 +201,9 @@ impl Plan {
 
     /// Whether the machine has the requested metric.
     pub(super) fn check_metric(&self, metrics: &[Metric]) -> Result<()> {
+        if whole_runs::are_requested(&self.common.metric) {
+            return Ok(());
+        }
         Ok(self.common.metric.check(metrics)?)
     }
 }

@@ -7,11 +7,12 @@ use crate::behaviour;
 use crate::console;
 use crate::program::executable;
 use crate::run::place::Where;
+use crate::run::whole_runs::Runs;
 use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
-use pinfold_core::Finding;
+use pinfold_core::{Finding, Metric};
 use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
@@ -184,14 +185,17 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
         _ => setting.program.key(machine)?,
     };
     let mut notes = vec![];
-    let mut listener: Box<dyn Listener> = Box::new(Outcome { learner: None });
+    let mut listener = Outcome {
+        learner: None,
+        runs: None,
+    };
     if let Some(near) = setting.near {
         // What is known was learned from programs that began on the whole machine, and the next run may have no device.
         options.model = None;
         return Ok(Built {
             first_pages: near.pages,
             within: Some(near.pus.clone()),
-            listener,
+            listener: Box::new(listener),
             ..Built::new(pinfold_policy::auto::Auto::new(options))
         });
     }
@@ -200,9 +204,8 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
             Ok((store, more)) => {
                 notes.extend(more);
                 options.rules = options.rules.filter(|_| rules);
-                listener = Box::new(Outcome {
-                    learner: store.map(|store| PlacementLearner::new(store, key, behaviour::now)),
-                });
+                listener.runs = Runs::new(setting, &key, !options.known.is_empty(), store.as_ref())?;
+                listener.learner = store.map(|store| PlacementLearner::new(store, key, behaviour::now));
             }
             // The program is placed all the same.
             Err(error) => notes.push(format!(
@@ -210,6 +213,16 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
                 console::whole(&error)
             )),
         }
+    }
+    if let Some(runs) = listener.runs.as_ref().filter(|runs| runs.decides()) {
+        let (policy, within) = (runs.policy(), runs.pus().cloned());
+        return Ok(Built {
+            within,
+            claims_within: true,
+            notes,
+            listener: Box::new(listener),
+            ..Built::new(policy)
+        });
     }
     Ok(Built {
         first_pages: options.expected().and_then(|known| known.pages),
@@ -220,7 +233,7 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
             })
         }),
         notes,
-        listener,
+        listener: Box::new(listener),
         ..Built::new(pinfold_policy::auto::Auto::new(options))
     })
 }
@@ -244,12 +257,22 @@ fn remembered(
 /// Reports the forecast, and keeps what was found.
 struct Outcome {
     learner: Option<PlacementLearner>,
+    runs: Option<Runs>,
 }
 
 impl Listener for Outcome {
+    fn begin(&mut self, _metrics: &[Metric]) -> Option<String> {
+        let (runs, learner) = self.runs.as_mut().zip(self.learner.as_mut())?;
+        learner.keep(|store, _| runs.begin(store));
+        None
+    }
+
     fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) -> Option<String> {
         if let Some(learner) = &mut self.learner {
             learner.finding(at, finding, record);
+        }
+        if let Some(runs) = &mut self.runs {
+            runs.finding(finding);
         }
         match finding {
             Finding::Forecast { why, .. } => Some(format!("forecast: {why}")),
@@ -263,8 +286,21 @@ impl Listener for Outcome {
         matches!(finding, Finding::Forecast { .. })
     }
 
+    fn program_ended(&mut self, record: &Record) -> Option<String> {
+        self.runs.as_mut()?.program_ended(record);
+        None
+    }
+
     fn end(&mut self) -> Option<String> {
-        let failed = self.learner.as_mut()?.failed()?;
-        Some(format!("What was found could not be remembered: {failed}."))
+        let learner = self.learner.as_mut()?;
+        let mut next = None;
+        if let Some(runs) = &mut self.runs {
+            learner.keep(|store, _| {
+                next = runs.end(store)?;
+                Ok(())
+            });
+        }
+        let failed = learner.failed();
+        next.or_else(|| Some(format!("What was found could not be remembered: {}.", failed?)))
     }
 }

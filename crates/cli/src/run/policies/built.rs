@@ -46,6 +46,8 @@ impl Prepared {
 /// The settings that all policies have in common, and the program.
 pub(in crate::run) struct Setting<'a> {
     pub(in crate::run) topology: &'a Topology,
+    /// The same with the PUs of other runs of pinfold.
+    pub(in crate::run) machine: &'a Topology,
     /// The name of a simulated machine.
     pub(in crate::run) simulated: Option<&'a str>,
     pub(in crate::run) common: &'a Common,
@@ -109,6 +111,8 @@ pub(in crate::run) struct Built {
     pub(in crate::run) initial: Option<Initial>,
     /// The CPUs on which unpinned threads run from the first instruction on; `None` for all.
     pub(in crate::run) within: Option<PuSet>,
+    /// Whether other runs of pinfold leave these CPUs alone.
+    pub(in crate::run) claims_within: bool,
     /// The page mapping from the first instruction on, unless the user gives one; `None` leaves pages to the operating
     /// system.
     pub(in crate::run) first_pages: Option<PageMapping>,
@@ -138,6 +142,7 @@ impl Built {
             policy: Box::new(policy),
             initial: None,
             within: None,
+            claims_within: false,
             first_pages: None,
             optional_requests: vec![],
             notes: vec![],
@@ -149,6 +154,14 @@ impl Built {
     /// The PUs of ranks from the first instruction on.
     pub(in crate::run) fn first_pinning(&self) -> Option<&Pinning> {
         self.initial.as_ref().map(|initial| &initial.pinning)
+    }
+
+    /// The PUs that no other run of pinfold may take from the first instruction on; `None` for none.
+    pub(in crate::run) fn claimed(&self) -> Option<PuSet> {
+        let pinned = self
+            .first_pinning()
+            .map(|pinning| pinning.pus().iter().copied().collect());
+        pinned.or_else(|| self.within.clone().filter(|_| self.claims_within))
     }
 }
 
