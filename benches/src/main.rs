@@ -21,6 +21,7 @@ mod regions;
 mod servers;
 mod simulation;
 mod sweeps;
+mod whole_runs;
 
 use anyhow::{Context, Result};
 use measure::Missing;

@@ -13,6 +13,7 @@ use crate::regions;
 use crate::servers;
 use crate::simulation;
 use crate::sweeps;
+use crate::whole_runs;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
 use pinfold_core::hint::AffinityHint;
@@ -92,6 +93,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ms",
         bound: Bound::AtMost(20.0),
         measure: start_up,
+    },
+    Promise {
+        name: "whole runs: the database at the start and the end of a run",
+        unit: "ms",
+        bound: Bound::AtMost(20.0),
+        measure: whole_runs::database,
     },
     Promise {
         name: "creating 10,000 threads, with/without",

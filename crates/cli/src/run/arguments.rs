@@ -9,9 +9,10 @@ use std::time::Duration;
 
 /// Run a program, or attach to a running one, try pinnings while it runs, and keep the best.
 ///
-/// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to
-/// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
-/// when it could not be executed, 125 when pinfold itself failed or the options are wrong. With --pid it is 0 unless pinfold itself failed.
+/// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to standard
+/// error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126 when it could
+/// not be executed, 125 when pinfold itself failed or the options are wrong. With --pid it is 0 unless pinfold itself
+/// failed.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
@@ -122,9 +123,10 @@ pub(super) struct Search {
     #[arg(long, value_parser = number::parse_threads, value_name = "N")]
     pub(super) threads: Option<usize>,
 
-    /// What to compare pinnings by: auto, heartbeat, regions, barriers, mpi, io, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
-    /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand
-    /// for SAM's activities, such as memory_bandwidth=page-faults, and for progress, with commas between several.
+    /// What to compare pinnings by: auto, heartbeat, regions, barriers, mpi, io, uprobe:SYMBOL, uprobe:PATH:SYMBOL,
+    /// event:NAME, or run for whole runs of the program (docs/metrics.md). With --policy sam and without hardware
+    /// counters: which events of the kernel stand for SAM's activities, such as memory_bandwidth=page-faults, and for
+    /// progress, with commas between several.
     #[arg(long, help_heading = COMPARED, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
     pub(super) metric: String,
 
@@ -189,7 +191,8 @@ pub(super) struct Limits {
     #[arg(long, help_heading = None::<&str>, value_name = "DEVICE")]
     pub(super) near: Vec<DeviceName>,
 
-    /// Use only the CPUs of these NUMA nodes, such as 0-1, or all. `-c` and --cpubind are older names of it, as in numactl.
+    /// Use only the CPUs of these NUMA nodes, such as 0-1, or all. `-c` and --cpubind are older names of it, as in
+    /// numactl.
     #[arg(short = 'N', long, short_alias = 'c', alias = "cpubind", value_name = "NODES")]
     pub(super) cpunodebind: Option<String>,
 }

@@ -9,8 +9,8 @@
 //! 3. **Stop.** A run in an area is unpinned if it takes much longer than the incumbent's: the area is slow, or the
 //!    work is another one, for which the area was not measured.
 //!
-//! Limits: runs whose CPU time differs by less than 22 % count as the same work. If each run does another work, nothing
-//! is tried.
+//! Limits: runs whose CPU time differs by less than 22 % count as the same work. If the last runs did many works,
+//! nothing is tried.
 
 use super::Candidate;
 use super::area::Area;
@@ -30,15 +30,35 @@ const UNKNOWN: f64 = 0.85;
 pub const SHORTEST: Duration = Duration::from_millis(50);
 
 /// A run in an area that is tried is unpinned after this multiple of the incumbent's time; one in an area that is kept
-/// after the second.
+/// after the second. Times that scatter more allow more: this many standard deviations, and at most a multiple.
 const STOP_TRIAL: f64 = 1.25;
 const STOP_KEPT: f64 = 2.0;
+const STOP_DEVIATIONS: f64 = 3.0;
+const STOP_MOST: f64 = 3.0;
+
+/// Runs do the same work if the logarithms of their CPU times differ by less than a multiple of the median difference
+/// of the last runs: nearly six standard deviations, if these are normal. At least 22 %, at most a factor of two; and
+/// this much while fewer than so many differences are known.
+const ALIKE_MEDIANS: f64 = 6.0;
+const ALIKE_LEAST: f64 = 0.2;
+const ALIKE_MOST: f64 = 0.69;
+const ALIKE_FIRST: f64 = 0.4;
+const ALIKE_KNOWN: usize = 4;
+
+/// CPU time also depends on the placement. In an area with fewer runs than `SHIFT_KNOWN` the CPU time of the same work
+/// may differ by this much more, as a logarithm.
+const ELSEWHERE: f64 = 0.5;
+const SHIFT_KNOWN: u32 = 3;
+/// The share of the newest run in what is known of an area.
+const SHIFT_NEWEST: f64 = 0.1;
 
 /// The most works that are remembered. The one that was not done for the longest time is forgotten.
 const MOST_WORKS: usize = 8;
 
-/// If the last runs, this many, did more than half as many works, each run does another work.
-const LAST: usize = 12;
+/// The last runs that are known one by one.
+const LAST: usize = 32;
+/// If this many last runs did more than a third as many works, each run does another work.
+const VARIED: usize = 12;
 /// The number of last runs that say what the next one does.
 const EXPECTED_FROM: usize = 3;
 
@@ -105,6 +125,35 @@ pub struct Plan {
     pub why: String,
 }
 
+/// The CPU time in an area over that of the unpinned program, as logarithm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Shift {
+    area: Area,
+    mean: f64,
+    runs: u32,
+}
+
+impl Shift {
+    fn new(area: Area) -> Self {
+        Self {
+            area,
+            mean: 0.0,
+            runs: 0,
+        }
+    }
+
+    /// A run in the area had this difference from the work that it did.
+    fn add(&mut self, difference: f64) {
+        self.runs = self.runs.saturating_add(1);
+        self.mean += SHIFT_NEWEST.max(1.0 / f64::from(self.runs)) * (difference - self.mean);
+    }
+
+    /// The difference, and whether it is known.
+    fn expected(self) -> (f64, bool) {
+        (self.mean, self.runs >= SHIFT_KNOWN)
+    }
+}
+
 /// All runs of one program with arguments of one shape in one context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct History {
@@ -114,8 +163,9 @@ pub struct History {
     /// The seconds that were lost for works that are forgotten, and in runs that measured nothing.
     lost: f64,
     works: Vec<(u64, Work)>,
-    /// The works of the last runs, the newest last.
-    last: Vec<u64>,
+    shifts: Vec<Shift>,
+    /// The works of the last runs and the logarithms of their CPU times, the newest last.
+    last: Vec<(u64, f64)>,
     /// The number of the next work.
     next: u64,
     /// Whether the program was placed while it ran in the last run.
@@ -131,6 +181,7 @@ impl Default for History {
             total: 0.0,
             lost: 0.0,
             works: vec![],
+            shifts: vec![],
             last: vec![],
             next: 0,
             searched: false,
@@ -169,7 +220,15 @@ impl History {
                 self.lost += if run.area.is_some() { lost.max(0.0) } else { 0.0 };
             }
             How::Whole => {
-                let rate = self.work_of(run, true).add(run.area, run.wall, run.cpu);
+                let expected = self.expected_number();
+                let wall = self.expected_work().and_then(Work::expected).unwrap_or(run.wall);
+                let (number, work) = self.work_of(run, true);
+                let is_new = work.baseline() == 0;
+                let rate = work.add(run.area, run.wall, run.cpu, expected == Some(number));
+                if is_new && run.area.is_some() {
+                    // The trial was of another work.
+                    self.lost += (run.wall - wall).max(0.0);
+                }
                 if let Some(rate) = rate.filter(|_| run.area.is_some()) {
                     self.add_rate(rate);
                 }
@@ -183,7 +242,7 @@ impl History {
         let expected = self.expected_work();
         let was_trial = expected.is_some_and(|work| work.incumbent() != run.area);
         let expected = expected.and_then(Work::expected).unwrap_or(0.0);
-        let work = self.work_of(run, false);
+        let (_, work) = self.work_of(run, false);
         if work.incumbent() != run.area && work.baseline() >= BASELINE {
             let rate = work.expected().map_or(1.0, |expected| expected / run.wall);
             work.stop(run.area, run.wall);
@@ -200,28 +259,47 @@ impl History {
         self.tried.1 += 1.0;
     }
 
-    /// The work of a run, a new one if its CPU time is another one.
-    fn work_of(&mut self, run: &Run, exact: bool) -> &mut Work {
-        let differences = self
-            .works
-            .iter()
-            .map(|(_, work)| work.difference(run.area, run.cpu, exact));
+    /// The work of a run with its number, a new one if its CPU time is another one. `exact`: the run was in one placement
+    /// from its start to its end.
+    fn work_of(&mut self, run: &Run, exact: bool) -> (u64, &mut Work) {
+        let shift = self.shifts.iter().position(|shift| Some(shift.area) == run.area);
+        let (shifted, is_known) = shift.map_or((0.0, run.area.is_none()), |place| self.shifts[place].expected());
+        let cpu = run.cpu.ln();
+        let as_unpinned = if exact { cpu - shifted } else { cpu };
+        let alike = if exact && is_known {
+            self.alike()
+        } else {
+            self.alike() + ELSEWHERE
+        };
+        let differences = self.works.iter().map(|(_, work)| (as_unpinned - work.cpu()).abs());
         let nearest = differences
             .enumerate()
-            .filter(|(_, difference)| *difference <= 1.0)
+            .filter(|(_, difference)| *difference <= alike)
             .min_by(|one, other| one.1.total_cmp(&other.1));
-        let place = nearest.map_or_else(|| self.add_work(run.cpu), |(place, _)| place);
-        let number = self.works[place].0;
+        let place = nearest.map_or_else(|| self.add_work(as_unpinned), |(place, _)| place);
         if self.last.len() >= LAST {
             self.last.remove(0);
         }
-        self.last.push(number);
-        &mut self.works[place].1
+        let (number, work) = &mut self.works[place];
+        self.last.push((*number, as_unpinned));
+        if exact {
+            // In an area that is kept, a change of the CPU time is one of the work.
+            if let Some(area) = run.area.filter(|_| run.area != work.incumbent()) {
+                let shift = shift.unwrap_or_else(|| {
+                    self.shifts.push(Shift::new(area));
+                    self.shifts.len() - 1
+                });
+                self.shifts[shift].add(cpu - work.cpu());
+            } else {
+                work.learn_cpu(as_unpinned);
+            }
+        }
+        (*number, work)
     }
 
     fn add_work(&mut self, cpu: f64) -> usize {
         if self.works.len() >= MOST_WORKS {
-            let oldest = |(number, _): &&(u64, Work)| self.last.iter().rposition(|last| last == number);
+            let oldest = |(number, _): &&(u64, Work)| self.last.iter().rposition(|(last, _)| last == number);
             let forgotten = self.works.iter().min_by_key(oldest).map(|(number, _)| *number);
             self.works.retain(|(number, work)| {
                 let stays = Some(*number) != forgotten;
@@ -237,27 +315,37 @@ impl History {
     /// The work that the next run is expected to do: that of most of the last runs, of equally many the newest. `None`
     /// before the first run.
     fn expected_work(&self) -> Option<&Work> {
-        let newest = self.last.iter().rev().take(EXPECTED_FROM);
-        let times = |number: &u64| {
-            self.last
-                .iter()
-                .rev()
-                .take(EXPECTED_FROM)
-                .filter(|last| *last == number)
-                .count()
-        };
-        let most = newest.clone().map(times).max()?;
-        let number = newest.clone().find(|number| times(number) == most)?;
-        let work = self.works.iter().find(|(known, _)| known == number);
+        let expected = self.expected_number()?;
+        let work = self.works.iter().find(|(number, _)| *number == expected);
         work.map(|(_, work)| work)
+    }
+
+    fn expected_number(&self) -> Option<u64> {
+        let newest = || self.last.iter().rev().take(EXPECTED_FROM).map(|&(number, _)| number);
+        let times = |number: u64| newest().filter(|last| *last == number).count();
+        let most = newest().map(times).max()?;
+        newest().find(|&number| times(number) == most)
+    }
+
+    /// The largest difference of the logarithms of CPU times of runs that do the same work.
+    fn alike(&self) -> f64 {
+        let pairs = self.last.windows(2);
+        let mut differences: Vec<f64> = pairs.map(|pair| (pair[1].1 - pair[0].1).abs()).collect();
+        if differences.len() < ALIKE_KNOWN {
+            return ALIKE_FIRST;
+        }
+        differences.sort_by(f64::total_cmp);
+        let median = differences[differences.len() / 2];
+        (ALIKE_MEDIANS * median).clamp(ALIKE_LEAST, ALIKE_MOST)
     }
 
     /// Whether each run does another work.
     fn is_varied(&self) -> bool {
-        let mut works = self.last.clone();
+        let last = self.last.iter().rev().take(VARIED);
+        let mut works: Vec<u64> = last.map(|&(number, _)| number).collect();
         works.sort_unstable();
         works.dedup();
-        self.last.len() >= LAST && works.len() > LAST / 2
+        self.last.len() >= VARIED && works.len() > VARIED / 3
     }
 
     /// The seconds that trials may still lose.
@@ -308,7 +396,8 @@ impl History {
         }
         let due = work.due(candidates, self.unknown());
         if let Due::Challenger(area, rate) = due {
-            let loss = (expected / rate - expected).max(0.0);
+            // A run that takes too long is unpinned. What it has done until then is less than a whole run.
+            let loss = (expected / rate - expected).clamp(0.0, stop(STOP_TRIAL, work) * expected);
             if loss <= self.left() {
                 return self.trial(work, area, expected);
             }
@@ -336,7 +425,7 @@ impl History {
         };
         let place = area.map(|area| Place {
             area,
-            stop_after: Duration::from_secs_f64(STOP_TRIAL * expected),
+            stop_after: Duration::from_secs_f64(stop(STOP_TRIAL, work) * expected),
             gained: None,
         });
         Plan { place, why }
@@ -371,7 +460,7 @@ impl History {
         Plan {
             place: Some(Place {
                 area,
-                stop_after: Duration::from_secs_f64(STOP_KEPT * slowest),
+                stop_after: Duration::from_secs_f64(stop(STOP_KEPT, work) * slowest),
                 gained: Some(Gained {
                     times,
                     error,
@@ -396,6 +485,12 @@ impl History {
         works.sort_by_key(|work| present != Some(*work));
         works.into_iter().map(WorkSummary::of).collect()
     }
+}
+
+/// The multiple of the expected time after which a run is unpinned.
+fn stop(usual: f64, work: &Work) -> f64 {
+    let noise = work.noise().map_or(0.0, |noise| (STOP_DEVIATIONS * noise).exp());
+    noise.clamp(usual, STOP_MOST)
 }
 
 /// The name of a placement.

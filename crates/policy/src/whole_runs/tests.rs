@@ -221,16 +221,39 @@ fn a_single_run_with_another_input_does_not_end_the_use_of_an_area() {
 #[test]
 fn if_each_run_does_another_work_nothing_is_tried() {
     let mut simulation = Simulation::new(6);
-    for run in 0..100 {
-        let factor = f64::exp(2.0 * simulation.random.normal());
-        let program = Program {
-            wall: 10.0 * factor,
-            cpu: 15.0 * factor,
-            ..Program::new(&[1.3, 1.3, 1.3], 0.02)
-        };
-        assert_eq!(simulation.run(&program), None, "{run}");
+    let mut said = 0;
+    for _ in 0..200 {
+        let factor = f64::exp(3.0 * simulation.random.normal());
+        simulation.run(&scaled(factor, &[1.3, 1.3, 1.3]));
+        said += usize::from(simulation.why().contains("another work"));
     }
-    assert!(simulation.why().contains("another work"), "{}", simulation.why());
+    assert!(said > 100, "{said}");
+    assert_eq!(simulation.used(), None);
+}
+
+/// A program whose input is larger by a factor.
+fn scaled(factor: f64, rates: &[f64]) -> Program {
+    Program {
+        wall: 10.0 * factor,
+        cpu: 15.0 * factor,
+        ..Program::new(rates, 0.02)
+    }
+}
+
+#[test]
+fn inputs_that_differ_a_little_are_noise_and_make_no_area_faster() {
+    let used = |rates: &[f64], seed| {
+        let mut simulation = Simulation::new(seed);
+        (0..400).any(|_| {
+            let factor = f64::exp(0.15 * simulation.random.normal());
+            simulation.run(&scaled(factor, rates));
+            simulation.used().is_some()
+        })
+    };
+    let wrong = (0..100).filter(|&seed| used(&[0.98, 1.0, 0.98], seed)).count();
+    assert!(wrong <= 1, "{wrong}");
+    let found = (0..20).filter(|&seed| used(&[1.5, 0.9, 0.9], seed)).count();
+    assert!(found >= 15, "{found}");
 }
 
 #[test]

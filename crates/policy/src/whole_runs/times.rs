@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The share of the newest run in the expected times, after as many runs as its inverse: programs, inputs and machines
 /// change slowly.
-const NEWEST: f64 = 0.125;
+pub(super) const NEWEST: f64 = 0.125;
 
 /// Wall times and CPU times. Times are in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

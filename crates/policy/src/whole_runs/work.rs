@@ -9,7 +9,7 @@
 
 use super::Candidate;
 use super::area::Area;
-use super::times::Times;
+use super::times::{NEWEST, Times};
 use crate::comparison::turns::{Gain, Noise, Turns, Verdict, Window};
 use serde::{Deserialize, Serialize};
 
@@ -36,10 +36,9 @@ const SLOWEST: f64 = 0.82;
 /// The level of the test is for this number of challengers together.
 const CHALLENGERS: f64 = 6.0;
 
-/// Runs with CPU times that differ by less than this do the same work, as a logarithm: 22 %.
-const ALIKE: f64 = 0.2;
-/// The same for a run in an area that was not measured yet: the CPU time also depends on the placement.
-const ALIKE_ELSEWHERE: f64 = 0.4;
+/// The fewest turns before a challenger is out for good. One that loses its first turn waits until the others have been
+/// tried.
+const FEWEST_LOST: usize = 2;
 
 /// Times of runs are known exactly, unlike counts.
 const EXACT: f64 = 1e9;
@@ -56,7 +55,7 @@ pub(super) enum State {
     NotFaster,
     /// The noise is larger than the difference.
     NotKnown,
-    /// It was so slow that the run was unpinned before its end.
+    /// It was not faster, and so slow that a run was unpinned before its end.
     Stopped,
 }
 
@@ -71,6 +70,10 @@ pub(super) struct Challenger {
     lost: f64,
     pub(super) gain: Option<Gain>,
     pub(super) state: State,
+    /// Whether it lost its first turn, and others come before it.
+    postponed: bool,
+    /// Whether a run was unpinned before its end.
+    stopped: bool,
 }
 
 impl Challenger {
@@ -82,6 +85,8 @@ impl Challenger {
             lost: 0.0,
             gain: None,
             state: State::Open,
+            postponed: false,
+            stopped: false,
         }
     }
 
@@ -89,9 +94,9 @@ impl Challenger {
         self.turns.number()
     }
 
-    /// Whether it has begun, and its end is open.
-    fn is_open(&self) -> bool {
-        self.state == State::Open && (self.turns.number() > 0 || self.waiting.is_some())
+    /// Whether it has begun, and goes on.
+    fn is_under_way(&self) -> bool {
+        self.state == State::Open && !self.postponed && (self.turns.number() > 0 || self.waiting.is_some())
     }
 }
 
@@ -119,8 +124,9 @@ pub(super) enum Due {
 /// Runs that do the same work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Work {
-    /// The logarithm of the CPU time of its first run.
-    first_cpu: f64,
+    /// The expected CPU time and the number of runs that say so.
+    cpu: f64,
+    cpus: u32,
     times: Vec<(Option<Area>, Times)>,
     incumbent: Option<Area>,
     confirmed: Confirmed,
@@ -137,10 +143,11 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// The work of a run with this CPU time.
+    /// The work of a run with this CPU time, as logarithm, as if it were unpinned.
     pub(super) fn new(cpu: f64) -> Self {
         Self {
-            first_cpu: cpu.ln(),
+            cpu,
+            cpus: 0,
             times: vec![],
             incumbent: None,
             confirmed: Confirmed::default(),
@@ -153,15 +160,15 @@ impl Work {
         }
     }
 
-    /// How far the CPU time of a run in `area` is from this work's, in multiples of the largest difference of runs that
-    /// do the same work. `exact`: the run was in that area from its start to its end.
-    pub(super) fn difference(&self, area: Option<Area>, cpu: f64, exact: bool) -> f64 {
-        let (expected, alike) = match (self.times(area), self.times(None)) {
-            (Some(here), _) if exact => (here.log_cpu(), ALIKE),
-            (_, Some(unpinned)) => (unpinned.log_cpu(), ALIKE_ELSEWHERE),
-            _ => (self.first_cpu, ALIKE_ELSEWHERE),
-        };
-        (cpu.ln() - expected).abs() / alike
+    /// The CPU time of the next run, as logarithm, as if it were unpinned.
+    pub(super) fn cpu(&self) -> f64 {
+        self.cpu
+    }
+
+    /// A run had this CPU time, as logarithm, as if it were unpinned.
+    pub(super) fn learn_cpu(&mut self, cpu: f64) {
+        self.cpus = self.cpus.saturating_add(1);
+        self.cpu += NEWEST.max(1.0 / f64::from(self.cpus)) * (cpu - self.cpu);
     }
 
     /// The times in an area, or unpinned; `None` before the first run there.
@@ -193,6 +200,11 @@ impl Work {
         self.times(self.incumbent).map(Times::expected)
     }
 
+    /// The standard deviation of the logarithm of one time over another; `None` before it is known.
+    pub(super) fn noise(&self) -> Option<f64> {
+        self.noise.deviation()
+    }
+
     /// The number of unpinned runs.
     pub(super) fn baseline(&self) -> u32 {
         self.times(None).map_or(0, Times::runs)
@@ -204,8 +216,9 @@ impl Work {
         self.lost + open.sum::<f64>()
     }
 
-    /// A run in `area`. Returns its rate over the incumbent's if it was a challenger.
-    pub(super) fn add(&mut self, area: Option<Area>, wall: f64, cpu: f64) -> Option<f64> {
+    /// A run in `area`. `is_planned`: the run was expected to do this work. Another run is unpinned because of another
+    /// work, and challenges no area. Returns its rate over the incumbent's if it was a challenger.
+    pub(super) fn add(&mut self, area: Option<Area>, wall: f64, cpu: f64, is_planned: bool) -> Option<f64> {
         let expected = self.expected();
         match self.times.iter_mut().find(|(known, _)| *known == area) {
             Some((_, times)) => times.add(wall, cpu),
@@ -218,6 +231,9 @@ impl Work {
         let window = Window::new(Some(wall.recip()), EXACT)?;
         if area == self.incumbent {
             self.add_incumbent(window);
+            return None;
+        }
+        if area.is_none() && !is_planned {
             return None;
         }
         let lost = expected.map_or(0.0, |expected| wall - expected);
@@ -280,6 +296,11 @@ impl Work {
         let state = match verdict {
             Verdict::Faster if challenger.turns.number() < FEWEST_TURNS => return,
             Verdict::Faster => State::Faster,
+            Verdict::NotFaster if area.is_some() && challenger.turns.number() < FEWEST_LOST => {
+                challenger.postponed = true;
+                return;
+            }
+            Verdict::NotFaster if challenger.stopped => State::Stopped,
             Verdict::NotFaster => State::NotFaster,
             Verdict::Open if challenger.turns.number() >= MOST_TURNS => State::NotKnown,
             Verdict::Open => return,
@@ -287,12 +308,14 @@ impl Work {
         self.end(area, state);
     }
 
-    /// A run of the challenger was stopped, because it took as long as `wall` and was not at its end.
+    /// A run of the challenger `area`, which was unpinned before its end because it took too long. In the area it would
+    /// have taken longer than `wall`.
     pub(super) fn stop(&mut self, area: Option<Area>, wall: f64) {
-        let expected = self.expected();
-        let challenger = self.open(area);
-        challenger.lost += expected.map_or(0.0, |expected| wall - expected);
-        self.end(area, State::Stopped);
+        let lost = self.expected().map_or(0.0, |expected| wall - expected);
+        self.open(area).stopped = true;
+        if let Some(window) = Window::new(Some(wall.recip()), EXACT) {
+            self.add_challenger(area, window, lost);
+        }
     }
 
     /// The comparison with `area` is over.
@@ -372,7 +395,7 @@ impl Work {
         let open = self
             .challengers
             .iter()
-            .find(|one| one.is_open() && is_possible(one.area));
+            .find(|one| one.is_under_way() && is_possible(one.area));
         if let Some(open) = open {
             return Some(open.area);
         }
@@ -386,7 +409,8 @@ impl Work {
             .iter()
             .filter(|one| one.size as f64 >= SLOWEST * width && Some(one.area) != self.incumbent)
             .map(|one| Some(one.area))
-            .find(|&area| self.challenger(area).is_none_or(|one| one.state == State::Open))
+            .filter(|&area| self.challenger(area).is_none_or(|one| one.state == State::Open))
+            .min_by_key(|&area| self.challenger(area).is_some_and(|one| one.postponed))
     }
 
     /// Whether runs in the incumbent took longer of late than unpinned ones.

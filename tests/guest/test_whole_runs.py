@@ -1,0 +1,85 @@
+"""Whole runs of a program that counts nothing are compared, and an area that is faster is used."""
+
+import json
+
+from guest_machine import Guest
+
+#: A child of the program works for 0.1 s and sleeps for 0.8 s, on more than one node for 2.4 s.
+PROGRAM = "at_home 100 800"
+
+#: Eighteen unpinned runs pay for the first trial, and three turns follow.
+ENOUGH = 40
+
+
+def run_until(guest: Guest, text: str, runs: int, options: str = "", program: str = PROGRAM) -> list[str]:
+    """Run the program until pinfold says this at the end of a run. Return what the program printed in each run."""
+    printed = guest.check(
+        f"""
+        rm -f /tmp/said
+        run=0
+        while [ $run -lt {runs} ]; do
+            run=$((run + 1))
+            pinfold run --db /tmp/whole.db {options} -- {program} 2> /tmp/lines
+            grep 'whole runs:' /tmp/lines >> /tmp/said || true
+            if tail -n 1 /tmp/said | grep -q '{text}'; then break; fi
+        done
+        """,
+        patience=600,
+    )
+    said = guest.check("cat /tmp/said")
+    assert text in said.splitlines()[-1], said
+    return printed.split()
+
+
+def test_a_program_that_is_faster_on_one_node_runs_there(guest: Guest) -> None:
+    guest.check("rm -f /tmp/whole.db*")
+    masks = run_until(guest, "times as fast as unpinned", ENOUGH)
+    # Nothing is placed before it was measured.
+    assert masks[:15] == ["8"] * 15
+    assert "2" in masks
+    kept = guest.check(f"pinfold run --db /tmp/whole.db --json /tmp/run.json -- {PROGRAM} 2> /tmp/lines; cat /tmp/lines")
+    assert kept.splitlines()[0] == "2"
+    assert "1 node" in kept
+    record = json.loads(guest.check("cat /tmp/run.json"))
+    assert record["metric"]["name"] == "run"
+    assert record["metric_code"] == "earlier_runs"
+    assert len(record["chosen"]["within"]) == 2
+    assert record["chosen"]["gain_over_first"] > 0.3
+    shown = guest.check("pinfold db --db /tmp/whole.db show at_home")
+    assert "times as fast as unpinned" in shown
+    assert "whole runs in /tmp" in shown
+    assert "whole runs: 1 node" in guest.check("pinfold db --db /tmp/whole.db list")
+    (program,) = json.loads(guest.check("pinfold db --db /tmp/whole.db export at_home"))
+    assert program["histories"][0]["works"][0]["used"] == "1 node"
+    assert {run["how"] for run in program["runs"]} == {"whole"}
+
+
+def test_beside_another_run_and_after_a_change_the_program_is_unpinned(guest: Guest) -> None:
+    if guest.run("pinfold db --db /tmp/whole.db show at_home | grep -q 'times as fast'").status != 0:
+        guest.check("rm -f /tmp/whole.db*")
+        run_until(guest, "times as fast as unpinned", ENOUGH)
+    both = guest.check(
+        f"""
+        pinfold run --db /tmp/whole.db -- at_home 100 2000 > /tmp/first 2> /dev/null &
+        sleep 1
+        pinfold run --db /tmp/whole.db -- {PROGRAM} 2> /tmp/lines
+        wait
+        cat /tmp/lines
+        """
+    )
+    assert both.splitlines()[0] == "8"
+    assert "another run of this program" in both
+    # A run that does more work than those that were compared is unpinned before its end.
+    longer = guest.check("pinfold run --db /tmp/whole.db -- at_home 1000 8000 2> /tmp/lines; cat /tmp/lines")
+    assert "so the program is unpinned" in longer
+    assert "stopped" in guest.check("pinfold db --db /tmp/whole.db export at_home")
+
+
+def test_a_failed_run_does_not_count(guest: Guest) -> None:
+    guest.check("rm -f /tmp/failed.db*")
+    run = guest.run("pinfold run --db /tmp/failed.db --metric run -- false")
+    assert run.status == 1
+    assert "does not count" in run.out
+    (program,) = json.loads(guest.check("pinfold db --db /tmp/failed.db export false"))
+    assert [one["how"] for one in program["runs"]] == ["failed"]
+    assert program["histories"][0]["works"] == []
