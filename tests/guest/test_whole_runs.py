@@ -37,7 +37,9 @@ def test_a_program_that_is_faster_on_one_node_runs_there(guest: Guest) -> None:
     # Nothing is placed before it was measured.
     assert masks[:15] == ["8"] * 15
     assert "2" in masks
-    kept = guest.check(f"pinfold run --db /tmp/whole.db --json /tmp/run.json -- {PROGRAM} 2> /tmp/lines; cat /tmp/lines")
+    kept = guest.check(
+        f"pinfold run --db /tmp/whole.db --json /tmp/run.json -- {PROGRAM} 2> /tmp/lines; cat /tmp/lines"
+    )
     assert kept.splitlines()[0] == "2"
     assert "1 node" in kept
     record = json.loads(guest.check("cat /tmp/run.json"))

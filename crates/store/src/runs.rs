@@ -219,6 +219,16 @@ impl Store {
         Ok(number)
     }
 
+    /// Drops a run that has begun.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn drop_run(&mut self, run: i64) -> Result<(), StoreError> {
+        self.connection.execute("DELETE FROM run WHERE id = ?1", [run])?;
+        Ok(())
+    }
+
     /// Keeps the end of a run, and returns the plan for the next one on a machine with these areas. `None` if the
     /// program was forgotten meanwhile.
     ///

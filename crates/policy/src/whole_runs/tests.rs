@@ -79,22 +79,22 @@ impl Simulation {
             1.0
         };
         let noise = (program.noise * self.random.normal()).exp() * spike;
-        let mut run = Run {
-            area,
-            wall: program.wall / rate * noise,
-            cpu: program.cpu * (0.01 * self.random.normal()).exp(),
-            how: How::Whole,
+        let (whole, true_whole) = (program.wall / rate * noise, program.wall / rate);
+        let stop = place.map(|place| place.stop_after.as_secs_f64());
+        let (how, wall, true_wall) = match stop.filter(|stop| whole > *stop) {
+            None => (How::Whole, whole, true_whole),
+            Some(stop) => {
+                // What is left of the work is done unpinned.
+                let left = (1.0 - stop / whole) * program.wall;
+                (How::Stopped, stop + left * noise, stop + left)
+            }
         };
-        let mut true_wall = program.wall / rate;
-        if let Some(stop) = place.map(|place| place.stop_after.as_secs_f64())
-            && run.wall > stop
-        {
-            // What is left of the work is done unpinned.
-            let done = stop / run.wall;
-            run.how = How::Stopped;
-            run.wall = stop + (1.0 - done) * program.wall * noise;
-            true_wall = stop + (1.0 - done) * program.wall;
-        }
+        let run = Run {
+            area,
+            wall,
+            cpu: program.cpu * (0.01 * self.random.normal()).exp(),
+            how,
+        };
         let best = program.wall / self.rate(program, kept);
         self.lost += (true_wall - best).max(0.0);
         self.total += run.wall;

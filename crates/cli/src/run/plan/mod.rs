@@ -95,7 +95,7 @@ impl Plan {
             notes.extend(bound.note);
             removed_environment = bound.removed;
         }
-        whole_runs::refuse(&arguments.search.metric, policy.is_default(), here && process.is_none())?;
+        whole_runs::refuse(arguments, policy.is_default(), here && process.is_none())?;
         let prepared = policy.prepare(arguments, place)?;
         let counting = if here {
             Counting::here(arguments, process, &prepared)?

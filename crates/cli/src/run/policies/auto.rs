@@ -7,7 +7,7 @@ use crate::behaviour;
 use crate::console;
 use crate::program::executable;
 use crate::run::place::Where;
-use crate::run::whole_runs::Runs;
+use crate::run::whole_runs::{self, Runs};
 use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -204,7 +204,10 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
             Ok((store, more)) => {
                 notes.extend(more);
                 options.rules = options.rules.filter(|_| rules);
-                listener.runs = Runs::new(setting, &key, !options.known.is_empty(), store.as_ref())?;
+                match Runs::new(setting, &key, !options.known.is_empty(), store.as_ref()) {
+                    Ok(runs) => listener.runs = runs,
+                    Err(error) => notes.push(format!("Whole runs are not compared: {error}.")),
+                }
                 listener.learner = store.map(|store| PlacementLearner::new(store, key, behaviour::now));
             }
             // The program is placed all the same.
@@ -213,6 +216,13 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
                 console::whole(&error)
             )),
         }
+    }
+    if whole_runs::are_requested(&setting.common.metric) && listener.runs.is_none() {
+        let policy = whole_runs::not_compared("the program is not remembered, so its runs are not compared");
+        return Ok(Built {
+            notes,
+            ..Built::new(policy)
+        });
     }
     if let Some(runs) = listener.runs.as_ref().filter(|runs| runs.decides()) {
         let (policy, within) = (runs.policy(), runs.pus().cloned());
