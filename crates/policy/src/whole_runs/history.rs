@@ -6,35 +6,20 @@
 //! 2. **Budget.** What challengers lose stays within 1 % of the time of all runs. A run is expected to lose as much as
 //!    the runs that were tried before, and `UNKNOWN` before anything was tried. So about eighteen unpinned runs come
 //!    before the first trial.
-//! 3. **Stop.** A run in an area is unpinned if it takes much longer than the incumbent's: the area is slow, or the
-//!    work is another one, for which the area was not measured.
 //!
 //! Limits: runs whose CPU time differs by less than 22 % count as the same work. If the last runs did many works,
 //! nothing is tried.
 
-use super::Candidate;
 use super::area::Area;
-use super::times::Times;
-use super::work::{BASELINE, Challenger, Due, State, Work};
-use crate::comparison::turns::Gain;
+use super::summary::WorkSummary;
+use super::work::{BASELINE, Work};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Trials may lose this share of the time of all runs.
-const BUDGET: f64 = 0.01;
+pub(super) const BUDGET: f64 = 0.01;
 
 /// The expected rate of an area over the incumbent's, before others were tried: as for the trials of `auto`.
 const UNKNOWN: f64 = 0.85;
-
-/// The wall time of the shortest runs that are placed: below it the start of processes decides, and pinfold's own.
-pub const SHORTEST: Duration = Duration::from_millis(50);
-
-/// A run in an area that is tried is unpinned after this multiple of the incumbent's time; one in an area that is kept
-/// after the second. Times that scatter more allow more: this many standard deviations, and at most a multiple.
-const STOP_TRIAL: f64 = 1.25;
-const STOP_KEPT: f64 = 2.0;
-const STOP_DEVIATIONS: f64 = 3.0;
-const STOP_MOST: f64 = 3.0;
 
 /// Runs do the same work if the logarithms of their CPU times differ by less than a multiple of the median difference
 /// of the last runs: nearly six standard deviations, if these are normal. At least 22 %, at most a factor of two; and
@@ -90,39 +75,6 @@ pub struct Run {
     pub cpu: f64,
     /// How it went.
     pub how: How,
-}
-
-/// A placement of whole runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// The area.
-    pub area: Area,
-    /// A run that takes longer is unpinned after this time.
-    pub stop_after: Duration,
-    /// Why the area is kept; `None` for an area that is tried.
-    pub gained: Option<Gained>,
-}
-
-/// The area that is kept, compared with the unpinned program.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gained {
-    /// How many times as fast it is.
-    pub times: f64,
-    /// The standard error of that.
-    pub error: f64,
-    /// The number of turns.
-    pub turns: usize,
-    /// The expected runs per second.
-    pub rate: f64,
-}
-
-/// What the next run does, and why.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Its placement; `None` for an unpinned run.
-    pub place: Option<Place>,
-    /// Why, in words: one clause or several.
-    pub why: String,
 }
 
 /// The CPU time in an area over that of the unpinned program, as logarithm.
@@ -314,12 +266,13 @@ impl History {
 
     /// The work that the next run is expected to do: that of most of the last runs, of equally many the newest. `None`
     /// before the first run.
-    fn expected_work(&self) -> Option<&Work> {
+    pub(super) fn expected_work(&self) -> Option<&Work> {
         let expected = self.expected_number()?;
         let work = self.works.iter().find(|(number, _)| *number == expected);
         work.map(|(_, work)| work)
     }
 
+    /// The number of that work.
     fn expected_number(&self) -> Option<u64> {
         let newest = || self.last.iter().rev().take(EXPECTED_FROM).map(|&(number, _)| number);
         let times = |number: u64| newest().filter(|last| *last == number).count();
@@ -339,8 +292,19 @@ impl History {
         (ALIKE_MEDIANS * median).clamp(ALIKE_LEAST, ALIKE_MOST)
     }
 
+    /// Whether the program was measured and placed while it ran in the last run.
+    pub(super) fn was_searched(&self) -> bool {
+        self.searched
+    }
+
+    /// The expected wall time of the longest work whose incumbent is `area`.
+    pub(super) fn slowest_in(&self, area: Area) -> f64 {
+        let works = self.works.iter().filter(|(_, work)| work.incumbent() == Some(area));
+        works.filter_map(|(_, work)| work.expected()).fold(0.0, f64::max)
+    }
+
     /// Whether each run does another work.
-    fn is_varied(&self) -> bool {
+    pub(super) fn is_varied(&self) -> bool {
         let last = self.last.iter().rev().take(VARIED);
         let mut works: Vec<u64> = last.map(|&(number, _)| number).collect();
         works.sort_unstable();
@@ -349,7 +313,7 @@ impl History {
     }
 
     /// The seconds that trials may still lose.
-    fn left(&self) -> f64 {
+    pub(super) fn left(&self) -> f64 {
         BUDGET * self.total - self.lost()
     }
 
@@ -364,118 +328,8 @@ impl History {
     }
 
     /// The expected rate of an area that was not tried, over the incumbent's.
-    fn unknown(&self) -> f64 {
+    pub(super) fn unknown(&self) -> f64 {
         (UNKNOWN + self.tried.0) / (1.0 + self.tried.1)
-    }
-
-    /// What the next run does, on a machine with these areas.
-    pub fn plan(&self, candidates: &[Candidate]) -> Plan {
-        let unpinned = |why: String| Plan { place: None, why };
-        if self.searched {
-            return unpinned("the program is measured and placed while it runs".to_owned());
-        }
-        let Some(work) = self.expected_work() else {
-            return unpinned("this is the first run".to_owned());
-        };
-        if self.is_varied() {
-            return unpinned(
-                "nothing is tried, because the CPU time differs from run to run: each run does another work".to_owned(),
-            );
-        }
-        let (Some(expected), Some(baseline)) = (work.expected(), work.times(None)) else {
-            return unpinned("unpinned runs are measured first".to_owned());
-        };
-        if baseline.expected() < SHORTEST.as_secs_f64() {
-            return unpinned(format!("runs below {} ms are not placed", SHORTEST.as_millis()));
-        }
-        if work.baseline() < BASELINE {
-            return unpinned(format!(
-                "{BASELINE} unpinned runs are measured first, and there are {}",
-                work.baseline()
-            ));
-        }
-        let due = work.due(candidates, self.unknown());
-        if let Due::Challenger(area, rate) = due {
-            // A run that takes too long is unpinned. What it has done until then is less than a whole run.
-            let loss = (expected / rate - expected).clamp(0.0, stop(STOP_TRIAL, work) * expected);
-            if loss <= self.left() {
-                return self.trial(work, area, expected);
-            }
-            let missing = (loss - self.left()) / (BUDGET * expected);
-            let why = format!(
-                "{} waits for about {:.0} more runs: trials may cost 1 % of the time of all runs",
-                name_of_trial(area),
-                missing.ceil().max(1.0)
-            );
-            return self.incumbent(work, &why);
-        }
-        let why = match due {
-            Due::Turn(area) => format!("{} is compared with it in turns", name(area)),
-            _ => String::new(),
-        };
-        self.incumbent(work, &why)
-    }
-
-    fn trial(&self, work: &Work, area: Option<Area>, expected: f64) -> Plan {
-        let turns = work.challenger(area).map_or(0, Challenger::turns);
-        let against = name(work.incumbent());
-        let why = match area {
-            Some(area) => format!("{area} is tried in turns with {against}; complete turns so far: {turns}"),
-            None => format!("{against} is compared with the unpinned program again"),
-        };
-        let place = area.map(|area| Place {
-            area,
-            stop_after: Duration::from_secs_f64(stop(STOP_TRIAL, work) * expected),
-            gained: None,
-        });
-        Plan { place, why }
-    }
-
-    /// The fastest placement so far; `more` says what is planned besides.
-    fn incumbent(&self, work: &Work, more: &str) -> Plan {
-        let more = if more.is_empty() {
-            String::new()
-        } else {
-            format!("; {more}")
-        };
-        let Some(area) = work.incumbent() else {
-            let why = match work.placements().count() {
-                0 | 1 if more.is_empty() => {
-                    format!(
-                        "no area of this machine holds the {:.1} CPUs that it keeps busy",
-                        work.width()
-                    )
-                }
-                0 | 1 => "nothing was tried yet".to_owned(),
-                _ => "nothing was faster than unpinned so far".to_owned(),
-            };
-            return Plan {
-                place: None,
-                why: why + &more,
-            };
-        };
-        let (times, error) = work.confirmed().gain.times();
-        let turns = work.confirmed().turns;
-        let slowest = self.slowest_in(area);
-        Plan {
-            place: Some(Place {
-                area,
-                stop_after: Duration::from_secs_f64(stop(STOP_KEPT, work) * slowest),
-                gained: Some(Gained {
-                    times,
-                    error,
-                    turns,
-                    rate: work.expected().map_or(0.0, f64::recip),
-                }),
-            }),
-            why: format!("in {area} it is {times:.3} ± {error:.3} times as fast as unpinned, in {turns} turns{more}"),
-        }
-    }
-
-    /// The expected wall time of the longest work whose incumbent is `area`.
-    fn slowest_in(&self, area: Area) -> f64 {
-        let works = self.works.iter().filter(|(_, work)| work.incumbent() == Some(area));
-        works.filter_map(|(_, work)| work.expected()).fold(0.0, f64::max)
     }
 
     /// The works, the one that the next run is expected to do first.
@@ -484,87 +338,5 @@ impl History {
         let mut works: Vec<&Work> = self.works.iter().map(|(_, work)| work).collect();
         works.sort_by_key(|work| present != Some(*work));
         works.into_iter().map(WorkSummary::of).collect()
-    }
-}
-
-/// The multiple of the expected time after which a run is unpinned.
-fn stop(usual: f64, work: &Work) -> f64 {
-    let noise = work.noise().map_or(0.0, |noise| (STOP_DEVIATIONS * noise).exp());
-    noise.clamp(usual, STOP_MOST)
-}
-
-/// The name of a placement.
-fn name(area: Option<Area>) -> String {
-    area.map_or_else(|| "the unpinned program".to_owned(), |area| area.to_string())
-}
-
-fn name_of_trial(area: Option<Area>) -> String {
-    match area {
-        Some(area) => format!("a trial of {area}"),
-        None => "the comparison with the unpinned program".to_owned(),
-    }
-}
-
-/// What is known of the runs that do the same work.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WorkSummary {
-    /// The CPU seconds of an unpinned run; `None` without one.
-    pub cpu: Option<f64>,
-    /// The placement that is used; `None` for unpinned.
-    pub used: Option<Area>,
-    /// The placements, in the order of their first runs.
-    pub placements: Vec<PlacementSummary>,
-}
-
-/// What is known of a placement for one work.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlacementSummary {
-    /// The area; `None` for unpinned.
-    pub area: Option<Area>,
-    /// The number of measured runs.
-    pub runs: u32,
-    /// The mean of their wall times, in seconds.
-    pub wall: f64,
-    /// Its sample standard deviation; `None` for one run.
-    pub deviation: Option<f64>,
-    /// The CPU time of a run, in seconds.
-    pub cpu: f64,
-    /// How many times as fast as unpinned it is, and the standard error; `None` if it was not compared with that.
-    pub gain: Option<(f64, f64)>,
-    /// What the comparison said: `open`, `faster`, `not_faster`, `not_known` or `stopped`; `None` without one.
-    pub state: Option<&'static str>,
-}
-
-impl WorkSummary {
-    fn of(work: &Work) -> Self {
-        let placement = |(area, times): (Option<Area>, Times)| {
-            let challenger = work.challenger(area).filter(|_| area.is_some());
-            let confirmed = work.confirmed().gain;
-            let gain = if area.is_some() && area == work.incumbent() {
-                Some(confirmed)
-            } else {
-                challenger.and_then(|one| one.gain)
-            };
-            PlacementSummary {
-                area,
-                runs: times.runs(),
-                wall: times.mean(),
-                deviation: times.deviation(),
-                cpu: times.log_cpu().exp(),
-                gain: gain.map(Gain::times),
-                state: challenger.map(|one| match one.state {
-                    State::Open => "open",
-                    State::Faster => "faster",
-                    State::NotFaster => "not_faster",
-                    State::NotKnown => "not_known",
-                    State::Stopped => "stopped",
-                }),
-            }
-        };
-        Self {
-            cpu: work.times(None).map(|times| times.log_cpu().exp()),
-            used: work.incumbent(),
-            placements: work.placements().map(placement).collect(),
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing is measured while the program runs. A run that takes longer than its plan allows is unpinned.
 
-use super::history::{Place, Plan};
+use super::plan::{Place, Plan};
 use crate::Policy;
 use pinfold_core::{
     Applied, ChoiceCode, ComparedCode, Configuration, Decision, Finding, Metric, MetricCode, NoteCode, ProposerCode,

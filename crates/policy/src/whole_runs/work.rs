@@ -220,14 +220,12 @@ impl Work {
     /// work, and challenges no area. Returns its rate over the incumbent's if it was a challenger.
     pub(super) fn add(&mut self, area: Option<Area>, wall: f64, cpu: f64, is_planned: bool) -> Option<f64> {
         let expected = self.expected();
-        match self.times.iter_mut().find(|(known, _)| *known == area) {
-            Some((_, times)) => times.add(wall, cpu),
-            None => {
-                let mut times = Times::default();
-                times.add(wall, cpu);
-                self.times.push((area, times));
-            }
-        }
+        let place = self.times.iter().position(|(known, _)| *known == area);
+        let place = place.unwrap_or_else(|| {
+            self.times.push((area, Times::default()));
+            self.times.len() - 1
+        });
+        self.times[place].1.add(wall, cpu);
         let window = Window::new(Some(wall.recip()), EXACT)?;
         if area == self.incumbent {
             self.add_incumbent(window);
@@ -268,7 +266,7 @@ impl Work {
         self.alike = None;
         let challenger = self.open(area);
         challenger.lost += lost;
-        match latest.filter(|_| challenger.turns.number() % 2 == 0) {
+        match latest.filter(|_| challenger.turns.number().is_multiple_of(2)) {
             Some(incumbent) => {
                 challenger.turns.add(incumbent, window);
                 self.look(area);
@@ -378,39 +376,38 @@ impl Work {
     /// What is due next, among these candidates. `unknown` is the expected rate of an area that was not tried, over the
     /// incumbent's.
     pub(super) fn due(&self, candidates: &[Candidate], unknown: f64) -> Due {
-        let Some(challenger) = self.due_challenger(candidates) else {
-            return Due::Incumbent;
-        };
-        let known = self.challenger(challenger);
-        let (waits, turns) = known.map_or((false, 0), |one| (one.waiting.is_some(), one.turns()));
-        if waits || (turns % 2 == 0 && self.latest.is_none()) {
-            return Due::Turn(challenger);
-        }
-        let size = candidates.iter().find(|one| Some(one.area) == challenger);
-        Due::Challenger(challenger, self.rate(challenger, size.map(|one| one.size), unknown))
-    }
-
-    fn due_challenger(&self, candidates: &[Candidate]) -> Option<Option<Area>> {
         let is_possible = |area: Option<Area>| area.is_none() || candidates.iter().any(|one| Some(one.area) == area);
         let open = self
             .challengers
             .iter()
             .find(|one| one.is_under_way() && is_possible(one.area));
         if let Some(open) = open {
-            return Some(open.area);
+            return self.due_with(open.area, candidates, unknown);
         }
         let doublings = self.confirmed.times.min(MOST_DOUBLINGS);
         let is_due = self.runs >= CONFIRMED_AFTER << doublings || self.is_in_doubt();
         if self.incumbent.is_some() && is_due {
-            return Some(None);
+            return self.due_with(None, candidates, unknown);
         }
         let width = self.width();
-        candidates
+        let next = candidates
             .iter()
             .filter(|one| one.size as f64 >= SLOWEST * width && Some(one.area) != self.incumbent)
             .map(|one| Some(one.area))
             .filter(|&area| self.challenger(area).is_none_or(|one| one.state == State::Open))
-            .min_by_key(|&area| self.challenger(area).is_some_and(|one| one.postponed))
+            .min_by_key(|&area| self.challenger(area).is_some_and(|one| one.postponed));
+        next.map_or(Due::Incumbent, |area| self.due_with(area, candidates, unknown))
+    }
+
+    /// What is due next in the comparison with `area`: the even turns begin with the incumbent.
+    fn due_with(&self, area: Option<Area>, candidates: &[Candidate], unknown: f64) -> Due {
+        let known = self.challenger(area);
+        let (waits, turns) = known.map_or((false, 0), |one| (one.waiting.is_some(), one.turns()));
+        if waits || (turns.is_multiple_of(2) && self.latest.is_none()) {
+            return Due::Turn(area);
+        }
+        let size = candidates.iter().find(|one| Some(one.area) == area).map(|one| one.size);
+        Due::Challenger(area, self.rate(area, size, unknown))
     }
 
     /// Whether runs in the incumbent took longer of late than unpinned ones.
