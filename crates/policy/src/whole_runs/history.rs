@@ -223,12 +223,13 @@ impl History {
         } else {
             self.alike() + ELSEWHERE
         };
-        let differences = self.works.iter().map(|(_, work)| (as_unpinned - work.cpu()).abs());
-        let nearest = differences
-            .enumerate()
-            .filter(|(_, difference)| *difference <= alike)
-            .min_by(|one, other| one.1.total_cmp(&other.1));
-        let place = nearest.map_or_else(|| self.add_work(as_unpinned), |(place, _)| place);
+        // Of two works with about this CPU time, the one with more runs: the other one was split off it.
+        let alike_ones = self.works.iter().enumerate();
+        let most = alike_ones
+            .filter(|(_, (_, work))| (as_unpinned - work.cpu()).abs() <= alike)
+            .max_by_key(|(_, (_, work))| work.known_by());
+        let place = most.map(|(place, _)| place);
+        let place = place.unwrap_or_else(|| self.add_work(as_unpinned));
         if self.last.len() >= LAST {
             self.last.remove(0);
         }

@@ -165,6 +165,11 @@ impl Work {
         self.cpu
     }
 
+    /// The number of runs that this follows from.
+    pub(super) fn known_by(&self) -> u32 {
+        self.cpus
+    }
+
     /// A run had this CPU time, as logarithm, as if it were unpinned.
     pub(super) fn learn_cpu(&mut self, cpu: f64) {
         self.cpus = self.cpus.saturating_add(1);
