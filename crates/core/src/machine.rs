@@ -30,6 +30,12 @@ pub trait Machine {
         None
     }
 
+    /// Bytes that the memory of each NUMA node has read and written since the program began, the traffic of all programs
+    /// together. `None` if this is not known.
+    fn memory_traffic(&mut self) -> Option<BTreeMap<NodeId, f64>> {
+        None
+    }
+
     /// Applies `configuration` to existing and future tasks, and reports the changes.
     fn apply(&mut self, configuration: &Configuration) -> Applied;
 

@@ -91,6 +91,10 @@ impl Machine for Interruptible {
         self.machine.memory_by_node()
     }
 
+    fn memory_traffic(&mut self) -> Option<BTreeMap<NodeId, f64>> {
+        self.machine.memory_traffic()
+    }
+
     fn apply(&mut self, configuration: &Configuration) -> Applied {
         self.machine.apply(configuration)
     }

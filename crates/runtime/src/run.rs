@@ -82,10 +82,13 @@ fn was_applied(
 /// Reads all counts once, and records the notes of the machine.
 fn observe(machine: &mut impl Machine, record: &mut RecordBuilder, recorder: &mut impl Recorder) -> Sample {
     let sample = machine.observe();
-    if record.sample(&sample)
-        && let Some(by_node) = machine.memory_by_node()
-    {
-        record.memory(&by_node);
+    if record.sample(&sample) {
+        if let Some(by_node) = machine.memory_by_node() {
+            record.memory(&by_node);
+        }
+        if let Some(by_node) = machine.memory_traffic() {
+            record.traffic(&by_node);
+        }
     }
     recorder.sample(&sample);
     for text in machine.take_notes() {

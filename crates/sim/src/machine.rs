@@ -513,6 +513,11 @@ impl Machine for SimulatedMachine {
         self.timeline.memory_by_node()
     }
 
+    fn memory_traffic(&mut self) -> Option<BTreeMap<NodeId, f64>> {
+        let bytes = (0..).map(NodeId).zip(self.timeline.traffic().iter().copied());
+        Some(bytes.collect())
+    }
+
     fn apply(&mut self, configuration: &Configuration) -> Applied {
         let mut applied = Applied::default();
         let mut pins = vec![];

@@ -113,6 +113,13 @@ impl RecordBuilder {
         }
     }
 
+    /// The bytes that the memory of each node has carried, at the last point of the time line.
+    pub(crate) fn traffic(&mut self, by_node: &BTreeMap<NodeId, f64>) {
+        if let Some(line) = &mut self.timeline {
+            line.traffic(by_node);
+        }
+    }
+
     /// The machine has applied a configuration.
     pub(crate) fn applied(&mut self, at: Duration, configuration: &Configuration, applied: &Applied) {
         let search = self.record.earlier_searches.len();

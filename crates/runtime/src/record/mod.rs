@@ -18,7 +18,9 @@ pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
 pub use gain::Gain;
 pub use policy_kind::{DecidesOn, PolicyKind};
 pub use shortened::LeftOut;
-pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline, every_second_point};
+pub use timeline::{
+    MetricSeries, NodeSeries, NodeTraffic, TaskPlaces, TimedConfiguration, Timeline, every_second_point,
+};
 
 use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;

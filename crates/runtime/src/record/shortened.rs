@@ -115,6 +115,9 @@ impl Timeline {
         self.nodes
             .iter_mut()
             .for_each(|series| series.bytes.resize(points, None));
+        self.traffic
+            .iter_mut()
+            .for_each(|series| series.rates.resize(points, None));
         while self.at.len() > most {
             self.thin();
         }
@@ -124,6 +127,7 @@ impl Timeline {
         let lists = [
             ("metrics", cut(&mut self.metrics, most)),
             ("nodes", cut(&mut self.nodes, most)),
+            ("traffic", cut(&mut self.traffic, most)),
             ("configurations", cut(&mut self.configurations, most)),
             (
                 "places",
@@ -186,6 +190,7 @@ mod tests {
             tasks: vec![],
             tasks_left_out: 0,
             nodes: vec![],
+            traffic: vec![],
             configurations: vec![],
         };
         line.metrics.push(super::super::MetricSeries {

@@ -112,6 +112,8 @@ pub(crate) struct Timeline {
     progress: Vec<Progress>,
     /// Energy that the machine has used, in joules.
     energy: [f64; Energy::NUMBER],
+    /// By node: bytes that its memory has read and written.
+    traffic: Vec<f64>,
     /// The bytes on each node, and the homes that they were counted with.
     by_node: Option<(Homes, BTreeMap<NodeId, u64>)>,
     /// The programs whose accesses were sampled.
@@ -133,6 +135,7 @@ impl Timeline {
         let mix = Mix::new(programs);
         let threads = mix.all_threads();
         let scheduler = Scheduler::new(&model, allowed, seed);
+        let nodes = model.nodes();
         Self {
             pages: Pages::new(&model, mix.page_owners()),
             windows: Windows::new(seed),
@@ -158,6 +161,7 @@ impl Timeline {
                 .map(|threads| Progress::new(threads.len()))
                 .collect(),
             energy: [0.0; Energy::NUMBER],
+            traffic: vec![0.0; nodes],
             by_node: None,
             sampled: BTreeSet::new(),
             coming: None,
@@ -210,6 +214,11 @@ impl Timeline {
     pub(crate) fn count(&self, task: usize, counter: Counter) -> f64 {
         let program = self.mix.program_of(task);
         self.progress[program].counts[task - self.mix.threads()[program].start][counter as usize]
+    }
+
+    /// By node: bytes that its memory has read and written since the programs began. Moves of pages are not counted.
+    pub(crate) fn traffic(&self) -> &[f64] {
+        &self.traffic
     }
 
     /// Energy that the machine has used since the programs began, in joules.
@@ -524,15 +533,18 @@ impl Timeline {
             .zip(programs())
             .map(|(progress, (rates, &end))| progress.changes_in(rates, end))
             .fold(left, f64::min);
-        let watts = if self.progress.iter().all(Progress::is_paused) {
-            Energy::idle(&self.model)
+        let (watts, traffic): (_, &[f64]) = if self.progress.iter().all(Progress::is_paused) {
+            (Energy::idle(&self.model), &[])
         } else if self.progress.iter().any(Progress::is_cold) {
-            rates.cold
+            (rates.cold, &rates.cold_traffic)
         } else {
-            rates.warm
+            (rates.warm, &rates.warm_traffic)
         };
         for (energy, watts) in self.energy.iter_mut().zip(watts) {
             *energy += watts * lasts;
+        }
+        for (bytes, rate) in self.traffic.iter_mut().zip(traffic) {
+            *bytes += rate * lasts;
         }
         for (progress, (rates, &end)) in self.progress.iter_mut().zip(programs()) {
             progress.advance(lasts, rates, end);

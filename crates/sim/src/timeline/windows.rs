@@ -67,6 +67,10 @@ pub(crate) struct Rates {
     pub(crate) cold: Watts,
     /// Power afterwards.
     pub(crate) warm: Watts,
+    /// By node: bytes per second that its memory reads and writes while some program does its cold repetition.
+    pub(crate) cold_traffic: Vec<f64>,
+    /// The same afterwards.
+    pub(crate) warm_traffic: Vec<f64>,
 }
 
 /// All configurations that have been simulated.
@@ -171,6 +175,8 @@ fn simulated(
             .collect(),
         cold: watts(&nothing, cold_ends),
         warm: watts(cold_ends, warm_ends),
+        cold_traffic: traffic(&nothing, cold_ends),
+        warm_traffic: traffic(cold_ends, warm_ends),
     })
 }
 
@@ -234,6 +240,18 @@ fn watts(from: &Mark, to: &Mark) -> Watts {
     let seconds = (to.seconds - from.seconds).max(SHORTEST);
     let (from, to) = (Energy::until(from), Energy::until(to));
     std::array::from_fn(|energy| (to[energy] - from[energy]).max(0.0) / seconds)
+}
+
+/// The bytes per second of each node's memory between two marks.
+fn traffic(from: &Mark, to: &Mark) -> Vec<f64> {
+    let seconds = (to.seconds - from.seconds).max(SHORTEST);
+    let before = from.memory_bytes.iter().copied().chain(std::iter::repeat(0));
+    let grown = to
+        .memory_bytes
+        .iter()
+        .zip(before)
+        .map(|(&to, from)| to.saturating_sub(from));
+    grown.map(|bytes| bytes as f64 / seconds).collect()
 }
 
 #[cfg(test)]

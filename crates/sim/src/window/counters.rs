@@ -259,6 +259,8 @@ pub struct Mark {
     pub package_joules: f64,
     /// Energy of all its memory, in joules.
     pub memory_joules: f64,
+    /// By node: bytes that its memory read and wrote.
+    pub memory_bytes: Vec<u64>,
     /// Threads of the team that had waited for something that never came.
     pub released: u64,
     /// By region: the totals of the whole machine during its ended executions.
@@ -273,6 +275,7 @@ impl Mark {
             threads: vec![Counters::default(); threads],
             package_joules: 0.0,
             memory_joules: 0.0,
+            memory_bytes: vec![],
             released: 0,
             regions: BTreeMap::new(),
         }

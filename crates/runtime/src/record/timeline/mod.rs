@@ -39,6 +39,9 @@ pub struct Timeline {
     pub tasks_left_out: u64,
     /// The program's memory on each node; empty if unknown.
     pub nodes: Vec<NodeSeries>,
+    /// What the memory of each node carried; empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<NodeTraffic>,
     /// What was applied, without settings of single tasks, which change often.
     pub configurations: Vec<TimedConfiguration>,
 }
@@ -84,6 +87,15 @@ pub struct NodeSeries {
     pub bytes: Vec<Option<u64>>,
 }
 
+/// The traffic of the memory of one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeTraffic {
+    /// The node.
+    pub node: NodeId,
+    /// By point: bytes per second that it read and wrote since the previous point; `None` if unknown.
+    pub rates: Vec<Option<f64>>,
+}
+
 /// A configuration that was applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedConfiguration {
@@ -123,6 +135,8 @@ pub(super) struct TimelineBuilder {
     /// By metric: the growth since the last point.
     totals: Totals,
     metrics: Vec<Metric>,
+    /// The bytes that the memory of each node had carried when they were read last, and when that was.
+    carried: (f64, BTreeMap<NodeId, f64>),
     positions: HashMap<TaskId, usize>,
     /// Readings since the last point.
     since: u64,
@@ -148,10 +162,12 @@ impl TimelineBuilder {
                 tasks: vec![],
                 tasks_left_out: 0,
                 nodes: vec![],
+                traffic: vec![],
                 configurations: vec![],
             },
             totals: Totals::default(),
             metrics: metrics.to_vec(),
+            carried: (0.0, BTreeMap::new()),
             positions: HashMap::new(),
             since: 0,
             pending: None,
@@ -189,6 +205,29 @@ impl TimelineBuilder {
         }
     }
 
+    /// Adds the bytes that the memory of each node has carried until the last point.
+    pub(super) fn traffic(&mut self, carried: &BTreeMap<NodeId, f64>) {
+        let points = self.line.at.len();
+        let Some(&now) = self.line.at.last() else {
+            return;
+        };
+        let (before, known) = &self.carried;
+        let lasted = now - before;
+        for (&node, bytes) in carried {
+            let rate = (lasted > 0.0).then(|| (bytes - known.get(&node).copied().unwrap_or(0.0)) / lasted);
+            let position = self.line.traffic.iter().position(|series| series.node == node);
+            let position = position.unwrap_or_else(|| {
+                let rates = vec![None; points];
+                self.line.traffic.push(NodeTraffic { node, rates });
+                self.line.traffic.len() - 1
+            });
+            if let Some(last) = self.line.traffic[position].rates.last_mut() {
+                *last = rate.map(rounded);
+            }
+        }
+        self.carried = (now, carried.clone());
+    }
+
     /// A configuration was applied, for this candidate.
     pub(super) fn applied(&mut self, at: Duration, candidate: Option<(usize, usize)>, configuration: &Configuration) {
         let configuration = TimedConfiguration {
@@ -224,8 +263,12 @@ impl TimelineBuilder {
         if 2.0 * (last - before) >= before - first {
             return;
         }
-        for series in &mut self.line.metrics {
-            if let [.., begin, middle, end] = &mut series.rates[..]
+        let metrics = self.line.metrics.iter_mut().map(|series| &mut series.rates);
+        // The traffic is not read at the last point of a program that ended between two points.
+        let traffic = self.line.traffic.iter_mut().map(|series| &mut series.rates);
+        let traffic = traffic.filter(|rates| rates.last().is_some_and(Option::is_some));
+        for rates in metrics.chain(traffic) {
+            if let [.., begin, middle, end] = &mut rates[..]
                 && let Some(&both) = merged(&[first, before, last], &[*begin, *middle, *end]).last()
             {
                 (*middle, *end) = (both, both);
@@ -245,6 +288,9 @@ impl TimelineBuilder {
         }
         for series in &mut self.line.nodes {
             series.bytes.push(None);
+        }
+        for series in &mut self.line.traffic {
+            series.rates.push(None);
         }
         for task in &sample.tasks {
             self.place(point, task);
@@ -290,6 +336,9 @@ impl Timeline {
     pub(super) fn thin(&mut self) {
         let times = self.at.clone();
         for series in &mut self.metrics {
+            series.rates = merged(&times, &series.rates);
+        }
+        for series in &mut self.traffic {
             series.rates = merged(&times, &series.rates);
         }
         for series in &mut self.nodes {

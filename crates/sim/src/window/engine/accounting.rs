@@ -21,6 +21,7 @@ impl<const W: usize> Engine<'_, W> {
             threads: all[team.threads.clone()].to_vec(),
             package_joules,
             memory_joules,
+            memory_bytes: bytes(&self.system.traffic.memory),
             released: team.released,
             regions: self.regions.totals.clone(),
         }
@@ -97,7 +98,6 @@ impl<const W: usize> Engine<'_, W> {
             counters.unrecorded_cycles = cycles(thread.unrecorded.until(end));
         }
         let (package, memory) = self.joules(seconds, &counters);
-        let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
         WindowResult {
             seconds,
             cycles: cycles(end),
@@ -128,6 +128,11 @@ impl<const W: usize> Engine<'_, W> {
 /// The number of lines that each of these servers carried.
 fn lines(servers: &[Server]) -> Vec<u64> {
     servers.iter().map(Server::served).collect()
+}
+
+/// The bytes that each of these servers carried.
+fn bytes(servers: &[Server]) -> Vec<u64> {
+    servers.iter().map(|server| server.served() * LINE_BYTES).collect()
 }
 
 /// The number of lines that these servers carried.
