@@ -41,7 +41,7 @@
       const here = on.get(Number(box.dataset.pu)) ?? [];
       box.classList.toggle("one", here.length === 1);
       box.classList.toggle("many", here.length > 1);
-      box.querySelector(".thread").textContent = here.length > 2 ? `${here.length} ×` : here.join(" ");
+      box.querySelector(".thread").textContent = here.length > 1 ? `${here.length} ×` : here.join("");
     }
     for (const { node, bytes } of memory) {
       const bar = document.querySelector(`[data-node="${node}"]`);

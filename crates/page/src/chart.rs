@@ -8,13 +8,16 @@ use maud::{Markup, html};
 use std::fmt::Write as _;
 
 /// The width of the curve's own coordinates.
-const WIDTH: f64 = 1000.0;
+pub(crate) const WIDTH: f64 = 1000.0;
 
 /// Room for the numbers of marks above the curve.
 const ABOVE: u32 = 18;
 
 /// Numbers of marks need this share of the width.
 const APART: f64 = 0.045;
+
+/// A part of a curve: its start, its end, and its value, or `None` if that is unknown.
+pub(crate) type Part = (f64, f64, Option<f64>);
 
 /// A vertical line at the time of a decision.
 pub(crate) struct Mark {
@@ -33,8 +36,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) description: String,
     /// The end of the time axis.
     pub(crate) end: f64,
-    /// Each part: its start, its end, and its value, or `None` if that is unknown.
-    pub(crate) parts: Vec<(f64, f64, Option<f64>)>,
+    pub(crate) parts: Vec<Part>,
     /// The upper end of the axis; `None` for a round number above the largest value.
     pub(crate) top: Option<f64>,
     /// How values are written.
@@ -51,7 +53,7 @@ impl Chart<'_> {
         let whole = self.height + above + 1;
         let levels =
             [1.0, 0.5, 0.0].map(|share| (f64::from(above) + f64::from(self.height) * (1.0 - share), share * top));
-        let (curve, area) = self.paths(top);
+        let (curve, area) = paths(&self.parts, self.end, top);
         html! {
             figure id=(self.id) {
                 figcaption { (self.title) " " span.quiet { (self.unit) } }
@@ -82,26 +84,6 @@ impl Chart<'_> {
         }
     }
 
-    /// The curve, and the area below it. Parts without a value interrupt both.
-    fn paths(&self, top: f64) -> (String, String) {
-        let (mut curve, mut area) = (String::new(), String::new());
-        let x = |at: f64| (WIDTH * at / self.end).clamp(0.0, WIDTH);
-        let mut last: Option<f64> = None;
-        for &(from, until, value) in &self.parts {
-            let Some(value) = value.filter(|value| value.is_finite()) else {
-                last = None;
-                continue;
-            };
-            let y = 100.0 * (1.0 - (value / top).clamp(0.0, 1.0));
-            let (from, until) = (x(from), x(until));
-            let joined = last.is_some_and(|last| (last - from).abs() < 0.1);
-            let _ = write!(curve, "{}{from:.1} {y:.1}H{until:.1}", if joined { "L" } else { "M" });
-            let _ = write!(area, "M{from:.1} 100V{y:.1}H{until:.1}V100Z");
-            last = Some(until);
-        }
-        (curve, area)
-    }
-
     fn marks(&self, bottom: u32) -> Markup {
         let mut free_from = f64::NEG_INFINITY;
         let marks: Vec<(f64, Option<usize>)> = self
@@ -127,6 +109,26 @@ impl Chart<'_> {
     }
 }
 
+/// The curve, and the area below it. Parts without a value interrupt both.
+pub(crate) fn paths(parts: &[Part], end: f64, top: f64) -> (String, String) {
+    let (mut curve, mut area) = (String::new(), String::new());
+    let x = |at: f64| (WIDTH * at / end).clamp(0.0, WIDTH);
+    let mut last: Option<f64> = None;
+    for &(from, until, value) in parts {
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            last = None;
+            continue;
+        };
+        let y = 100.0 * (1.0 - (value / top).clamp(0.0, 1.0));
+        let (from, until) = (x(from), x(until));
+        let joined = last.is_some_and(|last| (last - from).abs() < 0.1);
+        let _ = write!(curve, "{}{from:.1} {y:.1}H{until:.1}", if joined { "L" } else { "M" });
+        let _ = write!(area, "M{from:.1} 100V{y:.1}H{until:.1}V100Z");
+        last = Some(until);
+    }
+    (curve, area)
+}
+
 /// The labels of the time axis.
 pub(crate) fn times(end: f64) -> Markup {
     html! {
@@ -139,7 +141,7 @@ pub(crate) fn times(end: f64) -> Markup {
 }
 
 /// The parts of a series whose values are of the time since the point before.
-pub(crate) fn since_before(at: &[f64], values: &[Option<f64>]) -> Vec<(f64, f64, Option<f64>)> {
+pub(crate) fn since_before(at: &[f64], values: &[Option<f64>]) -> Vec<Part> {
     let mut before = 0.0;
     let parts = at.iter().zip(values).map(|(&at, &value)| {
         let part = (before, at, value);
@@ -150,7 +152,7 @@ pub(crate) fn since_before(at: &[f64], values: &[Option<f64>]) -> Vec<(f64, f64,
 }
 
 /// The parts of a series whose values hold from their point to the next.
-pub(crate) fn until_next(at: &[f64], end: f64, values: &[Option<f64>]) -> Vec<(f64, f64, Option<f64>)> {
+pub(crate) fn until_next(at: &[f64], end: f64, values: &[Option<f64>]) -> Vec<Part> {
     let next = at.iter().skip(1).copied().chain([end]);
     at.iter()
         .zip(next)

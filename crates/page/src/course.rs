@@ -26,7 +26,7 @@ pub(crate) struct Course {
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Thread {
-    /// Its short name in the drawing.
+    /// Its short name in drawings: `T0` for the first thread.
     pub(crate) label: String,
     #[serde(skip)]
     pub(crate) name: String,
@@ -63,8 +63,8 @@ impl Course {
     /// Of the time line of a run that ended at `end`.
     pub(crate) fn new(timeline: &Timeline, end: Option<f64>) -> Self {
         let last = timeline.at.last().copied().unwrap_or(0.0);
-        let threads = timeline.tasks.iter().map(|task| Thread {
-            label: task.id.serial.to_string(),
+        let threads = timeline.tasks.iter().enumerate().map(|(position, task)| Thread {
+            label: format!("T{position}"),
             name: task.name.clone(),
             number: task.id.thread,
             places: task

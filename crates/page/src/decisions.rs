@@ -1,11 +1,10 @@
-//! What was decided when: the marks on the curve of the rate, and the list below it.
+//! What was decided when: the marks on the time line, and the log.
 
 use maud::{Markup, html};
 use pinfold_core::{NoteCode, Pinning, PuSet};
-use pinfold_runtime::{Comparison, Record, Search, TimedConfiguration, TimedMove, TimedNote};
+use pinfold_runtime::{Candidate, Comparison, Record, Search, TimedConfiguration, TimedMove, TimedNote};
 use std::collections::BTreeMap;
 
-use crate::chart::Mark;
 use crate::numbers;
 use crate::shell::table;
 
@@ -16,6 +15,8 @@ const LISTED: usize = 200;
 pub(crate) struct Decision {
     pub(crate) at: f64,
     pub(crate) what: String,
+    /// The label of its mark; `None` for a decision that only the log has.
+    pub(crate) mark: Option<String>,
 }
 
 /// The decisions of a run, the first one first.
@@ -37,7 +38,7 @@ pub(crate) fn decisions(record: &Record) -> Vec<Decision> {
     let policy = &record.by_policy;
     found.extend(policy.samples.iter().filter_map(|sample| {
         let says = sample.says.as_ref()?;
-        Some(Decision::new(sample.at, format!("The rules asked for hint {says}.")))
+        Some(Decision::new(sample.at, format!("The rules asked for hint {says}.")).marked(format!("hint {says}")))
     }));
     found.extend(
         policy
@@ -53,11 +54,12 @@ pub(crate) fn decisions(record: &Record) -> Vec<Decision> {
                 one.choices.len()
             ),
         )
+        .marked("regions")
     }));
     found.extend(moved(&policy.moves));
     found.extend(policy.mapping_comparisons.iter().map(|one| {
         let what = format!("Compared with unpinned threads: {}.", one.comparison);
-        Decision::new(one.at, what)
+        Decision::new(one.at, what).marked("compared")
     }));
     found.extend(
         record
@@ -72,14 +74,21 @@ pub(crate) fn decisions(record: &Record) -> Vec<Decision> {
     found.extend(policy.comparisons.iter().map(|one| compared(one, searches.len())));
     let again = |note: &&TimedNote| matches!(note.code, NoteCode::SearchAgain | NoteCode::Phase);
     let again = record.notes.iter().filter(again);
-    found.extend(again.map(|note| Decision::new(note.at, note.text.clone())));
+    found.extend(again.map(|note| Decision::new(note.at, note.text.clone()).marked("search again")));
     found.sort_by(|one, other| one.at.total_cmp(&other.at));
     found
 }
 
 impl Decision {
     fn new(at: f64, what: String) -> Self {
-        Self { at, what }
+        Self { at, what, mark: None }
+    }
+
+    fn marked(self, label: impl Into<String>) -> Self {
+        Self {
+            mark: Some(label.into()),
+            ..self
+        }
     }
 }
 
@@ -89,6 +98,16 @@ fn search_prefix(number: usize, searches: usize) -> String {
         format!("search {}, ", number.saturating_add(1))
     } else {
         String::new()
+    }
+}
+
+/// The short name of a candidate: `#3`, or `#2.3` for the third one of the second of several searches.
+pub(crate) fn candidate_number(search: usize, searches: usize, candidate: usize) -> String {
+    let candidate = candidate.saturating_add(1);
+    if searches > 1 {
+        format!("#{}.{candidate}", search.saturating_add(1))
+    } else {
+        format!("#{candidate}")
     }
 }
 
@@ -110,7 +129,16 @@ fn chosen(number: usize, searches: usize, search: &Search) -> Option<Decision> {
         search_prefix(number, searches),
         chosen.candidate.saturating_add(1)
     );
-    Some(Decision::new(chosen.at, what))
+    let left_alone = search
+        .candidates
+        .get(chosen.candidate)
+        .is_some_and(Candidate::is_left_alone);
+    let mark = if left_alone {
+        "left unpinned".to_owned()
+    } else {
+        format!("kept {}", candidate_number(number, searches, chosen.candidate))
+    };
+    Some(Decision::new(chosen.at, what).marked(mark))
 }
 
 fn compared(one: &Comparison, searches: usize) -> Decision {
@@ -185,36 +213,26 @@ fn moved(moves: &[TimedMove]) -> Vec<Decision> {
             .collect();
         let threads = if group.len() == 1 { "thread" } else { "threads" };
         Decision::new(at, format!("{} {threads} moved: {}.", group.len(), reasons.join(", ")))
+            .marked(format!("{} moved", group.len()))
     });
     decisions.collect()
 }
 
-/// Their marks, numbered from 1.
-pub(crate) fn marks(decisions: &[Decision]) -> Vec<Mark> {
-    let numbered = decisions.iter().zip(1..);
-    numbered
-        .map(|(decision, number)| Mark {
-            at: decision.at,
-            number,
-        })
-        .collect()
-}
-
-/// The list.
+/// The log.
 pub(crate) fn list(decisions: &[Decision]) -> Markup {
     if decisions.is_empty() {
         return html! { p { "Nothing was decided." } };
     }
     let rows = html! {
-        thead { tr { th.number scope="col" { "mark" } th.number scope="col" { "time" } th scope="col" { "decision" } } }
+        thead { tr { th.number scope="col" { "time" } th scope="col" { "decision" } } }
         tbody {
-            @for (decision, number) in decisions.iter().zip(1..).take(LISTED) {
-                tr { th.number scope="row" { (number) } td.number { (numbers::seconds(decision.at)) } td.words { (decision.what) } }
+            @for decision in decisions.iter().take(LISTED) {
+                tr { th.number scope="row" { (numbers::seconds(decision.at)) } td.words { (decision.what) } }
             }
         }
     };
     html! {
-        (table("decisions; the numbers are those of the marks on the curve", &rows))
+        (table("decisions", &rows))
         @if decisions.len() > LISTED {
             p.hint { (decisions.len() - LISTED) " more decisions are not listed." }
         }

@@ -6,6 +6,7 @@
 //!    domain. So a node with several packages, and a domain with several nodes, are drawn as they are.
 //! 3. A core is in the smallest box that contains it.
 
+use crate::nodes::Nodes;
 use pinfold_core::{NodeId, NumaNode, ObjectKind, PuSet, Topology, size_text};
 use pinfold_runtime::daemon::state;
 
@@ -17,6 +18,8 @@ pub(crate) struct Layout {
     pub(crate) apart: Vec<(NodeId, String)>,
     /// The PUs that the program may use.
     pub(crate) allowed: PuSet,
+    /// The nodes with their colours; empty if it is not known which PUs they have.
+    pub(crate) nodes: Nodes,
 }
 
 /// A node, a package, or a last-level-cache domain.
@@ -82,6 +85,7 @@ impl Layout {
             blocks: nested(found, topology.object(topology.root()).pus.clone(), cores),
             apart: nodes.filter(|node| !is_box(node)).map(label_apart).collect(),
             allowed: topology.allowed_pus().clone(),
+            nodes: Nodes::new(topology),
         }
     }
 
@@ -109,6 +113,7 @@ impl Layout {
             allowed: blocks.iter().flat_map(|block| block.pus.iter()).collect(),
             blocks,
             apart: vec![],
+            nodes: Nodes::default(),
         }
     }
 

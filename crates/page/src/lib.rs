@@ -12,11 +12,13 @@ pub mod daemon;
 mod decisions;
 mod layout;
 mod machine;
+mod nodes;
 mod numbers;
 mod occupancy;
 pub mod picture;
 mod run;
 mod shell;
+mod timeline;
 mod words;
 
 pub use run::page as run;

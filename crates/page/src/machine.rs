@@ -2,6 +2,7 @@
 
 use crate::course::Course;
 use crate::layout::{Block, Layout};
+use crate::nodes;
 use crate::numbers;
 use crate::shell::folded;
 use maud::{Markup, html};
@@ -19,8 +20,6 @@ pub(crate) fn section(layout: &Layout, course: &Course) -> Markup {
         on: course.on_pus(point),
     };
     html! {
-        p { "Each box is a package, a NUMA node or the CPUs that share a last-level cache. In it are the cores, each with its CPUs: \
-             the number of the CPU above, and below the threads that ran there, numbered in the order of their creation." }
         div.time hidden {
             label for="moment" { "Time" }
             input type="range" id="moment" min="0" max=(course.at.len() - 1) value=(point) step="1";
@@ -37,8 +36,9 @@ pub(crate) fn section(layout: &Layout, course: &Course) -> Markup {
             }
         }
         ul.key {
-            li { span."pu one" { "3" } "one thread" }
-            li { span."pu many" { "3 4" } "several threads" }
+            li { "A cell is a CPU: its number, and below it the threads that ran there, T0 being the first." }
+            li { span."pu one" { "T3" } "one thread" }
+            li { span."pu many" { "2 ×" } "several threads" }
             li { span.pu { " " } "no thread of the program" }
             @if drawing.has_forbidden() {
                 li { span."pu forbidden" { " " } "not allowed to the program" }
@@ -105,10 +105,10 @@ impl MachineDrawing<'_> {
 
     fn pu(&self, pu: u32) -> Markup {
         let here = self.on.get(&pu).map_or(&[][..], Vec::as_slice);
-        let threads = if here.len() > 2 {
-            format!("{} ×", here.len())
-        } else {
-            here.join(" ")
+        let threads = match here {
+            [] => String::new(),
+            [one] => (*one).to_owned(),
+            several => format!("{} ×", several.len()),
         };
         let state = match here.len() {
             0 => "pu",
@@ -116,8 +116,9 @@ impl MachineDrawing<'_> {
             _ => "pu many",
         };
         let forbidden = !self.layout.allowed.contains(pinfold_core::PuId(pu));
+        let node = nodes::class(self.layout.nodes.of(pu));
         html! {
-            div class={ (state) @if forbidden { " forbidden" } } data-pu=(pu) {
+            div class={ (state) @if forbidden { " forbidden" } @if !node.is_empty() { " " (node) } } data-pu=(pu) {
                 span { (pu) }
                 span.thread { (threads) }
             }
@@ -135,8 +136,8 @@ impl MachineDrawing<'_> {
             .filter(|_| sum > 0)
             .map_or(0.0, |bytes| 100.0 * bytes as f64 / sum as f64);
         html! {
-            div.memory data-node=(node) {
-                span { "memory" @if self.course.memory.len() > 1 { " on node " (node) } }
+            div class={ "memory " (nodes::class(self.layout.nodes.position(node))) } data-node=(node) {
+                span { "memory" }
                 svg viewBox="0 0 100 10" preserveAspectRatio="none" { rect width=(format!("{share:.1}")) height="10" {} }
                 span.bytes {
                     @match bytes {

@@ -58,6 +58,11 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
+/// A text that is not broken between its number and its unit.
+pub(crate) fn unbroken(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
 /// A number of things: `1 move`, `2 moves`.
 pub(crate) fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

@@ -117,7 +117,7 @@ fn described(rows: &[u32], counts: &HashMap<u32, Vec<u32>>, course: &Course) -> 
 }
 
 /// The share of its readings that each thread spent in each box.
-fn table(layout: &Layout, course: &Course) -> Markup {
+pub(crate) fn table(layout: &Layout, course: &Course) -> Markup {
     let leaves = layout.leaves();
     let mut box_of: HashMap<u32, usize> = HashMap::new();
     for (position, (_, block)) in leaves.iter().enumerate() {

@@ -15,6 +15,30 @@ pub(crate) struct Section {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     pub(crate) body: Markup,
+    /// What a folded section says while it is closed; `None` for an open section.
+    pub(crate) folded: Option<String>,
+}
+
+impl Section {
+    /// An open section.
+    pub(crate) fn open(id: &'static str, title: &'static str, body: Markup) -> Self {
+        Self {
+            id,
+            title,
+            body,
+            folded: None,
+        }
+    }
+
+    /// A section that is opened on demand.
+    pub(crate) fn folded(id: &'static str, title: &'static str, says: impl Into<String>, body: Markup) -> Self {
+        Self {
+            id,
+            title,
+            body,
+            folded: Some(says.into()),
+        }
+    }
 }
 
 /// The whole page.
@@ -51,9 +75,17 @@ pub(crate) fn page(title: &str, head: &Markup, sections: &[Section], data: Optio
                 }
                 main id="main" {
                     @for section in sections {
-                        section id=(section.id) aria-labelledby={ (section.id) "-title" } {
-                            h2 id={ (section.id) "-title" } { (section.title) }
-                            (section.body)
+                        section id=(section.id) class=[section.folded.as_ref().map(|_| "folded")] aria-labelledby={ (section.id) "-title" } {
+                            @match &section.folded {
+                                None => {
+                                    h2 id={ (section.id) "-title" } { (section.title) }
+                                    (section.body)
+                                }
+                                Some(says) => details {
+                                    summary { h2 id={ (section.id) "-title" } { (section.title) } " " span.quiet { (says) } }
+                                    (section.body)
+                                },
+                            }
                         }
                     }
                 }

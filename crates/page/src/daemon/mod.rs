@@ -22,10 +22,10 @@ pub fn page(log: &DaemonLog) -> String {
     let layout = log.machine.as_ref().map(Layout::from_state);
     let drawn = layout.filter(|_| !course.at.is_empty());
     let sections = [
-        Section {
-            id: "machine",
-            title: "The machine",
-            body: if let Some(layout) = &drawn {
+        Section::open(
+            "machine",
+            "The machine",
+            if let Some(layout) = &drawn {
                 machine::section(layout, &course)
             } else {
                 html! {
@@ -33,30 +33,18 @@ pub fn page(log: &DaemonLog) -> String {
                         code { "pinfold daemon --log FILE --log-format json --log-state 10s" } "." }
                 }
             },
-        },
-        Section {
-            id: "time",
-            title: "Over time",
-            body: html! {
+        ),
+        Section::open(
+            "time",
+            "Over time",
+            html! {
                 (working(log))
                 @if let Some(layout) = &drawn { (occupancy::section(layout, &course)) }
             },
-        },
-        Section {
-            id: "moves",
-            title: "What was moved, and why",
-            body: moves(log),
-        },
-        Section {
-            id: "counters",
-            title: "Counters",
-            body: counters(log),
-        },
-        Section {
-            id: "notes",
-            title: "Refusals and notes",
-            body: notes(log),
-        },
+        ),
+        Section::open("moves", "What was moved, and why", moves(log)),
+        Section::open("counters", "Counters", counters(log)),
+        Section::open("notes", "Refusals and notes", notes(log)),
     ];
     let data = drawn
         .as_ref()
@@ -88,7 +76,7 @@ fn course(log: &DaemonLog) -> Course {
                 Some(&position) => position,
                 None if threads.len() < DRAWN => {
                     threads.push(Thread {
-                        label: threads.len().to_string(),
+                        label: format!("T{}", threads.len()),
                         name: task.name.clone(),
                         number: task.thread,
                         places: vec![],

@@ -9,6 +9,14 @@ use pinfold_runtime::{MetricRate, MetricSeries, Record, Timeline};
 /// More curves than this cannot be compared at a glance.
 const CURVES: usize = 12;
 
+/// What there is to see, in a few words.
+pub(super) fn says(record: &Record) -> String {
+    match &record.timeline {
+        Some(line) => numbers::counted(line.metrics.len(), "counter"),
+        None => "What was counted after the choice".to_owned(),
+    }
+}
+
 pub(super) fn section(record: &Record) -> Markup {
     match record.timeline.as_ref().filter(|line| !line.at.is_empty()) {
         Some(line) => over_time(record, line),

@@ -1,80 +1,100 @@
-//! The page of a run, from its record.
+//! The page of a run, from its record: the answers to three questions, then the machine, the time line, the candidates,
+//! and what else is known; the log and the reasons in words are folded.
 
+mod answers;
 mod candidates;
 mod counters;
-mod summary;
+mod labels;
+mod miniature;
+mod verdict;
 
-use crate::chart::{self, Chart};
+use crate::chart;
 use crate::course::Course;
 use crate::decisions::{self, Decision};
 use crate::layout::Layout;
 use crate::numbers::{self, counted};
 use crate::shell::{self, Section, folded};
+use crate::timeline::{Rate, Tracks};
 use crate::{machine, occupancy, words};
+pub(crate) use labels::{Label, Labels};
 use maud::{Markup, html};
 use pinfold_runtime::{PolicyKind, Record, RunDocument, Timeline};
+
+/// Tables of values over time have at most this many rows.
+const ROWS: usize = 60;
 
 /// The page of a run. `left_out` says what of the record the document lacks.
 pub fn page(document: &RunDocument, policy: PolicyKind<'_>, left_out: Option<&str>) -> String {
     let record = &document.record;
-    let drawn = record.timeline.as_ref().filter(|line| !line.at.is_empty());
-    let drawn = drawn.map(|line| (Layout::new(&line.topology), Course::new(line, record.program.ran)));
+    let labels = Labels::new(record);
+    let drawn = drawn(record);
+    let both = drawn.as_ref().map(|(layout, course)| (layout, course));
     let decisions = decisions::decisions(record);
-    let mut sections = vec![Section {
-        id: "machine",
-        title: "The machine",
-        body: match &drawn {
-            Some((layout, course)) => machine::section(layout, course),
-            None => without_timeline(),
-        },
-    }];
-    sections.push(Section {
-        id: "time",
-        title: "Over time",
-        body: html! {
-            (rate(record, &decisions))
-            (decisions::list(&decisions))
-            @if let Some((layout, course)) = &drawn {
-                (occupancy::section(layout, course))
-                (memory(course))
+    let mut sections = vec![Section::open(
+        "time",
+        "Over time",
+        html! {
+            @match both {
+                Some((layout, course)) => (machine::section(layout, course)),
+                None => (without_timeline()),
             }
+            (tracks(record, &labels, &decisions, both))
         },
-    });
+    )];
     if record.search.candidates.len() > 1 || !record.earlier_searches.is_empty() {
-        sections.push(Section {
-            id: "candidates",
-            title: "What was measured",
-            body: candidates::section(record),
-        });
+        sections.push(Section::open(
+            "candidates",
+            "What was tried",
+            candidates::section(record, &labels),
+        ));
     }
-    sections.push(Section {
-        id: "counters",
-        title: "Counters",
-        body: counters::section(record),
-    });
-    sections.push(Section {
-        id: "why",
-        title: "Who proposed what, and why",
-        body: words::markup(&document.explanation(policy)),
-    });
-    sections.push(Section {
-        id: "notes",
-        title: "Refusals and notes",
-        body: html! {
-            (notes(record))
-            @if let Some(left_out) = left_out { p { (left_out) } }
-        },
-    });
-    let data = drawn
-        .as_ref()
-        .map(|(_, course)| serde_json::to_string(course).unwrap_or_default());
+    sections.extend([
+        Section::folded(
+            "log",
+            "Log",
+            counted(decisions.len(), "decision"),
+            decisions::list(&decisions),
+        ),
+        Section::folded(
+            "counters",
+            "Counters",
+            counters::says(record),
+            counters::section(record),
+        ),
+        Section::folded(
+            "why",
+            "Who proposed what, and why",
+            "The reasons in words, as `pinfold explain` prints them",
+            words::markup(&document.explanation(policy)),
+        ),
+        Section::folded(
+            "notes",
+            "Refusals and notes",
+            format!(
+                "{}, {}",
+                counted(record.refused.len(), "refusal"),
+                counted(record.notes.len(), "note")
+            ),
+            html! {
+                (notes(record))
+                @if let Some(left_out) = left_out { p { (left_out) } }
+            },
+        ),
+    ]);
+    let data = both.map(|(_, course)| serde_json::to_string(course).unwrap_or_default());
     shell::page(
-        &summary::title(document),
-        &summary::head(document),
+        &answers::title(document),
+        &answers::head(document, &labels, both),
         &sections,
         data.as_deref(),
-        &foot(document, drawn.as_ref().map(|(_, course)| course.at.len())),
+        &foot(document, both.map(|(_, course)| course.at.len())),
     )
+}
+
+/// The machine and the course of a record that has them.
+fn drawn(record: &Record) -> Option<(Layout, Course)> {
+    let line = record.timeline.as_ref().filter(|line| !line.at.is_empty())?;
+    Some((Layout::new(&line.topology), Course::new(line, record.program.ran)))
 }
 
 fn without_timeline() -> Markup {
@@ -91,15 +111,10 @@ fn deciding<'a>(record: &'a Record, line: &'a Timeline) -> Option<&'a [Option<f6
     series.rates.iter().any(Option::is_some).then_some(&series.rates[..])
 }
 
-/// The rate of the metric that decided, with the decisions.
-fn rate(record: &Record, decisions: &[Decision]) -> Markup {
-    let Some(metric) = &record.metric else {
-        let alike = record.by_policy.nothing_to_gain.as_deref();
-        let why = record.metric_reason.metric_why.as_deref().or(alike);
-        return html! { p { "No rate was measured: " (why.unwrap_or("the record does not say why")) "." } };
-    };
-    let line = record.timeline.as_ref();
-    let whole = line.and_then(|line| {
+/// The rate of the metric that decided: of the whole run, or of an older record what was measured after the choice.
+fn rate(record: &Record) -> Option<Rate> {
+    let metric = record.metric.as_ref()?;
+    let whole = record.timeline.as_ref().and_then(|line| {
         Some((
             chart::since_before(&line.at, deciding(record, line)?),
             "of all threads together",
@@ -110,87 +125,77 @@ fn rate(record: &Record, decisions: &[Decision]) -> Markup {
         let rates: Vec<Option<f64>> = record.rates.iter().map(|rate| rate.rate).collect();
         (chart::since_before(&at, &rates), "after the choice")
     });
-    if parts.is_empty() {
-        return html! { p { "The record has no rates over time." } };
-    }
-    let marks = decisions::marks(decisions);
     let (scale, unit) = numbers::unit(&metric.unit);
-    let parts: Vec<_> = parts
+    let parts = parts
         .into_iter()
-        .map(|(from, to, value)| (from, to, value.map(|value| value / scale)))
-        .collect();
-    let end = parts
-        .last()
-        .map_or(0.0, |part| part.1)
-        .max(record.program.ran.unwrap_or(0.0))
-        .max(1e-3);
-    let known: Vec<f64> = parts.iter().filter_map(|part| part.2).collect();
-    let chart = Chart {
-        id: "rate".to_owned(),
+        .map(|(from, to, value)| (from, to, value.map(|value| value / scale)));
+    let parts: Vec<_> = parts.collect();
+    (!parts.is_empty()).then(|| Rate {
         title: format!("Rate of {}", metric.name),
         unit: format!("{unit}, {whose}"),
-        description: format!(
-            "{}. Marked: {}. The table below has the values.",
-            numbers::range(&known),
-            counted(marks.len(), "decision")
-        ),
-        end,
         parts,
-        top: None,
-        text: numbers::short,
-        marks: &marks,
-        height: 160,
+    })
+}
+
+/// The time line, and its values as tables.
+fn tracks(record: &Record, labels: &Labels, decisions: &[Decision], drawn: Option<(&Layout, &Course)>) -> Markup {
+    let rate = rate(record);
+    let ends = [
+        rate.as_ref().and_then(|rate| rate.parts.last()).map(|part| part.1),
+        record.program.ran,
+        drawn.map(|(_, course)| course.end),
+    ];
+    let end = ends.into_iter().flatten().fold(1e-3, f64::max);
+    let alike = record.by_policy.nothing_to_gain.as_deref();
+    let why = record.metric_reason.metric_why.as_deref().or(alike);
+    let tables = html! {
+        @if let Some(rate) = &rate { (rate_table(rate)) }
+        @if let Some((layout, course)) = drawn {
+            (occupancy::table(layout, course))
+            (memory_table(course))
+        }
     };
+    let without_rate = rate.is_none();
+    let tracks = Tracks {
+        record,
+        rate,
+        decisions,
+        labels,
+        end,
+    };
+    html! {
+        @if record.metric.is_none() {
+            p { "No rate was measured: " (why.unwrap_or("the record does not say why")) "." }
+        } @else if without_rate {
+            p { "The record has no rates over time." }
+        }
+        @if !without_rate || drawn.is_some() { (tracks.markup(drawn)) }
+        (tables)
+    }
+}
+
+fn rate_table(rate: &Rate) -> Markup {
     let rows = html! {
-        thead { tr { th.number scope="col" { "until" } th.number scope="col" { (unit) } } }
+        thead { tr { th.number scope="col" { "until" } th.number scope="col" { (rate.unit) } } }
         tbody {
-            @for (_, until, value) in chart.parts.iter().step_by(chart.parts.len().div_ceil(ROWS)) {
+            @for (_, until, value) in rate.parts.iter().step_by(rate.parts.len().div_ceil(ROWS)) {
                 tr { th.number scope="row" { (numbers::seconds(*until)) } td.number { (numbers::optional(*value)) } }
             }
         }
     };
-    html! {
-        (chart.markup())
-        (folded("rate over time", &rows))
-    }
+    folded("rate over time", &rows)
 }
 
-/// Tables of values over time have at most this many rows.
-const ROWS: usize = 60;
-
 /// The memory on each node.
-fn memory(course: &Course) -> Markup {
+fn memory_table(course: &Course) -> Markup {
     if course.memory.is_empty() {
         return html! {
-            h3 { "Memory on each NUMA node" }
-            p { "The record does not have it: the machine has one node, it could not be read, or the program ended before." }
+            p.hint {
+                "The record does not have the memory on each node: the machine has one node, it could not be read, or the program \
+                 ended before."
+            }
         };
     }
-    let largest = course
-        .memory
-        .iter()
-        .flat_map(|node| &node.bytes)
-        .flatten()
-        .copied()
-        .max()
-        .unwrap_or(0);
-    let charts = course.memory.iter().map(|node| {
-        let values: Vec<Option<f64>> = node.bytes.iter().map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
-        let last = node.bytes.iter().rev().find_map(|bytes| *bytes);
-        Chart {
-            id: format!("memory-{}", node.node),
-            title: format!("NUMA node {}", node.node),
-            unit: last.map_or_else(String::new, |last| format!("{} at the end", numbers::bytes(last))),
-            description: "The program's memory on this node. The table below has the values.".to_owned(),
-            end: course.end,
-            parts: chart::until_next(&course.at, course.end, &values),
-            top: Some((largest as f64).max(1.0)),
-            text: bytes,
-            marks: &[],
-            height: 56,
-        }
-    });
-    let charts: Vec<Chart<'_>> = charts.collect();
     let rows = html! {
         thead { tr { th.number scope="col" { "time" } @for node in &course.memory { th.number scope="col" { "node " (node.node) } } } }
         tbody {
@@ -198,28 +203,14 @@ fn memory(course: &Course) -> Markup {
                 tr {
                     th.number scope="row" { (numbers::seconds(course.at[point])) }
                     @for node in &course.memory {
-                        td.number { (node.bytes[point].map_or_else(|| "–".to_owned(), numbers::bytes)) }
+                        td.number { (node.bytes.get(point).copied().flatten().map_or_else(|| "–".to_owned(), numbers::bytes)) }
                     }
                 }
             }
         }
     };
-    html! {
-        h3 { "Memory on each NUMA node" }
-        div.few { @for chart in &charts { (chart.markup()) } }
-        (folded("memory on each NUMA node", &rows))
-    }
+    folded("memory on each NUMA node", &rows)
 }
-
-fn bytes(value: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "bytes are not negative"
-    )]
-    numbers::bytes(value.round() as u64)
-}
-
 fn notes(record: &Record) -> Markup {
     html! {
         h3 { "Refusals" }
