@@ -227,6 +227,69 @@ CONTRAST = """
 """
 
 
+#: Of each element that a selector finds: its text, and how far down it reaches.
+BOXES = "[...document.querySelectorAll('{}')].map((one) => [one.innerText, one.getBoundingClientRect().bottom])"
+
+QUESTIONS = ("Did it help?", "By how much?", "Where are threads and pages now?")
+
+
+@needs_browser
+def test_the_first_screen_answers_three_questions(run: Path, page: chromium.Page) -> None:
+    page.open(run, width=1280)
+    answers = page.evaluate(BOXES.format(".answer"))
+    assert len(answers) == len(QUESTIONS)
+    for (text, bottom), question in zip(answers, QUESTIONS, strict=True):
+        assert text.startswith(question)
+        assert bottom <= page.evaluate("innerHeight"), "it is on the first screen"
+    helped, gain, now = (text for text, _ in answers)
+    assert re.search(r"\n(Yes|No|Not known)", helped)
+    assert "\N{MULTIPLICATION SIGN}" in gain
+    assert "node 0" in now
+    assert "thread" in now
+
+
+@needs_browser
+def test_a_long_run_is_a_short_page_with_its_log_folded(run: Path, page: chromium.Page) -> None:
+    page.open(run, width=1280)
+    assert page.evaluate("document.documentElement.scrollHeight") < 4000
+    assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+    page.evaluate("document.querySelector('#log summary').click()")
+    assert "Kept: candidate" in page.evaluate("document.querySelector('#log').innerText")
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_thread_has_a_label(run: Path, page: chromium.Page, width: int) -> None:
+    threads = len(json.loads(run.with_suffix(".json").read_text())["timeline"]["tasks"])
+    page.open(run, width=width)
+    labels = page.evaluate(
+        "[...document.querySelectorAll('#threads .thread-name')].map((one) => one.firstChild.textContent.trim())"
+    )
+    assert labels == [f"T{thread}" for thread in range(threads)]
+    lefts = page.evaluate(
+        "[...document.querySelectorAll('#threads .thread-name')].map((one) => one.getBoundingClientRect().left)"
+    )
+    assert min(lefts) >= 0
+
+
+def test_no_two_candidates_share_a_name(run: Path) -> None:
+    names = re.findall(r"<h3>(#[^<]*)", run.read_text())
+    candidates = json.loads(run.with_suffix(".json").read_text())["candidates"]
+    assert len(names) == len(set(names)) == len(candidates)
+    assert any("spread" in name or "close" in name for name in names)
+
+
+@needs_browser
+def test_a_node_has_one_colour_in_every_drawing(run: Path, page: chromium.Page) -> None:
+    page.open(run, width=1280)
+    colours = page.evaluate(
+        """[...document.querySelectorAll("[class~=n0]")]
+        .map((one) => getComputedStyle(one).getPropertyValue("--node"))"""
+    )
+    assert len(colours) > 10
+    assert len(set(colours)) == 1
+
+
 @needs_browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_text_has_contrast(run: Path, page: chromium.Page, dark: bool) -> None:
@@ -336,6 +399,109 @@ def test_a_page_of_an_evaluation_fits_and_is_readable(
     drawing = "document.querySelector('svg')"
     scale = page.evaluate(f"{drawing}.getBoundingClientRect().width / {drawing}.viewBox.baseVal.width")
     assert min(sizes) * scale >= 11.9
+
+
+@pytest.fixture(scope="module")
+def shared(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a recording of four threads that write to the same cache lines."""
+    file = tmp_path_factory.mktemp("shared") / "sharing.pft"
+    program = (workload("false_sharing"), "--threads", "4", "--size", "64k", "--iterations", "3")
+    return record(binary, file, *program)
+
+
+SIMULATED = ("--machine", "e5-4650x4")
+
+
+def test_a_simulated_run_draws_who_shares_and_what_limits_it(pinfold: Pinfold, shared: Path, tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    run = pinfold.record(*SIMULATED, "--policy", "none", "--report", page, shared)
+    assert run.status == 0, run.err
+    for title in ("Who shares with whom", "What limits it", "Memory bandwidth by node"):
+        assert title in page.read_text()
+    Elements(page.read_text())
+    # The same from the record; the recording is an option.
+    record_file = pinfold.folder / "record.json"
+    without = report(pinfold.binary, record_file)
+    assert "Who shares with whom" not in without.stdout
+    with_recording = report(pinfold.binary, record_file, "--recording", shared)
+    assert "Who shares with whom" in with_recording.stdout
+
+
+@pytest.mark.parametrize(("command", "status"), [("true", 0), ("false", 1), ("kill -9 $$", 137)])
+def test_a_run_writes_its_page_also_where_the_program_fails(
+    pinfold: Pinfold, tmp_path: Path, command: str, status: int
+) -> None:
+    page = tmp_path / "run.html"
+    run = pinfold.run("--report", page, "--", "sh", "-c", command)
+    assert run.status == status
+    text = page.read_text()
+    Elements(text)
+    assert "Did it help?" in text
+    assert (f"exit status {status}" in text) == (status != 0)
+
+
+def test_a_page_that_a_run_cannot_write_is_an_error_before_the_program_starts(pinfold: Pinfold, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    run = pinfold.run("--report", tmp_path / "missing" / "page.html", "--", "touch", started)
+    assert run.status == 125
+    assert "--report" in run.err
+    assert not started.exists()
+
+
+def test_two_runs_are_compared_on_one_page(pinfold: Pinfold, shared: Path, tmp_path: Path) -> None:
+    files = {}
+    for name, options in {
+        "packed": (*SIMULATED, "--policy", "packed"),
+        "apart": (*SIMULATED, "--policy", "distributed"),
+        "elsewhere": ("--machine", "e5-2660v2x2", "--policy", "packed"),
+    }.items():
+        made = pinfold.record(*options, shared).json
+        files[name] = tmp_path / f"{name}.json"
+        files[name].write_text(json.dumps(made))
+
+    def compared(one: str, other: str) -> str:
+        made = report(pinfold.binary, files[one], files[other])
+        assert made.returncode == 0, made.stderr
+        Elements(made.stdout)
+        return made.stdout
+
+    both = compared("apart", "packed")
+    assert f'<p class="big">{files["packed"]}</p>' in both, "threads that share are faster together"
+    assert "The same program on the same machine." in both
+    assert "They ran on different machines, e5-4650x4 and e5-2660v2x2." in compared("packed", "elsewhere")
+    other = json.loads(files["packed"].read_text())
+    other["command"] = ["another"]
+    files["other"] = tmp_path / "other.json"
+    files["other"].write_text(json.dumps(other))
+    assert "They are runs of different programs" in compared("packed", "other")
+
+
+@pytest.fixture(scope="module")
+def both(binary: Path, run: Path) -> Path:
+    """Return the page of two runs, which are the same one."""
+    record_file, file = run.with_suffix(".json"), run.with_name("both.html")
+    assert report(binary, record_file, record_file, "-o", file).returncode == 0
+    return file
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_of_two_runs_fits_and_is_readable(both: Path, page: chromium.Page, width: int, dark: bool) -> None:
+    page.open(both, width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.complaints() == []
+    contrast, where = page.evaluate(CONTRAST)
+    assert contrast >= 4.5, where
+    assert page.evaluate("document.querySelector('.answer .big').innerText") == "Neither"
+
+
+def test_a_log_is_not_compared(binary: Path, run: Path, tmp_path: Path) -> None:
+    log = tmp_path / "daemon.log"
+    log.write_text('{"time":"2026-01-02T03:04:05.000Z","event":"started","pinfold":"1.2.3","process":9}\n')
+    done = report(binary, run.with_suffix(".json"), log)
+    assert done.returncode == 125
+    assert "only runs are compared" in done.stderr
 
 
 def test_a_record_of_any_length_gives_a_page_of_limited_length_that_says_what_it_leaves_out(

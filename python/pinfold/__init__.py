@@ -8,7 +8,8 @@ A program calls `heartbeat` after each step of its work. pinfold compares placem
 ...     pinfold.heartbeat()
 
 Everything else is for trying programs on machines that are not here: `record` a program, `simulate` the recording under
-a policy of pinfold or under a `Policy` of your own, or `sweep` it through many configurations. These parts are loaded
+a policy of pinfold or under a `Policy` of your own, or `sweep` it through many configurations. What they return has a
+method `plot`; `SweepDisplay` draws the table of a sweep. These parts are loaded
 when they are first used, so that a program which only reports its progress starts as fast as before.
 """
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         topology,
     )
     from pinfold.binary import PinfoldError
+    from pinfold.displays import Sharing, SweepDisplay
     from pinfold.policy import Policy
     from pinfold.recording import Recording, record
     from pinfold.simulation import Run, simulate
@@ -52,6 +54,7 @@ _PLACES = {
         "topology",
     ),
     "pinfold.binary": ("PinfoldError",),
+    "pinfold.displays": ("Sharing", "SweepDisplay"),
     "pinfold.policy": ("Policy",),
     "pinfold.recording": ("Recording", "record"),
     "pinfold.simulation": ("Run", "simulate"),
@@ -70,6 +73,8 @@ __all__ = [
     "Recording",
     "Run",
     "Sample",
+    "Sharing",
+    "SweepDisplay",
     "Task",
     "Topology",
     "heartbeat",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -19,6 +22,27 @@ def figure(width: float = SIZE[0], height: float = SIZE[1]) -> Figure:
 def legend_above(drawn: Figure, columns: int) -> None:
     """Add a legend above the axes, so that it hides nothing."""
     drawn.legend(loc="outside upper left", ncols=columns, fontsize=TEXT, frameon=False)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing: a notebook shows it, and `save` writes it.
+
+    Attributes
+    ----------
+    figure : matplotlib.figure.Figure
+        The drawing, for changes of it.
+    """
+
+    figure: Figure
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the drawing in the form that the end of the name says, such as ``.svg`` or ``.png``."""
+        self.figure.savefig(path)
+        return Path(path)
+
+    def _repr_svg_(self) -> str:
+        return svg(self.figure)
 
 
 def svg(drawn: Figure) -> str:

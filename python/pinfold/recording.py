@@ -8,11 +8,15 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pinfold import binary
+
+if TYPE_CHECKING:
+    from pinfold.displays import Sharing
+    from pinfold.plot import Plot
 
 
 class Recording:
@@ -44,6 +48,24 @@ class Recording:
     def command(self) -> list[str]:
         """The program and its arguments."""
         return list(self.info["header"]["command"])
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Which threads exchange data, as ``pinfold trace metrics --paper denoyelle --json`` counts it.
+
+        Raises:
+            PinfoldError: the file is missing, or no recording, or its lines need more memory than 4 GiB.
+        """
+        import numpy as np  # noqa: PLC0415 - these take a second to load
+
+        from pinfold.displays import Sharing  # noqa: PLC0415
+
+        found = json.loads(binary.call(["trace", "metrics", "--paper", "denoyelle", "--json", self.path]))
+        return Sharing(np.array(found["communications"], dtype=np.int64))
+
+    def plot(self) -> Plot:
+        """Draw which threads exchange data."""
+        return self.sharing.plot()
 
     @property
     def threads(self) -> pa.Table:

@@ -8,13 +8,16 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pinfold import _native, binary
 from pinfold._native import Configuration
 from pinfold.policy import Kept, Policy
+
+if TYPE_CHECKING:
+    from pinfold.plot import Plot
 
 SomeFile = str | os.PathLike[str]
 
@@ -109,6 +112,16 @@ class Run:
             self.save(file)
             binary.call(["report", file, "--output", path])
         return Path(path)
+
+    def plot(self) -> Plot:
+        """Draw the rate, the threads by node and the pages by node over time.
+
+        Raises:
+            ValueError: the record has no time line.
+        """
+        from pinfold import displays  # noqa: PLC0415 - matplotlib takes a second to load
+
+        return displays.of_run(self.document)
 
     def __repr__(self) -> str:
         """Return the main figures."""

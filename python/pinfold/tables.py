@@ -34,6 +34,11 @@ class Table:
         heads = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
         return [*caption, *heads, *("| " + " | ".join(map(one_line, row)) + " |" for row in self.rows), ""]
 
+    def folded(self) -> str:
+        """Return the table as HTML that is opened on demand, where a plot shows the same."""
+        title = html.escape(self.caption.removesuffix(":")) or "all figures"
+        return f"<details><summary>Table: {title}</summary>{self.html()}</details>"
+
     def html(self) -> str:
         """Return the table as HTML, in a box that scrolls if the table is too wide.
 

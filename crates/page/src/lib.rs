@@ -1,4 +1,4 @@
-//! A run, or the log of a daemon, as one HTML page; a machine as a picture.
+//! A run, two runs, or the log of a daemon, as one HTML page; a machine as a picture.
 //!
 //! The page needs nothing but itself: no network, no font, no library. Its policy for contents (CSP) allows the one
 //! style and the one script of this crate by their hashes, and nothing else. Each drawing has a table with the same
@@ -21,4 +21,4 @@ mod shell;
 mod timeline;
 mod words;
 
-pub use run::page as run;
+pub use run::{Additions, Ceilings, Exchanges, NamedRun, page as run, pair_page as two_runs};

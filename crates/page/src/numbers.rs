@@ -58,6 +58,17 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
+/// A bandwidth with a prefix of the SI, as vendors write it: `12 GB/s`.
+pub(crate) fn bytes_per_second(value: f64) -> String {
+    let text = short(value);
+    let space = if text.ends_with(|letter: char| letter.is_ascii_digit()) {
+        " "
+    } else {
+        ""
+    };
+    format!("{text}{space}B/s")
+}
+
 /// A text that is not broken between its number and its unit.
 pub(crate) fn unbroken(text: &str) -> String {
     text.replace(' ', "\u{a0}")

@@ -4,6 +4,7 @@
 mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
+use pinfold_page::Additions;
 use pinfold_page::daemon::{self, DaemonLog, LogError};
 use pinfold_runtime::{PolicyKind, RunDocument};
 use proptest::prelude::*;
@@ -67,7 +68,7 @@ fn page(text: &str) -> String {
         does: Some("tries <pinnings>"),
         ..PolicyKind::default()
     };
-    pinfold_page::run(&RunDocument::read(text).unwrap(), policy, None)
+    pinfold_page::run(&RunDocument::read(text).unwrap(), policy, &Additions::default())
 }
 
 fn assert_has(page: &str, texts: &[&str]) {
@@ -221,6 +222,103 @@ fn a_program_that_ended_early_says_so() {
 }
 
 #[test]
+fn two_runs_have_a_verdict_or_the_reason_against_one() {
+    let first = RunDocument::read(RUN).unwrap();
+    let page = |second: &RunDocument| {
+        let runs = [("a.json", &first), ("<b>.json", second)];
+        pinfold_page::two_runs(runs.map(|(name, document)| pinfold_page::NamedRun { name, document }))
+    };
+    let mut second = first.clone();
+    second.record.search.candidates[1].rate = Some(150.0);
+    let faster = page(&second);
+    // The kept candidates are compared: the runs are simulated, and do not say how often they repeated the program.
+    assert_has(
+        &faster,
+        &[
+            "<p class=\"big\">&lt;b&gt;.json</p>",
+            "1.50 ×",
+            "by rate of the kept placement",
+            "What differs",
+        ],
+    );
+    assert_eq!(faster.matches("<script").count(), 1);
+    let ids: Vec<&str> = faster
+        .split(" id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let different: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(ids.len(), different.len(), "{ids:?}");
+    second.record.machine = "large".to_owned();
+    assert_has(
+        &page(&second),
+        &["They ran on different machines, small &lt;b&gt; and large."],
+    );
+    second.record.simulated = false;
+    assert_has(
+        &page(&second),
+        &["One run was measured and the other one is simulated.", "Not compared"],
+    );
+    second.command = vec!["other".to_owned()];
+    assert_has(&page(&second), &["They are runs of different programs", "No answer"]);
+    second = RunDocument::read(r#"{"policy": "none", "candidates": []}"#).unwrap();
+    assert_has(&page(&second), &["No answer"]);
+}
+
+#[test]
+fn additions_are_drawn_with_their_sources() {
+    let mut record: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    record["timeline"]["metrics"][1] =
+        serde_json::json!({"name": "event:instructions", "unit": "instruction", "rates": [1e9, 1e9, 2e9]});
+    record["timeline"]["traffic"] = serde_json::json!([
+        {"node": 0, "rates": [1e8, 2e8, null]},
+        {"node": 1, "rates": [1e8, 1e8, 3e8]}
+    ]);
+    let additions = Additions {
+        left_out: Some("A <part> is left out.".to_owned()),
+        exchanges: Some(pinfold_page::Exchanges {
+            source: "the recording <x>.pft".to_owned(),
+            pairs: vec![vec![0, 3], vec![1, 0]],
+        }),
+        ceilings: Some(pinfold_page::Ceilings {
+            source: "the model small".to_owned(),
+            instructions: 8e9,
+            node_bandwidth: 1e10,
+            nodes: 2,
+        }),
+    };
+    let document = RunDocument::read(&record.to_string()).unwrap();
+    let page = pinfold_page::run(&document, PolicyKind::default(), &additions);
+    assert_has(
+        &page,
+        &[
+            "the recording &lt;x&gt;.pft",
+            "T0 and T1</th><td class=\"number\">4</td>",
+            "all 2 nodes: 20 GB/s",
+            "Ceilings are those of the model small",
+            "Memory bandwidth by node",
+            "A &lt;part&gt; is left out.",
+        ],
+    );
+    let without = pinfold_page::run(&document, PolicyKind::default(), &Additions::default());
+    assert!(!without.contains("What limits it") && !without.contains("Who shares with whom"));
+}
+
+#[test]
+fn no_two_candidates_have_the_same_name() {
+    let mut record: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    let candidate = record["candidates"][1].clone();
+    record["candidates"] = vec![candidate; 20].into();
+    record["earlier_searches"] = serde_json::json!([{"candidates": record["candidates"], "chosen": null}]);
+    let page = page(&record.to_string());
+    let names = page.split("<h3>#").skip(1).filter_map(|rest| rest.split('<').next());
+    let names: Vec<&str> = names.collect();
+    let different: std::collections::BTreeSet<&&str> = names.iter().collect();
+    assert_eq!((names.len(), different.len()), (40, 40), "{names:?}");
+    assert!(names.contains(&"2.7 spread"), "{names:?}");
+}
+
+#[test]
 fn a_log_is_drawn_from_its_last_daemon_on() {
     let log = DaemonLog::read(LOG).unwrap();
     let page = daemon::page(&log);
@@ -264,7 +362,7 @@ proptest! {
     #[test]
     fn a_damaged_record_is_drawn_or_refused(text in spoiled_text(&[RUN])) {
         if let Ok(document) = RunDocument::read(&text) {
-            let page = pinfold_page::run(&document, PolicyKind::default(), None);
+            let page = pinfold_page::run(&document, PolicyKind::default(), &Additions::default());
             prop_assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
         }
     }

@@ -237,6 +237,10 @@ pub(super) struct Reports {
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 
+    /// Draw the run as an HTML page in this file, as `pinfold report` does.
+    #[arg(long, value_name = "FILE.html")]
+    pub(super) report: Option<PathBuf>,
+
     /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the
     /// end while the program draws on the whole terminal.
     #[arg(long, help_heading = "Files", value_name = "FILE", conflicts_with = "quiet")]

@@ -39,6 +39,7 @@ use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::processor_time;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::Scripted;
+use pinfold_trace::Recording;
 use place::Where;
 use plan::{Plan, names_events};
 use policies::{Built, Program};
@@ -186,6 +187,7 @@ fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
 /// The output files of a run. They are open before the program starts.
 struct Outputs {
     json: Option<Output>,
+    page: Option<Output>,
     lines: Lines,
 }
 
@@ -193,6 +195,7 @@ impl Outputs {
     fn open(arguments: &Arguments) -> Result<Self> {
         Ok(Self {
             json: Output::optional("--json", arguments.reports.json.as_deref())?,
+            page: Output::optional("--report", arguments.reports.report.as_deref())?,
             lines: Lines::new(arguments.reports.log.as_deref())?,
         })
     }
@@ -219,6 +222,8 @@ struct About<S> {
     /// The events that the lines show; `None` for all that are counted.
     events: Option<Vec<String>>,
     ending: simulated::Ending,
+    /// The recording that is simulated, if it is the only one.
+    recording: Option<Recording>,
     /// The record of the simulation, after its end.
     simulation: S,
 }
@@ -231,6 +236,7 @@ impl<M> About<fn(&M) -> Option<Simulation>> {
             attached: None,
             events: None,
             ending: simulated::Ending::default(),
+            recording: None,
             simulation: |_| None,
         }
     }
@@ -256,7 +262,7 @@ fn drive_about<M: Machine>(
         ..
     } = built;
     let mut record = RecordBuilder::new(machine, policy.name());
-    if outputs.json.is_some() {
+    if outputs.json.is_some() || outputs.page.is_some() {
         record = record.with_timeline(machine);
     }
     let mut report = Report::new(plan, machine, arguments, outputs.lines, listener);
@@ -274,10 +280,10 @@ fn drive_about<M: Machine>(
     if let Some(simulation) = &simulation {
         report.say_detail(&simulation.to_string());
     }
-    if let Some(json) = outputs.json {
+    if outputs.json.is_some() || outputs.page.is_some() {
         let record = record.finish();
         let own = processor_time::this_process().ok().filter(|_| !record.simulated);
-        let written = json.write_json(&RunDocument {
+        let document = RunDocument {
             version: Some(RunDocument::VERSION),
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             command: about.command.clone(),
@@ -288,10 +294,16 @@ fn drive_about<M: Machine>(
             own_cpu_time: own.map(|time| time.total().as_secs_f64()),
             simulation,
             record,
+        };
+        let json = outputs.json.map_or(Ok(()), |json| json.write_json(&document));
+        let page = outputs.page.map(|page| {
+            let text = crate::report::of_run(&document, about.recording.as_ref())?;
+            Ok(page.write(text.as_bytes())?)
         });
+        let written = json.map_err(anyhow::Error::from).and(page.unwrap_or(Ok(())));
         match written {
             // A job does not fail for its record.
-            Err(error) if arguments.reports.account_as.is_some() => console::fail(console::whole(&error.into())),
+             Err(error) if arguments.reports.account_as.is_some() => console::fail(console::whole(&error)),
             written => written?,
         }
     }

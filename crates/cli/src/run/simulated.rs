@@ -201,6 +201,10 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         page_map: plan.pages(),
         prefetch: arguments.simulated.prefetch,
     };
+    let drawn = match parts.as_slice() {
+        [one] if arguments.reports.report.is_some() => Some(one.recorded.recording.clone()),
+        _ => None,
+    };
     let by_region = built.regions != Regions::No;
     let wants = match built.regions {
         Regions::Needed => "--policy react",
@@ -234,6 +238,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
                 .collect(),
         ),
         ending,
+        recording: drawn,
         simulation: |machine: &SimulatedMachine| Some(settings.simulation(machine)),
     };
     drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)

@@ -1,11 +1,15 @@
 //! The page of a run, from its record: the answers to three questions, then the machine, the time line, the candidates,
 //! and what else is known; the log and the reasons in words are folded.
 
+mod additions;
 mod answers;
 mod candidates;
 mod counters;
+mod exchanges;
 mod labels;
 mod miniature;
+mod pair;
+mod roofline;
 mod verdict;
 
 use crate::chart;
@@ -16,15 +20,17 @@ use crate::numbers::{self, counted};
 use crate::shell::{self, Section, folded};
 use crate::timeline::{Rate, Tracks};
 use crate::{machine, occupancy, words};
+pub use additions::{Additions, Ceilings, Exchanges};
 pub(crate) use labels::{Label, Labels};
 use maud::{Markup, html};
+pub use pair::{NamedRun, page as pair_page};
 use pinfold_runtime::{PolicyKind, Record, RunDocument, Timeline};
 
 /// Tables of values over time have at most this many rows.
 const ROWS: usize = 60;
 
-/// The page of a run. `left_out` says what of the record the document lacks.
-pub fn page(document: &RunDocument, policy: PolicyKind<'_>, left_out: Option<&str>) -> String {
+/// The page of a run.
+pub fn page(document: &RunDocument, policy: PolicyKind<'_>, additions: &Additions) -> String {
     let record = &document.record;
     let labels = Labels::new(record);
     let drawn = drawn(record);
@@ -47,6 +53,13 @@ pub fn page(document: &RunDocument, policy: PolicyKind<'_>, left_out: Option<&st
             "What was tried",
             candidates::section(record, &labels),
         ));
+    }
+    let exchanges = additions.exchanges.as_ref();
+    if let Some(body) = exchanges.and_then(|exchanges| exchanges::section(exchanges, both)) {
+        sections.push(Section::open("sharing", "Who shares with whom", body));
+    }
+    if let Some(body) = roofline::section(record, &labels, additions.ceilings.as_ref()) {
+        sections.push(Section::open("roofline", "What limits it", body));
     }
     sections.extend([
         Section::folded(
@@ -77,7 +90,7 @@ pub fn page(document: &RunDocument, policy: PolicyKind<'_>, left_out: Option<&st
             ),
             html! {
                 (notes(record))
-                @if let Some(left_out) = left_out { p { (left_out) } }
+                @if let Some(left_out) = &additions.left_out { p { (left_out) } }
             },
         ),
     ]);
@@ -162,6 +175,7 @@ fn tracks(record: &Record, labels: &Labels, decisions: &[Decision], drawn: Optio
         decisions,
         labels,
         end,
+        prefix: "",
     };
     html! {
         @if record.metric.is_none() {

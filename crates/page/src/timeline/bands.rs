@@ -28,6 +28,8 @@ pub(super) fn track(
     end: f64,
     text: fn(f64) -> String,
 ) -> Option<Track> {
+    let used = |band: &&Band| band.parts.iter().any(|part| part.2.is_some_and(|value| value > 0.0));
+    let bands: Vec<&Band> = bands.iter().filter(used).collect();
     let parts = bands.iter().map(|band| band.parts.len()).max()?;
     let value = |band: &Band, part: usize| {
         band.parts
@@ -46,7 +48,7 @@ pub(super) fn track(
     let height = HEIGHT.max(labels);
     let mut below = vec![0.0; parts];
     let mut paths: Vec<String> = vec![];
-    for band in bands {
+    for band in &bands {
         let mut path = String::new();
         for (part, below) in below.iter_mut().enumerate() {
             let (Some(&(from, until, _)), Some(value)) = (band.parts.get(part), value(band, part)) else {
@@ -84,7 +86,7 @@ pub(super) fn track(
         description: format!("At the end {}. The table below has the values.", spoken.join(", ")),
         height,
         left: html! { text x="100%" dx="-6" y="10" { (text(largest)) } text x="100%" dx="-6" y=(height) { "0" } },
-        right: names(bands, &ends, largest, height, text),
+        right: names(&bands, &ends, largest, height, text),
         drawing: html! {
             line.grid x1="0" x2="100%" y1=(height) y2=(height) {}
             svg width="100%" height=(height) viewBox={ "0 0 " (WIDTH) " 100" } preserveAspectRatio="none" {
@@ -96,7 +98,7 @@ pub(super) fn track(
 }
 
 /// The names beside the ends of the bands, none above another. The height has room for all.
-fn names(bands: &[Band], ends: &[f64], largest: f64, height: u32, text: fn(f64) -> String) -> Markup {
+fn names(bands: &[&Band], ends: &[f64], largest: f64, height: u32, text: fn(f64) -> String) -> Markup {
     let mut below = 0.0;
     let height = f64::from(height);
     let mut places: Vec<f64> = vec![];

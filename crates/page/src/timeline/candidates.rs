@@ -11,25 +11,27 @@ const HEIGHT: u32 = 18;
 pub(super) fn track(tracks: &Tracks<'_>, line: &Timeline) -> Option<Track> {
     let chosen = tracks.record.search.chosen.as_ref();
     let last_search = tracks.record.earlier_searches.len();
-    let is_kept = |one: &TimedConfiguration| {
-        chosen.is_some_and(|chosen| one.candidate == Some((last_search, chosen.candidate)) && one.at >= chosen.at)
+    // A candidate is often applied before it is chosen.
+    let is_kept = |one: &TimedConfiguration, until: f64| {
+        chosen.is_some_and(|chosen| one.candidate == Some((last_search, chosen.candidate)) && until > chosen.at)
     };
     let text = |one: &TimedConfiguration| match one.candidate {
         Some((search, candidate)) => tracks.labels.number(search, candidate),
         None if one.regions > 0 => "regions".to_owned(),
         None if one.pus.is_none() && one.within.is_none() => "unpinned".to_owned(),
-        None => "other".to_owned(),
+        None => "pinned".to_owned(),
     };
     // The same candidate twice in a row is one part.
     let mut parts: Vec<(f64, f64, String, bool)> = vec![];
-    let nexts = line
-        .configurations
-        .iter()
-        .skip(1)
-        .map(|next| next.at)
-        .chain([tracks.end]);
+    let ended = tracks
+        .record
+        .program
+        .ran
+        .or(line.at.last().copied())
+        .unwrap_or(tracks.end);
+    let nexts = line.configurations.iter().skip(1).map(|next| next.at).chain([ended]);
     for (one, next) in line.configurations.iter().zip(nexts) {
-        let (name, kept) = (text(one), is_kept(one));
+        let (name, kept) = (text(one), is_kept(one, next));
         match parts.last_mut() {
             Some(last) if last.2 == name && last.3 == kept => last.1 = next,
             _ => parts.push((one.at, next, name, kept)),
@@ -49,7 +51,7 @@ pub(super) fn track(tracks: &Tracks<'_>, line: &Timeline) -> Option<Track> {
     Some(Track {
         id: "tried",
         title: "Candidates".to_owned(),
-        note: "what the program ran in; the numbers are those of the drawings below".to_owned(),
+        note: "what the program ran in, by the numbers of the candidates".to_owned(),
         description: format!("{}.", spoken.join("; ")),
         height: HEIGHT,
         left: html! {},

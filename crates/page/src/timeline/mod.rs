@@ -45,6 +45,8 @@ pub(crate) struct Tracks<'a> {
     pub(crate) labels: &'a Labels,
     /// The end of the time axis.
     pub(crate) end: f64,
+    /// Begins the anchors of the tracks, so that a page can have the tracks of two runs.
+    pub(crate) prefix: &'static str,
 }
 
 /// One track.
@@ -71,15 +73,15 @@ impl Tracks<'_> {
         tracks.extend(line.and_then(|line| candidates::track(self, line)));
         let mut folded = None;
         if let Some((layout, course)) = machine {
-            let threads = threads::track(layout, course);
+            let threads = threads::track(layout, course, self.end);
             if course.threads.len() > threads::SHOWN {
-                tracks.extend(threads::by_node(layout, course));
+                tracks.extend(threads::by_node(layout, course, self.end));
                 folded = threads;
             } else {
                 tracks.extend(threads);
             }
-            tracks.extend(pages(layout, course));
-            tracks.extend(line.and_then(|line| traffic(layout, line, course.end)));
+            tracks.extend(pages(layout, course, self.end));
+            tracks.extend(line.and_then(|line| traffic(layout, line, self.end)));
         }
         let first = tracks.first_mut();
         if let Some(first) = first {
@@ -107,13 +109,14 @@ impl Tracks<'_> {
         let above = if track.has_labels { marks::ABOVE } else { 2 };
         let whole = track.height + above;
         html! {
-            figure id=(track.id) {
+            @let id = format!("{}{}", self.prefix, track.id);
+            figure id=(id) {
                 figcaption { (track.title) " " span.quiet { (track.note) } }
                 div.track {
                     div.side aria-hidden="true" { svg height=(whole) { svg y=(above) overflow="visible" { (track.left) } } }
-                    svg height=(whole) role="img" aria-labelledby={ (track.id) "-t " (track.id) "-d" } {
-                        title id={ (track.id) "-t" } { (track.title) ", " (track.note) }
-                        desc id={ (track.id) "-d" } { (track.description) }
+                    svg height=(whole) role="img" aria-labelledby={ (id) "-t " (id) "-d" } {
+                        title id={ (id) "-t" } { (track.title) ", " (track.note) }
+                        desc id={ (id) "-d" } { (track.description) }
                         svg y=(above) width="100%" height=(track.height) overflow="visible" { (track.drawing) }
                         (marks::markup(self.decisions, self.end, whole, track.has_labels))
                         line.cursor hidden y1=(above) y2=(whole) {}
@@ -164,7 +167,7 @@ impl Tracks<'_> {
 }
 
 /// The memory on each node.
-fn pages(layout: &Layout, course: &Course) -> Option<Track> {
+fn pages(layout: &Layout, course: &Course, end: f64) -> Option<Track> {
     let bands = course.memory.iter().map(|node| {
         let values: Vec<Option<f64>> = node.bytes.iter().map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
         Band {
@@ -174,14 +177,7 @@ fn pages(layout: &Layout, course: &Course) -> Option<Track> {
         }
     });
     let bands: Vec<Band> = bands.collect();
-    bands::track(
-        "pages",
-        "Pages by node",
-        "one colour for each node",
-        &bands,
-        course.end,
-        bytes,
-    )
+    bands::track("pages", "Pages by node", "one colour for each node", &bands, end, bytes)
 }
 
 /// The traffic of each node's memory; nothing if it is not known.
@@ -192,14 +188,13 @@ fn traffic(layout: &Layout, line: &Timeline, end: f64) -> Option<Track> {
         parts: chart::since_before(&line.at, &series.rates),
     });
     let bands: Vec<Band> = bands.collect();
-    let text = |value: f64| format!("{}B/s", numbers::short(value));
     bands::track(
         "traffic",
         "Memory bandwidth by node",
         "bytes read and written in a second",
         &bands,
         end,
-        text,
+        numbers::bytes_per_second,
     )
 }
 

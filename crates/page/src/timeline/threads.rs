@@ -21,7 +21,7 @@ pub(super) const SHOWN: usize = 32;
 const NUMBERS: usize = 400;
 
 /// The rows; nothing without threads.
-pub(super) fn track(layout: &Layout, course: &Course) -> Option<Track> {
+pub(super) fn track(layout: &Layout, course: &Course, end: f64) -> Option<Track> {
     if course.threads.is_empty() {
         return None;
     }
@@ -31,7 +31,7 @@ pub(super) fn track(layout: &Layout, course: &Course) -> Option<Track> {
     let mut numbers: Vec<(usize, f64, u32, &str)> = vec![];
     for (row, thread) in course.threads.iter().enumerate() {
         for (from, until, pu) in parts(thread, course) {
-            let (left, right) = (WIDTH * share(course, from), WIDTH * share(course, until));
+            let (left, right) = (WIDTH * share(course, from, end), WIDTH * share(course, until, end));
             let path = paths.entry(nodes::class(layout.nodes.of(pu))).or_default();
             let _ = write!(path, "M{left:.0} {row}.06H{right:.0}v.88H{left:.0}z");
             let letters = pu.checked_ilog10().unwrap_or(0) as usize + 1;
@@ -69,7 +69,7 @@ pub(super) fn track(layout: &Layout, course: &Course) -> Option<Track> {
 }
 
 /// The number of threads on each node.
-pub(super) fn by_node(layout: &Layout, course: &Course) -> Option<Track> {
+pub(super) fn by_node(layout: &Layout, course: &Course, end: f64) -> Option<Track> {
     let nodes = layout.nodes.ids().iter().enumerate().map(|(position, node)| {
         let on = |point: usize| {
             let places = course.threads.iter().filter_map(|thread| thread.at(point));
@@ -89,7 +89,7 @@ pub(super) fn by_node(layout: &Layout, course: &Course) -> Option<Track> {
         "Threads by node",
         "threads that ran on each",
         &nodes,
-        course.end,
+        end,
         text,
     )
 }
@@ -111,10 +111,10 @@ fn parts(thread: &Thread, course: &Course) -> Vec<(usize, usize, u32)> {
     parts.filter(|(from, until, _)| from < until).collect()
 }
 
-/// The time of a point, as a share of the axis.
-fn share(course: &Course, point: usize) -> f64 {
+/// The time of a point, as a share of an axis that ends at `end`.
+fn share(course: &Course, point: usize, end: f64) -> f64 {
     let at = course.at.get(point).copied().unwrap_or(course.end);
-    (at / course.end).clamp(0.0, 1.0)
+    (at / end).clamp(0.0, 1.0)
 }
 
 /// The node of each thread at the end.
@@ -141,7 +141,7 @@ fn spoken(layout: &Layout, course: &Course, thread: &Thread) -> String {
     let mut on: BTreeMap<usize, f64> = BTreeMap::new();
     for (from, until, pu) in parts(thread, course) {
         if let Some(node) = layout.nodes.of(pu) {
-            *on.entry(node).or_default() += share(course, until) - share(course, from);
+            *on.entry(node).or_default() += share(course, until, course.end) - share(course, from, course.end);
         }
     }
     let all: f64 = on.values().sum();

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from matplotlib.figure import Figure
+
+from pinfold import plot
 from pinfold.learn.classify.gate import Gate
 from pinfold.learn.classify.judging import (
     CHOICES,
@@ -17,7 +20,7 @@ from pinfold.learn.classify.judging import (
     sensitivity,
     share,
 )
-from pinfold.learn.report import Section, page
+from pinfold.learn.report import Section, page, plotted
 from pinfold.tables import Table
 
 Scenario = Literal[
@@ -210,13 +213,61 @@ def summary(runs: Sequence[Run]) -> str:
     )
 
 
+def draw_shares(runs: Sequence[Run]) -> Figure:
+    """Draw the share of the best possible speed of each way to choose, with its interval, and of the control."""
+    scenarios = _scenarios(runs)
+    rows = [*CHOICES, *(f"{name}, control" for name in MODELS)]
+    drawn = plot.figure(height=1.0 + 0.24 * len(rows) * max(len(scenarios), 1))
+    every = drawn.subplots(max(len(scenarios), 1), 1, sharex=True, squeeze=False)
+    for axes, scenario in zip(every[:, 0], scenarios, strict=False):
+        for place, name in enumerate(rows):
+            kind = name.removesuffix(", control")
+            found = share(of(runs, scenario, shuffled=kind != name), CHOICES[kind])
+            if found.mean is None or found.low is None or found.high is None:
+                continue
+            colour = "C0" if name in MODELS else "0.5"
+            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2)
+            axes.plot([found.mean], [place], "o", color=colour, markersize=5)
+            axes.annotate(f" {found.mean:.1%}", (found.high, place), va="center", fontsize=plot.TEXT)
+        axes.set_yticks(range(len(rows)), rows, fontsize=plot.TEXT)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_title(scenario, fontsize=plot.TEXT, loc="left")
+        axes.tick_params(labelsize=plot.TEXT)
+        axes.margins(x=0.15)
+    every[-1, 0].set_xlabel("share of the best possible speed, with its 95 % interval", fontsize=plot.TEXT)
+    return drawn
+
+
+def draw_worst(runs: Sequence[Run], number: int) -> Figure:
+    """Draw the share of the best possible speed of the programs that cost most."""
+    rows = worst(runs, number).rows
+    drawn = plot.figure(height=1.0 + 0.22 * max(len(rows), 3))
+    axes = drawn.add_subplot()
+    axes.barh(range(len(rows)), [float(row[3].removesuffix("%")) for row in rows], 0.7, color="C0")
+    axes.axvline(100, color="black", linewidth=1, linestyle="dotted")
+    axes.set_yticks(range(len(rows)), [f"{row[2]}, {row[1]}" for row in rows], fontsize=plot.TEXT)
+    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+    axes.set_xlabel("share of the best possible speed [%]", fontsize=plot.TEXT)
+    axes.tick_params(labelsize=plot.TEXT)
+    return drawn
+
+
 def report(opened: Gate, runs: Sequence[Run]) -> str:
     """Return all results as one HTML page, which loads nothing else."""
+    shares = plotted(
+        draw_shares(runs),
+        "How good the choices are",
+        "The mean share of the best possible speed of each way to choose, with its interval. The tables say more.",
+    )
+    costly = worst(runs, 20)
+    cost = plotted(
+        draw_worst(runs, 20), "The programs that cost most", "The speed that each reaches. The table has the values."
+    )
     sections = [
-        Section("words", "Words on this page", WORDS),
+        Section("shares", "How good the choices are", "\n".join([shares, *(one.folded() for one in tables(runs))])),
+        Section("worst", "The programs that cost most", f"{cost}\n{costly.folded()}"),
         Section("gate", "Is the model good enough?", gate_table(opened).html()),
-        Section("shares", "How good the choices are", "\n".join(table.html() for table in tables(runs))),
-        Section("worst", "The programs that cost most", worst(runs, 20).html()),
+        Section("words", "Words on this page", WORDS),
     ]
     # `pinfold learn observe` simulates each program.
     return page("Evaluation of placement models", summary(runs), sections, simulated=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pinfold.learn.hints.discretize import bins
 from pinfold.learn.hints.judging import Case, Judgement, Score, leave_one_program_out, score
 from pinfold.learn.hints.policy import learn_policy, select_counters, training_observations
 from pinfold.learn.hints.variants import DEFAULT, ONE_SAMPLE, OURS, PAPER, PAPERS, Variant, variants
+from pinfold.plot import Plot
 
 GOOD_PLACEMENT = 1.05
 """In figure 1, a placement is as good as the best if its time is at most this multiple of the best time."""
@@ -75,6 +77,18 @@ class Evaluation:
     behaviours: Sequence[Behaviours]
     policies: dict[str, list[str]]
     """The rules of AutoFinity's policy and of pinfold's, learned from all programs."""
+
+    def plot(self, name: str = "fixed-threads") -> Plot:
+        """Draw a result: ``placements``, ``behaviours``, ``fixed-threads`` or ``interesting``.
+
+        Raises:
+            ValueError: an unknown name.
+        """
+        # The report imports this module.
+        plots = import_module("pinfold.learn.hints.report").PLOTS
+        if name not in plots:
+            raise ValueError(f"unknown plot {name!r}; there are {', '.join(plots)}")
+        return Plot(plots[name][2](self))
 
     def of(self, name: str) -> Judged:
         """Return one of the two policies, or a static one."""

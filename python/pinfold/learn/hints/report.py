@@ -265,10 +265,10 @@ def page(evaluation: Evaluation) -> str:
     plots = [report.plotted(draw(evaluation), caption, text) for caption, text, draw in PLOTS.values()]
     policies = [_policy(name, rules) for name, rules in evaluation.policies.items()]
     sections = [
-        report.Section("words", "Words on this page", WORDS),
-        report.Section("policies", "Learned policies", "\n".join(policies)),
         report.Section("plots", "Plots", "\n".join(plots)),
-        report.Section("tables", "Tables", "\n".join(table.html() for table in tables(evaluation))),
+        report.Section("tables", "Tables", "\n".join(table.folded() for table in tables(evaluation))),
+        report.Section("policies", "Learned policies", "\n".join(policies)),
+        report.Section("words", "Words on this page", WORDS),
     ]
     simulated = evaluation.data.simulated
     return report.page("Evaluation of affinity hints", summary(evaluation), sections, simulated=simulated)

@@ -298,7 +298,7 @@ fn a_finding_of_one_policy_alone_is_reported_recorded_and_explained() {
         explained.contains("which measures the program packed and distributed"),
         "{explained}"
     );
-    let page = pinfold_page::run(&document, super::kind("toy"), None);
+    let page = pinfold_page::run(&document, super::kind("toy"), &pinfold_page::Additions::default());
     assert!(page.contains(sentence));
 }
 
