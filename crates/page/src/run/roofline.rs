@@ -152,16 +152,12 @@ impl Axes {
         HEIGHT * (1.0 - (value.log10() - self.y.0) / (self.y.1 - self.y.0))
     }
 
-    /// A ceiling of this bandwidth, from the left edge or the bottom to its ridge.
+    /// A ceiling of this bandwidth, from the left edge or the bottom to its ridge or the right edge.
     fn slope(&self, bandwidth: f64, instructions: f64) -> [f64; 4] {
         let left = 10f64.powf(self.x.0).max(10f64.powf(self.y.0) / bandwidth);
-        let ridge = instructions / bandwidth;
-        [
-            self.at_x(left),
-            self.at_y(left * bandwidth),
-            self.at_x(ridge),
-            self.at_y(instructions),
-        ]
+        let right = (instructions / bandwidth).min(10f64.powf(self.x.1));
+        let y = |intensity: f64| self.at_y(intensity * bandwidth);
+        [self.at_x(left), y(left), self.at_x(right), y(right)]
     }
 
     /// Whether each point has room for its name: the kept candidate first. The table has all.
@@ -222,7 +218,7 @@ impl Axes {
                         @for (bandwidth, name) in &slopes {
                             @let [x1, y1, x2, y2] = self.slope(*bandwidth, ceilings.instructions);
                             line.ceiling x1=(format!("{x1:.2}%")) y1=(format!("{y1:.1}")) x2=(format!("{x2:.2}%")) y2=(format!("{y2:.1}")) {}
-                            text.quiet x=(format!("{:.2}%", x1.max(0.0))) dx="8" y=(format!("{:.0}", y1 - 6.0)) {
+                            text.quiet x=(format!("{:.2}%", f64::midpoint(x1, x2))) dx="8" y=(format!("{:.0}", f64::midpoint(y1, y2) + 14.0)) {
                                 (name) ": " (numbers::bytes_per_second(*bandwidth))
                             }
                         }
