@@ -12,6 +12,7 @@ import pandas
 import polars
 import pytest
 from conftest import environment
+from matplotlib.patches import Rectangle
 
 import pinfold
 from pinfold import Applied, Configuration, Decision, Metric, Policy, Recording, Sample, Topology
@@ -127,11 +128,41 @@ def test_tasks_are_placed_by_their_serial(recording: Recording) -> None:
 def test_a_record_is_explained_drawn_and_saved(recording: Recording, tmp_path: Path) -> None:
     run = pinfold.simulate(recording, MACHINE, "autopin", options=["--schedule", "0,1,2,3", "--schedule", "0,8,16,24"])
     assert "`autopin`" in run.explain()
+    assert "T3" in run.plot()._repr_svg_()
+    assert run.plot().save(tmp_path / "run.svg").read_text().startswith("<?xml")
     assert run.report(tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
     run.save(tmp_path / "run.json")
     assert json.loads((tmp_path / "run.json").read_text()) == run.document
     assert f"<td>{MACHINE} (simulated)</td>" in run._repr_html_()
     assert "simulated" in repr(run)
+
+
+def test_an_old_record_has_no_drawing_and_that_is_said(recording: Recording) -> None:
+    run = pinfold.simulate(recording, MACHINE, "none")
+    del run.document["timeline"]
+    with pytest.raises(ValueError, match="run the program again"):
+        run.plot()
+
+
+def test_a_recording_draws_which_threads_share(recording: Recording) -> None:
+    pairs = recording.sharing.communications
+    assert pairs.shape == (4, 4)
+    assert pairs.sum() > 0
+    drawn = recording.plot()._repr_svg_()
+    for thread in range(4):
+        assert f"T{thread}" in drawn
+    assert recording.sharing._repr_svg_() == drawn
+
+
+def test_a_sweep_is_drawn_with_the_fastest_first(recording: Recording) -> None:
+    table = pinfold.sweep(recording, MACHINE, "placement", progress=False)
+    axes = pinfold.SweepDisplay(table).plot(shown=5).figure.axes[0]
+    lengths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert lengths == sorted(lengths)
+    assert lengths[0] == 1.0
+    assert len(lengths) == min(5, table.num_rows)
+    with pytest.raises(ValueError, match="no rows"):
+        pinfold.SweepDisplay(table.slice(0, 0)).plot()
 
 
 def test_a_sweep_is_a_table_that_others_read(

@@ -190,7 +190,8 @@ class SweepDisplay:
         every = drawn.subplots(len(groups), 1, squeeze=False, height_ratios=sizes)
         for axes, ((program, machine), rows) in zip(every[:, 0], groups.items(), strict=True):
             fastest = sorted(rows, key=lambda row: row["time_s"])[:shown]
-            best = fastest[0]["time_s"]
+            # A region without instructions takes no time.
+            best = fastest[0]["time_s"] or 1.0
             axes.barh(range(len(fastest)), [row["time_s"] / best for row in fastest], 0.7, color=COLOURS[0])
             axes.set_yticks(range(len(fastest)), [_configuration(row) for row in fastest], fontsize=plot.TEXT)
             axes.set_ylim(len(fastest) - 0.4, -0.6)

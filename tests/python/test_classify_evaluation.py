@@ -146,6 +146,8 @@ def test_a_report_has_all_tables_and_needs_no_other_file() -> None:
     opened = gate([one.example for one in (RIGHT, CALM)])
     text = report(opened, runs(RIGHT, CALM))
     assert text.count("<table>") == 5
+    assert text.count("<details><summary>Table: ") == 4, "what a plot shows is folded"
+    assert text.count('role="img"') == 2
     assert "src=" not in text
     assert "2 programs on one" in summary(runs(RIGHT, CALM))
 

@@ -228,7 +228,8 @@ def draw_shares(runs: Sequence[Run]) -> Figure:
             colour = "C0" if name in MODELS else "0.5"
             axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2)
             axes.plot([found.mean], [place], "o", color=colour, markersize=5)
-            axes.annotate(f" {found.mean:.1%}", (found.high, place), va="center", fontsize=plot.TEXT)
+            place_of_text = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(f"{found.mean:.1%}", (found.high, place), fontsize=plot.TEXT, **place_of_text)
         axes.set_yticks(range(len(rows)), rows, fontsize=plot.TEXT)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_title(scenario, fontsize=plot.TEXT, loc="left")
