@@ -579,3 +579,18 @@ fn a_node_that_is_not_there_is_refused_and_pages_stay() {
     configuration.pages = None;
     assert_eq!(machine.programs()[0].repetitions, rate_under(&configuration));
 }
+
+#[test]
+fn the_memory_of_the_pages_carries_the_traffic() {
+    let (mut machine, configuration) = streaming_machine();
+    machine.apply(&configuration);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let first = machine.memory_traffic().unwrap();
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let second = machine.memory_traffic().unwrap();
+    let holds = machine.memory_by_node().unwrap();
+    for (node, bytes) in &second {
+        let grown = bytes - first[node];
+        assert_eq!(grown > 0.0, holds.get(node).is_some_and(|&held| held > 0), "{node}: {grown}");
+    }
+}

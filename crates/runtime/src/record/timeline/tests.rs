@@ -134,3 +134,15 @@ fn a_configuration_that_is_applied_again_is_one() {
     let at: Vec<f64> = builder.finish().configurations.iter().map(|one| one.at).collect();
     assert_eq!(at, [1.0, 3.0]);
 }
+
+#[test]
+fn the_traffic_of_a_node_is_a_rate_since_the_point_before() {
+    let mut builder = builder();
+    for (second, bytes) in [(1, 100.0), (2, 300.0), (4, 900.0)] {
+        assert!(builder.sample(&sample(second, Some(second), 0, 1)));
+        builder.traffic(&BTreeMap::from([(NodeId(0), bytes)]));
+    }
+    let line = builder.finish();
+    assert_eq!(line.traffic.len(), 1);
+    assert_eq!(line.traffic[0].rates, [Some(100.0), Some(200.0), Some(300.0)]);
+}
