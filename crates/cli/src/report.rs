@@ -130,7 +130,8 @@ pub(crate) fn of_run(document: &RunDocument, recording: Option<&Recording>) -> R
 fn exchanges(recording: &Recording, source: &str) -> Result<Exchanges> {
     let found = Interactions::within(recording, MOST_OF_EXCHANGES)?;
     Ok(Exchanges {
-        source: source.to_owned(),
+        counted: format!("Lines that one thread has read after another wrote them, from {source}."),
+        unit: "line",
         pairs: found.communications,
     })
 }

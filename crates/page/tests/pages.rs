@@ -277,7 +277,8 @@ fn additions_are_drawn_with_their_sources() {
     let additions = Additions {
         left_out: Some("A <part> is left out.".to_owned()),
         exchanges: Some(pinfold_page::Exchanges {
-            source: "the recording <x>.pft".to_owned(),
+            counted: "Lines of <x>.pft.".to_owned(),
+            unit: "line",
             pairs: vec![vec![0, 3], vec![1, 0]],
         }),
         ceilings: Some(pinfold_page::Ceilings {
@@ -292,7 +293,7 @@ fn additions_are_drawn_with_their_sources() {
     assert_has(
         &page,
         &[
-            "the recording &lt;x&gt;.pft",
+            "Lines of &lt;x&gt;.pft.",
             "T0 and T1</th><td class=\"number\">4</td>",
             "all 2 nodes: 20 GB/s",
             "Ceilings are those of the model small",
@@ -302,6 +303,21 @@ fn additions_are_drawn_with_their_sources() {
     );
     let without = pinfold_page::run(&document, PolicyKind::default(), &Additions::default());
     assert!(!without.contains("What limits it") && !without.contains("Who shares with whom"));
+}
+
+#[test]
+fn sampled_accesses_of_a_real_run_show_who_shares_pages() {
+    let mut record: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    record["page_samples"] = serde_json::json!([{"at": 5.0, "by": ["numa_hints"],
+        "shared": [{"threads": [7, 8], "accesses": 12}, {"threads": [8, 99], "accesses": 3}]}]);
+    let page = page(&record.to_string());
+    assert_has(
+        &page,
+        &[
+            "from samples by automatic NUMA balancing",
+            "T0 and T1</th><td class=\"number\">12</td>",
+        ],
+    );
 }
 
 #[test]

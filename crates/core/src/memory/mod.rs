@@ -23,7 +23,7 @@ pub use following::{Followed, Following, PinnedTask};
 pub use goal::{Unavailable, check_nodes, main_memory, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
 pub use moves::{Left, LeftCode, PageCount, PageMoves};
 pub use origins::{Back, Noting, Origins};
-pub use profile::{AccessProfile, PagePlaces};
+pub use profile::{AccessProfile, PagePlaces, SharedPages};
 pub use recorded::{MappedArea, MappedBacking, Mismatch, Profiled, RecordedArea, RecordedProfile, UnmatchedArea};
 pub use sampled::{EventSampling, FaultSampling, Sampled, Seen};
 pub use sampling::SampledAccesses;

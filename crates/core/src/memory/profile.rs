@@ -11,6 +11,7 @@
 use super::PageGoal;
 use super::runs::Runs;
 use crate::{NodeId, NodeSet};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -19,6 +20,18 @@ use std::collections::HashMap;
 pub struct AccessProfile {
     /// By first byte.
     pages: HashMap<u64, Page>,
+}
+
+/// Of a page that more threads access, only this many are compared: a page of all threads says little of a pair.
+const SHARERS: usize = 16;
+
+/// Two threads that access the same pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedPages {
+    /// The threads, as the profile numbers them, the smaller number first.
+    pub threads: [u32; 2],
+    /// Accesses of both to the same pages.
+    pub accesses: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +81,30 @@ impl AccessProfile {
     /// All accesses.
     pub fn accesses(&self) -> u64 {
         self.pages.values().map(Page::accesses).sum()
+    }
+
+    /// The pairs of threads that access the same pages, those with most accesses first, at most `most` pairs. The
+    /// accesses of a pair are the sum over the pages of the smaller of both numbers, as in Denoyelle, Goglin, Jeannot
+    /// and Ropars (ICPP 2019, section 3.2.2), there by line.
+    pub fn shared(&self, most: usize) -> Vec<SharedPages> {
+        let mut pairs: HashMap<[u32; 2], u64> = HashMap::new();
+        for page in self.pages.values() {
+            let mut threads = page.threads.clone();
+            threads.sort_unstable_by_key(|&(thread, accesses)| (Reverse(accesses), thread));
+            threads.truncate(SHARERS);
+            for (position, &(one, accesses)) in threads.iter().enumerate() {
+                for &(other, fewer) in &threads[position + 1..] {
+                    *pairs.entry([one.min(other), one.max(other)]).or_default() += accesses.min(fewer);
+                }
+            }
+        }
+        let pairs = pairs
+            .into_iter()
+            .map(|(threads, accesses)| SharedPages { threads, accesses });
+        let mut pairs: Vec<SharedPages> = pairs.collect();
+        pairs.sort_unstable_by_key(|pair| (Reverse(pair.accesses), pair.threads));
+        pairs.truncate(most);
+        pairs
     }
 
     /// Places each page on the node of `nodes` whose threads access it most; the lowest wins a tie. Pages without
@@ -186,6 +223,17 @@ mod tests {
 
     proptest! {
         #[test]
+    fn threads_share_the_smaller_of_their_accesses_to_a_page() {
+        let mut profile = AccessProfile::default();
+        for (address, thread, accesses) in [(0, 7, 10), (0, 5, 3), (1, 5, 4), (1, 7, 2), (2, 9, 8), (3, 9, 1), (3, 5, 1)] {
+            profile.add(address, 4096, thread, accesses);
+        }
+        let pair = |threads, accesses| SharedPages { threads, accesses };
+        assert_eq!(profile.shared(8), [pair([5, 7], 5), pair([5, 9], 1)]);
+        assert_eq!(profile.shared(1), [pair([5, 7], 5)]);
+    }
+
+    #[test]
         fn a_page_goes_to_an_allowed_node_or_stays(
             accesses in accesses(), nodes in some_nodes(), address in 0u64..50 * PAGE, now in 0u32..20,
         ) {

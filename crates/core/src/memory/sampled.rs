@@ -1,5 +1,6 @@
 //! The result of sampling a program's accesses, and its cost.
 
+use super::SharedPages;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, TryFromFloatSecsError};
@@ -81,6 +82,8 @@ pub struct Sampled {
     pub faults: Option<FaultSampling>,
     /// The cost of memory events, if they were the source.
     pub events: Option<EventSampling>,
+    /// The pairs of threads, by the kernel's numbers, that access the same pages, those with most accesses first.
+    pub shared: Vec<SharedPages>,
 }
 
 impl Sampled {
@@ -115,6 +118,7 @@ impl Sampled {
         self.pages += other.pages;
         self.without_samples += other.without_samples;
         self.ran += other.ran;
+        self.shared.extend(&other.shared);
         if let Some(other) = &other.faults {
             let faults = self.faults.get_or_insert_default();
             faults.period = faults.period.max(other.period);
@@ -193,6 +197,8 @@ struct SampledRecord {
     taken: Option<u64>,
     throttled: Option<u64>,
     sample_cost: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shared: Vec<SharedPages>,
 }
 
 impl From<Sampled> for SampledRecord {
@@ -219,6 +225,7 @@ impl From<Sampled> for SampledRecord {
             throttled: events.as_ref().map(|it| it.throttled),
             sample_cost: events.as_ref().and_then(|it| Some(it.sample_cost?.as_secs_f64())),
             events: events.map(|it| it.names),
+            shared: sampled.shared,
         }
     }
 }
@@ -257,6 +264,7 @@ impl TryFrom<SampledRecord> for Sampled {
             ran: time(record.ran)?,
             faults: faults.transpose()?,
             events: events.transpose()?,
+            shared: record.shared,
         })
     }
 }
@@ -344,6 +352,10 @@ mod tests {
             rounds: 7,
             in_faults: Duration::from_nanos(123_456_789),
             protecting: Duration::from_micros(10),
+        });
+        both.shared.push(SharedPages {
+            threads: [3, 4],
+            accesses: 12,
         });
         for written in [Sampled::default(), event_sampling(None), both] {
             let text = serde_json::to_string(&written).unwrap();

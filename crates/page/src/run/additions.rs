@@ -14,9 +14,11 @@ pub struct Additions {
 /// The exchanges between threads, which are in the order of their creation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exchanges {
-    /// Where they come from, such as `the recording program.pft`.
-    pub source: String,
-    /// By thread that wrote and thread that read: lines that the other had written before.
+    /// What is counted and where that comes from, in a sentence.
+    pub counted: String,
+    /// What one count is: `line`.
+    pub unit: &'static str,
+    /// By thread that wrote and thread that read; both directions are added.
     pub pairs: Vec<Vec<u64>>,
 }
 

@@ -10,6 +10,7 @@ use crate::layout::Layout;
 use crate::shell::folded;
 use crate::{nodes, numbers};
 use maud::{Markup, html};
+use pinfold_runtime::Record;
 use std::fmt::Write as _;
 
 /// The most rows.
@@ -50,7 +51,7 @@ pub(super) fn section(exchanges: &Exchanges, drawn: Option<(&Layout, &Course)>) 
     largest.retain(|&(count, ..)| count > 0);
     largest.sort_unstable_by_key(|&(count, one, other)| (std::cmp::Reverse(count), one, other));
     let rows = html! {
-        thead { tr { th scope="col" { "threads" } th.number scope="col" { "exchanged lines" } th.number scope="col" { "share" } } }
+        thead { tr { th scope="col" { "threads" } th.number scope="col" { (exchanges.unit) @if exchanges.unit.ends_with('s') { "es" } @else { "s" } } th.number scope="col" { "share" } } }
         tbody {
             @for &(count, one, other) in largest.iter().take(LISTED) {
                 tr {
@@ -63,14 +64,39 @@ pub(super) fn section(exchanges: &Exchanges, drawn: Option<(&Layout, &Course)>) 
     };
     Some(html! {
         p {
-            "Lines that one thread has read after another wrote them, from " (exchanges.source) ". "
-            @if all == 0 { "No thread reads what another one has written." }
+            (exchanges.counted) " "
+            @if all == 0 { "There are none." }
             @else if drawn.is_some() {
                 (format!("{:.0} %", 100.0 * together as f64 / all as f64)) " of them are between threads that were on the same node at the end."
             }
         }
-        (map(&pairs, &node))
+        (map(&pairs, exchanges.unit, &node))
         (folded("the pairs of threads that exchange most", &rows))
+    })
+}
+
+/// What a real run knows: which threads accessed the same pages, from its last sampling that saw any.
+pub(super) fn sampled(record: &Record) -> Option<Exchanges> {
+    let tasks = &record.timeline.as_ref()?.tasks;
+    let samples = record.pages.page_samples.iter().rev();
+    let sampled = samples
+        .map(|one| &one.sampled)
+        .find(|sampled| !sampled.shared.is_empty())?;
+    let position = |thread: u32| tasks.iter().position(|task| task.id.thread.cast_unsigned() == thread);
+    let mut pairs = vec![vec![0u64; tasks.len()]; tasks.len()];
+    for pair in &sampled.shared {
+        if let [Some(one), Some(other)] = pair.threads.map(position) {
+            pairs[one][other] = pairs[one][other].saturating_add(pair.accesses);
+        }
+    }
+    let by: Vec<String> = sampled.by.iter().map(ToString::to_string).collect();
+    Some(Exchanges {
+        counted: format!(
+            "Accesses of two threads to the same pages, from samples by {}.",
+            by.join(" and ")
+        ),
+        unit: "access",
+        pairs,
     })
 }
 
@@ -101,7 +127,7 @@ fn sum(pairs: &[Vec<u64>], wanted: impl Fn(usize, usize) -> bool) -> u64 {
     wanted.map(|(.., count)| count).fold(0, u64::saturating_add)
 }
 
-fn map(pairs: &[Vec<u64>], node: &dyn Fn(usize) -> Option<usize>) -> Markup {
+fn map(pairs: &[Vec<u64>], unit: &str, node: &dyn Fn(usize) -> Option<usize>) -> Markup {
     let threads = pairs.len();
     let in_row = threads.div_ceil(ROWS);
     let rows = threads.div_ceil(in_row);
@@ -158,6 +184,6 @@ fn map(pairs: &[Vec<u64>], node: &dyn Fn(usize) -> Option<usize>) -> Markup {
                 }
             }
         }
-        p.hint { "The darkest cell is " (numbers::short(most as f64)) " lines; a name has the colour of the node that the thread was on at the end." }
+        p.hint { "The darkest cell is " (numbers::short(most as f64)) " " (unit) (if unit.ends_with('s') { "es" } else { "s" }) "; a name has the colour of the node that the thread was on at the end." }
     }
 }

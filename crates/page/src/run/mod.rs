@@ -54,8 +54,8 @@ pub fn page(document: &RunDocument, policy: PolicyKind<'_>, additions: &Addition
             candidates::section(record, &labels),
         ));
     }
-    let exchanges = additions.exchanges.as_ref();
-    if let Some(body) = exchanges.and_then(|exchanges| exchanges::section(exchanges, both)) {
+    let exchanges = additions.exchanges.clone().or_else(|| exchanges::sampled(record));
+    if let Some(body) = exchanges.and_then(|exchanges| exchanges::section(&exchanges, both)) {
         sections.push(Section::open("sharing", "Who shares with whom", body));
     }
     if let Some(body) = roofline::section(record, &labels, additions.ceilings.as_ref()) {

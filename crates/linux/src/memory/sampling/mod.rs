@@ -112,6 +112,9 @@ pub enum SamplingError {
     Stopped(#[from] StopReason),
 }
 
+/// The most pairs of threads that a record keeps: all of 24 threads.
+const SHARED: usize = 276;
+
 /// The accesses of one process.
 #[derive(Debug)]
 pub struct Accesses {

@@ -14,7 +14,7 @@
 
 use super::faults::now;
 use super::memory_events::{MemoryEvent, UserSpace};
-use super::{Accesses, GLANCE, Sampling, SamplingError, each, why};
+use super::{Accesses, GLANCE, SHARED, Sampling, SamplingError, each, why};
 use crate::counters::Permission;
 use crate::memory::calls::Target;
 use crate::perf_event::{self, EventScope, TaskClock, id};
@@ -428,6 +428,7 @@ impl<'a> EventSampler<'a> {
             ran: self.clocks.values_mut().map(TaskClock::ran).sum(),
             faults: None,
             events: Some(events),
+            shared: self.profile.shared(SHARED),
         };
         Accesses {
             profile: self.profile,

@@ -17,7 +17,7 @@
 
 use super::faults::{self, Faults, now};
 use super::protection::{self, Protection};
-use super::{Accesses, GLANCE, SamplingError, each, why};
+use super::{Accesses, GLANCE, SHARED, SamplingError, each, why};
 use crate::counters::Permission;
 use crate::memory::calls::{StopReason, Target};
 use crate::memory::system::System;
@@ -234,6 +234,7 @@ impl<'a> RoundSampler<'a> {
                 protecting: self.protecting,
             }),
             events: None,
+            shared: profile.shared(SHARED),
         };
         Accesses {
             profile,
