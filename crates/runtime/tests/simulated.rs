@@ -591,6 +591,10 @@ fn the_memory_of_the_pages_carries_the_traffic() {
     let holds = machine.memory_by_node().unwrap();
     for (node, bytes) in &second {
         let grown = bytes - first[node];
-        assert_eq!(grown > 0.0, holds.get(node).is_some_and(|&held| held > 0), "{node}: {grown}");
+        assert_eq!(
+            grown > 0.0,
+            holds.get(node).is_some_and(|&held| held > 0),
+            "{node}: {grown}"
+        );
     }
 }

@@ -221,11 +221,18 @@ mod tests {
         (thread < 7).then_some(NodeId(thread / 2))
     }
 
-    proptest! {
-        #[test]
+    #[test]
     fn threads_share_the_smaller_of_their_accesses_to_a_page() {
         let mut profile = AccessProfile::default();
-        for (address, thread, accesses) in [(0, 7, 10), (0, 5, 3), (1, 5, 4), (1, 7, 2), (2, 9, 8), (3, 9, 1), (3, 5, 1)] {
+        for (address, thread, accesses) in [
+            (0, 7, 10),
+            (0, 5, 3),
+            (1, 5, 4),
+            (1, 7, 2),
+            (2, 9, 8),
+            (3, 9, 1),
+            (3, 5, 1),
+        ] {
             profile.add(address, 4096, thread, accesses);
         }
         let pair = |threads, accesses| SharedPages { threads, accesses };
@@ -233,7 +240,8 @@ mod tests {
         assert_eq!(profile.shared(1), [pair([5, 7], 5)]);
     }
 
-    #[test]
+    proptest! {
+        #[test]
         fn a_page_goes_to_an_allowed_node_or_stays(
             accesses in accesses(), nodes in some_nodes(), address in 0u64..50 * PAGE, now in 0u32..20,
         ) {
