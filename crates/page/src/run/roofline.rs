@@ -139,8 +139,8 @@ impl Axes {
         let ridge = ceilings.instructions / all;
         let rates = points.iter().map(|point| point.instructions);
         Self {
-            x: logarithms(intensities().chain([ridge]).collect(), 4.0),
-            y: logarithms(rates.chain([ceilings.instructions]).collect(), 2.0),
+            x: logarithms(&intensities().chain([ridge]).collect::<Vec<f64>>(), 4.0),
+            y: logarithms(&rates.chain([ceilings.instructions]).collect::<Vec<f64>>(), 2.0),
         }
     }
 
@@ -241,7 +241,7 @@ impl Axes {
 }
 
 /// The logarithms of the least value and the largest one, with room for this factor on both sides.
-fn logarithms(values: Vec<f64>, room: f64) -> (f64, f64) {
+fn logarithms(values: &[f64], room: f64) -> (f64, f64) {
     let logarithms = || {
         values
             .iter()
