@@ -222,6 +222,18 @@ fn a_program_that_ended_early_says_so() {
 }
 
 #[test]
+fn a_machine_without_a_choice_of_placements_has_nothing_to_gain() {
+    let page = page(r#"{"policy": "auto", "candidates": [], "nothing_to_gain": "it has one CPU"}"#);
+    assert_has(
+        &page,
+        &[
+            "Placement cannot matter on this machine: it has one CPU.",
+            "There is nothing to gain.",
+        ],
+    );
+}
+
+#[test]
 fn two_runs_have_a_verdict_or_the_reason_against_one() {
     let first = RunDocument::read(RUN).unwrap();
     let page = |second: &RunDocument| {
