@@ -303,7 +303,7 @@ fn drive_about<M: Machine>(
         let written = json.map_err(anyhow::Error::from).and(page.unwrap_or(Ok(())));
         match written {
             // A job does not fail for its record.
-             Err(error) if arguments.reports.account_as.is_some() => console::fail(console::whole(&error)),
+            Err(error) if arguments.reports.account_as.is_some() => console::fail(console::whole(&error)),
             written => written?,
         }
     }
