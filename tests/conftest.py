@@ -286,7 +286,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             pytest.skip(f"{compiler} is not installed")
         program = folder / "-".join([name, compiler, *(flag.strip("-") for flag in flags)])
         if not program.exists():
-            source = ROOT / "tests" / "programs" / f"{name}.c"
+            suffix = "cpp" if compiler.endswith("++") else "c"
+            source = ROOT / "tests" / "programs" / f"{name}.{suffix}"
             options = ["-O1", "-g", "-Wall", "-Wextra", "-pthread", *flags]
             command = [compiler, *options, "-o", str(program), str(source)]
             built = subprocess.run(command, capture_output=True, text=True, check=False)

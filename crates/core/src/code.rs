@@ -273,6 +273,8 @@ codes! {
         Machine = "machine",
         /// The program's threads are idle.
         Idle = "idle",
+        /// A function is looked for whose calls show the program's progress.
+        LooksForFunction = "looks_for_function",
         /// There are more threads than PUs.
         MoreThreadsThanPus = "more_threads_than_pus",
         /// Threads begin and end all the time.

@@ -1,5 +1,6 @@
 //! A policy's answer to a sample.
 
+use crate::function::{FoundFunction, FunctionRequest};
 use crate::hint::AffinityHint;
 use crate::{
     CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MappingComparison, MetricCode,
@@ -19,6 +20,8 @@ pub struct Decision {
     pub wait: Duration,
     /// The policy's findings, for the user and the record.
     pub findings: Vec<Finding>,
+    /// What the machine shall do about a function that shows progress; `None` for no change.
+    pub function: Option<FunctionRequest>,
 }
 
 /// The value of one metric in a sample.
@@ -104,6 +107,8 @@ pub enum Finding {
         code: MetricCode,
         /// Why this one, as text.
         why: String,
+        /// The function whose calls are counted, if the metric is `function`.
+        function: Option<FoundFunction>,
     },
     /// The working tasks are known, and so are the candidates.
     CandidatesChosen {

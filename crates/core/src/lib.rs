@@ -10,6 +10,7 @@ mod content_hash;
 mod decision;
 mod device;
 pub mod digits;
+pub mod function;
 pub mod hint;
 mod host;
 mod id;

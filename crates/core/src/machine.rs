@@ -1,5 +1,6 @@
 //! The interface to a machine, real or simulated.
 
+use crate::function::FunctionRequest;
 use crate::{Applied, Configuration, Metric, NodeId, Sample, Topology};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,6 +39,10 @@ pub trait Machine {
 
     /// Applies `configuration` to existing and future tasks, and reports the changes.
     fn apply(&mut self, configuration: &Configuration) -> Applied;
+
+    /// Handles a request about a function that shows progress. `Sample::function` has the result. A machine that cannot
+    /// find functions ignores it.
+    fn look_for_function(&mut self, _request: &FunctionRequest) {}
 
     /// Lets go of a program that continues: rolls back all changes, and reports them. The machine cannot be used
     /// afterwards.

@@ -1,5 +1,6 @@
 //! An observation at one time. A value that is not available is `None`, never zero.
 
+use crate::function::FunctionSearch;
 use crate::{PuId, RegionSample, TaskId};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Sample {
     /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are
     /// not told apart.
     pub regions: Vec<RegionSample>,
+    /// How far the machine is with the search for a function that shows progress.
+    pub function: FunctionSearch,
 }
 
 /// The observation of one task.

@@ -2,6 +2,7 @@
 
 use crate::claims::{Claims, Taken};
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
+use pinfold_core::function::FunctionRequest;
 use pinfold_core::{
     Applied, Configuration, Instead, Machine, MachineError, Metric, NodeId, Pinning, PuSet, Refusal, RefusalCode,
     Sample, Topology, Wait,
@@ -153,6 +154,13 @@ impl LinuxMachine {
         })
     }
 
+    /// Lists the metric `function`, and looks for one when a policy requests that.
+    pub fn find_functions(&mut self) {
+        let program = &mut self.running.shared.lock().program;
+        program.find_functions();
+        self.running.metrics = program.metrics().to_vec();
+    }
+
     /// The number of tasks that have started in the program.
     pub fn tasks_started(&self) -> u64 {
         self.running.shared.lock().program.tasks_started()
@@ -228,6 +236,10 @@ impl Machine for LinuxMachine {
             applied.instead = Some(unpinned(configuration, why));
         }
         applied
+    }
+
+    fn look_for_function(&mut self, request: &FunctionRequest) {
+        self.running.shared.lock().program.look_for_function(request);
     }
 
     fn let_go(&mut self) -> Applied {

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bytes of a record's header: its type in the first four, its size with the header in the last two.
-const HEADER: usize = 8;
+pub(crate) const HEADER: usize = 8;
 
 /// The length in bytes of the longest record that can be read.
 const LONGEST: usize = 64;
@@ -118,12 +118,20 @@ impl Ring {
 
     /// Removes all records from the buffer.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(RingRecord)) {
+        self.drain_bytes(&mut [0; LONGEST], |record| {
+            if let Some(record) = RingRecord::parse(record) {
+                take(record);
+            }
+        });
+    }
+
+    /// Removes all records from the buffer, each as its bytes with its header: as many as fit into `bytes`.
+    pub(crate) fn drain_bytes(&mut self, bytes: &mut [u8], mut take: impl FnMut(&[u8])) {
         let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
         let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
         // The kernel writes all data before it moves the head. It overwrites no data before the tail moves.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         while at < end {
-            let mut bytes = [0; LONGEST];
             self.copy(at, &mut bytes[..HEADER]);
             let [.., low, high] = bytes[..HEADER] else { break };
             let size = usize::from(u16::from_ne_bytes([low, high]));
@@ -131,11 +139,9 @@ impl Ring {
                 // The kernel never writes such a record, and the rest cannot be parsed.
                 break;
             }
-            let copied = &mut bytes[..size.min(LONGEST)];
-            self.copy(at, copied);
-            if let Some(record) = RingRecord::parse(copied) {
-                take(record);
-            }
+            let length = size.min(bytes.len());
+            self.copy(at, &mut bytes[..length]);
+            take(&bytes[..length]);
             at += size as u64;
         }
         tail.store(end, Ordering::Release);

@@ -304,7 +304,7 @@ fn readable_names(name: &str) -> Vec<String> {
 }
 
 /// The name that a user would write. A suffix that the compiler appended for an outlined part stays.
-fn shortest_name(name: &str) -> String {
+pub(crate) fn shortest_name(name: &str) -> String {
     let (base, part) = name.split_at(name.find('.').unwrap_or(name.len()));
     match readable_names(base).into_iter().next() {
         Some(readable) => readable + part,

@@ -187,6 +187,7 @@ impl Decision {
                 .transpose()?,
             wait: Duration::from_secs_f64(self.wait),
             findings: self.note.iter().map(|text| note(text)).collect(),
+            function: None,
         };
         Ok((decision, self.done))
     }

@@ -76,6 +76,7 @@ impl PythonPolicy {
                     configuration: None,
                     wait: Duration::from_secs(1),
                     findings: vec![],
+                    function: None,
                 }
             }
         }

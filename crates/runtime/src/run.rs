@@ -28,6 +28,9 @@ pub fn run(
                 applied
             }
         };
+        if let Some(request) = &decision.function {
+            machine.look_for_function(request);
+        }
         match machine.wait(decision.wait)? {
             Wait::Elapsed => {}
             Wait::Ended(exit_status) => break Some(exit_status),

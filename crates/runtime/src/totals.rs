@@ -132,7 +132,7 @@ mod tests {
             at: Duration::from_secs(at),
             tasks: tasks.iter().map(task).collect(),
             program: vec![None, None],
-            regions: vec![],
+            ..Sample::default()
         }
     }
 

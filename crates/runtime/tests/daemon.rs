@@ -148,8 +148,7 @@ impl Host for Fake {
             sample: Sample {
                 at: self.now,
                 tasks: tasks.collect(),
-                program: vec![],
-                regions: vec![],
+                ..Sample::default()
             },
             statuses: self
                 .tasks

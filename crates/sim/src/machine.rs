@@ -6,6 +6,7 @@ use crate::model::{Model, PAGE_BYTES};
 use crate::noise::{Noise, Readings, Rows};
 use crate::program::SimulatedProgram;
 use crate::timeline::{Energy, KeptWindows, Mapped, Moved, RegionRequest, Requested, Timeline, WindowStore};
+use pinfold_core::function::FunctionSearch;
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
@@ -487,6 +488,7 @@ impl Machine for SimulatedMachine {
                 .collect()
         });
         Sample {
+            function: FunctionSearch::NotBegun,
             program: rows.next().unwrap_or_default(),
             at: self.now,
             tasks: (0..self.programs.len())

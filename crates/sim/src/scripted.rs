@@ -8,6 +8,7 @@
 //! Limits: the noise applies to the whole program, not to each thread; an unpinned thread always has a PU to itself.
 
 use crate::script::{Counter, Phase, Script, ScriptError};
+use pinfold_core::function::FunctionSearch;
 use pinfold_core::random::Random;
 use pinfold_core::{
     Applied, Configuration, Count, Machine, MachineError, Metric, PuId, PuSet, Refusal, Sample, Scope, TaskId,
@@ -325,6 +326,7 @@ impl Machine for Scripted {
         };
         let shown = self.tasks.iter().filter(|task| task.begins <= now && !task.seen_ended);
         let sample = Sample {
+            function: FunctionSearch::NotBegun,
             at: now,
             tasks: shown
                 .map(|task| TaskSample {

@@ -244,7 +244,7 @@ fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(us
     let known = KnownPlacement {
         pinning: chosen.pus.clone(),
         pages: chosen.pages,
-        metric: record.metric.as_ref()?.name.clone(),
+        metric: record.metric.as_ref()?.identity(),
         rate: chosen.rate?,
         gain: gain.unwrap_or(0.0),
         other_build: false,

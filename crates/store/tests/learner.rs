@@ -42,6 +42,7 @@ fn record() -> Record {
             name: "regions".to_owned(),
             unit: "region".to_owned(),
             scope: pinfold_core::Scope::Program,
+            function: None,
         }),
         search: Search {
             threads: Some(4),

@@ -69,7 +69,12 @@ impl Findings {
         Some(match finding {
             Finding::NothingToGain { why } => nothing_to_gain(why),
             Finding::MetricChosen { why, .. } => match metric {
-                Some(metric) if self.with_reasons => format!("metric: {}: {why}", metric.name),
+                Some(metric) if self.with_reasons => format!("metric: {}: {}{why}", metric.name, found(metric)),
+                Some(MetricRecord {
+                    name,
+                    function: Some(function),
+                    ..
+                }) => format!("metric: {name}: {function}"),
                 Some(metric) => format!("metric: {}, in {}", metric.name, unit(metric)),
                 None => self.nothing_measured(why),
             },
@@ -189,6 +194,12 @@ pub fn nothing_to_gain(why: &str) -> String {
         "Placement cannot matter here: {why};\n  the program runs as it is, and `pinfold run --machine e5-4650x4 -- CMD` \
          shows\n  what placement does for it on a simulated machine of four packages."
     )
+}
+
+/// The function whose calls a metric counts, if pinfold found it.
+fn found(metric: &MetricRecord) -> String {
+    let function = metric.function.as_ref();
+    function.map_or_else(String::new, |function| format!("{function}; "))
 }
 
 /// A comparison in turns: `  3/9  0-7: 1.340 ± 0.020 times as fast as unpinned, in 4 turns`.

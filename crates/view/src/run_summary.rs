@@ -239,6 +239,7 @@ mod tests {
                 name: "regions".to_owned(),
                 unit: "region".to_owned(),
                 scope: Scope::Program,
+                function: None,
             }),
             ..Record::default()
         };

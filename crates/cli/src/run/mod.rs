@@ -105,6 +105,9 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
         }
         launched => launched?,
     };
+    if plan.finds_functions() {
+        machine.find_functions();
+    }
     drive(arguments, &plan, &mut machine, outputs, built)
 }
 
@@ -145,6 +148,9 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     let attach = plan.attach(arguments, &built, process, journals, claims)?;
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::attach(attach)?;
+    if plan.finds_functions() {
+        machine.find_functions();
+    }
     let mut about = About {
         attached: Some(number),
         ..About::of(command)

@@ -9,6 +9,9 @@ use super::io_bytes::IoBytes;
 use super::task_sum::TaskSum;
 use crate::channel::Channel;
 use crate::counters::{Plan, TaskCounters};
+use crate::functions::FunctionCounter;
+use crate::procfs::Procfs;
+use pinfold_core::function::FunctionSearch;
 use pinfold_core::{Count, Metric, Scope, TaskId, sources};
 use std::collections::HashMap;
 
@@ -32,6 +35,8 @@ pub(crate) struct Counting {
     open: HashMap<u64, TaskCounters>,
     /// The totals of the plan's probes, by the position in `metrics`.
     probes: Vec<(usize, TaskSum)>,
+    /// The function that is found in the program, the last metric; `None` if none is looked for.
+    function: Option<FunctionCounter>,
     /// Whether a failure to open a task's counters was already reported.
     noted: bool,
 }
@@ -59,8 +64,25 @@ impl Counting {
             metrics,
             open: HashMap::new(),
             probes,
+            function: None,
             noted: false,
         }
+    }
+
+    /// Adds the metric `function`.
+    pub(crate) fn find_functions(&mut self, procfs: Procfs) {
+        self.metrics.push(sources::FUNCTION.metric(Scope::Program));
+        self.function = Some(FunctionCounter::new(procfs));
+    }
+
+    /// The function that is looked for or was found; `None` if none can be.
+    pub(crate) fn function(&mut self) -> Option<&mut FunctionCounter> {
+        self.function.as_mut()
+    }
+
+    /// How far the search for a function is.
+    pub(crate) fn function_search(&self) -> FunctionSearch {
+        self.function.as_ref().map(FunctionCounter::state).unwrap_or_default()
     }
 
     /// The metrics, the program's own reports first.
@@ -102,10 +124,10 @@ impl Counting {
             io.read(task, alive);
         }
         let mut counts = vec![None; self.first_of_plan()];
-        match self.open.get_mut(&task.serial) {
-            Some(counters) => counts.extend(counters.read()),
-            None => counts.resize(self.metrics.len(), None),
+        if let Some(counters) = self.open.get_mut(&task.serial) {
+            counts.extend(counters.read());
         }
+        counts.resize(self.metrics.len(), None);
         for (metric, sum) in &mut self.probes {
             if let Some(count) = counts[*metric].take() {
                 sum.read(task.serial, count.value);
@@ -127,6 +149,9 @@ impl Counting {
         counts.resize(self.metrics.len(), None);
         for (metric, sum) in &self.probes {
             counts[*metric] = sum.total().map(Count::exact);
+        }
+        if let (Some(function), Some(count)) = (&self.function, counts.last_mut()) {
+            *count = function.calls().map(Count::exact);
         }
         counts
     }

@@ -241,11 +241,11 @@ impl Auto {
         }
         seen.report(probed(candidates.running(), measurement, false));
         self.search.set_baseline_rate(measurement.rate);
-        let metric = self.program.metric().map(|metric| metric.name.as_str());
+        let metric = self.program.metric_identity();
         let at = seen.at();
         match self
             .known
-            .check(&mut self.search, metric, &windows, at, seen.findings())
+            .check(&mut self.search, metric.as_deref(), &windows, at, seen.findings())
         {
             Some(Checked::AsFast) => {
                 let placement = self.search.candidates().running_placement();

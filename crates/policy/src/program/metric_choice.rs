@@ -18,7 +18,7 @@
 //! `ENOUGH`, and takes it (`Choice::waits`). The metric of an earlier run is preferred to all others.
 
 use crate::program::flow::{Flow, Pace};
-use crate::program::meter;
+use crate::program::{function_search, meter};
 use pinfold_core::{Metric, MetricCode, Sample, TaskId, TaskSample, sources};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -118,6 +118,11 @@ impl MetricRequest {
         })
     }
 
+    /// Whether this metric was asked for by its name.
+    pub fn is_named(&self, metric: &str) -> bool {
+        matches!(self, Self::Named(name) if name == metric)
+    }
+
     /// Whether the program has reported its progress often enough to be measured by that although it hardly uses
     /// processor time, unless another metric was requested.
     pub(crate) fn measures_idle_program(
@@ -170,7 +175,16 @@ impl MetricRequest {
             probe,
             flow,
             pace: flow.pace(pus),
-            known: metrics.iter().position(|metric| Some(metric.name.as_str()) == known),
+            known: known.and_then(|known| {
+                let code = sources::FUNCTION.code;
+                let name = if function_search::is_identity(known) {
+                    code
+                } else {
+                    known
+                };
+                metrics.iter().position(|metric| metric.name == name)
+            }),
+            no_function: function_search::why_none(last),
         };
         let Self::Named(name) = self else {
             return counted.automatic();
@@ -219,6 +233,8 @@ struct MetricRates<'a> {
     pace: Pace,
     /// The metric of an earlier run.
     known: Option<usize>,
+    /// Why no function was found that shows progress; `None` if none was looked for.
+    no_function: Option<&'a str>,
 }
 
 impl MetricRates<'_> {
@@ -233,11 +249,7 @@ impl MetricRates<'_> {
             ),
             None => Choice::nothing(
                 MetricCode::AskedForNotReadable,
-                format!(
-                    "`{}` was asked for, but {}",
-                    metric.name,
-                    (metric.source.absent)(metric)
-                ),
+                format!("`{}` was asked for, but {}", metric.name, self.absent(index)),
             ),
         }
     }
@@ -351,6 +363,9 @@ impl MetricRates<'_> {
                         waits = !self.flow.is_long_enough();
                     }
                 }
+                if let Some(no_function) = self.no_function {
+                    why = format!("{why}; {no_function}");
+                }
                 Choice {
                     waits,
                     ..Choice::nothing(MetricCode::NothingCounted, why)
@@ -372,7 +387,16 @@ impl MetricRates<'_> {
                 ),
             },
             Some(_) => format!("`{}` counted nothing", metric.name),
-            None => (metric.source.absent)(metric),
+            None => self.absent(index),
+        }
+    }
+
+    /// Why nothing can be read of a metric: a clause.
+    fn absent(&self, index: usize) -> String {
+        let metric = &self.metrics[index];
+        match self.no_function {
+            Some(why) if metric.source == &sources::FUNCTION => why.to_owned(),
+            _ => (metric.source.absent)(metric),
         }
     }
 }

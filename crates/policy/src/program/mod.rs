@@ -2,6 +2,7 @@
 //! `observed_program` is the interface; the other files are its parts.
 
 pub(crate) mod flow;
+pub(crate) mod function_search;
 pub(crate) mod meter;
 pub(crate) mod metric_choice;
 pub(crate) mod observed_program;

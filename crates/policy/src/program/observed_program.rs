@@ -17,6 +17,7 @@ use crate::program::opening::{Opened, Opening};
 use crate::program::requested::RequestedConfiguration;
 use crate::program::times::{self, Times};
 use crate::program::working_tasks::{Judgement, Skip, WorkingTasks};
+use pinfold_core::function::FoundFunction;
 use pinfold_core::{
     Applied, Configuration, Decision, Finding, Metric, PageMapping, Pinning, Sample, TaskId, TaskSample, Topology,
 };
@@ -98,6 +99,8 @@ pub(crate) struct ObservedProgram {
     tasks: WorkingTasks,
     /// `None` until the metric is chosen.
     meter: Option<Meter>,
+    /// The function whose calls are counted, if the metric is `function`.
+    function: Option<FoundFunction>,
     /// The interval between two readings of the metric.
     reading: Duration,
     /// The first sample of the window.
@@ -116,6 +119,7 @@ impl ObservedProgram {
             opening: Opening::new(times, metric),
             tasks: WorkingTasks::new(skip),
             meter: None,
+            function: None,
             reading: times.interval,
             first: Sample::default(),
             ends: Duration::ZERO,
@@ -172,8 +176,13 @@ impl ObservedProgram {
                 self.request_again();
                 Stage::WithoutMetric
             }
-            Opened::With { meter, reading } => {
+            Opened::With {
+                meter,
+                function,
+                reading,
+            } => {
                 self.meter = Some(meter);
+                self.function = function;
                 self.reading = reading;
                 Stage::Opened
             }
@@ -248,6 +257,13 @@ impl ObservedProgram {
     /// The metric that counts the program's progress; `None` until it is chosen.
     pub(crate) fn metric(&self) -> Option<&Metric> {
         Some(&self.metrics()[self.meter.as_ref()?.metric()])
+    }
+
+    /// What the metric of another run must have in common with this one for rates to compare; `None` until the metric is
+    /// chosen.
+    pub(crate) fn metric_identity(&self) -> Option<String> {
+        let function = self.function.as_ref().map(FoundFunction::identity);
+        function.or_else(|| Some(self.metric()?.name.clone()))
     }
 
     /// Whether the metric counts the progress of the whole program, and not of each task.
@@ -327,6 +343,7 @@ impl ObservedProgram {
 
     fn decision(&mut self, wanted: Option<Configuration>, findings: Vec<Finding>) -> Decision {
         Decision {
+            function: self.opening.take_request(),
             configuration: wanted.and_then(|wanted| self.requested.changed(wanted)),
             wait: match self.meter {
                 None => self.opening.wait(self.now),

@@ -7,15 +7,19 @@
 //!    2`. A program that reports heartbeats is never idle, since a server sleeps between requests.
 //!    A window is also longer if a preferred metric may count often enough after a longer time.
 //! 3. If the program ends before that, its rate so far is reported.
-//! 4. If no metric counts, the run continues without one, and the metrics are compared again every `t`: the first
+//! 4. If no metric counts, the machine is asked to find a function that shows progress (`function_search`), and the
+//!    choice waits for that.
+//! 5. If no metric counts then, the run continues without one, and the metrics are compared again every `t`: the first
 //!    parallel region may come late.
 
 use crate::program::flow::Flow;
+use crate::program::function_search::{FunctionSearcher, FunctionStep};
 use crate::program::meter::Meter;
 use crate::program::metric_choice::{MetricRequest, Purpose, busiest};
 use crate::program::times::{self, Times};
 use crate::program::working_tasks::{Judgement, WorkingTasks};
-use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope};
+use pinfold_core::function::{FoundFunction, FunctionRequest};
+use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope, sources};
 use std::time::Duration;
 
 /// The least counts of a reading. Whole counts then add 2 % to the spread: the difference of two rounding errors has a
@@ -38,6 +42,7 @@ pub(crate) struct Opening {
     /// The metric of an earlier run.
     known: Option<String>,
     metrics: Vec<Metric>,
+    functions: FunctionSearcher,
     /// The first sample of the window; an empty one is the program's first instruction.
     first: Sample,
     window_begun: bool,
@@ -62,6 +67,8 @@ pub(crate) enum Opened {
     /// The initialisation is over, and this is the metric.
     With {
         meter: Meter,
+        /// The function whose calls it counts, if the metric is `function`.
+        function: Option<FoundFunction>,
         /// The interval between its readings.
         reading: Duration,
     },
@@ -76,6 +83,7 @@ impl Opening {
             request,
             known: None,
             metrics: vec![],
+            functions: FunctionSearcher::default(),
             first: Sample::default(),
             window_begun: false,
             flow: Flow::default(),
@@ -95,6 +103,7 @@ impl Opening {
     /// The run begins.
     pub(crate) fn start(&mut self, metrics: &[Metric], findings: &mut Vec<Finding>) {
         self.metrics = metrics.to_vec();
+        self.functions.start(metrics, self.known.as_deref());
         findings.push(Finding::Initialising {
             lasts: self.window_ends,
         });
@@ -103,6 +112,11 @@ impl Opening {
     /// The metrics of the machine.
     pub(crate) fn metrics(&self) -> &[Metric] {
         &self.metrics
+    }
+
+    /// What the machine shall do about a function that shows progress. Each request is returned once.
+    pub(crate) fn take_request(&mut self) -> Option<FunctionRequest> {
+        self.functions.take_request()
     }
 
     /// How long to wait until the next look.
@@ -152,11 +166,27 @@ impl Opening {
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
             return Opened::NotYet;
         }
+        let asked = self.request.is_named(sources::FUNCTION.code);
+        let step = self
+            .functions
+            .look(sample, asked, choice.metric, working_tasks.working());
+        if step != FunctionStep::Choose {
+            if step == FunctionStep::Begins {
+                findings.push(Finding::Note {
+                    code: NoteCode::LooksForFunction,
+                    text: "pinfold looks for a function of the program whose calls show its progress.".to_owned(),
+                });
+            }
+            self.begin_window(sample, working_tasks);
+            self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
+            return Opened::NotYet;
+        }
         if choice.metric.is_some() || self.noted_why.as_ref() != Some(&choice.why) {
             findings.push(Finding::MetricChosen {
                 metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
                 code: choice.code,
                 why: choice.why.clone(),
+                function: self.functions.found(choice.metric, sample),
             });
             self.noted_why = Some(choice.why);
         }
@@ -170,6 +200,7 @@ impl Opening {
         meter.share(sample, working_tasks);
         Opened::With {
             meter,
+            function: self.functions.found(choice.metric, sample),
             reading: self.reading(choice.per_second),
         }
     }
@@ -199,6 +230,7 @@ impl Opening {
                 metric: Some(self.metrics[metric].name.clone()),
                 code: choice.code,
                 why: choice.why,
+                function: self.functions.found(Some(metric), &self.latest),
             });
             findings.push(Finding::CandidatesChosen {
                 threads: working_tasks.number().max(1),

@@ -264,8 +264,7 @@ mod tests {
                     counts: vec![],
                 })
                 .collect(),
-            program: vec![],
-            regions: vec![],
+            ..Sample::default()
         }
     }
 

@@ -248,8 +248,7 @@ mod tests {
         Sample {
             at: Duration::from_millis(at),
             tasks: vec![task],
-            program: vec![],
-            regions: vec![],
+            ..Sample::default()
         }
     }
 

@@ -238,8 +238,7 @@ mod tests {
                     last_pu: Some(PuId(4)),
                     counts: vec![],
                 }],
-                program: vec![],
-                regions: vec![],
+                ..Sample::default()
             },
             statuses: vec![TaskStatus {
                 allowed: Arc::new("0-7".parse().unwrap()),

@@ -6,6 +6,7 @@ use super::{
     TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
+use pinfold_core::function::FoundFunction;
 use pinfold_core::{
     Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, Pinning, Refusal,
     RegionConfiguration, Sample, Scope, sources,
@@ -188,7 +189,12 @@ impl RecordBuilder {
             Finding::Screening { candidate, .. }
             | Finding::WarmingUp { candidate, .. }
             | Finding::Probing { candidate, .. } => self.begin(candidate),
-            Finding::MetricChosen { metric, code, why } => self.metric_chosen(metric.as_deref(), code, why),
+            Finding::MetricChosen {
+                metric,
+                code,
+                why,
+                function,
+            } => self.metric_chosen(metric.as_deref(), code, why, function),
             Finding::CandidatesChosen {
                 threads,
                 pinnings,
@@ -297,7 +303,7 @@ impl RecordBuilder {
         self.probed(candidate, rate, None, measured, false);
     }
 
-    fn metric_chosen(&mut self, metric: Option<&str>, code: MetricCode, why: String) {
+    fn metric_chosen(&mut self, metric: Option<&str>, code: MetricCode, why: String, function: Option<FoundFunction>) {
         self.totals.restart();
         self.record.metric_reason.metric_code = Some(code);
         self.record.metric_reason.metric_why = Some(why);
@@ -308,6 +314,7 @@ impl RecordBuilder {
             name: known.name,
             unit: known.unit,
             scope: known.scope,
+            function,
         });
     }
 

@@ -23,6 +23,7 @@ pub use timeline::{
 };
 
 use crate::MetricRate;
+use pinfold_core::function::FoundFunction;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
@@ -219,6 +220,17 @@ pub struct MetricRecord {
     pub unit: String,
     /// Whether a rate is the average of the working tasks or the program's.
     pub scope: Scope,
+    /// The function whose calls are counted; `None` for another metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<FoundFunction>,
+}
+
+impl MetricRecord {
+    /// What rates of two runs must have in common to compare: the metric, and the function that was found.
+    pub fn identity(&self) -> String {
+        let function = self.function.as_ref().map(FoundFunction::identity);
+        function.unwrap_or_else(|| self.name.clone())
+    }
 }
 
 /// One search.

@@ -6,6 +6,7 @@ use crate::program::executable;
 use anyhow::{Result, anyhow, bail};
 use pinfold_core::sources;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
+use pinfold_linux::functions;
 use pinfold_linux::launch::RunningProcess;
 use pinfold_policy::MetricRequest;
 
@@ -15,6 +16,8 @@ pub(super) struct Counting {
     pub(super) metric: MetricRequest,
     /// Why hardware counters cannot be used, so that only the program's own reports can be measured.
     pub(super) without_counters: Option<String>,
+    /// Whether a function that shows progress may be looked for.
+    pub(super) finds_functions: bool,
     requests: Vec<Request>,
 }
 
@@ -45,6 +48,7 @@ impl Counting {
         }
         let (mut requests, metric) = requested(arguments, process, asked(arguments, prepared))?;
         add(&mut requests, prepared.requests.clone());
+        let finds_functions = metric == MetricRequest::Auto || metric.is_named(sources::FUNCTION.code);
         let mut without_counters = None;
         if requests.is_empty() && metric == MetricRequest::Auto {
             match counters::hardware_counters() {
@@ -55,6 +59,7 @@ impl Counting {
         Ok(Self {
             metric,
             without_counters,
+            finds_functions,
             requests,
         })
     }
@@ -64,6 +69,7 @@ impl Counting {
         Self {
             metric: asked(arguments, prepared),
             without_counters: None,
+            finds_functions: false,
             requests: prepared.requests.clone(),
         }
     }
@@ -127,6 +133,12 @@ fn requested(
     if name == sources::IO.code {
         return Ok((vec![], metric));
     }
+    if metric.is_named(sources::FUNCTION.code) {
+        if let Some(why) = functions::obstacle() {
+            bail!("--metric {name}: {why}");
+        }
+        return Ok((vec![], metric));
+    }
     let request = if name.starts_with("uprobe:") {
         let file = match process {
             Some(process) => process.executable(),
@@ -169,7 +181,8 @@ fn explained(error: CounterError, given: &str) -> anyhow::Error {
         None => String::new(),
     };
     anyhow!(
-        "there is no metric `{given}`{guess}; there are {}, uprobe:SYMBOL and the events that `pinfold events` lists",
-        reported.join(", ")
+        "there is no metric `{given}`{guess}; there are {}, {}, uprobe:SYMBOL and the events that `pinfold events` lists",
+        reported.join(", "),
+        sources::FUNCTION.code
     )
 }

@@ -189,6 +189,11 @@ impl Plan {
         }
     }
 
+    /// Whether a function that shows progress may be looked for.
+    pub(super) fn finds_functions(&self) -> bool {
+        self.counting.finds_functions
+    }
+
     /// Why hardware counters cannot be used, so that only the program's own reports can be measured.
     pub(super) fn without_counters(&self) -> Option<&str> {
         self.counting.without_counters.as_deref()

@@ -120,6 +120,7 @@ impl FasterOfTwo {
             configuration: None,
             wait: self.lasts,
             findings,
+            function: None,
         }
     }
 
@@ -197,6 +198,7 @@ impl Policy for FasterOfTwo {
             metric: metrics.first().map(|metric| metric.name.clone()),
             code: MetricCode::Unknown,
             why: "it is the first that the machine counts".to_owned(),
+            function: None,
         };
         self.wait(vec![metric, Finding::Initialising { lasts: self.lasts }])
     }

@@ -6,6 +6,7 @@
 
 mod barriers;
 mod event;
+mod function;
 mod heartbeat;
 mod io;
 mod iterations;
@@ -20,6 +21,7 @@ mod uprobe;
 use super::{Metric, Scope};
 pub use barriers::BARRIERS;
 pub use event::EVENT;
+pub use function::FUNCTION;
 pub use heartbeat::HEARTBEAT;
 pub use io::IO;
 pub use iterations::ITERATIONS;
@@ -42,6 +44,7 @@ pub const SOURCES: &[&MetricSource] = &[
     &ITERATIONS,
     &MPI,
     &IO,
+    &FUNCTION,
     &UPROBE,
     &EVENT,
     &RUN,

@@ -24,10 +24,12 @@ use crate::regions::{self, RegionTable};
 use crate::requested::{MaskReader, ObservedMask, Requested, Restoration};
 use crate::scheduling::{RealTime, RealTimeNotes};
 use crate::tasks::{Task, TaskOrigin, TaskTable, Verdict, decide};
+use pinfold_core::function::FunctionRequest;
 use pinfold_core::{
     Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
 };
 use polled::Polled;
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -124,7 +126,7 @@ impl Program {
     }
 
     /// The metrics that are counted.
-    pub(super) fn metrics(&self) -> &[Metric] {
+    pub(crate) fn metrics(&self) -> &[Metric] {
         self.counting.metrics()
     }
 
@@ -495,6 +497,28 @@ impl Program {
             tasks,
             program: self.counting.program(),
             regions: self.regions.as_ref().map(RegionTable::samples).unwrap_or_default(),
+            function: self.counting.function_search(),
+        }
+    }
+
+    /// Lists the metric `function`, and looks for one when that is requested.
+    pub(crate) fn find_functions(&mut self) {
+        self.counting.find_functions(self.reader.procfs().clone());
+    }
+
+    /// Handles a request about a function that shows progress.
+    pub(crate) fn look_for_function(&mut self, request: &FunctionRequest) {
+        let Some(function) = self.counting.function() else {
+            return;
+        };
+        match request {
+            FunctionRequest::Search { tasks, preferred } => {
+                let mut all: Vec<&Task> = self.table.iter().collect();
+                all.sort_by_key(|task| Reverse(task.cpu_time));
+                let (working, others) = all.iter().map(|task| task.id).partition(|id| tasks.contains(id));
+                function.search(working, others, preferred.clone());
+            }
+            FunctionRequest::Stop => function.stop(),
         }
     }
 

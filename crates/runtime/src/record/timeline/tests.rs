@@ -38,7 +38,7 @@ fn sample(second: u64, count: Option<u64>, pu: u32, tasks: u64) -> Sample {
         at: Duration::from_secs(second),
         tasks: (0..tasks).map(task).collect(),
         program: vec![count.map(Count::exact)],
-        regions: vec![],
+        ..Sample::default()
     }
 }
 
