@@ -1,8 +1,8 @@
 /*
  * steps THREADS RATE SECONDS: THREADS threads work for SECONDS. Each of them calls advance() RATE times per second, also
  * on a busy machine: late calls are made up for. advance() calls relax() all the time. With a RATE of zero, threads call
- * relax() only. At intervals of a tenth of a second, the first thread prints the seconds since the start and the calls of
- * advance() until then.
+ * relax() only. At the end the first thread prints, for each tenth of a second, the seconds since the start and the calls
+ * of advance() until then.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -66,14 +66,19 @@ int main(int argc, char **argv)
     for (int thread = 0; thread < threads; thread++)
         if (pthread_create(&others[thread], NULL, work, &values[16 * thread]) != 0)
             return 1;
+    size_t tenths = 0;
+    struct { double at; long steps; } *seen = calloc((size_t)(10 * (end - begin)) + 10, sizeof *seen);
     while (now() < end) {
         struct timespec tenth = {0, 100000000};
         nanosleep(&tenth, NULL);
-        printf("%.4f %ld\n", now() - begin, atomic_load(&steps));
-        fflush(stdout);
+        seen[tenths].at = now() - begin;
+        seen[tenths++].steps = atomic_load(&steps);
     }
     for (int thread = 0; thread < threads; thread++)
         pthread_join(others[thread], NULL);
+    for (size_t at = 0; at < tenths; at++)
+        printf("%.4f %ld\n", seen[at].at, seen[at].steps);
+    free(seen);
     free(others);
     free(values);
     return 0;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <thread>
+#include <utility>
 #include <vector>
 
 static std::atomic<long> sweeps;
@@ -59,11 +60,13 @@ int main(int argc, char **argv)
                 sweeps++;
             }
         });
+    std::vector<std::pair<double, long>> seen;
     for (double at = begun; at < end; at = seconds(CLOCK_MONOTONIC)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        std::printf("%.4f %ld\n", seconds(CLOCK_MONOTONIC) - begun, sweeps.load());
-        std::fflush(stdout);
+        seen.emplace_back(seconds(CLOCK_MONOTONIC) - begun, sweeps.load());
     }
     for (auto &thread : threads)
         thread.join();
+    for (auto &[at, until] : seen)
+        std::printf("%.4f %ld\n", at, until);
 }

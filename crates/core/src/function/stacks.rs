@@ -2,7 +2,8 @@
 //!
 //! The time of a sample belongs to every function on its stack: a function that is called once for each unit of work
 //! holds most of the time, with all that it calls. A function that a timer calls, or one in which threads only hand work
-//! over, holds little. So a candidate is on a considerable share of the samples of many threads.
+//! over, holds little. So a candidate is on a considerable share of the samples of many threads: of threads that have
+//! at least half of all samples.
 //!
 //! A stack may name functions that are not active: without frame pointers it is read word by word, and old return
 //! addresses remain in it. Such a candidate does no harm, because its calls are counted before it is chosen.
@@ -13,11 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// thread's work, and functions that run on a timer are far below.
 const LEAST_SHARE: f64 = 0.2;
 
-/// A candidate has that share in at least this share of the threads.
+/// Threads are many if they have at least this share of the samples. Their number would not do: a runtime has threads of
+/// its own, which run now and then.
 pub(super) const MANY: f64 = 0.5;
-
-/// A thread with fewer samples of its own says nothing about shares.
-const LEAST_SAMPLES: usize = 5;
 
 /// The functions on the stack of one thread, in one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +34,6 @@ pub struct Candidate<F> {
     pub function: F,
     /// The share of all samples with it on the stack.
     pub share: f64,
-    /// The number of threads in which it has a considerable share.
-    pub threads: usize,
     /// The mean number of functions that it calls, directly or not, at the time of a sample.
     pub height: f64,
 }
@@ -71,32 +68,24 @@ pub fn candidates<F: Clone + Ord>(stacks: &[Stack<F>], most: usize) -> Vec<Candi
             *seen.by_thread.entry(stack.thread).or_default() += 1;
         }
     }
-    samples.retain(|_, &mut number| number >= LEAST_SAMPLES);
-    let many = least_threads(samples.len());
     let mut candidates: Vec<Candidate<F>> = seen
         .into_iter()
-        .map(|(function, seen)| {
-            let holds = |(thread, &number): (&i32, &usize)| {
-                let of = samples.get(thread)?;
-                (number as f64 >= LEAST_SHARE * *of as f64).then_some(())
-            };
-            Candidate {
-                function: function.clone(),
-                share: seen.samples as f64 / stacks.len() as f64,
-                threads: seen.by_thread.iter().filter_map(holds).count(),
-                height: seen.inside as f64 / seen.samples as f64,
-            }
+        .filter(|(_, seen)| {
+            let considerable = seen.by_thread.iter().filter_map(|(thread, &number)| {
+                let of = samples[thread];
+                (number as f64 >= LEAST_SHARE * of as f64).then_some(of)
+            });
+            considerable.sum::<usize>() as f64 >= MANY * stacks.len() as f64
         })
-        .filter(|candidate| candidate.threads >= many)
+        .map(|(function, seen)| Candidate {
+            function: function.clone(),
+            share: seen.samples as f64 / stacks.len() as f64,
+            height: seen.inside as f64 / seen.samples as f64,
+        })
         .collect();
     candidates.sort_by(|one, other| other.height.total_cmp(&one.height));
     candidates.drain(..candidates.len().saturating_sub(most));
     candidates
-}
-
-/// How many of these threads are many: at least one.
-pub(super) fn least_threads(threads: usize) -> usize {
-    ((threads as f64 * MANY).ceil() as usize).max(1)
 }
 
 #[cfg(test)]
@@ -151,10 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_hardly_ran_do_not_decide_what_many_are() {
+    fn threads_are_many_by_their_time_and_not_by_their_number() {
         let mut samples = stacks(1, 50, &["step"]);
         for thread in 2..10 {
-            samples.extend(stacks(thread, 1, &["wait"]));
+            samples.extend(stacks(thread, 6, &["wait"]));
         }
         assert_eq!(names(&samples), ["step"]);
     }
@@ -178,8 +167,7 @@ mod tests {
             prop_assert!(found.len() <= most);
             prop_assert!(found.windows(2).all(|pair| pair[0].height >= pair[1].height));
             for candidate in found {
-                prop_assert!(candidate.share > 0.0 && candidate.share <= 1.0);
-                prop_assert!(candidate.threads >= 1);
+                prop_assert!(candidate.share >= LEAST_SHARE * MANY && candidate.share <= 1.0);
                 prop_assert!(stacks.iter().any(|stack| stack.functions.contains(&candidate.function)));
             }
         }

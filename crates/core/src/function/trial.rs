@@ -1,6 +1,6 @@
 //! From counted calls to the function that stands for progress.
 //!
-//! A function qualifies if many of the working threads call it, if all calls together are at least `LEAST_CALLS` a
+//! A function qualifies if the threads that call it have at least half of the samples, if all calls together are at least `LEAST_CALLS` a
 //! second and those of no thread more than `MOST_CALLS`, and if counting them costs at most `MOST_COST` of the threads'
 //! processor time. The cost is the number of calls times the time that the kernel takes for one.
 //!
@@ -9,7 +9,7 @@
 //! steady are often the same loop, seen at two depths: the one with more of the time is taken, and then the one with
 //! fewer calls.
 
-use super::stacks::least_threads;
+use super::stacks::MANY;
 use crate::statistics::{Reading, coefficient_of_variation};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub struct Calls {
     pub windows: Vec<Duration>,
     /// The calls of each thread in each window.
     pub by_thread: Vec<Vec<u64>>,
+    /// Each thread's share of the samples.
+    pub weights: Vec<f64>,
 }
 
 /// A candidate that was counted.
@@ -107,15 +109,9 @@ impl Calls {
     }
 }
 
-/// Chooses among counted candidates. `working` threads used `busy` processor time per second, and a call takes `hit`.
-/// The candidate with the identity `preferred` is taken if it qualifies.
-pub fn choose(
-    counted: &[Counted],
-    working: usize,
-    busy: f64,
-    hit: Duration,
-    preferred: Option<&str>,
-) -> Result<Chosen, Rejected> {
+/// Chooses among counted candidates. The working threads used `busy` seconds of processor time per second, and a call
+/// takes `hit`. The candidate with the identity `preferred` is taken if it qualifies.
+pub fn choose(counted: &[Counted], busy: f64, hit: Duration, preferred: Option<&str>) -> Result<Chosen, Rejected> {
     let mut rejected = Rejected::default();
     let mut qualified: Vec<Chosen> = vec![];
     for (position, candidate) in counted.iter().enumerate() {
@@ -131,7 +127,8 @@ pub fn choose(
             continue;
         };
         let cost = calls_per_second * hit.as_secs_f64() / busy;
-        if threads < least_threads(working) {
+        let callers = totals.iter().zip(&calls.weights).filter(|(total, _)| **total > 0);
+        if callers.map(|(_, weight)| weight).sum::<f64>() < MANY {
             rejected.seldom += 1;
         } else if busiest > MOST_CALLS {
             rejected.often += 1;
@@ -174,7 +171,8 @@ mod tests {
     const TENTH: Duration = Duration::from_millis(100);
     const HIT: Duration = Duration::from_micros(2);
 
-    /// A candidate that each of `threads` threads calls so often in each window.
+    /// A candidate that each of `threads` threads calls so often in each window. Each of four threads has a quarter of
+    /// the samples.
     fn counted(name: &str, share: f64, threads: usize, windows: &[u64]) -> Counted {
         Counted {
             identity: name.to_owned(),
@@ -182,12 +180,13 @@ mod tests {
             calls: Calls {
                 windows: vec![TENTH; windows.len()],
                 by_thread: vec![windows.to_vec(); threads],
+                weights: vec![0.25; threads],
             },
         }
     }
 
-    fn chosen(counted: &[Counted], working: usize) -> Result<&str, Rejected> {
-        let one = choose(counted, working, working as f64, HIT, None)?;
+    fn chosen(counted: &[Counted]) -> Result<&str, Rejected> {
+        let one = choose(counted, 4.0, HIT, None)?;
         Ok(&counted[one.position].identity)
     }
 
@@ -195,14 +194,14 @@ mod tests {
     fn the_steadiest_function_is_taken() {
         let unsteady = counted("unsteady", 0.9, 2, &[1, 9, 5, 2, 8, 5, 1, 9, 5, 5]);
         let steady = counted("steady", 0.5, 2, &[40, 41, 40, 40, 39, 40, 41, 40, 40, 40]);
-        assert_eq!(chosen(&[unsteady, steady], 2), Ok("steady"));
+        assert_eq!(chosen(&[unsteady, steady]), Ok("steady"));
     }
 
     #[test]
     fn of_equally_steady_ones_the_one_with_more_of_the_time_is_taken() {
         let inner = counted("inner", 0.5, 2, &[50; 10]);
         let outer = counted("outer", 0.9, 2, &[10; 10]);
-        assert_eq!(chosen(&[inner, outer], 2), Ok("outer"));
+        assert_eq!(chosen(&[inner, outer]), Ok("outer"));
     }
 
     #[test]
@@ -211,7 +210,7 @@ mod tests {
         let known = counted("known", 0.9, 2, &[30, 50, 40, 60, 30, 50, 40, 60, 30, 50]);
         let hot = counted("hot", 0.9, 2, &[300; 10]);
         let all = [steady, known, hot];
-        let taken = |preferred| choose(&all, 2, 2.0, HIT, Some(preferred)).map(|one| one.position);
+        let taken = |preferred| choose(&all, 2.0, HIT, Some(preferred)).map(|one| one.position);
         assert_eq!(taken("known"), Ok(1));
         assert_eq!(taken("hot"), Ok(0));
     }
@@ -222,7 +221,7 @@ mod tests {
         let seldom = counted("seldom", 1.0, 2, &[0, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
         let by_one = counted("by_one", 1.0, 1, &[20; 10]);
         let hot = counted("hot", 1.0, 4, &[201; 10]);
-        let rejected = chosen(&[once, seldom, by_one, hot], 4).unwrap_err();
+        let rejected = chosen(&[once, seldom, by_one, hot]).unwrap_err();
         assert_eq!((rejected.seldom, rejected.often, rejected.expensive), (3, 1, 0));
         assert_eq!(rejected.least_cost, None);
     }
@@ -230,7 +229,7 @@ mod tests {
     #[test]
     fn counting_may_cost_half_a_percent_of_the_threads_time() {
         let every = [counted("step", 1.0, 2, &[100; 10])];
-        let of = |busy, hit| choose(&every, 2, busy, Duration::from_nanos(hit), None);
+        let of = |busy, hit| choose(&every, busy, Duration::from_nanos(hit), None);
         let cost = of(2.0, 2000).unwrap().cost;
         assert!((cost - 0.002).abs() < 1e-9, "{cost}");
         assert!(of(2.0, 4900).is_ok());
@@ -255,7 +254,6 @@ mod tests {
         fn the_chosen_function_qualifies(
             all in proptest::collection::vec(
                 (0.0f64..1.0, proptest::collection::vec(proptest::collection::vec(0u64..300, 10), 1..5)), 0..8),
-            working in 1usize..6,
             busy in 0.0f64..4.0,
             hit in 0u64..5000,
         ) {
@@ -264,14 +262,14 @@ mod tests {
                 .map(|(share, by_thread)| Counted {
                     identity: String::new(),
                     share,
-                    calls: Calls { windows: vec![TENTH; 10], by_thread },
+                    calls: Calls { windows: vec![TENTH; 10], weights: vec![0.2; by_thread.len()], by_thread },
                 })
                 .collect();
-            match choose(&all, working, busy, Duration::from_nanos(hit), None) {
+            match choose(&all, busy, Duration::from_nanos(hit), None) {
                 Ok(one) => {
                     prop_assert!(one.calls_per_second >= LEAST_CALLS);
                     prop_assert!(one.calls_per_second <= MOST_CALLS * one.threads as f64);
-                    prop_assert!(2 * one.threads >= working);
+                    prop_assert!(one.threads >= 3);
                     prop_assert!(one.cost <= MOST_COST);
                     prop_assert!(one.spread.is_finite());
                 }

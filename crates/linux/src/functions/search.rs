@@ -205,6 +205,7 @@ fn measured(
             let calls = calls.entry(trial.function).or_insert_with(|| Calls {
                 windows: vec![],
                 by_thread: vec![vec![]; grown.len()],
+                weights: trial.before.iter().map(|(thread, _)| stacks.share(*thread)).collect(),
             });
             calls.windows.push(lasted);
             for (counts, grown) in calls.by_thread.iter_mut().zip(grown) {
@@ -231,7 +232,7 @@ fn measured(
             calls: calls.remove(&trial.function).expect("each open probe was read"),
         })
         .collect();
-    match choose(&counted, subject.working.len(), busy, hit, subject.preferred) {
+    match choose(&counted, busy, hit, subject.preferred) {
         Ok(chosen) => {
             let trial = trials.remove(chosen.position);
             let found = FoundFunction {
@@ -271,9 +272,11 @@ fn why_none(rejected: &Rejected, hot: usize, stacks: &Stacks) -> String {
     reason(rejected.expensive, &expensive);
     let mut why = match (stacks.stacks.is_empty(), reasons.is_empty()) {
         (true, _) => "the threads hardly ran while pinfold looked for a function".to_owned(),
-        (false, true) => "no function that can be probed takes a fifth of the time of half of the threads".to_owned(),
+        (false, true) => {
+            "no function that can be probed takes a fifth of the time of threads with half of the work".to_owned()
+        }
         (false, false) => format!(
-            "no function is called steadily, 20 to 2,000 times a second, by half of the threads; of those with a fifth of \
+            "no function is called 20 to 2,000 times a second by threads with half of the work; of those with a fifth of \
              the time, pinfold counted {}",
             reasons.join(", ")
         ),

@@ -80,6 +80,12 @@ impl Stacks {
         self.files[file].names.get(&start).map_or("a function", String::as_str)
     }
 
+    /// A thread's share of the samples.
+    pub(super) fn share(&self, thread: i32) -> f64 {
+        let of_thread = self.stacks.iter().filter(|stack| stack.thread == thread);
+        of_thread.count() as f64 / self.stacks.len().max(1) as f64
+    }
+
     fn places(
         &mut self,
         procfs: &Procfs,

@@ -16,6 +16,6 @@ pub static FUNCTION: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: false,
-    absent: |_| "no function was found that shows progress".to_owned(),
+    absent: |_| "no function was looked for".to_owned(),
     counter: None,
 };
