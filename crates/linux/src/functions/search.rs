@@ -181,7 +181,7 @@ fn measured(
 ) -> Outcome {
     hot += drop_hot(definitions, trials);
     let ran = || -> Duration {
-        let time = |task: &TaskId| subject.procfs.cpu_time(task.process, task.thread);
+        let time = |task: &TaskId| Some(subject.procfs.times(task.process, task.thread)?.used);
         subject.working.iter().filter_map(time).sum()
     };
     let (begun, ran_before) = (Instant::now(), ran());

@@ -514,7 +514,7 @@ impl Program {
         match request {
             FunctionRequest::Search { tasks, preferred } => {
                 let mut all: Vec<&Task> = self.table.iter().collect();
-                all.sort_by_key(|task| Reverse(task.cpu_time));
+                all.sort_by_key(|task| Reverse(task.times.map(|times| times.used)));
                 let (working, others) = all.iter().map(|task| task.id).partition(|id| tasks.contains(id));
                 function.search(working, others, preferred.clone());
             }
