@@ -1,10 +1,11 @@
 //! When a function that shows progress is looked for, and what the policy does meanwhile.
 //!
 //! To look for a function takes some seconds and a little of the program's time. So it begins only after the
-//! initialisation, if no other metric counts, if the user asks for the metric `function`, or if an earlier run was
+//! initialisation, if no other metric counts often enough, if the user asks for the metric `function`, or if an earlier run was
 //! measured by a function. The choice of the metric waits for the result. If there is none, pinfold looks again when the
 //! program has run for twice as long: the program may have been reading its input.
 
+use crate::program::metric_choice::Choice;
 use pinfold_core::function::{FoundFunction, FunctionRequest, FunctionSearch};
 use pinfold_core::{Metric, Sample, TaskId, sources};
 use std::collections::BTreeSet;
@@ -51,19 +52,20 @@ impl FunctionSearcher {
         self.preferred = known.filter(|known| is_identity(known)).map(str::to_owned);
     }
 
-    /// Looks at a sample at the end of a window. `wanted` says whether the user asks for this metric, and `choice` is
+    /// Looks at a sample at the end of a window. `wanted` says whether the user asks for this metric, and `choice` has
     /// the metric that would be taken now.
     pub(crate) fn look(
         &mut self,
         sample: &Sample,
         wanted: bool,
-        choice: Option<usize>,
+        choice: &Choice,
         working: &BTreeSet<TaskId>,
     ) -> FunctionStep {
-        if self.metric.is_none() || choice == self.metric {
+        if self.metric.is_none() || choice.metric == self.metric {
             return FunctionStep::Choose;
         }
-        let wanted = wanted || self.preferred.is_some() || choice.is_none();
+        let lacks_metric = choice.metric.is_none() || choice.coarse;
+        let wanted = wanted || self.preferred.is_some() || lacks_metric;
         match &sample.function {
             FunctionSearch::NotBegun if wanted && !self.asked => self.begin(working),
             FunctionSearch::NotBegun => FunctionStep::Choose,
@@ -73,11 +75,17 @@ impl FunctionSearcher {
             }
             FunctionSearch::Running => FunctionStep::Waits,
             FunctionSearch::Found(_) if std::mem::take(&mut self.asked) => FunctionStep::Counts,
-            FunctionSearch::Found(_) => FunctionStep::Choose,
+            FunctionSearch::Found(_) => {
+                // It was found, but no longer counts.
+                if choice.metric.is_some() {
+                    self.request = Some(FunctionRequest::Stop);
+                }
+                FunctionStep::Choose
+            }
             FunctionSearch::Nothing { may_change, .. } => {
                 self.preferred = None;
                 let again = *self.again.get_or_insert(sample.at * 2);
-                if *may_change && choice.is_none() && sample.at >= again {
+                if *may_change && lacks_metric && sample.at >= again {
                     self.again = None;
                     self.begin(working);
                 }
@@ -120,7 +128,7 @@ pub(crate) fn why_none(sample: &Sample) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::Scope;
+    use pinfold_core::{MetricCode, Scope};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -166,7 +174,18 @@ mod tests {
             function,
             ..Sample::default()
         };
-        searcher.look(&sample, false, choice, &[task()].into())
+        searcher.look(&sample, false, &chosen(choice, false), &[task()].into())
+    }
+
+    fn chosen(metric: Option<usize>, coarse: bool) -> Choice {
+        Choice {
+            metric,
+            per_second: 0.0,
+            code: MetricCode::NearestToProgress,
+            why: String::new(),
+            coarse,
+            waits: false,
+        }
     }
 
     #[test]
@@ -199,6 +218,13 @@ mod tests {
             FunctionStep::Choose
         );
         assert_eq!(searcher.take_request(), None);
+    }
+
+    #[test]
+    fn a_function_is_looked_for_if_the_metric_is_coarse() {
+        let mut searcher = searcher(None);
+        let step = searcher.look(&Sample::default(), false, &chosen(Some(0), true), &[task()].into());
+        assert_eq!(step, FunctionStep::Begins);
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub(crate) struct Choice {
     pub(crate) code: MetricCode,
     /// Why: a clause or two without a full stop.
     pub(crate) why: String,
+    /// Whether it counts so seldom that the rates are coarse.
+    pub(crate) coarse: bool,
     /// Whether a metric that is preferred to this one may count often enough after a longer time.
     pub(crate) waits: bool,
 }
@@ -205,6 +207,7 @@ impl Choice {
             per_second: 0.0,
             code,
             why,
+            coarse: false,
             waits: false,
         }
     }
@@ -331,14 +334,13 @@ impl MetricRates<'_> {
     }
 
     fn chosen(&self, metric: usize, per_second: f64, code: MetricCode, why: &str) -> Choice {
+        let coarse = coarse(self.counts(metric, per_second), self.probe);
         Choice {
             metric: Some(metric),
             per_second,
             code,
-            why: format!(
-                "{why}{}",
-                coarse(self.counts(metric, per_second), self.probe).unwrap_or_default()
-            ),
+            coarse: coarse.is_some(),
+            why: format!("{why}{}", coarse.unwrap_or_default()),
             waits: false,
         }
     }

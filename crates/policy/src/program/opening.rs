@@ -167,9 +167,7 @@ impl Opening {
             return Opened::NotYet;
         }
         let asked = self.request.is_named(sources::FUNCTION.code);
-        let step = self
-            .functions
-            .look(sample, asked, choice.metric, working_tasks.working());
+        let step = self.functions.look(sample, asked, &choice, working_tasks.working());
         if step != FunctionStep::Choose {
             if step == FunctionStep::Begins {
                 findings.push(Finding::Note {
