@@ -72,7 +72,7 @@ MODULES = (
 )
 
 #: Programs of tests/programs for the guest; each is one file of C with POSIX threads.
-SHARED_PROGRAMS = ("heir", "idle", "own_mask", "owners", "spin")
+SHARED_PROGRAMS = ("heir", "idle", "own_mask", "owners", "spin", "steps")
 
 #: The compilers of OpenMP programs. A program NAME is `NAME-COMPILER` in the guest.
 OPENMP_COMPILERS = ("gcc", "clang")

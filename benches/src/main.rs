@@ -11,6 +11,7 @@ mod births;
 mod daemon;
 mod forecast;
 mod forks;
+mod functions;
 mod guest;
 mod mapping;
 mod measure;

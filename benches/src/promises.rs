@@ -4,6 +4,7 @@ use crate::births;
 use crate::daemon;
 use crate::forecast;
 use crate::forks;
+use crate::functions;
 use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{PINFOLD, median, time};
@@ -123,6 +124,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ratio",
         bound: Bound::AtMost(2.0),
         measure: |_| reading_bytes(),
+    },
+    Promise {
+        name: "one counted call of a function that pinfold has found",
+        unit: "us",
+        bound: Bound::AtMost(5.0),
+        measure: |_| functions::counted_call(),
     },
     Promise {
         name: "reading one task's group of four software events",

@@ -123,10 +123,10 @@ pub(super) struct Search {
     #[arg(long, value_parser = number::parse_threads, value_name = "N")]
     pub(super) threads: Option<usize>,
 
-    /// What to compare pinnings by: auto, heartbeat, regions, barriers, mpi, io, uprobe:SYMBOL, uprobe:PATH:SYMBOL,
-    /// event:NAME, or run for whole runs of the program (docs/metrics.md). With --policy sam and without hardware
-    /// counters: which events of the kernel stand for SAM's activities, such as memory_bandwidth=page-faults, and for
-    /// progress, with commas between several.
+    /// What to compare pinnings by: auto, heartbeat, regions, barriers, mpi, io, function, uprobe:SYMBOL,
+    /// uprobe:PATH:SYMBOL, event:NAME, or run for whole runs of the program (docs/metrics.md). With --policy sam and
+    /// without hardware counters: which events of the kernel stand for SAM's activities, such as
+    /// memory_bandwidth=page-faults, and for progress, with commas between several.
     #[arg(long, help_heading = COMPARED, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
     pub(super) metric: String,
 

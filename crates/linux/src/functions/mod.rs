@@ -27,6 +27,12 @@ pub fn obstacle() -> Option<String> {
     Tracefs::open().err()
 }
 
+/// The time that the kernel takes for a counted call of a function. Fails if functions cannot be probed; the error is a
+/// clause for the user.
+pub fn cost_of_a_call() -> Result<Duration, String> {
+    cost::of_a_call(&Procfs::default(), &mut Definitions::new()?)
+}
+
 /// The result of a search.
 struct Outcome {
     search: FunctionSearch,
