@@ -135,7 +135,18 @@ def test_no_probe_remains(
 def test_without_permission_the_reason_is_one_sentence(binary: Path, compiled: Callable[..., Path]) -> None:
     if os.geteuid() != 0:
         pytest.skip("another user can only be tried as root")
-    command = ["setpriv", "--reuid", "65534", "--clear-groups", binary, "run", "--metric", "function", "--", "true"]
+    command: list[str | Path] = [
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--clear-groups",
+        binary,
+        "run",
+        "--metric",
+        "function",
+        "--",
+        "true",
+    ]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     if "Permission denied" in run.stderr or "setpriv" in run.stderr:
         pytest.skip(f"another user cannot start pinfold here: {run.stderr.strip()}")
