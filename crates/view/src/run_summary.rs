@@ -6,7 +6,7 @@
 use crate::findings::{duration, name, rate_text};
 use pinfold_core::size_text;
 use pinfold_core::text::words;
-use pinfold_runtime::{Candidate, Gain, Record};
+use pinfold_runtime::{Candidate, Gain, MetricRecord, Record};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub fn text(record: &Record, ending: &Ending<'_>) -> String {
     }
     let lines = [
         ("threads", threads(record)),
-        ("metric", record.metric.as_ref().map(|metric| metric.name.clone())),
+        ("metric", record.metric.as_ref().map(MetricRecord::described)),
         ("unpinned", unpinned(record)),
         ("chosen", chosen(record)),
         ("afterwards", afterwards(record)),
@@ -212,8 +212,9 @@ fn cost_text(cost: Duration, ran: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinfold_core::function::FoundFunction;
     use pinfold_core::{ChoiceCode, PageMapping, Pinning, PuId, Scope};
-    use pinfold_runtime::{Chosen, MetricRecord, RateLine};
+    use pinfold_runtime::{Chosen, RateLine};
 
     fn candidate(pus: Option<&[u32]>, rate: f64) -> Candidate {
         let pus = pus.and_then(|pus| Pinning::new(pus.iter().copied().map(PuId).collect()));
@@ -262,6 +263,25 @@ mod tests {
         record.program.ran = Some(10.0);
         record.program.exit_status = Some(0);
         record
+    }
+
+    #[test]
+    fn a_found_function_is_named_beside_the_metric() {
+        let mut record = record(candidate(None, 100.0), 1);
+        let metric = record.metric.as_mut().unwrap();
+        metric.name = "function".to_owned();
+        metric.function = Some(FoundFunction {
+            name: "step".to_owned(),
+            file: "solver".to_owned(),
+            calls_per_second: 100.0,
+            threads: 2,
+            spread: 0.1,
+            cost: 0.001,
+        });
+        assert_eq!(
+            metric.described(),
+            "function (step of solver, 100 calls/s by 2 threads)"
+        );
     }
 
     #[test]

@@ -63,7 +63,7 @@ struct State {
     /// The probe of the found function, and all definitions; `None` before the first search.
     probe: Option<Probe>,
     definitions: Option<Definitions>,
-    /// Probes that are left to `Definitions::leave`.
+    /// Probes that are left to `probes::leave`.
     others: Vec<Probe>,
 }
 
@@ -74,7 +74,7 @@ impl Shared {
     }
 
     /// Closes probes one by one. The kernel takes long for each, so the end of the program is not awaited: the rest is
-    /// kept for `Definitions::leave`.
+    /// kept for `probes::leave`.
     fn close(&self, definitions: &mut Definitions, mut probes: Vec<Probe>) {
         while let Some(probe) = probes.pop() {
             if self.lock().ending {
@@ -124,28 +124,23 @@ impl FunctionCounter {
     /// Begins a search in the background, unless one runs or has found a function. `working` are the working tasks, the
     /// busiest first, and `others` the other tasks of the program.
     pub(crate) fn search(&mut self, working: Vec<TaskId>, others: Vec<TaskId>, preferred: Option<String>) {
-        if matches!(self.state(), FunctionSearch::Running | FunctionSearch::Found(_)) {
+        let is_busy = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        if is_busy || matches!(self.state(), FunctionSearch::Found(_)) {
             return;
         }
-        self.join();
         {
             let mut state = self.shared.lock();
-            state.stop = false;
-            if state.definitions.is_none() {
-                match Definitions::new() {
-                    Ok(definitions) => state.definitions = Some(definitions),
-                    Err(why) => {
-                        state.search = FunctionSearch::Nothing { why, may_change: false };
-                        return;
-                    }
-                }
-            }
-            state.search = FunctionSearch::Running;
+            (state.search, state.stop) = (FunctionSearch::Running, false);
         }
         let (shared, procfs) = (Arc::clone(&self.shared), self.procfs.clone());
         let run = move || {
-            let Some(mut definitions) = shared.lock().definitions.take() else {
-                return;
+            let kept = shared.lock().definitions.take();
+            let mut definitions = match kept.map_or_else(Definitions::new, Ok) {
+                Ok(definitions) => definitions,
+                Err(why) => {
+                    shared.lock().search = FunctionSearch::Nothing { why, may_change: false };
+                    return;
+                }
             };
             let subject = Subject {
                 procfs: &procfs,
@@ -186,9 +181,12 @@ impl FunctionCounter {
         let probe = state.probe.take();
         drop(state);
         let Some(probe) = probe else { return };
-        self.join();
-        let shared = Arc::clone(&self.shared);
+        let (shared, search) = (Arc::clone(&self.shared), self.thread.take());
         let close = move || {
+            // The search may still be closing other probes.
+            if let Some(search) = search {
+                let _ = search.join();
+            }
             let definitions = shared.lock().definitions.take();
             if let Some(mut definitions) = definitions {
                 shared.close(&mut definitions, vec![probe]);
@@ -227,10 +225,10 @@ impl Drop for FunctionCounter {
         }
         self.join();
         let mut state = self.shared.lock();
-        let mut probes = std::mem::take(&mut state.others);
-        probes.extend(state.probe.take());
-        if let Some(definitions) = state.definitions.take() {
-            definitions.leave(probes);
-        }
+        let mut open = std::mem::take(&mut state.others);
+        open.extend(state.probe.take());
+        probes::leave(open);
+        // The guard removes the definitions.
+        state.definitions = None;
     }
 }

@@ -139,7 +139,7 @@ pub(super) struct Definitions {
     tracefs: Tracefs,
     group: String,
     used: [bool; MOST],
-    /// `None` after the definitions were left to it.
+    /// `None` while the definitions are dropped.
     guard: Option<Guard>,
 }
 
@@ -202,16 +202,25 @@ impl Definitions {
             self.used[slot] = false;
         }
     }
+}
 
-    /// Removes probes without waiting for the kernel: a child closes the events, and the guard removes the definitions
-    /// when they are closed.
-    pub(super) fn leave(mut self, probes: Vec<Probe>) {
-        let events = probes.iter().flat_map(|probe| &probe.events);
-        let mut descriptors: Vec<i32> = events.map(|(_, event)| event.as_raw_fd()).collect();
-        descriptors.sort_unstable();
-        close_in_child(&descriptors);
-        drop(probes);
-        if let Some(guard) = self.guard.take() {
+/// Closes the events of probes without waiting for the kernel: a child has them, too, and is the last to close them.
+pub(super) fn leave(probes: Vec<Probe>) {
+    let events = probes.iter().flat_map(|probe| &probe.events);
+    let mut descriptors: Vec<i32> = events.map(|(_, event)| event.as_raw_fd()).collect();
+    if descriptors.is_empty() {
+        return;
+    }
+    descriptors.sort_unstable();
+    close_in_child(&descriptors);
+    drop(probes);
+}
+
+/// Leaves definitions that were not removed to the guard.
+impl Drop for Definitions {
+    fn drop(&mut self) {
+        let remain = self.used.contains(&true);
+        if let Some(guard) = self.guard.take().filter(|_| remain) {
             guard.take_over();
         }
     }

@@ -3,7 +3,7 @@
 //! Each sample has the chain of callers that the kernel found by frame pointers, and a copy of the top of the stack.
 //! Most programs have no frame pointers. So every word of the copy that may be a return address is kept, too; the
 //! reader tells by the code before it whether it is one. `sample_type` orders the fields: `perf_event_open(2)`,
-//! "PERF_RECORD_SAMPLE".
+//! "MMAP layout".
 //!
 //! Limits: callers beyond the copied part of the stack are seen with frame pointers only.
 

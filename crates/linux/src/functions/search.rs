@@ -14,6 +14,7 @@ use crate::procfs::Procfs;
 use pinfold_core::TaskId;
 use pinfold_core::function::{Calls, Counted, FoundFunction, FunctionSearch, Rejected, candidates, choose, is_too_hot};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// The length of the sampling.
@@ -131,7 +132,7 @@ fn screened(
 ) -> usize {
     let mut hot = 0;
     // One definition is left for the next search, while the last probe of this one is closed.
-    for candidate in candidates(&stacks.stacks, MOST - 1) {
+    for candidate in candidates(&stacks.samples, MOST - 1) {
         let (file, start) = candidate.function;
         let Ok(mut probe) = definitions.define(&stacks.files[file].file, start) else {
             continue;
@@ -270,7 +271,7 @@ fn why_none(rejected: &Rejected, hot: usize, stacks: &Stacks) -> String {
         )
     });
     reason(rejected.expensive, &expensive);
-    let mut why = match (stacks.stacks.is_empty(), reasons.is_empty()) {
+    let mut why = match (stacks.samples.is_empty(), reasons.is_empty()) {
         (true, _) => "the threads hardly ran while pinfold looked for a function".to_owned(),
         (false, true) => {
             "no function that can be probed takes a fifth of the time of threads with half of the work".to_owned()
@@ -285,7 +286,8 @@ fn why_none(rejected: &Rejected, hot: usize, stacks: &Stacks) -> String {
         let name = name
             .as_ref()
             .map_or_else(String::new, |name| format!(", most of it in {name}"));
-        why += &format!(
+        let _ = write!(
+            why,
             "; {:.0} % of the time is in code without a file, as JIT compilers make it, which cannot be probed{name}",
             100.0 * share
         );

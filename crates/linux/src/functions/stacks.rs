@@ -33,7 +33,7 @@ pub(super) struct CodeFile {
 #[derive(Default)]
 pub(super) struct Stacks {
     pub(super) files: Vec<CodeFile>,
-    pub(super) stacks: Vec<Stack<FunctionId>>,
+    pub(super) samples: Vec<Stack<FunctionId>>,
     /// The share of the samples in code without a file, and the most frequent name there.
     pub(super) compiled: Option<(f64, Option<String>)>,
 }
@@ -67,7 +67,7 @@ impl Stacks {
         }
         for (sample, places) in samples.iter().zip(places) {
             let function = |(file, offset): (usize, u64)| Some((file, found[file].get(&offset)?.start));
-            this.stacks.push(Stack {
+            this.samples.push(Stack {
                 thread: sample.thread,
                 functions: places.into_iter().filter_map(function).collect(),
             });
@@ -82,8 +82,8 @@ impl Stacks {
 
     /// A thread's share of the samples.
     pub(super) fn share(&self, thread: i32) -> f64 {
-        let of_thread = self.stacks.iter().filter(|stack| stack.thread == thread);
-        of_thread.count() as f64 / self.stacks.len().max(1) as f64
+        let of_thread = self.samples.iter().filter(|stack| stack.thread == thread);
+        of_thread.count() as f64 / self.samples.len().max(1) as f64
     }
 
     fn places(
@@ -96,26 +96,23 @@ impl Stacks {
         let mut place = |address: u64| -> Option<(usize, u64)> {
             let area = areas.at(address)?;
             let id = area.file.as_ref()?;
-            let file = match known.get(id) {
-                Some(file) => *file,
-                None => {
-                    let mut read = || {
-                        let mut file = areas.open(procfs, area).ok()?;
-                        let content = starts::content(&mut file)?;
-                        self.files.push(CodeFile {
-                            file,
-                            name: area.file_name().to_owned(),
-                            path: PathBuf::from(&area.path),
-                            content,
-                            names: BTreeMap::new(),
-                        });
-                        Some(self.files.len() - 1)
-                    };
-                    let read = read();
-                    known.insert(id.clone(), read);
-                    read
-                }
-            };
+            if !known.contains_key(id) {
+                let mut read = || {
+                    let mut file = areas.open(procfs, area).ok()?;
+                    let content = starts::content(&mut file)?;
+                    self.files.push(CodeFile {
+                        file,
+                        name: area.file_name().to_owned(),
+                        path: PathBuf::from(&area.path),
+                        content,
+                        names: BTreeMap::new(),
+                    });
+                    Some(self.files.len() - 1)
+                };
+                let read = read();
+                known.insert(id.clone(), read);
+            }
+            let file = known[id];
             Some((file?, area.offset(address)))
         };
         let instruction = sample.chain.first().copied().and_then(&mut place);
@@ -163,7 +160,7 @@ fn compiled(procfs: &Procfs, samples: &[Sampled], areas: &BTreeMap<i32, Areas>) 
 }
 
 /// Whether code ends with a call, so that the address behind it is a return address. On x86-64: `call rel32`, or a call
-/// through a register or memory (opcode FF /2), whose length follows from its ModRM byte and SIB byte.
+/// through a register or memory (opcode FF /2), whose length follows from its `ModRM` byte and SIB byte.
 #[cfg(target_arch = "x86_64")]
 fn ends_with_call(code: &[u8]) -> bool {
     let back = |bytes: usize| code.len().checked_sub(bytes).map(|at| &code[at..]);

@@ -122,9 +122,11 @@ fn add_named<'data>(
 /// The files that may have the symbols of a stripped binary.
 fn debug_files(file: &object::File<'_>, path: &Path, debug: &Path) -> impl Iterator<Item = PathBuf> {
     let by_build_id = file.build_id().ok().flatten().and_then(|id| {
-        let hexadecimal: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (first, rest) = hexadecimal.split_at_checked(2)?;
-        Some(debug.join(".build-id").join(first).join(format!("{rest}.debug")))
+        let (first, rest) = id.split_first()?;
+        let rest = rest
+            .iter()
+            .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        Some(debug.join(format!(".build-id/{first:02x}/{rest}.debug")))
     });
     let link = file.gnu_debuglink().ok().flatten();
     let name = link.and_then(|(name, _)| Some(PathBuf::from(std::str::from_utf8(name).ok()?)));

@@ -226,6 +226,14 @@ pub struct MetricRecord {
 }
 
 impl MetricRecord {
+    /// The name, and the function that was found.
+    pub fn described(&self) -> String {
+        match &self.function {
+            Some(function) => format!("{} ({function})", self.name),
+            None => self.name.clone(),
+        }
+    }
+
     /// What rates of two runs must have in common to compare: the metric, and the function that was found.
     pub fn identity(&self) -> String {
         let function = self.function.as_ref().map(FoundFunction::identity);

@@ -159,7 +159,8 @@ impl Record {
                 let _ = writeln!(
                     text,
                     "Metric: {}, in {}s per second{whose}: {why}.",
-                    metric.name, metric.unit
+                    metric.described(),
+                    metric.unit
                 );
             }
         }
