@@ -18,7 +18,7 @@ pub(super) struct Area {
     end: u64,
     /// The offset in the file of its first byte.
     offset: u64,
-    /// Device and inode, as the kernel writes them; `None` without a file: a JIT compiler's code, or the kernel's.
+    /// Device and inode, as the kernel writes them; `None` without a file: a JIT compiler's code.
     pub(super) file: Option<String>,
     /// The file's path, in the mount namespace of the process.
     pub(super) path: String,
@@ -37,6 +37,10 @@ impl Areas {
 
     /// The area with an address.
     pub(super) fn at(&self, address: u64) -> Option<&Area> {
+        // Most words of a stack are beyond all code, and need no search.
+        if address < self.areas.first()?.start || address >= self.areas.last()?.end {
+            return None;
+        }
         let before = self.areas.partition_point(|area| area.start <= address);
         let area = &self.areas[before.checked_sub(1)?];
         (address < area.end).then_some(area)
@@ -52,7 +56,8 @@ impl Areas {
 }
 
 impl Area {
-    /// An executable area from a line of `maps`; `None` for another one. proc(5) has the format.
+    /// An executable area from a line of `maps`; `None` for another one, and for the kernel's own code in a process, such
+    /// as `[vdso]`. proc(5) has the format.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
@@ -62,6 +67,9 @@ impl Area {
         let offset = digits::hexadecimal(fields.next()?)?;
         let (device, inode) = (fields.next()?, fields.next()?);
         let path = fields.next().unwrap_or_default().trim_start();
+        if path.starts_with('[') && !path.starts_with("[anon") {
+            return None;
+        }
         Some(Self {
             start: digits::hexadecimal(start)?,
             end: digits::hexadecimal(end)?,
@@ -113,7 +121,7 @@ mod tests {
     #[test]
     fn only_executable_areas_have_code() {
         let areas = areas();
-        for data in [0, 0x55d0_c000_0000, 0x55d0_c000_3000, u64::MAX] {
+        for data in [0, 0x55d0_c000_0000, 0x55d0_c000_3000, 0x7ffc_0000_0010, u64::MAX] {
             assert_eq!(areas.at(data), None, "{data:#x}");
         }
     }

@@ -138,10 +138,8 @@ fn compiled(procfs: &Procfs, samples: &[Sampled], areas: &BTreeMap<i32, Areas>) 
     for sample in samples {
         let address = sample.chain.first().copied();
         let area = address.and_then(|address| areas[&sample.process].at(address));
-        // The kernel's own code in a process has a name in brackets.
         if let (Some(address), Some(area)) = (address, area)
             && area.file.is_none()
-            && !area.path.starts_with('[')
         {
             number += 1;
             let map = maps
