@@ -13,7 +13,7 @@ import pytest
 from conftest import Pinfold, Run, eventually, patience
 
 #: Rate lines of a second after a short initialisation.
-TIMES = ("-i", "600ms", "-t", "1s", "--interval", "50ms")
+TIMES = ("--initialise", "600ms", "-t", "1s", "--interval", "50ms")
 
 #: How long a program runs whose rate is compared: the search takes some seconds, and then there is a line a second.
 SECONDS = "20"

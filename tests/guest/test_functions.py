@@ -8,7 +8,7 @@ from guest_machine import Guest
 from test_safety import KILL, kill, until
 
 #: Emulated threads are slow, and share the host's processors.
-TIMES = "-i 1s -t 2s --interval 100ms"
+TIMES = "--initialise 1s -t 2s --interval 100ms"
 
 #: The definitions of pinfold's probes in the guest's kernel.
 DEFINED = (

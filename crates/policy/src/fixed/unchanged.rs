@@ -25,6 +25,7 @@ impl Policy for Unchanged {
                 .map(|why| Finding::NothingToGain { why })
                 .into_iter()
                 .collect(),
+            function: None,
         }
     }
 
@@ -33,6 +34,7 @@ impl Policy for Unchanged {
             configuration: None,
             wait: INTERVAL,
             findings: vec![],
+            function: None,
         }
     }
 
