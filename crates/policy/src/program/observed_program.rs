@@ -368,6 +368,7 @@ impl ObservedProgram {
 mod tests {
     use super::*;
     use crate::synthetic::synthetic;
+    use pinfold_core::function::{FunctionRequest, FunctionSearch};
     use pinfold_core::{Count, PuId, Scope, sources};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -395,12 +396,15 @@ mod tests {
         }
     }
 
-    fn program() -> ObservedProgram {
-        let times = Times {
+    fn opening_times() -> Times {
+        Times {
             interval: SECOND / 10,
             ..Times::new(Some(SECOND * 10), None, Some(SECOND * 2))
-        };
-        let mut program = ObservedProgram::new(times, MetricRequest::Auto, Skip::default());
+        }
+    }
+
+    fn program() -> ObservedProgram {
+        let mut program = ObservedProgram::new(opening_times(), MetricRequest::Auto, Skip::default());
         program.start(&[sources::REGIONS.metric(Scope::Task)], None);
         program
     }
@@ -498,6 +502,46 @@ mod tests {
         assert_eq!(requested(&mut program, limited(1)), Some(limited(1)));
         program.request_again();
         assert_eq!(requested(&mut program, limited(1)), Some(limited(1)));
+    }
+
+    #[test]
+    fn a_function_is_looked_for_where_nothing_counts_and_becomes_the_metric() {
+        let mut program = ObservedProgram::new(opening_times(), MetricRequest::Auto, Skip::default());
+        program.start(&[sources::FUNCTION.metric(Scope::Program)], None);
+        let found = FunctionSearch::Found(FoundFunction {
+            name: "step".to_owned(),
+            file: "solver".to_owned(),
+            calls_per_second: 100.0,
+            threads: 2,
+            spread: 0.1,
+            cost: 0.001,
+        });
+        let topology = synthetic("core:2 pu:1");
+        let mut look = |at, function: FunctionSearch, calls: Option<u64>| {
+            let sample = Sample {
+                program: vec![calls.map(Count::exact)],
+                function,
+                ..sample(at, 2)
+            };
+            let applied = Applied::default();
+            let mut seen = program.observe(&topology, &sample, &applied);
+            let stage = program.stage(&mut seen);
+            (stage, program.decide(seen, None), program.metric_identity())
+        };
+        assert_eq!(look(1, FunctionSearch::NotBegun, None).0, Stage::Initialising);
+        let (stage, decision, _) = look(2, FunctionSearch::NotBegun, None);
+        assert_eq!(stage, Stage::Initialising);
+        assert!(matches!(decision.function, Some(FunctionRequest::Search { tasks, .. }) if tasks.len() == 2));
+        let (stage, decision, _) = look(3, FunctionSearch::Running, None);
+        assert_eq!((stage, decision.function), (Stage::Initialising, None));
+        assert_eq!(look(4, found.clone(), Some(0)).0, Stage::Initialising);
+        let (stage, decision, identity) = look(6, found, Some(200));
+        assert_eq!((stage, decision.function), (Stage::Opened, None));
+        assert_eq!(identity.as_deref(), Some("function:step of solver"));
+        let chosen = decision.findings.iter().any(
+            |finding| matches!(finding, Finding::MetricChosen { function: Some(found), .. } if found.name == "step"),
+        );
+        assert!(chosen, "{:?}", decision.findings);
     }
 
     #[test]

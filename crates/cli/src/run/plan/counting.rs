@@ -43,6 +43,7 @@ impl Counting {
             return Ok(Self {
                 metric: MetricRequest::Auto,
                 without_counters: None,
+                finds_functions: false,
                 requests: vec![],
             });
         }
