@@ -63,7 +63,7 @@ pub enum CounterError {
     },
     /// The event belongs to this processor, but the kernel has no counter for it.
     #[error(
-        "this machine has no counter for `{name}`: {why}; metrics without a counter: regions, mpi, io, \
+        "this machine has no counter for `{name}`: {why}; metrics without a counter: regions, mpi, io, function, \
          heartbeat, uprobe:SYMBOL"
     )]
     NoCounter {
