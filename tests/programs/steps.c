@@ -23,7 +23,7 @@ static double now(void)
 
 __attribute__((noinline)) double relax(double value)
 {
-    for (int turn = 0; turn < 200; turn++)
+    for (int turn = 0; turn < 10; turn++)
         value = 0.5 * value + 1.0;
     return value;
 }
