@@ -89,7 +89,7 @@ fn page(arguments: &Arguments) -> Result<String> {
     };
     Ok(drawn(
         &document,
-        Additions {
+        &Additions {
             left_out,
             exchanges: exchanges.transpose()?,
             ceilings,
@@ -106,8 +106,8 @@ fn document(text: &str) -> Result<(RunDocument, Option<String>)> {
     Ok((document, left_out.sentence()))
 }
 
-fn drawn(document: &RunDocument, additions: Additions) -> String {
-    pinfold_page::run(document, policies::kind(&document.record.policy), &additions)
+fn drawn(document: &RunDocument, additions: &Additions) -> String {
+    pinfold_page::run(document, policies::kind(&document.record.policy), additions)
 }
 
 /// The page of a run that has just ended. `recording` is the one that was simulated.
@@ -118,7 +118,7 @@ pub(crate) fn of_run(document: &RunDocument, recording: Option<&Recording>) -> R
     let ceilings = ceilings_of_model(&document);
     Ok(drawn(
         &document,
-        Additions {
+        &Additions {
             left_out,
             exchanges,
             ceilings,

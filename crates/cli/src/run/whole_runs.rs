@@ -139,10 +139,9 @@ impl Runs {
             run: Progress::default(),
         };
         if runs.candidates.is_empty() {
-            runs.plan.why =
-                "this machine has one NUMA node, one package and one last-level cache, so the placement of \
+            "this machine has one NUMA node, one package and one last-level cache, so the placement of \
                              whole runs cannot matter, and nothing is remembered; --machine shows other machines"
-                    .to_owned();
+                .clone_into(&mut runs.plan.why);
         } else if let Some(store) = store {
             runs.plan = store.history(key, &runs.context)?.plan(&runs.candidates);
             runs.find_area(setting, store.is_running(key, lives)?);
@@ -194,7 +193,8 @@ impl Runs {
         if self.candidates.is_empty() {
             return Ok(());
         }
-        self.run.cpu_before = processor_time::reaped_children().map_or(Duration::ZERO, |time| time.total());
+        self.run.cpu_before =
+            processor_time::reaped_children().map_or(Duration::ZERO, processor_time::ProcessorTime::total);
         let run = BegunRun {
             began: now(),
             area: self
@@ -224,7 +224,7 @@ impl Runs {
 
     /// The program has ended.
     pub(super) fn program_ended(&mut self, record: &Record) {
-        let cpu = processor_time::reaped_children().map_or(Duration::ZERO, |time| time.total());
+        let cpu = processor_time::reaped_children().map_or(Duration::ZERO, processor_time::ProcessorTime::total);
         let how = match (self.run.is_searched, self.run.is_stopped) {
             (true, _) => How::Searched,
             (_, true) => How::Stopped,

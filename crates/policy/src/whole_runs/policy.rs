@@ -58,6 +58,7 @@ impl WholeRun {
                 MetricCode::EarlierRuns
             },
             why: self.options.plan.why.clone(),
+            function: None,
         }];
         let Some((place, pus)) = self.place() else {
             return findings;
@@ -110,6 +111,7 @@ impl Policy for WholeRun {
                 within: self.options.pus.clone(),
                 ..Configuration::default()
             }),
+            function: None,
             wait: self.stop_at.unwrap_or(READING).min(READING),
             findings: self.findings(),
         }
@@ -123,6 +125,7 @@ impl Policy for WholeRun {
                 .map_or(READING, |stop_at| stop_at.saturating_sub(sample.at));
             return Decision {
                 configuration: None,
+                function: None,
                 wait: left.clamp(Duration::from_millis(1), READING),
                 findings: vec![],
             };
@@ -133,6 +136,7 @@ impl Policy for WholeRun {
             .map_or_else(String::new, |(place, _)| place.area.to_string());
         Decision {
             configuration: Some(Configuration::default()),
+            function: None,
             wait: READING,
             findings: vec![Finding::Note {
                 code: NoteCode::Stopped,
