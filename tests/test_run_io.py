@@ -134,7 +134,7 @@ def test_bytes_of_sockets_are_in_the_total(pinfold: Pinfold, python: str) -> Non
 
 
 def test_a_running_process_is_measured_from_now_on(pinfold: Pinfold, python: str, tmp_path: Path) -> None:
-    program = subprocess.Popen([python, "-c", WRITER])
+    program = subprocess.Popen([python, "-c", WRITER], text=True)
     with patience(program):
         asked = ("--metric", "io", "--policy", "none", "--for", "2s", "--journals", str(tmp_path / "journals"))
         run = pinfold.record(*asked, "--pid", str(program.pid))

@@ -44,14 +44,14 @@ def test_where_placement_cannot_matter_nothing_is_remembered(pinfold: Pinfold, t
 def test_other_policies_and_placements_that_stay_are_refused(
     pinfold: Pinfold, options: tuple[str, ...], remedy: str
 ) -> None:
-    words = [pinfold.binary, "run", "--metric", "run", *options, "--", "true"]
+    words = [str(pinfold.binary), "run", "--metric", "run", *options, "--", "true"]
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert refused.returncode == 125
     assert remedy in refused.stderr
 
 
 def test_a_simulated_program_has_no_whole_runs(pinfold: Pinfold) -> None:
-    words = [pinfold.binary, "run", "--metric", "run", "--machine", "e5-2660v2x2", "none.pft"]
+    words = [str(pinfold.binary), "run", "--metric", "run", "--machine", "e5-2660v2x2", "none.pft"]
     refused = subprocess.run(words, capture_output=True, text=True, check=False)
     assert refused.returncode == 125
     assert "pinfold run --metric run -- CMD" in refused.stderr

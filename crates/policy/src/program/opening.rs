@@ -51,10 +51,18 @@ pub(crate) struct Opening {
     /// The number of PUs that the program may use.
     pus: usize,
     window_ends: Duration,
-    noted_idle: bool,
-    noted_why: Option<String>,
+    noted: Noted,
     /// The last sample of the living program.
     latest: Sample,
+}
+
+/// What was reported, so that it is reported once.
+#[derive(Debug, Default)]
+struct Noted {
+    /// That the program is idle.
+    idle: bool,
+    /// The last reason for the choice of a metric.
+    why: Option<String>,
 }
 
 /// The result of one look.
@@ -89,8 +97,7 @@ impl Opening {
             flow: Flow::default(),
             pus: 1,
             window_ends,
-            noted_idle: false,
-            noted_why: None,
+            noted: Noted::default(),
             latest: Sample::default(),
         }
     }
@@ -147,8 +154,8 @@ impl Opening {
                 .request
                 .measures_idle_program(&self.metrics, &self.first, sample, self.times.probe)
         {
-            if !self.noted_idle {
-                self.noted_idle = true;
+            if !self.noted.idle {
+                self.noted.idle = true;
                 findings.push(Finding::Note {
                     code: NoteCode::Idle,
                     text: "The program is idle; the search begins when its threads run.".to_owned(),
@@ -179,14 +186,14 @@ impl Opening {
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
             return Opened::NotYet;
         }
-        if choice.metric.is_some() || self.noted_why.as_ref() != Some(&choice.why) {
+        if choice.metric.is_some() || self.noted.why.as_ref() != Some(&choice.why) {
             findings.push(Finding::MetricChosen {
                 metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
                 code: choice.code,
                 why: choice.why.clone(),
                 function: self.functions.found(choice.metric, sample),
             });
-            self.noted_why = Some(choice.why);
+            self.noted.why = Some(choice.why);
         }
         let Some(metric) = choice.metric else {
             self.begin_window(sample, working_tasks);
@@ -247,9 +254,9 @@ impl Opening {
             });
             rate
         });
-        let lacked = if self.noted_idle {
+        let lacked = if self.noted.idle {
             "Its threads hardly ran; heartbeats measure a program that sleeps (docs/metrics.md).".to_owned()
-        } else if self.noted_why.is_some() {
+        } else if self.noted.why.is_some() {
             "Nothing had counted.".to_owned()
         } else {
             let initialise = self.window_ends;
