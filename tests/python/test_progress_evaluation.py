@@ -27,14 +27,14 @@ def test_a_growth_after_the_last_reading_is_not_known() -> None:
 
 
 def test_a_metric_that_falls_less_than_the_program_differs() -> None:
-    free, half = Window(3.0, 100.0, {"io": 1000.0}), Window(3.0, 50.0, {"io": 550.0})
+    free, half = Window(3.0, 1.0, 100.0, {"io": 1000.0}), Window(3.0, 0.5, 50.0, {"io": 550.0})
     measured = Measured(IO, [free, half])
     assert measured.slowed() == [1.0, 2.0]
     assert measured.differences() == [pytest.approx(0.1)]
 
 
 def test_a_metric_that_was_not_read_has_no_difference() -> None:
-    windows = [Window(3.0, 100.0, {"io": 1000.0}), Window(3.0, 50.0, {"io": None})]
+    windows = [Window(3.0, 1.0, 100.0, {"io": 1000.0}), Window(3.0, 0.5, 50.0, {"io": None})]
     assert Measured(IO, windows).differences() == [None]
     assert Measured(Choice(None, "nothing counts", None, None), windows).differences() == [None]
 

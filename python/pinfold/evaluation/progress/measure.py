@@ -90,6 +90,8 @@ class Window:
     ----------
     seconds : float
         Its length.
+    processor : float
+        The processor time a second of the program.
     own : float
         The growth a second of the program's own figure.
     counted : dict
@@ -97,6 +99,7 @@ class Window:
     """
 
     seconds: float
+    processor: float
     own: float
     counted: dict[str, float | None]
 
@@ -163,29 +166,29 @@ def windows(place: Place, lengths: Lengths) -> tuple[list[Window], float]:
     with running(place, arguments=["--policy", "none", "--interval", READ_EACH]) as one:
         figure = place.program.figure(place.folder, group)
         figure.at_a_step()
-        used = 0.0
+        free = 0.0
         for share, seconds in enumerate(lengths.windows, 1):
-            group.limit(used / share if share > 1 else None)
+            group.limit(free / share if share > 1 else None)
             time.sleep(lengths.settling)
             begin = figure.at_a_step()
-            used_before, began = group.used(), time.monotonic()
+            used, began = group.used(), time.monotonic()
             time.sleep(seconds)
-            if share == 1:
-                used = (group.used() - used_before) / (time.monotonic() - began)
-            readings.append((begin, figure.at_a_step()))
+            used = (group.used() - used) / (time.monotonic() - began)
+            free = free or used
+            readings.append((begin, figure.at_a_step(), used))
             one.check()
         # The counts are read once more after the last reading of the figure.
         time.sleep(LAST)
     record = one.record()
     found = []
-    for begin, end in readings:
+    for begin, end, used in readings:
         seconds = end.at - begin.at
         counted: dict[str, float | None] = {}
         for series in record["timeline"]["metrics"]:
             times = (begin.at - one.began, end.at - one.began)
             growth = grown(record["timeline"]["at"], series["rates"], *times)
             counted[series["name"]] = None if growth is None else growth / seconds
-        found.append(Window(seconds, (end.value - begin.value) / seconds, counted))
+        found.append(Window(seconds, used, (end.value - begin.value) / seconds, counted))
     return found, record["own_cpu_time"] / record["ran"]
 
 
