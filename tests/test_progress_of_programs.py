@@ -20,11 +20,11 @@ from pinfold.evaluation.progress.running import Place, made_folder
 
 LENGTHS = Lengths(settling=0.5, windows=(3.0, 4.0, 5.0))
 
-#: On a machine with much other work, pinfold is stopped between the clock and the counts of a reading. That is chance: a
-#: metric that is not the program's progress differs each time.
+#: On a machine with much other work, pinfold is stopped between the clock and the counts of a reading. That is chance:
+#: a metric that is not the program's progress differs each time.
 TRIES = 3
 
-TEXT = 512 << 20
+TEXT = 1 << 30
 
 #: A client that sends the next request after the answer to the last, on each of its connections.
 CLIENT = """

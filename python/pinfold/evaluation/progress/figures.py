@@ -68,20 +68,30 @@ class Offset(Figure):
 
     group: Group
     file: Path
-    _open: Path | None = field(default=None, init=False)
+    _open: tuple[int, str] | None = field(default=None, init=False)
 
     def now(self) -> Reading:
         """Return the position, in bytes."""
         self._open = self._open or self._find()
         at = time.time()
-        return Reading(at, int(self._open.read_text().split()[1]) if self._open else 0)
+        if not self._open:
+            return Reading(at, 0)
+        process, number = self._open
+        place = int(Path(f"/proc/{process}/fdinfo/{number}").read_text().split()[1])
+        # The program may have read all of it, and use the number for another file.
+        if not self._is_open(Path(f"/proc/{process}/fd/{number}")):
+            raise StuckError(f"the program has read all of {self.file}")
+        return Reading(at, place)
 
-    def _find(self) -> Path | None:
+    def _find(self) -> tuple[int, str] | None:
         for process in self.group.processes():
             for link in Path(f"/proc/{process}/fd").iterdir():
-                if os.readlink(link) == str(self.file.resolve()):
-                    return Path(f"/proc/{process}/fdinfo/{link.name}")
+                if self._is_open(link):
+                    return process, link.name
         return None
+
+    def _is_open(self, link: Path) -> bool:
+        return os.readlink(link) == str(self.file.resolve())
 
 
 @dataclass
