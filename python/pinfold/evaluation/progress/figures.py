@@ -12,6 +12,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,7 +92,10 @@ class Offset(Figure):
         return None
 
     def _is_open(self, link: Path) -> bool:
-        return os.readlink(link) == str(self.file.resolve())
+        # The process may have closed it, or ended.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return os.readlink(link) == str(self.file.resolve())
+        return False
 
 
 @dataclass
