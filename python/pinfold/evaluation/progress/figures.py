@@ -86,9 +86,10 @@ class Offset(Figure):
 
     def _find(self) -> tuple[int, str] | None:
         for process in self.group.processes():
-            for link in Path(f"/proc/{process}/fd").iterdir():
-                if self._is_open(link):
-                    return process, link.name
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for link in Path(f"/proc/{process}/fd").iterdir():
+                    if self._is_open(link):
+                        return process, link.name
         return None
 
     def _is_open(self, link: Path) -> bool:
