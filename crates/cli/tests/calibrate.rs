@@ -104,7 +104,7 @@ fn a_killed_calibration_leaves_no_file() {
 #[test]
 fn without_saying_what_nothing_is_calibrated() {
     let output = pinfold(&["calibrate"], Path::new("."));
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(125));
     assert!(said(&output).contains("--model"), "{}", said(&output));
 }
 
@@ -170,7 +170,7 @@ fn what_only_one_of_the_two_has_is_refused_with_the_other() {
         ],
     ] {
         let output = pinfold(&[&["calibrate"], arguments].concat(), Path::new("."));
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
         assert!(said(&output).contains("cannot be used with"), "{}", said(&output));
     }
 }

@@ -5,8 +5,9 @@ mod common;
 use common::pinfold;
 use std::path::Path;
 
+/// The lines, without the breaks that make them fit a terminal.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    common::unwrapped(&String::from_utf8_lossy(bytes))
 }
 
 /// What a command that fails with this status says.

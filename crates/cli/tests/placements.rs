@@ -96,7 +96,7 @@ fn thread_counts_that_do_not_fit_are_refused_with_what_fits() {
     assert!(error.contains("49 threads") && error.contains("at most 48"), "{error}");
 
     let output = pinfold(OPTERON, "0", &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(125));
     let error = text(&output.stderr);
     assert!(
         error.contains("'0' for '--threads <N>'") && error.contains("from 1 to"),
@@ -120,7 +120,7 @@ fn a_hint_leads_to_one_placement() {
 #[test]
 fn what_is_no_hint_is_refused() {
     let output = pinfold(OPTERON, "8", &["--hint", "packed"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("`packed` is no affinity hint"));
 }
 

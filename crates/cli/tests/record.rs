@@ -8,8 +8,9 @@ use pinfold_trace::{Access, Batch, Event, EventKind, Recording};
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// The lines, without the breaks that make them fit a terminal.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    common::unwrapped(&String::from_utf8_lossy(bytes))
 }
 
 /// A directory with the programs of tests/record in it; `None` where programs cannot be recorded.

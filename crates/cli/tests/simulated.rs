@@ -15,8 +15,9 @@ fn error_of(arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
+/// The lines, without the breaks that make them fit a terminal.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    common::unwrapped(&String::from_utf8_lossy(bytes))
 }
 
 fn json(file: &Path) -> Value {
@@ -461,6 +462,7 @@ fn several_recordings_run_side_by_side_each_at_its_own_speed() {
         "none",
         "--repeat",
         "5",
+        "-v",
         "--json",
     ];
     let output = pinfold(&[&options[..], &[out.to_str().unwrap(), &file, &file]].concat());

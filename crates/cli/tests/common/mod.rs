@@ -19,6 +19,13 @@ pub(crate) fn pinfold(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
+/// pinfold's lines as they were before they were made to fit a terminal.
+pub(crate) fn unwrapped(text: &str) -> String {
+    let mut parts = text.split("\npinfold:     ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + " " + part.trim_start())
+}
+
 /// The plugin; `None`, with the reason printed, where programs cannot be recorded.
 pub(crate) fn plugin() -> Option<&'static Path> {
     static PLUGIN: OnceLock<Option<PathBuf>> = OnceLock::new();

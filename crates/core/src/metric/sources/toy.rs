@@ -78,8 +78,10 @@ fn its_metric_its_list_entry_and_its_counter_come_from_its_file() {
             "toy",
             "mpi",
             "io",
+            "function",
             "uprobe:SYMBOL",
-            "event:NAME"
+            "event:NAME",
+            "run"
         ]
     );
     let fields: Vec<&str> = reported().map(|(_, counter)| counter.field).collect();
