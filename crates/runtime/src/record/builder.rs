@@ -8,8 +8,8 @@ use super::{
 use crate::Totals;
 use pinfold_core::function::FoundFunction;
 use pinfold_core::{
-    Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, Pinning, Refusal,
-    RegionConfiguration, Sample, Scope, sources,
+    Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, PageMapping, Pinning,
+    Refusal, RegionConfiguration, Sample, Scope, sources,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,10 +121,20 @@ impl RecordBuilder {
         }
     }
 
+    /// The candidate with this configuration: the last one that was tried, or the chosen one again, whose pages go back
+    /// to where they were.
+    fn applied_candidate(&self, configuration: &Configuration) -> Option<usize> {
+        let search = &self.record.search;
+        let moves = |candidate: usize| search.candidates.get(candidate).is_some_and(|one| one.pages.is_some());
+        let goes_back = configuration.pages == Some(PageMapping::FirstTouch) && self.tried.is_some_and(moves);
+        let chosen = search.chosen.as_ref().map(|chosen| chosen.candidate);
+        chosen.filter(|&chosen| goes_back && !moves(chosen)).or(self.tried)
+    }
+
     /// The machine has applied a configuration.
     pub(crate) fn applied(&mut self, at: Duration, configuration: &Configuration, applied: &Applied) {
         let search = self.record.earlier_searches.len();
-        let candidate = self.tried.map(|candidate| (search, candidate));
+        let candidate = self.applied_candidate(configuration).map(|one| (search, one));
         let done = applied
             .instead
             .as_ref()
