@@ -66,6 +66,9 @@ test-kills: build setup ## children of pinned tasks, kills and storms of cpusets
 test-pages: build setup ## pages that the daemon moves after tasks, in the emulated machine, which hangs in one of ten runs
 	PAGES=1 $(PYTHON) -m pytest tests/guest/test_daemon_pages.py
 
+test-long: build setup ## found functions and whole runs in the emulated machine, which take ten minutes
+	LONG=1 $(PYTHON) -m pytest tests/guest/test_functions.py tests/guest/test_whole_runs.py
+
 test-cluster: build setup ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
 	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
 
@@ -195,4 +198,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-release check build bench dist site evaluation evaluation-quick progress fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

@@ -127,7 +127,7 @@ def test_on_a_machine_outside_of_the_training_data_the_model_says_so_and_abstain
     record = pinfold.record(*words, "--machine", "xeon-8480x2", lines).json
     assert record["forecast"]["code"] == "other_machine"
     assert record["forecast"]["strategies"] == []
-    assert "the machines that the model was learned from have" in record["forecast"]["why"]
+    assert "the model was learned on machines with" in record["forecast"]["why"]
 
 
 @pytest.mark.parametrize("policy", ["classify", "auto"])

@@ -180,8 +180,8 @@ def test_without_containers_there_is_no_column(daemon: Callable[..., Daemon], bu
         ("container:nosuch", 125, ["no container nosuch", "docker ps"]),
         ("pod:shop/nosuch", 125, ["no pod shop/nosuch", "kubectl get pods"]),
         ("unit:nosuch.service", 125, ["unit nosuch.service", "systemctl list-units"]),
-        ("pod:a/b/c", 2, ["`pod:a/b/c` names no control group", "pod:NAMESPACE/NAME"]),
-        ("box:web", 2, ["`box:web` names no control group", "container:web"]),
+        ("pod:a/b/c", 125, ["`pod:a/b/c` names no control group", "pod:NAMESPACE/NAME"]),
+        ("box:web", 125, ["`box:web` names no control group", "container:web"]),
     ],
 )
 def test_what_is_not_there_or_has_another_form_is_refused_with_a_remedy(

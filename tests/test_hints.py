@@ -165,7 +165,7 @@ def test_a_program_without_a_faster_hint_stays_unpinned_in_the_next_run(learning
 @pytest.mark.parametrize(
     ("options", "status", "expected"),
     [
-        (["--policy", "hints", "--observe", "packed"], 2, "or unpinned"),
+        (["--policy", "hints", "--observe", "packed"], 125, "or unpinned"),
         (["--observe", "SLP"], 125, "--policy hints"),
     ],
 )

@@ -118,9 +118,11 @@ def test_the_record_has_the_answer_and_explain_says_it(binary: Path, tmp_path: P
     assert "Placement cannot matter on this machine: CPUs 0-1 share" in page.read_text()
 
 
-def test_quiet_says_nothing_and_a_log_gets_the_sentence(binary: Path, tmp_path: Path) -> None:
+def test_quiet_says_the_answer_in_a_line_and_a_log_gets_the_sentence(binary: Path, tmp_path: Path) -> None:
     hwloc, log = machine(tmp_path, caches=1), tmp_path / "log"
-    assert run(binary, hwloc, "run", "-q", "--", "true").stderr == ""
+    quiet = run(binary, hwloc, "run", "-q", "--", "true").stderr.splitlines()
+    assert [line.startswith("pinfold: Placement cannot matter here: ") for line in quiet] == [True]
+    assert run(binary, hwloc, "run", "-qq", "--", "true").stderr == ""
     assert run(binary, hwloc, "run", "--log", log, "--", "true").stderr == ""
     assert ANSWER in log.read_text()
 

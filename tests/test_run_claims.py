@@ -33,7 +33,8 @@ def test_a_run_whose_cpus_another_run_has_reports_that_nothing_was_pinned(
 ) -> None:
     wanted = cpu_list(CPUS)
     run = pinfold.record(
-        "-t", "100ms", "--policy", "fixed", "--schedule", wanted, "--", compiled("spin"), str(len(CPUS)), "1"
+        *("-t", "100ms", "--metric", "regions", "--policy", "fixed", "--schedule", wanted),
+        *("--", compiled("spin"), str(len(CPUS)), "1"),
     )
     why = f"another pinfold (process {claimed}) has pinned its program to CPU {CPUS[0]}"
     assert f"pinfold: unpinned, and not on CPUs {wanted}: {why}" in run.err.splitlines()

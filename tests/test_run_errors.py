@@ -196,7 +196,7 @@ def test_the_error_for_missing_hardware_counters_names_metrics_without_them(pinf
     run = pinfold.run("-e", "cycles", "--", *ran)
     if run.status == 0:
         pytest.skip("this machine counts cycles")
-    refused(run, "`cycles`", "regions, heartbeat, uprobe:SYMBOL")
+    refused(run, "`cycles`", "regions, mpi, io, function, heartbeat, uprobe:SYMBOL")
 
 
 def test_the_error_for_a_missing_cpu_names_it_and_the_allowed_ones(pinfold: Pinfold, ran: list[str]) -> None:

@@ -26,7 +26,7 @@ def test_a_run_is_the_metric(pinfold: Pinfold, tmp_path: Path) -> None:
 
 def test_where_placement_cannot_matter_nothing_is_remembered(pinfold: Pinfold, tmp_path: Path) -> None:
     run = whole(pinfold, tmp_path / "behaviour.db", "true")
-    assert "nothing is remembered" in run.err
+    assert "nothing is remembered" in run.json["metric_why"]
     listed = subprocess.run(
         [pinfold.binary, "db", "--db", tmp_path / "behaviour.db", "list"], capture_output=True, text=True, check=True
     )

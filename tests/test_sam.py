@@ -102,7 +102,7 @@ def test_moves_that_help_stay_after_a_comparison_with_unpinned_threads(pinfold: 
 
 
 def test_every_move_has_its_cause(pinfold: Pinfold, hubench: Path) -> None:
-    run = pinfold.record(*PAPER, "--policy", "sam", "--without", "all", hubench)
+    run = pinfold.record("-v", *PAPER, "--policy", "sam", "--without", "all", hubench)
     for move in run.json["moves"]:
         assert move["activity"] == "inter_package_coherence"
         assert move["value"] > move["threshold"] == 2.5e-4

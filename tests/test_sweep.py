@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from conftest import PATIENCE, environment, eventually
+from conftest import PATIENCE, environment, eventually, unwrapped
 
 #: The columns before the metrics, with their types (docs/formats/data-sets.md).
 COLUMNS = {
@@ -80,7 +80,7 @@ class Sweep:
         assert process.returncode == status, err
         # Standard output belongs to the recorded program.
         assert out == "" or "--" in arguments
-        return err
+        return unwrapped(err)
 
     def table(self) -> pyarrow.Table:
         """Return the data set."""
@@ -228,7 +228,7 @@ def test_a_window_that_cuts_threads_in_their_work_says_how_long_they_wait_for_wh
     run = [binary, "run", "--machine", "opteron-6164x4", "--repeat", "3", "--json", told, cut]
     words = list(map(str, run))
     ran = subprocess.run(words, env=environment(), check=False, capture_output=True, text=True, timeout=PATIENCE)
-    assert "waits for what is not in the recording" in ran.stderr
+    assert "waits for what is not in the recording" in unwrapped(ran.stderr)
     (simulated,) = json.loads(told.read_text())["simulation"]["programs"]
     assert 0.1 < simulated["unrecorded_wait_share"] <= 1
 

@@ -204,11 +204,11 @@ def test_a_shard_of_another_binary_is_refused_and_its_results_are_not_resumed(sh
     ],
 )
 def test_an_invalid_shard_is_refused(shards: Shards, words: tuple[str, ...], part: str) -> None:
-    assert part in shards(*words, *SPACE, "-o", shards.folder / "shard", *shards.recordings, status=2)
+    assert part in shards(*words, *SPACE, "-o", shards.folder / "shard", *shards.recordings, status=125)
 
 
 def test_a_program_that_each_shard_would_record_anew_is_refused(shards: Shards) -> None:
-    said = shards("--shard", "1/2", *SPACE, "-o", shards.folder / "shard", "--", "true", status=2)
+    said = shards("--shard", "1/2", *SPACE, "-o", shards.folder / "shard", "--", "true", status=125)
     assert "cannot be used with" in said
     assert not any(shards.folder.iterdir())
 

@@ -27,7 +27,8 @@ def record(pinfold: Pinfold, several_cpus: list[int], workload: Callable[[str], 
     file = pinfold.folder / "run.json"
     cpus = ",".join(map(str, several_cpus[:2]))
     program = (workload("compute"), "--threads", "2", "--size", "64k", "--seconds", "2")
-    run = pinfold.run("--policy", "fixed", *QUICK, "--schedule", cpus, "--json", file, "--", *program)
+    words = ("--policy", "fixed", "--metric", "regions", "--schedule", cpus)
+    run = pinfold.run(*words, *QUICK, "--json", file, "--", *program)
     assert run.status == 0, run.err
     return file
 

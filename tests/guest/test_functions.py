@@ -1,11 +1,17 @@
 """Functions that show progress, found on the emulated machine: its kernel is Debian's, and its programs are static."""
 
 import json
+import os
 import re
 from itertools import pairwise
 
+import pytest
 from guest_machine import Guest
 from test_safety import KILL, kill, until
+
+pytestmark = pytest.mark.skipif(
+    "LONG" not in os.environ, reason="takes five minutes in the emulated machine; `make test-long` runs it"
+)
 
 #: Emulated threads are slow, and share the host's processors.
 TIMES = "--initialise 1s -t 2s --interval 100ms"
@@ -22,13 +28,13 @@ def test_a_function_is_found_and_its_calls_are_the_programs_own(guest: Guest) ->
     assert run["metric"]["name"] == "function", guest.check("cat /tmp/said")
     assert run["metric"]["function"]["name"] == "advance"
     assert run["metric"]["function"]["file"] == "steps"
-    lines = [line for line in run["rates"] if line["rate"] is not None]
-    begin, end = lines[0]["at"], lines[-1]["at"]
+    rates = next(metric["rates"] for metric in run["timeline"]["metrics"] if metric["name"] == "function")
+    points = [(at, rate) for at, rate in zip(run["timeline"]["at"], rates, strict=True) if rate is not None]
     own = [(float(at), int(steps)) for at, steps in re.findall(r"(\S+) (\d+)", guest.check("cat /tmp/own"))]
-    during = [(at, steps) for at, steps in own if begin <= at <= end]
-    steps_a_second = (during[-1][1] - during[0][1]) / (during[-1][0] - during[0][0])
-    counted = sum(line["rate"] * (line["at"] - before["at"]) for before, line in pairwise(lines))
-    assert abs(counted / (end - begin) / steps_a_second - 1) < 0.05
+    during = [(at, steps) for at, steps in own if points[0][0] <= at <= points[-1][0]]
+    begin, end = during[0][0], during[-1][0]
+    counted = sum(rate * max(0, min(at, end) - max(before, begin)) for (before, _), (at, rate) in pairwise(points))
+    assert counted / (during[-1][1] - during[0][1]) == pytest.approx(1, abs=0.05)
 
 
 def test_where_nothing_is_called_steadily_nothing_is_found(guest: Guest) -> None:
@@ -45,7 +51,7 @@ def test_where_nothing_is_called_steadily_nothing_is_found(guest: Guest) -> None
 def test_a_kill_removes_the_probes(guest: Guest) -> None:
     """The guard removes the definitions, and the kernel has removed the breakpoints."""
     guest.check(
-        f"pinfold run {TIMES} -- steps 4 50 600 > /tmp/own 2> /tmp/said & "
+        f"pinfold run -v {TIMES} -- steps 4 50 600 > /tmp/own 2> /tmp/said & "
         + until("grep -q 'metric: function: advance' /tmp/said"),
         patience=300,
     )

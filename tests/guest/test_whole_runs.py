@@ -1,7 +1,9 @@
 """Whole runs of a program that counts nothing are compared, and an area that is faster is used."""
 
 import json
+import os
 
+import pytest
 from guest_machine import Guest
 
 #: A child of the program works for 0.6 s and sleeps for 0.6 s, on more than one node for 1.8 s.
@@ -9,6 +11,14 @@ PROGRAM = "at_home 600 600"
 
 #: Eighteen unpinned runs pay for the first trial, and three turns follow.
 ENOUGH = 60
+
+
+#: Prints pinfold's lines as they were before they were made to fit a terminal.
+UNWRAPPED = r"sed -e ':a' -e N -e '$!ba' -e 's/\npinfold:     */ /g'"
+
+pytestmark = pytest.mark.skipif(
+    "LONG" not in os.environ, reason="takes five minutes in the emulated machine; `make test-long` runs it"
+)
 
 
 def run_until(guest: Guest, text: str, runs: int, options: str = "", program: str = PROGRAM) -> list[str]:
@@ -20,7 +30,7 @@ def run_until(guest: Guest, text: str, runs: int, options: str = "", program: st
         while [ $run -lt {runs} ]; do
             run=$((run + 1))
             pinfold run --db /tmp/whole.db {options} -- {program} 2> /tmp/lines
-            grep 'whole runs:' /tmp/lines >> /tmp/said || true
+            {UNWRAPPED} /tmp/lines | grep 'whole runs:' >> /tmp/said || true
             if tail -n 1 /tmp/said | grep -q '{text}'; then break; fi
         done
         """,
@@ -38,7 +48,7 @@ def test_a_program_that_is_faster_on_one_node_runs_there(guest: Guest) -> None:
     assert masks[:15] == ["8"] * 15
     assert "2" in masks
     kept = guest.check(
-        f"pinfold run --db /tmp/whole.db --json /tmp/run.json -- {PROGRAM} 2> /tmp/lines; cat /tmp/lines"
+        f"pinfold run --db /tmp/whole.db --json /tmp/run.json -- {PROGRAM} 2> /tmp/lines; {UNWRAPPED} /tmp/lines"
     )
     assert kept.splitlines()[0] == "2"
     assert "1 node" in kept
@@ -66,13 +76,13 @@ def test_beside_another_run_and_after_a_change_the_program_is_unpinned(guest: Gu
         sleep 1
         pinfold run --db /tmp/whole.db -- {PROGRAM} 2> /tmp/lines
         wait
-        cat /tmp/lines
+        {UNWRAPPED} /tmp/lines
         """
     )
     assert both.splitlines()[0] == "8"
     assert "another run of this program" in both
     # A run that does more work than those that were compared is unpinned before its end.
-    longer = guest.check("pinfold run --db /tmp/whole.db -- at_home 4000 4000 2> /tmp/lines; cat /tmp/lines")
+    longer = guest.check(f"pinfold run --db /tmp/whole.db -- at_home 4000 4000 2> /tmp/lines; {UNWRAPPED} /tmp/lines")
     assert "so the program is unpinned" in longer
     assert "stopped" in guest.check("pinfold db --db /tmp/whole.db export at_home")
 

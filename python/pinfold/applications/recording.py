@@ -36,6 +36,9 @@ RECORD_SECONDS = 600
 LEAST_ACCESSES = 200_000
 """A recording with less does not have the work of a program."""
 
+CONTINUED = re.compile(r"\npinfold: {5,}")
+"""Where a line of pinfold goes on that was too long for a terminal."""
+
 LEAST_SHARE = 0.1
 """The least share of accesses by all threads but the busiest. A program with less is not parallel."""
 
@@ -200,7 +203,7 @@ class Recorder:
 
     def _last_line(self) -> str:
         text = self.places.log(self.application).read_text(encoding="utf-8", errors="replace")
-        return text.strip().rpartition("\n")[2]
+        return CONTINUED.sub(" ", text).strip().rpartition("\n")[2]
 
 
 @contextmanager
