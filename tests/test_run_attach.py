@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CPUS, PATIENCE, QUICK, Pinfold, eventually, kill_with_guard, masks
+from conftest import CPUS, PATIENCE, QUICK, Pinfold, eventually, kill_with_guard, masks, patience
 
 #: Two threads that work beside the first one, and a line for each word on standard input.
 PROGRAM = """
@@ -183,13 +183,15 @@ def test_masks_of_its_own_stay(attaching: Attaching, victim: Victim) -> None:
     """A thread with a mask from before is not moved out of it; one that sets its mask meanwhile is left alone."""
     first, second = victim.workers
     victim.ask("pin", first, CPUS[0])
-    process = attaching.start(victim, "--schedule", str(CPUS[-1]), "--policy", "fixed")
+    process = attaching.start(victim, "--schedule", str(CPUS[-1]), "--policy", "fixed", "--metric", "io")
+    assert process.stderr
     assert masks(victim.number)[first] == {CPUS[0]}
     victim.ask("pin", second, CPUS[0])
+    with patience(process):
+        next(line for line in process.stderr if f"is not among the task's allowed PUs, {CPUS[0]}" in line)
     process.terminate()
-    _, err = process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=PATIENCE)
     assert masks(victim.number) == {victim.number: set(CPUS), first: {CPUS[0]}, second: {CPUS[0]}}
-    assert f"is not among the task's allowed PUs, {CPUS[0]}" in err
 
 
 @pytest.mark.usefixtures("several_cpus")

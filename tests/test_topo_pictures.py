@@ -51,7 +51,7 @@ def test_the_threads_of_a_run_are_on_its_cpus(binary: Path, record: Path, severa
     done = topo(binary, "--run", record, file)
     assert done.returncode == 0, done.stderr
     found = texts(file)
-    assert sum(text.startswith("t") and text[1:].isdigit() for text in found) == 2
+    assert sum(text.startswith("T") and text[1:].isdigit() for text in found) == 2
     assert any("compute --threads 2" in text for text in found)
     colours = [element.get("fill") for element in ET.parse(file).iter(f"{SVG}rect")]
     assert colours.count("#9ecae1") == 2

@@ -162,7 +162,7 @@ impl PictureDrawing<'_> {
         if let Some(here) = here {
             let threads = match here {
                 [] => String::new(),
-                [one] => format!("t{one}"),
+                [one] => (*one).to_string(),
                 several => format!("{} t", several.len()),
             };
             lines.push(line(&format!("{threads:>3}"), true));

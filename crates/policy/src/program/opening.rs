@@ -12,7 +12,7 @@
 //! 5. If no metric counts then, the run continues without one, and the metrics are compared again every `t`: the first
 //!    parallel region may come late.
 
-use crate::program::flow::Flow;
+use crate::program::flow::{Flow, Pace};
 use crate::program::function_search::{FunctionSearcher, FunctionStep};
 use crate::program::meter::Meter;
 use crate::program::metric_choice::{MetricRequest, Purpose, busiest};
@@ -20,6 +20,7 @@ use crate::program::times::{self, Times};
 use crate::program::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::function::{FoundFunction, FunctionRequest};
 use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope, sources};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The least counts of a reading. Whole counts then add 2 % to the spread: the difference of two rounding errors has a
@@ -61,8 +62,8 @@ pub(crate) struct Opening {
 struct Noted {
     /// That the program is idle.
     idle: bool,
-    /// The last reason for the choice of a metric.
-    why: Option<String>,
+    /// The reasons why nothing is measured, without their figures, which differ each time.
+    why: BTreeSet<String>,
 }
 
 /// The result of one look.
@@ -174,7 +175,12 @@ impl Opening {
             return Opened::NotYet;
         }
         let asked = self.request.is_named(sources::FUNCTION.code);
-        let step = self.functions.look(sample, asked, &choice, working_tasks.working());
+        // A function that clients call by way of the program is paced by them, too.
+        let step = if asked || self.flow.pace(pus) == Pace::Program {
+            self.functions.look(sample, asked, &choice, working_tasks.working())
+        } else {
+            FunctionStep::Choose
+        };
         if step != FunctionStep::Choose {
             if step == FunctionStep::Begins {
                 findings.push(Finding::Note {
@@ -186,14 +192,14 @@ impl Opening {
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
             return Opened::NotYet;
         }
-        if choice.metric.is_some() || self.noted.why.as_ref() != Some(&choice.why) {
+        let gist = choice.why.replace(|one: char| one.is_ascii_digit(), "");
+        if choice.metric.is_some() || self.noted.why.insert(gist) {
             findings.push(Finding::MetricChosen {
                 metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
                 code: choice.code,
                 why: choice.why.clone(),
                 function: self.functions.found(choice.metric, sample),
             });
-            self.noted.why = Some(choice.why);
         }
         let Some(metric) = choice.metric else {
             self.begin_window(sample, working_tasks);
@@ -256,7 +262,7 @@ impl Opening {
         });
         let lacked = if self.noted.idle {
             "Its threads hardly ran; heartbeats measure a program that sleeps (docs/metrics.md).".to_owned()
-        } else if self.noted.why.is_some() {
+        } else if !self.noted.why.is_empty() {
             "Nothing had counted.".to_owned()
         } else {
             let initialise = self.window_ends;
