@@ -109,7 +109,8 @@ def test_a_program_that_writes_a_line_now_and_then_is_not_measured_by_that(pinfo
 
 def test_a_server_whose_client_sets_the_pace_is_left_alone_and_that_is_said(pinfold: Pinfold, python: str) -> None:
     """Its rate is the client's, wherever it runs."""
-    run = pinfold.record_until("set the pace", *QUICK, "--", python, "-c", SERVER)
+    after_its_start = ("-t", "300ms", "--warm-up", "50ms", "--initialise", "4s", "--interval", "30ms")
+    run = pinfold.record_until("set the pace", *after_its_start, "--", python, "-c", SERVER)
     assert run.json["metric"] is None
     assert "only `io` counts" in run.json["metric_why"]
     assert "waits" in run.json["metric_why"]
