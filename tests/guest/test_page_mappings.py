@@ -268,19 +268,19 @@ def home(pus: list[int], rank: int) -> int:
 
 
 def test_pages_follow_threads_that_change_their_node(programs: Programs) -> None:
-    program, record = searched(programs, "-w 1s --schedule 0,2,4 --schedule 2,6,0", "2 3 huge")
+    program, record = searched(programs, "--warm-up 1s --schedule 0,2,4 --schedule 2,6,0", "2 3 huge")
     assert program.on() == [{home(record["chosen"]["pus"], rank)} for rank in range(3)]
     assert {moves["goal"] for moves in record["page_moves"]} == {"after their threads"}
     assert sum(moves["moved"]["bytes"] for moves in record["page_moves"]) >= 3 * 2 << 20
 
 
 def test_threads_that_separate_after_sharing_a_node_keep_their_own_pages(programs: Programs) -> None:
-    program, record = searched(programs, "-w 1s --schedule 0,2 --schedule 4,5 --schedule 2,6", "2 2 huge")
+    program, record = searched(programs, "--warm-up 1s --schedule 0,2 --schedule 4,5 --schedule 2,6", "2 2 huge")
     assert program.on() == [{home(record["chosen"]["pus"], rank)} for rank in range(2)]
 
 
 def test_pages_that_need_longer_than_the_warm_up_stay(programs: Programs) -> None:
-    program, record = searched(programs, "-w 1ms --schedule 0,1 --schedule 4,5", "8 2 huge")
+    program, record = searched(programs, "--warm-up 1ms --schedule 0,1 --schedule 4,5", "8 2 huge")
     assert program.on() == [{0}, {0}]
     # A few pages that the program touched before may follow: they take less time.
     assert sum(moves["moved"]["bytes"] for moves in record["page_moves"]) < 2 << 20
