@@ -229,6 +229,12 @@ fn ln_gamma(x: f64) -> f64 {
     (z - 0.5) * z.ln() - z + 0.5 * (2.0 * std::f64::consts::PI).ln() + series / z - product.ln()
 }
 
+/// The number of equal steps whose total varies as much as that of steps with this sum and this sum of squares: Kish's
+/// effective sample size, `sum^2 / squares`. Zero without a step.
+pub fn effective_steps(sum: f64, squares: f64) -> f64 {
+    if squares > 0.0 { sum * sum / squares } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
-//! Whole runs as measurements, for programs that count nothing while they run: what the behaviour database says of the
-//! next run, and what it is told of this one.
+//! Whole runs as measurements, for programs that count nothing while they run: the behaviour database decides where this
+//! one runs, and keeps how it went.
 //!
 //! The history of a program is kept by its context: the working directory, the variables that decide how many threads
 //! and processes work, the CPUs that the run may use, and the user's page mapping. Runs in different contexts are not

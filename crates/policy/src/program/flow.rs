@@ -10,6 +10,7 @@
 //!   the rate is as coarse as a count of so few bursts. The number of equal steps that would vary as much is
 //!   `(sum of growths)^2 / sum of growths^2` (Kish's effective sample size).
 
+use pinfold_core::statistics::effective_steps;
 use pinfold_core::{Count, Metric, Sample, TaskId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -100,12 +101,10 @@ impl Flow {
 
     /// The number of equal steps a second that would vary as much.
     pub(crate) fn steps(&self, metric: usize) -> f64 {
-        let growth = self.growths.get(&metric).filter(|growth| growth.squares > 0.0);
-        let steps = growth.map_or(0.0, |growth| growth.sum * growth.sum / growth.squares);
-        if self.lasted.is_zero() {
-            return 0.0;
-        }
-        steps / self.lasted.as_secs_f64()
+        let growth = self.growths.get(&metric).filter(|_| !self.lasted.is_zero());
+        growth.map_or(0.0, |growth| {
+            effective_steps(growth.sum, growth.squares) / self.lasted.as_secs_f64()
+        })
     }
 
     /// Whether the window is long enough to judge the pace.

@@ -22,8 +22,8 @@ pub(super) const BUDGET: f64 = 0.01;
 const UNKNOWN: f64 = 0.85;
 
 /// Runs do the same work if the logarithms of their CPU times differ by less than a multiple of the median difference
-/// of the last runs: nearly six standard deviations, if these are normal. At least 22 %, at most a factor of two; and
-/// this much while fewer than so many differences are known.
+/// of the last runs: nearly six standard deviations, if these are normal. At least 22 %, at most a factor of two.
+/// Until `ALIKE_KNOWN` differences are known, `ALIKE_FIRST` holds.
 const ALIKE_MEDIANS: f64 = 6.0;
 const ALIKE_LEAST: f64 = 0.2;
 const ALIKE_MOST: f64 = 0.69;

@@ -4,6 +4,7 @@
 //! while they come in many steps. Otherwise its progress is unknown, and not zero. This is decided after some
 //! intervals. Until then the tasks stay where they are, so that moves have something to be compared with.
 
+use pinfold_core::statistics::effective_steps;
 use pinfold_core::{HostSample, Topology};
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,13 +50,9 @@ impl Flow {
         self.intervals = self.intervals.saturating_add(1);
     }
 
-    /// The number of equal steps that would vary as much (Kish's effective sample size).
+    /// The number of equal steps that would vary as much.
     fn steps(&self) -> f64 {
-        if self.squares > 0.0 {
-            self.sum * self.sum / self.squares
-        } else {
-            0.0
-        }
+        effective_steps(self.sum, self.squares)
     }
 }
 
