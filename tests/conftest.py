@@ -127,6 +127,19 @@ def unwrapped(text: str) -> str:
     return CONTINUED.sub(" ", text)
 
 
+def printed(process: "subprocess.Popen[str]", pattern: str) -> str:
+    """Read what pinfold prints until it matches, also across wrapped lines; return all of it, unwrapped."""
+    assert process.stderr
+    lines = ""
+    with patience(process):
+        for line in process.stderr:
+            lines += line
+            if re.search(pattern, unwrapped(lines)):
+                break
+    assert re.search(pattern, unwrapped(lines)), f"pinfold ended without {pattern!r}:\n{lines}"
+    return unwrapped(lines)
+
+
 @dataclass(frozen=True)
 class Run:
     """An ended run of pinfold. `err` is unwrapped."""
@@ -187,18 +200,11 @@ class Pinfold:
         """Run `pinfold run -v --json FILE ARGUMENTS` until it prints this, and end the program; read the file."""
         file = self.folder / "record.json"
         process = self.start("-v", "--json", file, *arguments, **options)
-        assert process.stderr
-        lines = []
         with patience(process):
-            for line in process.stderr:
-                lines.append(line)
-                if re.search(pattern, line):
-                    break
+            before = printed(process, pattern)
             process.terminate()
             out, err = process.communicate()
-        err = unwrapped("".join(lines) + err)
-        assert re.search(pattern, err), err
-        return Run(process.returncode, out, err, json.loads(file.read_text()))
+        return Run(process.returncode, out, unwrapped(before + err), json.loads(file.read_text()))
 
 
 @pytest.fixture(scope="session")

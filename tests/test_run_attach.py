@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CPUS, PATIENCE, QUICK, Pinfold, eventually, kill_with_guard, masks, patience
+from conftest import CPUS, PATIENCE, QUICK, Pinfold, eventually, kill_with_guard, masks, printed
 
 #: Two threads that work beside the first one, and a line for each word on standard input.
 PROGRAM = """
@@ -184,11 +184,9 @@ def test_masks_of_its_own_stay(attaching: Attaching, victim: Victim) -> None:
     first, second = victim.workers
     victim.ask("pin", first, CPUS[0])
     process = attaching.start(victim, "--schedule", str(CPUS[-1]), "--policy", "fixed", "--metric", "io")
-    assert process.stderr
     assert masks(victim.number)[first] == {CPUS[0]}
     victim.ask("pin", second, CPUS[0])
-    with patience(process):
-        next(line for line in process.stderr if f"is not among the task's allowed PUs, {CPUS[0]}" in line)
+    printed(process, f"is not among the task's allowed PUs, {CPUS[0]}\\b")
     process.terminate()
     process.communicate(timeout=PATIENCE)
     assert masks(victim.number) == {victim.number: set(CPUS), first: {CPUS[0]}, second: {CPUS[0]}}

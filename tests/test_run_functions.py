@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import Pinfold, Run, eventually, patience
+from conftest import Pinfold, Run, eventually, patience, printed
 
 #: Rate lines of a second after a short initialisation.
 TIMES = ("--initialise", "600ms", "-t", "1s", "--interval", "50ms")
@@ -121,7 +121,7 @@ def test_no_probe_remains(
     process = pinfold.start(*TIMES, "--", compiled("steps"), "2", "100", "600")
     assert process.stderr
     with patience(process):
-        next(line for line in process.stderr if "metric: function: " in line)
+        printed(process, "metric: function: ")
         own = [name for name in definitions() if name.startswith(f"pinfold_{process.pid}_")]
         assert own
         if killed:

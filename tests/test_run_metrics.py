@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import QUICK, Pinfold, Run, cpu_list, eventually, masks, patience, unwrapped
+from conftest import QUICK, Pinfold, Run, cpu_list, eventually, masks, patience, printed, unwrapped
 
 #: tests/programs/spin.c calls step() this number of times per second.
 STEPS = 1000
@@ -105,7 +105,7 @@ def test_a_program_without_metrics_stays_pinned_and_it_is_reported(
     assert process.stderr
     with patience(process):
         program = int(process.stdout.readline())
-        said = next(line for line in process.stderr if "nothing is measured" in line) + next(process.stderr)
+        said = printed(process, "nothing is measured")
         eventually(
             lambda: (
                 [masks(program)[thread] for thread in sorted(masks(program))] == [{cpu} for cpu in several_cpus[:-3:-1]]
@@ -113,7 +113,7 @@ def test_a_program_without_metrics_stays_pinned_and_it_is_reported(
             "both threads are pinned",
         )
         process.terminate()
-        process.communicate()
+        said += process.communicate()[1]
     record = json.loads((pinfold.folder / "record.json").read_text())
     assert record["metric"] is None
     assert record["metric_why"] in unwrapped(said)

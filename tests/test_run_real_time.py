@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CPUS, PATIENCE, Pinfold, eventually, patience, unwrapped
+from conftest import CPUS, PATIENCE, Pinfold, eventually, printed
 
 pytestmark = pytest.mark.usefixtures("several_cpus", "real_time")
 
@@ -35,11 +35,8 @@ class RealTime:
         return self.started.stdout.readline().strip()
 
     def report(self) -> str:
-        """Wait until pinfold reports that it leaves a thread alone; return the sentence, which takes two lines."""
-        assert self.started.stderr
-        with patience(self.started):
-            first = next(line for line in self.started.stderr if "is left alone" in line)
-            return unwrapped(first + next(self.started.stderr))
+        """Wait until pinfold reports that it leaves a thread alone; return what it said up to the reason."""
+        return printed(self.started, r"is left alone\b.*\.")
 
     def pinned(self, task: int) -> set[int]:
         """Wait until a thread is pinned; return its CPU."""
