@@ -11,7 +11,8 @@
 
 use super::polling::Cause;
 use crate::procfs::Procfs;
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym, SymbolTable};
+use object::{Object, ObjectSection, ReadCache, ReadRef, SectionKind, StringTable};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -71,25 +72,55 @@ fn detects_leaks(procfs: &Procfs, process: i32) -> bool {
 }
 
 fn look_at(file: File) -> Option<Shown> {
-    let content = object::ReadCache::new(file);
-    let file = object::File::parse(&content).ok()?;
+    let content = ReadCache::new(file);
+    match object::File::parse(&content).ok()? {
+        object::File::Elf32(file) => look_at_elf(&file),
+        object::File::Elf64(file) => look_at_elf(&file),
+        _ => None,
+    }
+}
+
+fn look_at_elf<'data, Elf: FileHeader, Data: ReadRef<'data>>(file: &ElfFile<'data, Elf, Data>) -> Option<Shown> {
     let is_dynamic = file.section_by_name(".interp").is_some();
     let mut shown = Shown {
         is_dynamic,
         ..Shown::default()
     };
     // A static executable has no symbols for the dynamic linker.
-    let symbols = file.dynamic_symbols().chain(file.symbols().take_while(|_| !is_dynamic));
-    for symbol in symbols {
-        let Ok(name) = symbol.name() else { continue };
-        shown.has_sanitizer |= SANITIZERS.contains(&name);
-        shown.has_ptrace |= name == "ptrace" && symbol.is_undefined() == is_dynamic;
+    let tables = [
+        Some(file.elf_dynamic_symbol_table()),
+        (!is_dynamic).then(|| file.elf_symbol_table()),
+    ];
+    for table in tables.into_iter().flatten() {
+        look_at_symbols(file, table, &mut shown)?;
     }
     if !is_dynamic && !shown.has_ptrace {
         let mut code = file.sections().filter(|section| section.kind() == SectionKind::Text);
         shown.has_ptrace = code.any(|section| section.data().is_ok_and(calls_ptrace));
     }
     Some(shown)
+}
+
+/// Looks at the names of symbols. The table of names is read at once: a compiler has ten thousand of them, and each
+/// would be two system calls.
+fn look_at_symbols<'data, Elf: FileHeader, Data: ReadRef<'data>>(
+    file: &ElfFile<'data, Elf, Data>,
+    table: &SymbolTable<'data, Elf, Data>,
+    shown: &mut Shown,
+) -> Option<()> {
+    if table.is_empty() {
+        return Some(());
+    }
+    let endian = file.endian();
+    let names = file.elf_section_table().section(table.string_section()).ok()?;
+    let names = names.data(endian, file.data()).ok()?;
+    let names = StringTable::new(names, 0, names.len() as u64);
+    for symbol in table.iter() {
+        let Ok(name) = symbol.name(endian, names) else { continue };
+        shown.has_sanitizer |= SANITIZERS.iter().any(|known| known.as_bytes() == name);
+        shown.has_ptrace |= name == b"ptrace" && symbol.is_undefined(endian) == shown.is_dynamic;
+    }
+    Some(())
 }
 
 /// Whether code loads the number of `ptrace` shortly before a system call.
