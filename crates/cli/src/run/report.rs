@@ -182,6 +182,8 @@ impl Recorder for Report {
     }
 
     fn ended(&mut self, _at: Duration, _exit_status: Option<i32>, record: &Record) {
+        // Whatever is printed, the listener has to know: it may keep the run in the behaviour database.
+        let detail = self.listener.program_ended(record);
         self.progress.finish();
         self.lines.end();
         let result = run_summary::result(record);
@@ -214,7 +216,56 @@ impl Recorder for Report {
             return;
         }
         self.say(&run_summary::text(record, &ending));
-        let text = self.listener.program_ended(record);
-        self.say_any(text);
+        self.say_any(detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::path::Path;
+    use std::rc::Rc;
+
+    /// Counts the ends of programs.
+    struct Ends(Rc<Cell<usize>>);
+
+    impl Listener for Ends {
+        fn program_ended(&mut self, _record: &Record) -> Option<String> {
+            self.0.set(self.0.get() + 1);
+            None
+        }
+    }
+
+    #[test]
+    fn the_policys_listener_is_told_of_the_end_however_much_is_printed() {
+        for detail in [Detail::Nothing, Detail::Result, Detail::Changes, Detail::Everything] {
+            for nothing_to_gain in [None, Some("one core".to_owned())] {
+                let ends = Rc::new(Cell::new(0));
+                let mut report = Report {
+                    detail,
+                    account_as: None,
+                    command: vec!["solver".to_owned()],
+                    left_pinned: None,
+                    simulated: false,
+                    lines: Lines::new(Some(Path::new("/dev/null"))).unwrap(),
+                    progress: Progress::new(true),
+                    findings: Findings {
+                        metrics: vec![],
+                        without_counters: None,
+                        events: None,
+                        pins: false,
+                        attached: false,
+                        with_reasons: false,
+                    },
+                    listener: Box::new(Ends(ends.clone())),
+                    ended_early: None,
+                };
+                let mut record = Record::default();
+                record.by_policy.nothing_to_gain = nothing_to_gain;
+                report.ended(Duration::ZERO, Some(0), &record);
+                assert_eq!(ends.get(), 1);
+            }
+        }
     }
 }
