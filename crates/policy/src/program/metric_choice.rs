@@ -10,7 +10,8 @@
 //!
 //! A flow through the program (`flow`) is progress only if the program sets the pace. It may come in bursts, so its steps
 //! are expected counts, and not its bytes. `auto` passes over a flow that clients or disks pace, and over one of too few
-//! steps, and says so: nothing is tried then, unless another metric counts.
+//! steps, and says so: nothing is tried then, unless another metric counts. The calls of a function that pinfold found
+//! have the pace of the clients as well.
 //!
 //! The same program should have the same metric in each run, whatever else runs on the machine. So a preferred metric
 //! is not passed over because the program is slow at the moment. If the metric would count at least half as often as
@@ -311,11 +312,11 @@ impl MetricRates<'_> {
         }
     }
 
-    /// The share of the time that the program waits for those who set the pace of this flow. `None` for any other
-    /// metric, and for a flow whose pace the program sets.
+    /// The share of the time that the program waits for those who set the pace of this metric. `None` if the program
+    /// sets it.
     fn paced_by_others(&self, index: usize) -> Option<f64> {
         match self.pace {
-            Pace::Others { waits } if self.metrics[index].source.is_flow => Some(waits),
+            Pace::Others { waits } if self.metrics[index].source.follows_demand => Some(waits),
             _ => None,
         }
     }
@@ -403,7 +404,7 @@ impl MetricRates<'_> {
     }
 }
 
-/// Why a flow is not taken for progress: a clause.
+/// Why a metric that follows the demand is not taken for progress: a clause.
 fn paced_clause(waits: f64) -> String {
     format!(
         "its clients, disks or pipes may set the pace: its busiest thread waits {:.0} % of the time",

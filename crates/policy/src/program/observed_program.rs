@@ -504,18 +504,55 @@ mod tests {
         assert_eq!(requested(&mut program, limited(1)), Some(limited(1)));
     }
 
-    #[test]
-    fn a_function_is_looked_for_where_nothing_counts_and_becomes_the_metric() {
-        let mut program = ObservedProgram::new(opening_times(), MetricRequest::Auto, Skip::default());
-        program.start(&[sources::FUNCTION.metric(Scope::Program)], None);
-        let found = FunctionSearch::Found(FoundFunction {
+    fn found() -> FunctionSearch {
+        FunctionSearch::Found(FoundFunction {
             name: "step".to_owned(),
             file: "solver".to_owned(),
             calls_per_second: 100.0,
             threads: 2,
             spread: 0.1,
             cost: 0.001,
-        });
+        })
+    }
+
+    #[test]
+    fn a_found_function_is_not_the_metric_of_a_program_that_waits_for_clients() {
+        let mut program = ObservedProgram::new(opening_times(), MetricRequest::Auto, Skip::default());
+        program.start(&[sources::FUNCTION.metric(Scope::Program)], None);
+        let topology = synthetic("core:2 pu:1");
+        // The tasks are busy until 4 s, and run a tenth of the time later.
+        let mut look = |at: u64, function: FunctionSearch, calls: Option<u64>| {
+            let mut sample = Sample {
+                program: vec![calls.map(Count::exact)],
+                function,
+                ..sample(at, 2)
+            };
+            for task in &mut sample.tasks {
+                task.cpu_time = Some(
+                    SECOND * u32::try_from(at.min(4)).unwrap()
+                        + SECOND / 10 * u32::try_from(at.saturating_sub(4)).unwrap(),
+                );
+            }
+            let applied = Applied::default();
+            let mut seen = program.observe(&topology, &sample, &applied);
+            program.stage(&mut seen);
+            program.decide(seen, None).findings
+        };
+        look(1, FunctionSearch::NotBegun, None);
+        look(2, FunctionSearch::NotBegun, None);
+        look(4, found(), Some(0));
+        let findings: Vec<Finding> = (6..40).flat_map(|at| look(at, found(), Some(200 * at))).collect();
+        let chosen = |finding: &Finding| matches!(finding, Finding::MetricChosen { metric: Some(_), .. });
+        assert!(!findings.iter().any(chosen), "{findings:?}");
+        let said = |finding: &Finding| matches!(finding, Finding::MetricChosen { metric: None, why, .. } if why.contains("its clients"));
+        assert!(findings.iter().any(said), "{findings:?}");
+    }
+
+    #[test]
+    fn a_function_is_looked_for_where_nothing_counts_and_becomes_the_metric() {
+        let mut program = ObservedProgram::new(opening_times(), MetricRequest::Auto, Skip::default());
+        program.start(&[sources::FUNCTION.metric(Scope::Program)], None);
+        let found = found();
         let topology = synthetic("core:2 pu:1");
         let mut look = |at, function: FunctionSearch, calls: Option<u64>| {
             let sample = Sample {

@@ -175,7 +175,7 @@ impl Opening {
             return Opened::NotYet;
         }
         let asked = self.request.is_named(sources::FUNCTION.code);
-        // A function that clients call by way of the program is paced by them, too.
+        // The clients of a program that waits for them also decide how often its functions are called.
         let step = if asked || self.flow.pace(pus) == Pace::Program {
             self.functions.look(sample, asked, &choice, working_tasks.working())
         } else {

@@ -13,6 +13,7 @@ pub static BARRIERS: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: |_| "the program has no barriers that the agent sees".to_owned(),
     counter: Some(ChannelCounter {
         field: "barriers",

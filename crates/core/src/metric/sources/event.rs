@@ -13,6 +13,7 @@ pub static EVENT: MetricSource = MetricSource {
     automatic: |metric| metric.unit == "instruction",
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: unreadable,
     counter: None,
 };

@@ -16,6 +16,7 @@ pub static FUNCTION: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: true,
     absent: |_| "no function was looked for".to_owned(),
     counter: None,
 };

@@ -13,6 +13,7 @@ pub static HEARTBEAT: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: true,
     is_flow: false,
+    follows_demand: false,
     absent: |_| "the program reports no heartbeats".to_owned(),
     counter: Some(ChannelCounter {
         field: "heartbeats",

@@ -14,6 +14,7 @@ pub static IO: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: true,
+    follows_demand: true,
     absent: |_| "the kernel does not show the bytes that the program reads and writes".to_owned(),
     counter: None,
 };

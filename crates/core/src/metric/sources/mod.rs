@@ -64,9 +64,11 @@ pub struct MetricSource {
     /// Whether a program that hardly uses processor time is measured by it: the counts are progress that the program
     /// reports.
     pub measures_idle_programs: bool,
-    /// Whether the counts are a flow through the program, which clients, disks or the other end of a pipe may slow
-    /// down. `auto` takes such a metric only while the program itself sets the pace.
+    /// Whether the counts are bytes that flow through the program, and may come in bursts.
     pub is_flow: bool,
+    /// Whether clients, disks or the other end of a pipe may slow it down. `auto` takes such a metric only while the
+    /// program itself sets the pace.
+    pub follows_demand: bool,
     /// Why nothing can be read of this metric of the source: a clause.
     pub absent: fn(&Metric) -> String,
     /// The counter in the channel, where the program or the agent counts.

@@ -13,6 +13,7 @@ pub static MPI: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: |_| "the program makes no MPI calls that the agent sees".to_owned(),
     counter: Some(ChannelCounter {
         field: "mpi_calls",

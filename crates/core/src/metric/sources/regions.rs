@@ -13,6 +13,7 @@ pub static REGIONS: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: |_| "the program has no parallel regions that the agent sees".to_owned(),
     counter: Some(ChannelCounter {
         field: "regions",

@@ -13,6 +13,7 @@ pub static RUN: MetricSource = MetricSource {
     automatic: |_| false,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: unreadable,
     counter: None,
 };

@@ -10,6 +10,7 @@ pub static SCRIPTED: MetricSource = MetricSource {
     automatic: |_| true,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: unreadable,
     counter: None,
 };

@@ -19,6 +19,7 @@ pub(super) static TOY: MetricSource = MetricSource {
     automatic: |metric| metric.scope == Scope::Program,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: |_| "the program builds no toys".to_owned(),
     counter: Some(ChannelCounter {
         field: "toys",

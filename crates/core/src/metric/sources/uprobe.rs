@@ -14,6 +14,7 @@ pub static UPROBE: MetricSource = MetricSource {
     automatic: |_| false,
     measures_idle_programs: false,
     is_flow: false,
+    follows_demand: false,
     absent: unreadable,
     counter: None,
 };
