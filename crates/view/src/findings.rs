@@ -1,17 +1,18 @@
 //! The findings of a run as lines: the metric, every candidate, the choice, the rate.
 
-use pinfold_core::{COUNTS_OF_A_JOULE, CandidatesCode, ComparedCode, ENERGY_UNIT, Finding, Metric, Scope, sources};
+use pinfold_core::{
+    COUNTS_OF_A_JOULE, CandidatesCode, ComparedCode, ENERGY_UNIT, Finding, Metric, NoteCode, Scope, sources,
+};
 use pinfold_runtime::{MetricRate, MetricRecord, Record, Search};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The remedy if nothing can be measured.
-const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.md), name a function that shows progress by \
-                      --metric uprobe:SYMBOL, or pin without measuring by --policy fixed";
+const REMEDY: &str = "Remedy: --metric run compares whole runs, --metric uprobe:SYMBOL counts calls of a function, and the program can \
+                      report heartbeats (docs/metrics.md)";
 
 /// The same for a process that ran before.
-const REMEDY_ATTACHED: &str = "Remedy: name a function that shows progress by --metric uprobe:SYMBOL, or pin without measuring by \
-                               --policy fixed";
+const REMEDY_ATTACHED: &str = "Remedy: --metric uprobe:SYMBOL counts calls of a function that shows progress";
 
 /// Puts the findings of one run into words.
 #[derive(Clone, Debug)]
@@ -57,7 +58,13 @@ pub fn is_change(finding: &Finding, search: &Search) -> bool {
             code,
             CandidatesCode::KnownProgram | CandidatesCode::NoDifference | CandidatesCode::SearchLimit
         ),
-        Finding::Probed { .. } | Finding::Compared { .. } | Finding::Rate { .. } => false,
+        Finding::Probed { .. }
+        | Finding::Compared { .. }
+        | Finding::Rate { .. }
+        | Finding::Note {
+            code: NoteCode::LooksForFunction,
+            ..
+        } => false,
         _ => true,
     }
 }
@@ -181,7 +188,7 @@ impl Findings {
     /// Nothing can be measured: the reason, the consequence, and the remedy.
     fn nothing_measured(&self, why: &str) -> String {
         let means = if self.pins { "" } else { ", so nothing is pinned" };
-        let counters = self.without_counters.as_ref();
+        let counters = self.without_counters.as_ref().filter(|_| self.with_reasons);
         let counters = counters.map_or_else(String::new, |counters| format!("\n  {counters}"));
         let remedy = if self.attached { REMEDY_ATTACHED } else { REMEDY };
         format!("nothing is measured{means}: {why}{counters}\n  {remedy}")
