@@ -7,10 +7,10 @@ A program calls `heartbeat` after each step of its work. pinfold compares placem
 ...     # the work of one step
 ...     pinfold.heartbeat()
 
-Everything else is for trying programs on machines that are not here: `record` a program, `simulate` the recording under
-a policy of pinfold or under a `Policy` of your own, or `sweep` it through many configurations. What they return has a
-method `plot`; `SweepDisplay` draws the table of a sweep. These parts are loaded
-when they are first used, so that a program which only reports its progress starts as fast as before.
+`run` starts a program on this machine under a policy of pinfold or under a `Policy` of your own. Everything else is for
+trying programs on machines that are not here: `record` a program, `simulate` the recording under a policy, or `sweep`
+it through many configurations. What they return has a method `plot`; `SweepDisplay` draws the table of a sweep. These
+parts are loaded when they are first used, so that a program which only reports its progress starts fast.
 """
 
 from importlib import import_module
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from pinfold.binary import PinfoldError
     from pinfold.displays import Sharing, SweepDisplay
+    from pinfold.launching import run
     from pinfold.policy import Policy
     from pinfold.recording import Recording, record
     from pinfold.simulation import Run, simulate
@@ -55,6 +56,7 @@ _PLACES = {
     ),
     "pinfold.binary": ("PinfoldError",),
     "pinfold.displays": ("Sharing", "SweepDisplay"),
+    "pinfold.launching": ("run",),
     "pinfold.policy": ("Policy",),
     "pinfold.recording": ("Recording", "record"),
     "pinfold.simulation": ("Run", "simulate"),
@@ -80,6 +82,7 @@ __all__ = [
     "heartbeat",
     "machines",
     "record",
+    "run",
     "simulate",
     "sweep",
     "topology",

@@ -184,6 +184,39 @@ class Decision:
     @property
     def done(self) -> bool: ...
 
+class Question:
+    """What a pinfold asks a policy of this process: the name of the method, and its arguments.
+
+    Attributes:
+        method: ``start``, ``decide`` or ``end``.
+        topology: the machine, of ``start``.
+        metrics: what each sample counts, of ``start``.
+        sample: the counts since the program began, of ``decide``.
+        applied: what the machine did of the last decision, of ``decide``.
+    """
+
+    method: str
+    topology: Topology | None
+    metrics: list[Metric] | None
+    sample: Sample | None
+    applied: Applied | None
+
+def question(line: str) -> Question:
+    """Return the question in a line of a pinfold that asks this process.
+
+    Raises:
+        ValueError: the line is no question.
+    """
+
+def decision_line(decision: Decision) -> str:
+    """Return the answer to ``start`` and ``decide``."""
+
+def notes_line(notes: Sequence[str]) -> str:
+    """Return the answer to ``end``: sentences for the record of the run."""
+
+def failed_line(why: str) -> str:
+    """Return the answer of a policy that has failed, to any question."""
+
 def machines() -> list[str]:
     """Return the names of the machine models that come with pinfold."""
 

@@ -25,7 +25,7 @@ SomeFile = str | os.PathLike[str]
 class Run:
     """A run that has ended: what ``pinfold run --json`` writes, with the keys of docs/formats/run.md.
 
-    Times are in seconds of the simulated machine, rates in the unit of the metric per second.
+    Times are in seconds of the machine, a simulated one or this one, and rates in the unit of the metric per second.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -48,8 +48,13 @@ class Run:
         return float(self.document["ran"])
 
     @property
+    def simulated(self) -> bool:
+        """Whether the machine was simulated: nothing was measured."""
+        return bool(self.document["simulated"])
+
+    @property
     def repetitions(self) -> float:
-        """The repetitions of the recorded work, of all programs together."""
+        """The repetitions of the recorded work, of all programs together. Only simulated runs have them."""
         return float(self.document["simulation"]["repetitions"])
 
     @property
@@ -125,6 +130,8 @@ class Run:
 
     def __repr__(self) -> str:
         """Return the main figures."""
+        if not self.simulated:
+            return f"<Run of {self.policy} on {self.machine}: {self.seconds:.3f} s>"
         return (
             f"<Run of {self.policy} on {self.machine}, simulated: {self.repetitions:.0f} repetitions in "
             f"{self.seconds:.3f} s, {self.speed:.4g} a second>"
@@ -133,12 +140,12 @@ class Run:
     def _repr_html_(self) -> str:
         """Return the main figures and the notes, for a notebook."""
         figures = {
-            "machine": f"{self.machine} (simulated)",
+            "machine": f"{self.machine} (simulated)" if self.simulated else self.machine,
             "policy": self.policy,
             "time": f"{self.seconds:.3f} s",
-            "repetitions": f"{self.repetitions:.0f}",
-            "repetitions a second": f"{self.speed:.4g}",
         }
+        if self.simulated:
+            figures |= {"repetitions": f"{self.repetitions:.0f}", "repetitions a second": f"{self.speed:.4g}"}
         rows = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in figures.items())
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         return f"<table>{rows}</table>" + (f"<ul>{notes}</ul>" if notes else "")

@@ -299,6 +299,10 @@ codes! {
         Regions = "regions",
         /// The run took longer than expected in its area, and was unpinned.
         Stopped = "stopped",
+        /// A policy in another process has chosen.
+        PolicyIsDone = "policy_is_done",
+        /// A policy in another process has failed, and the program is unpinned.
+        PolicyFailed = "policy_failed",
         /// Any other.
         #[default]
         #[serde(other)]

@@ -4,6 +4,7 @@
 
 pub mod auto;
 pub mod classify;
+pub mod external;
 pub mod react;
 pub mod sam;
 pub mod whole_runs;

@@ -2,6 +2,7 @@
 //!
 //! - `topology` and `sample` are a policy's input; `decision` is its answer;
 //! - `policy` lets the loop call a policy that is written in Python;
+//! - `question` is what another pinfold asks such a policy;
 //! - `simulation` runs it;
 //! - `learning` has the functions that `pinfold learn` shares with the policies.
 //!
@@ -10,6 +11,7 @@
 mod decision;
 mod learning;
 mod policy;
+mod question;
 mod sample;
 mod simulation;
 mod topology;
@@ -20,9 +22,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::decision::{Applied, Configuration, Decision};
+    use super::decision::{Applied, Configuration, Decision, decision_line, failed_line, notes_line};
     #[pymodule_export]
     use super::learning::{classify_features, moved_threads, neighbours};
+    #[pymodule_export]
+    use super::question::{Question, question};
     #[pymodule_export]
     use super::sample::{Metric, Sample, Task};
     #[pymodule_export]

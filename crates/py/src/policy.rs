@@ -5,6 +5,7 @@ use crate::sample::{Metric, Sample};
 use crate::topology::Topology;
 use pinfold_core::{Finding, TaskId};
 use pinfold_policy::Policy;
+use pinfold_policy::external::{AppliedView, MetricView, SampleView};
 use pinfold_sim::EndSwitch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -102,7 +103,8 @@ impl Policy for PythonPolicy {
         self.metrics = metrics.to_vec();
         let seen = self.seen(topology);
         self.decided(topology, |policy, py| {
-            let metrics: Vec<Metric> = policy.metrics.iter().map(Metric::from).collect();
+            let views = policy.metrics.iter().map(MetricView::from);
+            let metrics: Vec<Metric> = views.map(Metric::from).collect();
             policy.policy.call_method1(py, "start", (seen, metrics))
         })
     }
@@ -117,10 +119,9 @@ impl Policy for PythonPolicy {
             .extend(sample.tasks.iter().map(|task| (task.id.serial, task.id)));
         let seen = self.seen(topology);
         self.decided(topology, |policy, py| {
-            let sample = Sample::new(sample, &policy.metrics);
-            policy
-                .policy
-                .call_method1(py, "decide", (seen, sample, Applied::from(applied)))
+            let sample = Sample::from(SampleView::new(sample, &policy.metrics));
+            let applied = Applied::from(AppliedView::from(applied));
+            policy.policy.call_method1(py, "decide", (seen, sample, applied))
         })
     }
 

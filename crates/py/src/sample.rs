@@ -1,6 +1,6 @@
 //! What a policy observes, as Python objects.
 
-use pinfold_core::{Count, Scope};
+use pinfold_policy::external::{MetricView, SampleView, TaskView};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
@@ -13,13 +13,10 @@ pub(crate) struct Metric {
     per_task: bool,
 }
 
-impl From<&pinfold_core::Metric> for Metric {
-    fn from(metric: &pinfold_core::Metric) -> Self {
-        Self {
-            name: metric.name.clone(),
-            unit: metric.unit.clone(),
-            per_task: metric.scope == Scope::Task,
-        }
+impl From<MetricView> for Metric {
+    fn from(metric: MetricView) -> Self {
+        let MetricView { name, unit, per_task } = metric;
+        Self { name, unit, per_task }
     }
 }
 
@@ -63,31 +60,27 @@ pub(crate) struct Sample {
     program: BTreeMap<String, Option<u64>>,
 }
 
-impl Sample {
-    pub(crate) fn new(sample: &pinfold_core::Sample, metrics: &[pinfold_core::Metric]) -> Self {
-        let counts = |values: &[Option<Count>], scope: Scope| -> BTreeMap<String, Option<u64>> {
-            let of_scope = metrics.iter().zip(values).filter(|(metric, _)| metric.scope == scope);
-            of_scope
-                .map(|(metric, count)| (metric.name.clone(), count.map(|count| count.value)))
-                .collect()
-        };
-        let task = |task: &pinfold_core::TaskSample| Task {
-            serial: task.id.serial,
-            process: task.id.process,
-            thread: task.id.thread,
-            name: task.name.clone(),
+impl From<SampleView> for Sample {
+    fn from(sample: SampleView) -> Self {
+        let task = |task: TaskView| Task {
+            serial: task.serial,
+            process: task.process,
+            thread: task.thread,
+            name: task.name,
             alive: task.alive,
-            cpu_time: task.cpu_time.map(|time| time.as_secs_f64()),
-            pu: task.last_pu.map(|pu| pu.0),
-            counts: counts(&task.counts, Scope::Task),
+            cpu_time: task.cpu_time,
+            pu: task.pu,
+            counts: task.counts,
         };
         Self {
-            at: sample.at.as_secs_f64(),
-            tasks: sample.tasks.iter().map(task).collect(),
-            program: counts(&sample.program, Scope::Program),
+            at: sample.at,
+            tasks: sample.tasks.into_iter().map(task).collect(),
+            program: sample.program,
         }
     }
+}
 
+impl Sample {
     /// The growth of a metric since `earlier`: the program's own count, or the sum over all tasks in both samples.
     fn growth(&self, earlier: &Self, metric: &str) -> Option<f64> {
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.checked_sub(before?)? as f64);

@@ -10,7 +10,7 @@ use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::{Finding, Machine, PageMapping, Prefetchers, digits};
+use pinfold_core::{Finding, Machine, NoteCode, PageMapping, Prefetchers, digits};
 use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
@@ -130,13 +130,19 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
     }
 }
 
-/// Ends the program when the policy has reported its first rate after the choice; does nothing without a switch.
+/// Ends the program when the policy has reported its first rate after the choice, or that it has chosen; does nothing
+/// without a switch.
 #[derive(Default)]
 pub(super) struct Ending(Option<EndSwitch>);
 
 impl Recorder for Ending {
     fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) {
-        if let (Finding::Rate { .. }, Some(switch)) = (finding, &self.0) {
+        let has_chosen = match finding {
+            Finding::Rate { .. } => true,
+            Finding::Note { code, .. } => *code == NoteCode::PolicyIsDone,
+            _ => false,
+        };
+        if let Some(switch) = self.0.as_ref().filter(|_| has_chosen) {
             switch.end();
         }
     }

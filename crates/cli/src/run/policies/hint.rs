@@ -16,6 +16,7 @@ impl PolicyEntry for Hint {
         Some(Parameter {
             form: "SLP",
             check: |text| parse(text).map(|_| ()).map_err(|error| error.to_string()),
+            values: || AffinityHint::ALL.iter().map(AffinityHint::to_string).collect(),
         })
     }
 

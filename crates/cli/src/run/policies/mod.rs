@@ -19,6 +19,7 @@ mod hint;
 mod hints;
 mod named;
 mod none;
+mod python;
 mod react;
 mod sam;
 #[cfg(test)]
@@ -34,7 +35,6 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
-use pinfold_core::hint::AffinityHint;
 use pinfold_runtime::{DecidesOn, PolicyKind};
 use std::env;
 use std::ffi::OsStr;
@@ -59,6 +59,7 @@ const POLICIES: &[&dyn PolicyEntry] = &[
     &named::COMPACT,
     &named::SCATTER,
     &none::None,
+    &python::Python,
     #[cfg(test)]
     &toy::Toy,
 ];
@@ -119,6 +120,8 @@ pub(super) struct Parameter {
     /// The form, as text.
     form: &'static str,
     check: fn(&str) -> Result<(), String>,
+    /// The values that completion offers.
+    values: fn() -> Vec<String>,
 }
 
 /// What a policy is prepared for.
@@ -168,7 +171,10 @@ pub(crate) fn values() -> impl Iterator<Item = String> {
     POLICIES.iter().flat_map(|entry| {
         let name = entry.name();
         match entry.parameter() {
-            Some(_) => AffinityHint::ALL.iter().map(|hint| format!("{name}:{hint}")).collect(),
+            Some(parameter) => {
+                let values = (parameter.values)().into_iter();
+                values.map(|value| format!("{name}:{value}")).collect()
+            }
             None => vec![name.to_owned()],
         }
     })

@@ -335,7 +335,7 @@ fn an_unknown_policy_is_answered_with_all_there_are() {
         assert!(
             error.contains(
                 "there are auto, autopin, hints, classify, react, sam, fixed, hint:SLP, packed, distributed, close, spread, \
-                 compact, scatter, none, toy"
+                 compact, scatter, none, python:FILE.py, toy"
             ),
             "{error}"
         );
