@@ -19,6 +19,7 @@ COLUMNS = {
     "region": "string",
     "num_threads": "int32",
     "num_nodes": "int32",
+    "threads_per_core": "int32",
     "thread_map": "string",
     "page_map": "string",
     "prefetch": "string",
@@ -43,7 +44,8 @@ LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 
 #: The columns whose values may be missing.
 NULLABLE = {
-    *("region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
+    *("region", "num_nodes", "threads_per_core", "thread_map", "pinning", "recording"),
+    *("window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
     *("unrecorded_wait_share", "time_error", "simulated_share", "node_bytes", "link_bytes"),
 }
 
@@ -114,7 +116,11 @@ def test_the_data_set_has_the_schema_of_the_documentation(sweep: Sweep) -> None:
     assert {"ipc", "package_power_w", "dram_power_w", "event:instructions"} <= set(schema.names)
     # These are of the space ics20 alone.
     assert not {"joined_command", "baseline", "likwid:Power"} & set(schema.names)
+    # These are of measured rows alone.
+    assert not {"runs", "spread", "free_memory_bytes"} & set(schema.names)
     assert schema.metadata[b"pinfold.simulated"] == b"true"
+    assert schema.metadata[b"pinfold.dataset"] == b"3"
+    assert schema.metadata[b"pinfold.time_unit"] == b"s"
 
 
 def test_the_space_placement_has_the_four_strategies_of_its_paper(sweep: Sweep) -> None:

@@ -51,6 +51,16 @@ def test_rows_that_stand_for_nothing_are_left_out(tmp_path: Path) -> None:
         read([write(tmp_path / "whole.parquet", whole)])
 
 
+def test_a_time_without_a_unit_gives_the_same_gains_and_unpinned_rows_are_left_out(tmp_path: Path) -> None:
+    made = regions("noise", programs=3, each=1)
+    rows = rows_of(made)
+    unpinned = [{**row, "num_nodes": None, "thread_map": None} for row in rows[:1]]
+    for row in rows + unpinned:
+        row["time"] = 1e9 * row.pop("time_s")
+    (found,) = read([write(tmp_path / "data.parquet", rows + unpinned)])
+    assert np.allclose(sorted(found.gains.ravel()), sorted(made.gains.ravel()))
+
+
 def test_a_missing_configuration_is_an_error(tmp_path: Path) -> None:
     rows = rows_of(regions("noise", programs=3, each=1))
     with pytest.raises(ValueError, match=r"program0 .* was not run with 8 threads on 1 node, own map, local"):

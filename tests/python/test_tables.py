@@ -15,7 +15,7 @@ from pinfold.learn.react import data as react_data
 
 METADATA = {
     b"pinfold.metrics": b'[{"name": "ipc", "unit": "1"}]',
-    b"pinfold.dataset": b"2",
+    b"pinfold.dataset": b"3",
     b"pinfold.simulated": b"true",
     b"pinfold.models": b"{}",
 }
@@ -46,6 +46,27 @@ def test_the_known_columns_and_the_metrics_are_read_and_others_are_left(tmp_path
     assert table.column_names == list(columns())
     assert table.to_pylist()[0]["machine"] == "a"
     assert table.schema.metadata == METADATA
+
+
+def test_the_columns_of_measured_rows_are_read(tmp_path: Path) -> None:
+    measured = {
+        "runs": pyarrow.array([5, None], pyarrow.int32()),
+        "spread": [0.01, None],
+        "throttled": [False, None],
+        "threads_per_core": pyarrow.array([1, 2], pyarrow.int32()),
+        "pinning": ["0,1", None],
+    }
+    table = tables.read(written(tmp_path / "data.parquet", measured))
+    assert table.select(list(measured)).to_pylist()[1] == {**dict.fromkeys(measured), "threads_per_core": 2}
+    assert tables.pinned(table)["runs"].to_pylist() == [5]
+
+
+def test_times_are_found_in_any_unit(tmp_path: Path) -> None:
+    in_seconds = tables.read(written(tmp_path / "data.parquet", {}))
+    assert tables.time_column(tmp_path, in_seconds) == "time_s"
+    assert tables.time_column(tmp_path, in_seconds.rename_columns({"time_s": "time"})) == "time"
+    with pytest.raises(ValueError, match="has no column `time_s`"):
+        tables.time_column(tmp_path, in_seconds.drop_columns(["time_s"]))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ pub(crate) enum Values {
     Text(Vec<String>),
     OptionalText(Vec<Option<String>>),
     Number(Vec<i32>),
+    OptionalNumber(Vec<Option<i32>>),
     Flag(Vec<bool>),
     OptionalFlag(Vec<Option<bool>>),
     Float(Vec<f64>),
@@ -60,6 +61,7 @@ fn field(name: &str, values: &Values) -> Result<TypePtr> {
         Values::Text(_) => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
         Values::OptionalText(_) => (PhysicalType::BYTE_ARRAY, Repetition::OPTIONAL),
         Values::Number(_) => (PhysicalType::INT32, Repetition::REQUIRED),
+        Values::OptionalNumber(_) => (PhysicalType::INT32, Repetition::OPTIONAL),
         Values::Flag(_) => (PhysicalType::BOOLEAN, Repetition::REQUIRED),
         Values::OptionalFlag(_) => (PhysicalType::BOOLEAN, Repetition::OPTIONAL),
         Values::Float(_) => (PhysicalType::DOUBLE, Repetition::REQUIRED),
@@ -110,6 +112,11 @@ fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, va
         }
         Values::Number(values) => {
             column.typed::<Int32Type>().write_batch(values, None, None)?;
+        }
+        Values::OptionalNumber(values) => {
+            let present: Vec<i32> = values.iter().flatten().copied().collect();
+            let levels = levels(values);
+            column.typed::<Int32Type>().write_batch(&present, Some(&levels), None)?;
         }
         Values::Flag(values) => {
             column.typed::<BoolType>().write_batch(values, None, None)?;

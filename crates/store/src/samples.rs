@@ -3,7 +3,7 @@
 use crate::{SampleRow, StoredProgram};
 use pinfold_core::MetricColumn;
 use pinfold_dataset::{
-    ConfigurationColumns, DataSet, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns,
+    ConfigurationColumns, DataSet, ProgramColumns, Row, SamplingColumns, TimeUnit, TrafficColumns, WindowColumns,
 };
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub fn data_set(programs: &[StoredProgram]) -> DataSet {
         }
     }
     DataSet {
-        schema: "samples",
+        schema: "samples".to_owned(),
         metrics: units
             .iter()
             .map(|(&name, &unit)| MetricColumn {
@@ -30,6 +30,8 @@ pub fn data_set(programs: &[StoredProgram]) -> DataSet {
             .iter()
             .filter_map(|(program, sample)| row(program, sample, &units))
             .collect(),
+        topologies: BTreeMap::new(),
+        time_unit: TimeUnit::Seconds,
     }
 }
 
@@ -44,18 +46,19 @@ fn row(program: &StoredProgram, sample: &SampleRow, metrics: &BTreeMap<&str, &st
             region: None,
             simulated: key.machine.simulated,
             command: format!("{} {}", key.name, key.shape),
-            recording: key.identity.clone(),
+            recording: Some(key.identity.clone()),
         },
         configuration: ConfigurationColumns {
             num_threads: sample.threads,
             layout: None,
             page_map: "first_touch".to_owned(),
             prefetch: "0000".to_owned(),
-            pinning: sample.pus.clone(),
+            pinning: Some(sample.pus.clone()),
         },
-        time_s: 1.0 / sample.rate?,
+        time: 1.0 / sample.rate?,
         window: WindowColumns::default(),
         sampling: SamplingColumns::default(),
+        measured: None,
         traffic: TrafficColumns::default(),
         joined: None,
         metrics: metrics.keys().map(value).collect(),

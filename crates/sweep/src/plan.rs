@@ -342,6 +342,7 @@ fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Poi
         },
         // The pinning and the model determine these.
         num_nodes: _,
+        threads_per_core: _,
         thread_map: _,
     } = point;
     let text = format!(
@@ -382,6 +383,7 @@ mod tests {
                 prefetchers,
             },
             num_nodes: 1,
+            threads_per_core: 1,
             thread_map: None,
         };
         let first = point(&[0, 1], PageMapping::Single(NodeId(0)), Prefetchers::ALL);

@@ -5,7 +5,9 @@ use crate::plan::Plan;
 use crate::regions::JoinedRegions;
 use crate::subject::{MachineEntry, Member, Subject};
 use pinfold_core::MetricColumn;
-use pinfold_dataset::{DataSet, JoinedColumns, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns};
+use pinfold_dataset::{
+    DataSet, JoinedColumns, ProgramColumns, Row, SamplingColumns, TimeUnit, TrafficColumns, WindowColumns,
+};
 use pinfold_sim::sweep::likwid_columns;
 use std::collections::BTreeMap;
 
@@ -56,12 +58,14 @@ pub(crate) fn data_set_from_jobs<'a>(
         metrics.extend(likwid_columns());
     }
     DataSet {
-        schema: "sweep",
+        schema: "sweep".to_owned(),
         metrics,
         models: machines
             .iter()
             .map(|machine| (machine.name.clone(), machine.model.clone()))
             .collect(),
+        topologies: BTreeMap::new(),
+        time_unit: TimeUnit::Seconds,
         rows,
     }
 }
@@ -75,10 +79,10 @@ fn row(machine: &str, subject: &Subject, result: &OutcomeRow, outcome: &Outcome,
             region: result.region.map(|region| format!("{region:#x}")),
             simulated: true,
             command: subject.command.clone(),
-            recording: subject.recording.clone(),
+            recording: Some(subject.recording.clone()),
         },
         configuration: subject.configuration.clone(),
-        time_s: result.time.0,
+        time: result.time.0,
         window: WindowColumns {
             unrecorded_wait_share: outcome.unrecorded_wait_share.map(|share| share.0),
             ..subject.window
@@ -87,6 +91,7 @@ fn row(machine: &str, subject: &Subject, result: &OutcomeRow, outcome: &Outcome,
             time_error: result.time_error.map(|error| error.0),
             simulated_share: Some(outcome.simulated_share.0),
         },
+        measured: None,
         traffic: TrafficColumns {
             node_bytes: result.node_bytes.clone(),
             link_bytes: result.link_bytes.clone(),

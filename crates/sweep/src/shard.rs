@@ -415,11 +415,12 @@ mod tests {
                 num_threads: 2,
                 layout: Some(Layout {
                     num_nodes: 1,
+                    threads_per_core: Some(1),
                     thread_map: None,
                 }),
                 page_map: "local".to_owned(),
                 prefetch: "0000".to_owned(),
-                pinning: "0,1".to_owned(),
+                pinning: Some("0,1".to_owned()),
             },
             window: WindowColumns {
                 window_bytes: Some(64),

@@ -70,11 +70,12 @@ impl Subject {
                 num_threads: program.threads,
                 layout: Some(Layout {
                     num_nodes: job.point.num_nodes,
+                    threads_per_core: Some(job.point.threads_per_core),
                     thread_map: job.point.thread_map.map(|map| map.name().to_owned()),
                 }),
                 page_map: page_map_name(configuration.pages).to_owned(),
                 prefetch: configuration.prefetchers.to_string(),
-                pinning: configuration.pinning.to_string(),
+                pinning: Some(configuration.pinning.to_string()),
             },
             window: WindowColumns {
                 window_bytes: Some(coverage.window_bytes),

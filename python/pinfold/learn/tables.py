@@ -57,21 +57,23 @@ KINDS: Mapping[str, str] = {
         ),
         TEXT,
     ),
-    **dict.fromkeys(("num_threads", "num_nodes"), WHOLE_NUMBER),
+    **dict.fromkeys(("num_threads", "num_nodes", "threads_per_core", "runs"), WHOLE_NUMBER),
     **dict.fromkeys(
         (
-            "time_s", "time_error", "window_bytes", "footprint_bytes", "llc_bytes", "unrecorded_wait_share",
-            "simulated_share", *INSTRUMENTATION,
+            "time_s", "time", "time_error", "spread", "window_bytes", "footprint_bytes", "llc_bytes",
+            "unrecorded_wait_share", "simulated_share", "load_of_others", "steal_share", "frequency_hz",
+            *INSTRUMENTATION,
         ),
         NUMBER,
     ),
-    **dict.fromkeys(("simulated", "window_covers", "region_complete", "baseline"), FLAG),
+    **dict.fromkeys(("simulated", "window_covers", "region_complete", "baseline", "throttled"), FLAG),
 }  # fmt: skip
 """What the columns of a data set have (docs/formats/data-sets.md)."""
 
-_REQUIRED = frozenset(
-    ("machine", "program", "num_threads", "page_map", "prefetch", "time_s", "pinning", "command", "simulated")
-)
+TIMES = ("time_s", "time")
+"""The columns with times, in seconds and in a unit that is not known. A file has one of them."""
+
+_REQUIRED = frozenset(("machine", "program", "num_threads", "page_map", "prefetch", *TIMES, "command", "simulated"))
 """A file may lack these columns. If it has one, each row has a value."""
 
 _PREFIXES = ("likwid:", OBSERVED)
@@ -131,11 +133,30 @@ def require(file: Path, table: pyarrow.Table, columns: Sequence[str], made_by: s
         raise ValueError(f"{file} has no column `{missing[0]}`, so it is no data set of {made_by}")
 
 
+def time_column(file: Path, table: pyarrow.Table) -> str:
+    """Return the name of the column with the times.
+
+    Raises:
+        ValueError: if the table has none; the message names the file.
+    """
+    found = [name for name in TIMES if name in table.column_names]
+    if not found:
+        raise ValueError(f"{file} has no column `{TIMES[0]}`, so it is no data set of `pinfold sweep`")
+    return found[0]
+
+
+def pinned(table: pyarrow.Table) -> pyarrow.Table:
+    """Leave out the rows of unpinned threads, which have no placement to learn from."""
+    if "pinning" not in table.column_names:
+        return table
+    return table.filter(pyarrow.compute.is_valid(table["pinning"]))
+
+
 def _require_values(file: Path, table: pyarrow.Table) -> None:
     for name in _REQUIRED.intersection(table.column_names):
         if table[name].null_count:
             raise ValueError(f"{file}: the column `{name}` has rows without a value")
-    for name, least in (("num_threads", 1), ("time_s", 0)):
+    for name, least in (("num_threads", 1), *((time, 0) for time in TIMES)):
         if name in table.column_names and table.num_rows:
             lowest = pyarrow.compute.min(table[name]).as_py()
             finite = pyarrow.compute.all(pyarrow.compute.is_finite(table[name])).as_py()

@@ -4,7 +4,7 @@ use super::thread_map::map_threads;
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowConfiguration};
 use pinfold_core::{NodeId, Pinning, ThreadMap};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The page mappings with their names in data sets. `single` is the node of the first rank; each point has the number
 /// of this node.
@@ -33,6 +33,8 @@ pub struct Point {
     pub configuration: WindowConfiguration,
     /// The number of nodes that have threads.
     pub num_nodes: usize,
+    /// The most threads on one core.
+    pub threads_per_core: usize,
     /// The thread map that gives this pinning; `None` if neither map does.
     pub thread_map: Option<ThreadMap>,
 }
@@ -45,6 +47,10 @@ impl Point {
             .filter_map(|rank| model.node_of_pu(pinning.pu(rank).0))
             .collect();
         let num_nodes = nodes.iter().collect::<BTreeSet<_>>().len();
+        let mut on_core: BTreeMap<usize, usize> = BTreeMap::new();
+        for (core, _) in (0..threads).filter_map(|rank| model.core_of_pu(pinning.pu(rank).0)) {
+            *on_core.entry(core).or_default() += 1;
+        }
         let thread_map = ThreadMap::ALL
             .into_iter()
             .find(|&map| map_threads(model, threads, num_nodes, map).as_ref() == Some(&pinning));
@@ -59,6 +65,7 @@ impl Point {
                 prefetchers,
             },
             num_nodes,
+            threads_per_core: on_core.into_values().max().unwrap_or(1),
             thread_map,
         }
     }

@@ -17,7 +17,7 @@ from pinfold.learn.hints.machines import Machines
 from pinfold.learn.hints.observations import Observation, behaviour_metrics, covered, read_observations, read_table
 from pinfold.learn.hints.rule_file import RuleMetric
 
-VERSION = 2
+VERSIONS = (2, 3)
 """Of the data sets that are read (docs/formats/data-sets.md)."""
 
 EVENT = "event:"
@@ -117,7 +117,8 @@ def _require_data_set(file: Path) -> None:
     if b"pinfold.dataset" not in metadata:
         raise ValueError(f"{file} is Parquet, but not a data set of `pinfold sweep`: it has no metadata of pinfold")
     version = json.loads(metadata[b"pinfold.dataset"])
-    if version != VERSION:
+    if version not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
         raise ValueError(
-            f"{file} is a data set of version {version}, this pinfold reads {VERSION}: sweep again, or update"
+            f"{file} is a data set of version {version}, this pinfold reads {known}: sweep again, or update"
         )

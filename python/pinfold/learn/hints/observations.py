@@ -80,7 +80,7 @@ def read_table(files: Sequence[Path]) -> pyarrow.Table:
     Raises:
         ValueError: if a file cannot be read as a data set, or a metric has another unit in another file.
     """
-    found = [tables.read(file) for file in files]
+    found = [tables.pinned(tables.read(file)) for file in files]
     units: dict[str, str] = {}
     for file, table in zip(files, found, strict=True):
         tables.require(file, table, [*KEY, "program", "time_s"], "programs: `pinfold sweep -o` writes one")

@@ -25,6 +25,9 @@ Floats = npt.NDArray[np.float64]
 COUNTER = "likwid:"
 """Columns of the counters of the space ``ics20`` begin with this."""
 
+TIME = "time"
+"""The time of a row, in the unit of its data set."""
+
 ALL_ON = "0000"
 """All prefetchers on, as the column ``prefetch`` has it."""
 
@@ -69,7 +72,7 @@ class Regions:
     baseline : int
         The position of the baseline for comparisons: all cores, scatter, locality, all prefetchers on.
     seconds : array of shape (regions, configurations)
-        The times.
+        The times. Their unit is that of the data set: only ratios of times of a region are used.
     counters : tuple of str
         The names of the counters.
     values : array of shape (regions, configurations, counters)
@@ -133,25 +136,29 @@ def matched(one: Regions, other: Regions) -> tuple[Regions, Regions]:
 def read(files: Sequence[Path]) -> list[Regions]:
     """Read the regions of data sets, for each machine.
 
-    Rows of whole programs, of windows that do not cover their program, of regions that were not observed with each
-    number of threads, and of regions that the window does not execute are left out.
+    Rows of whole programs, of unpinned threads, of windows that do not cover their program, of regions that were not
+    observed with each number of threads, and of regions that the window does not execute are left out.
 
     Raises:
         ValueError: if a file lacks columns or rows; the message names it.
     """
     found = [tables.read(file) for file in files]
     needed = ["machine", "program", "region", "num_threads", "num_nodes", "thread_map", "page_map", "prefetch"]
-    needed += ["time_s", "command", "window_covers", "simulated"]
+    needed += ["command", "window_covers", "simulated"]
     for file, table in zip(files, found, strict=True):
         tables.require(file, table, needed, "configurations: make one with `pinfold sweep --space ics20`")
+        tables.time_column(file, table)
     table = joined(found)
-    counters = _counters(table)
+    counters, time = _counters(table), tables.time_column(files[0], table)
     rows = [
-        row
-        for row in table.select([*needed, *_optional(table), *counters]).to_pylist()
-        if row["region"] is not None and row["window_covers"] is not False and row.get("region_complete") is not False
+        {**row, TIME: row[time]}
+        for row in table.select([*needed, time, *_optional(table), *counters]).to_pylist()
+        if row["region"] is not None
+        and row["num_nodes"] is not None
+        and row["window_covers"] is not False
+        and row.get("region_complete") is not False
     ]
-    idle = {(row["machine"], _name(row)) for row in rows if not row["time_s"] or row["time_s"] <= 0}
+    idle = {(row["machine"], _name(row)) for row in rows if not row[TIME] or row[TIME] <= 0}
     rows = [row for row in rows if (row["machine"], _name(row)) not in idle]
     if not rows:
         raise ValueError(
@@ -213,7 +220,7 @@ def _of_machine(machine: str, rows: Sequence[dict[str, object]], counters: Seque
         names=tuple(names),
         configurations=tuple(configurations),
         baseline=_baseline(machine, configurations),
-        seconds=np.array([[row["time_s"] for row in of_one] for of_one in ordered], dtype=np.float64),
+        seconds=np.array([[row[TIME] for row in of_one] for of_one in ordered], dtype=np.float64),
         counters=tuple(name.removeprefix(COUNTER) for name in counters),
         values=np.array([[[row[name] for name in counters] for row in of_one] for of_one in ordered], dtype=np.float64),
     )
