@@ -29,8 +29,8 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
         ValueError: if the times of the tables have different units.
     """
     found = [table.schema.metadata or {} for table in tables]
-    if len(units := {one.get(TIME_UNIT, SECONDS) for one in found}) > 1:
-        named = " and ".join(sorted(unit.decode(errors="replace") for unit in units))
+    if len(time_units := {one.get(TIME_UNIT, SECONDS) for one in found}) > 1:
+        named = " and ".join(sorted(unit.decode(errors="replace") for unit in time_units))
         raise ValueError(f"the times of the data sets have different units ({named}): use those of one unit")
     metadata = dict(found[0])
     if versions := [int(one[VERSION]) for one in found if VERSION in one]:

@@ -46,8 +46,8 @@ class Lengths:
     choice: float = 6.0
     settling: float = 1.0
     windows: tuple[float, float, float] = (3.0, 4.0, 5.0)
-    job: float = 1.5
-    pairs: int = 3
+    job: float = 1.0
+    pairs: int = 11
 
 
 LAST = 2.0
