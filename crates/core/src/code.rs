@@ -31,6 +31,7 @@ pub const CODE_SETS: &[CodeSet] = &[
     RegionCode::SET,
     EndedCode::SET,
     NoteCode::SET,
+    MachineKind::SET,
     RefusalCode::SET,
     BrokenOffCode::SET,
     LeftCode::SET,
@@ -309,6 +310,21 @@ codes! {
         Unknown = "unknown",
     }
 
+    /// Where the values of a machine come from.
+    #[derive(Default)]
+    pub enum MachineKind for "machine_kind" {
+        /// The program really ran, and was measured.
+        Live = "live",
+        /// A model or a script computes them.
+        Simulated = "simulated",
+        /// They were measured before, and are replayed from a table.
+        Table = "table",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
     /// What the machine did not change.
     #[derive(Default)]
     pub enum RefusalCode for "refused.code" {
@@ -326,6 +342,8 @@ codes! {
         Claimed = "claimed",
         /// Unpinned threads are not limited to some PUs.
         Limit = "limit",
+        /// The table of measurements does not have the configuration, so threads are not pinned.
+        Unmeasured = "unmeasured",
         /// Any other.
         #[default]
         #[serde(other)]

@@ -27,6 +27,7 @@ mod prefetchers;
 mod pu_set;
 pub mod random;
 mod region;
+mod replay;
 mod sample;
 pub mod statistics;
 mod summary;
@@ -37,8 +38,8 @@ mod topology;
 
 pub use code::{
     BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, ComparedCode, EndedCode, ForecastCode,
-    HostNoteCode, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode, SampleCode,
-    StayCode,
+    HostNoteCode, MachineKind, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode,
+    SampleCode, StayCode,
 };
 pub use configuration::{Applied, Configuration, Instead, Pinning, ProcessGoal, Refusal};
 pub use content_hash::content_hash;
@@ -55,6 +56,7 @@ pub use page_mapping::{PageMapping, ParsePageMappingError};
 pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};
 pub use pu_set::{ParsePuSetError, PuSet};
 pub use region::{CacheCounts, RegionConfiguration, RegionCounts, RegionId, RegionSample};
+pub use replay::{CostSource, MoveCost, MoveCosts, Replayed, ReplayedRegion, UnpinnedSource};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
 pub use task_move::{Activity, Excess, MappingCode, MappingComparison, MoveReason, ProcessGain, TaskMove};

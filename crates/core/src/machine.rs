@@ -1,7 +1,7 @@
 //! The interface to a machine, real or simulated.
 
 use crate::function::FunctionRequest;
-use crate::{Applied, Configuration, Metric, NodeId, Sample, Topology};
+use crate::{Applied, Configuration, MachineKind, Metric, NodeId, Sample, Topology};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ pub trait Machine {
     /// The topology, with the PUs and nodes that the program may use.
     fn topology(&self) -> &Topology;
 
-    /// Whether the values of this machine are computed, not measured.
-    fn simulated(&self) -> bool;
+    /// Where the values of this machine come from.
+    fn kind(&self) -> MachineKind;
 
     /// The metrics that `observe` counts, in the order of the counts in a sample, the most reliable first.
     fn metrics(&self) -> &[Metric];
@@ -55,6 +55,22 @@ pub trait Machine {
 
     /// Lets the program run for `duration`, or until it ends or the user interrupts pinfold.
     fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError>;
+}
+
+impl MachineKind {
+    /// Whether the program really runs.
+    pub fn is_live(self) -> bool {
+        self == Self::Live
+    }
+
+    /// What became of a program that did not really run, as a word beside its result; `None` for one that did.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Live | Self::Unknown => None,
+            Self::Simulated => Some("simulated"),
+            Self::Table => Some("replayed"),
+        }
+    }
 }
 
 /// Why `Machine::wait` came back.

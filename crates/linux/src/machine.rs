@@ -4,8 +4,8 @@ use crate::claims::{Claims, Taken};
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
 use pinfold_core::function::FunctionRequest;
 use pinfold_core::{
-    Applied, Configuration, Instead, Machine, MachineError, Metric, NodeId, Pinning, PuSet, Refusal, RefusalCode,
-    Sample, Topology, Wait,
+    Applied, Configuration, Instead, Machine, MachineError, MachineKind, Metric, NodeId, Pinning, PuSet, Refusal,
+    RefusalCode, Sample, Topology, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -172,8 +172,8 @@ impl Machine for LinuxMachine {
         &self.topology
     }
 
-    fn simulated(&self) -> bool {
-        false
+    fn kind(&self) -> MachineKind {
+        MachineKind::Live
     }
 
     fn metrics(&self) -> &[Metric] {

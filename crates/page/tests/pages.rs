@@ -269,7 +269,7 @@ fn two_runs_have_a_verdict_or_the_reason_against_one() {
     second.record.simulated = false;
     assert_has(
         &page(&second),
-        &["One run was measured and the other one is simulated.", "Not compared"],
+        &["One run was simulated, and the other one measured.", "Not compared"],
     );
     second.command = vec!["other".to_owned()];
     assert_has(&page(&second), &["They are runs of different programs", "No answer"]);

@@ -1,7 +1,9 @@
 //! A run of a recording, or of several side by side, on a simulated machine, under a policy of Python.
 
 use crate::policy::{PythonPolicy, Raised};
-use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, NodeId, PuId, Sample, Topology, Wait};
+use pinfold_core::{
+    Applied, Configuration, Machine, MachineError, MachineKind, Metric, NodeId, PuId, Sample, Topology, Wait,
+};
 use pinfold_runtime::{RecordBuilder, RunDocument, SimulatedProgram, Simulation};
 use pinfold_sim::model::{self, Model};
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
@@ -71,8 +73,8 @@ impl Machine for Interruptible {
         self.machine.topology()
     }
 
-    fn simulated(&self) -> bool {
-        self.machine.simulated()
+    fn kind(&self) -> MachineKind {
+        self.machine.kind()
     }
 
     fn metrics(&self) -> &[Metric] {

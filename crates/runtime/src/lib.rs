@@ -12,7 +12,7 @@ mod totals;
 pub use record::{
     Candidate, CandidateRegion, Chosen, Comparison, DecidesOn, EndedEarly, Gain, HintSample, LeftOut, MetricReason,
     MetricRecord, MetricSeries, NodeSeries, NodeTraffic, PageRecord, PolicyKind, PolicyRecord, ProgramRecord, Proposal,
-    RateLine, ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces,
+    RateLine, ReadError, Record, RecordBuilder, Replay, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces,
     TimedComparison, TimedConfiguration, TimedFinding, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
     Timeline, every_second_point,
 };

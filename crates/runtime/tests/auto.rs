@@ -4,8 +4,8 @@ mod common;
 
 use common::{Log, pinning, run_policy, script, scripted};
 use pinfold_core::{
-    Applied, CandidatesCode, ChoiceCode, ComparedCode, Configuration, Finding, Machine, MachineError, Metric, NoteCode,
-    ProposerCode, Sample, TaskId, Topology, Wait,
+    Applied, CandidatesCode, ChoiceCode, ComparedCode, Configuration, Finding, Machine, MachineError, MachineKind,
+    Metric, NoteCode, ProposerCode, Sample, TaskId, Topology, Wait,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::auto::{Auto, AutoOptions, Near};
@@ -421,8 +421,8 @@ impl Machine for Uneven {
         self.machine.topology()
     }
 
-    fn simulated(&self) -> bool {
-        true
+    fn kind(&self) -> MachineKind {
+        MachineKind::Simulated
     }
 
     fn metrics(&self) -> &[Metric] {

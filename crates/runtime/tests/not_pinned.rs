@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Log, assert_reads_back, pinning, schedule, script, scripted};
-use pinfold_core::{Applied, Configuration, Instead, Machine, MachineError, Metric, PuId, Sample, Topology, Wait};
+use pinfold_core::{
+    Applied, Configuration, Instead, Machine, MachineError, MachineKind, Metric, PuId, Sample, Topology, Wait,
+};
 use pinfold_policy::{Autopin, Policy};
 use pinfold_runtime::{PolicyKind, Record, RecordBuilder, RunDocument};
 use pinfold_sim::Scripted;
@@ -19,8 +21,8 @@ impl Machine for Taken {
         self.0.topology()
     }
 
-    fn simulated(&self) -> bool {
-        self.0.simulated()
+    fn kind(&self) -> MachineKind {
+        self.0.kind()
     }
 
     fn metrics(&self) -> &[Metric] {

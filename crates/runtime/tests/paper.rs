@@ -200,6 +200,7 @@ fn the_record_has_what_the_json_output_promises() {
     for key in [
         "machine",
         "simulated",
+        "machine_kind",
         "policy",
         "metric",
         "candidates",
@@ -209,6 +210,7 @@ fn the_record_has_what_the_json_output_promises() {
         assert!(json.get(key).is_some(), "{key} is missing in {json:#}");
     }
     assert_eq!(json["simulated"], true);
+    assert_eq!(json["machine_kind"], "simulated");
     assert_eq!(json["policy"], "autopin");
     assert_eq!(json["metric"]["name"], "scripted");
     assert_eq!(json["candidates"][1]["pus"], serde_json::json!([0, 4]));

@@ -2,8 +2,8 @@
 //! made up: the cases of section 6 of Sánchez Barrera et al. (ICS 2020).
 
 use pinfold_core::{
-    Applied, Configuration, Finding, Machine, MachineError, Metric, NoteCode, Pinning, ProposerCode, RegionChoice,
-    RegionCode, RegionId, Sample, Topology, Wait,
+    Applied, Configuration, Finding, Machine, MachineError, MachineKind, Metric, NoteCode, Pinning, ProposerCode,
+    RegionChoice, RegionCode, RegionId, Sample, Topology, Wait,
 };
 use pinfold_policy::auto::{Auto, AutoOptions, Source};
 use pinfold_policy::react::{React, ReactModel, ReactOptions};
@@ -221,8 +221,8 @@ impl Machine for SlowPages {
         self.0.topology()
     }
 
-    fn simulated(&self) -> bool {
-        self.0.simulated()
+    fn kind(&self) -> MachineKind {
+        self.0.kind()
     }
 
     fn metrics(&self) -> &[Metric] {

@@ -1,11 +1,13 @@
 //! Simulated machines. A modelled machine runs a recording and shows the counters that a real machine would show. A
-//! scripted machine has given rates and tests the loop and the policies.
+//! scripted machine has given rates and tests the loop and the policies. A table machine replays times that were
+//! measured before.
 //!
 //! - [`model`] describes a machine; [`window`] simulates a region of interest of a program on it in detail;
 //! - [`RecordedProgram`] makes a program of a recording;
 //! - `timeline` advances the repetitions of one program, or of several side by side, at the rates of windows;
 //! - [`sweep`] simulates a program in many configurations, one at a time;
 //! - [`sampled`] estimates the same from simulations of a few pieces of the program;
+//! - [`table`] has programs whose times were measured in many configurations;
 //! - [`thresholds`] has the microbenchmarks of SAM;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
@@ -21,6 +23,7 @@ pub mod sampled;
 mod script;
 mod scripted;
 pub mod sweep;
+pub mod table;
 pub mod thresholds;
 mod timeline;
 pub mod window;

@@ -9,9 +9,9 @@ use crate::timeline::{Energy, KeptWindows, Mapped, Moved, RegionRequest, Request
 use pinfold_core::function::FunctionSearch;
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
-    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
-    PageMapping, Pinning, ProcessGoal, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample,
-    Scope, TaskId, TaskSample, Topology, Wait, sources,
+    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, MachineKind, Metric, NodeId,
+    NodeSet, PageMapping, Pinning, ProcessGoal, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId,
+    RegionSample, Sample, Scope, TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -30,6 +30,11 @@ impl EndSwitch {
     pub fn end(&self) {
         self.0.set(true);
     }
+
+    /// Whether the programs were asked to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.get()
+    }
 }
 
 /// How often a program repeats its region of interest.
@@ -43,7 +48,7 @@ pub enum Repeat {
 
 /// Programs end after a virtual day in any case, in seconds. A policy that never finishes must not keep the user
 /// waiting.
-const LONGEST: f64 = 86_400.0;
+pub(crate) const LONGEST: f64 = 86_400.0;
 
 /// The time to read all metrics of one task, in seconds: "reading all metrics of a task" in evaluation/costs.json,
 /// measured on an AMD EPYC. The simulated programs stand still meanwhile, as if the reader took the CPU of a thread
@@ -272,7 +277,7 @@ impl SimulatedMachine {
         match &self.run.repeat {
             Repeat::Times(times) => vec![times.get() as f64; programs.len()],
             Repeat::UntilAsked(switch) => {
-                if self.last.is_none() && (switch.0.get() || self.timeline.clock() >= LONGEST) {
+                if self.last.is_none() && (switch.is_asked() || self.timeline.clock() >= LONGEST) {
                     let present = programs
                         .clone()
                         .map(|program| self.timeline.repetitions(program).ceil());
@@ -467,8 +472,8 @@ impl Machine for SimulatedMachine {
         &self.topology
     }
 
-    fn simulated(&self) -> bool {
-        true
+    fn kind(&self) -> MachineKind {
+        MachineKind::Simulated
     }
 
     fn metrics(&self) -> &[Metric] {

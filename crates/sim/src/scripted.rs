@@ -11,8 +11,8 @@ use crate::script::{Counter, Phase, Script, ScriptError};
 use pinfold_core::function::FunctionSearch;
 use pinfold_core::random::Random;
 use pinfold_core::{
-    Applied, Configuration, Count, Machine, MachineError, Metric, PuId, PuSet, Refusal, Sample, Scope, TaskId,
-    TaskSample, Topology, Wait,
+    Applied, Configuration, Count, Machine, MachineError, MachineKind, Metric, PuId, PuSet, Refusal, Sample, Scope,
+    TaskId, TaskSample, Topology, Wait,
 };
 use std::time::Duration;
 
@@ -310,8 +310,8 @@ impl Machine for Scripted {
         &self.topology
     }
 
-    fn simulated(&self) -> bool {
-        true
+    fn kind(&self) -> MachineKind {
+        MachineKind::Simulated
     }
 
     fn metrics(&self) -> &[Metric] {

@@ -1,6 +1,8 @@
 //! The behaviour of a scripted machine with valid and invalid scripts.
 
-use pinfold_core::{Configuration, Machine, ObjectKind, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait};
+use pinfold_core::{
+    Configuration, Machine, MachineKind, ObjectKind, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait,
+};
 use pinfold_sim::{Script, Scripted};
 use std::time::Duration;
 
@@ -46,7 +48,7 @@ const PLAIN: &str = "threads = 2\nduration = 100.0\n[[phase]]\nstart = 0.0\nrate
 #[test]
 fn threads_count_their_steps_at_the_rate_of_the_script() {
     let mut machine = machine(PLAIN);
-    assert!(machine.simulated());
+    assert_eq!(machine.kind(), MachineKind::Simulated);
     wait(&mut machine, 2.5);
     assert_eq!(machine.now(), Duration::from_millis(2500));
     assert_eq!(counts(&machine.observe()), [Some(250), Some(250)]);

@@ -98,8 +98,8 @@ pub fn is_faster(record: &Record) -> bool {
 
 /// What was decided, and its gain: `1.34 ± 0.02 times as fast as unpinned, on 0,1`.
 pub fn result(record: &Record) -> String {
-    let simulated = if record.simulated { " (simulated)" } else { "" };
-    decided(record) + simulated
+    let word = record.kind().word();
+    decided(record) + &word.map_or_else(String::new, |word| format!(" ({word})"))
 }
 
 fn decided(record: &Record) -> String {

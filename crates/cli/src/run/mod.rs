@@ -299,6 +299,7 @@ fn drive_about<M: Machine>(
             page_map: plan.pages(),
             own_cpu_time: own.map(|time| time.total().as_secs_f64()),
             simulation,
+            replay: None,
             record,
         };
         let json = outputs.json.map_or(Ok(()), |json| json.write_json(&document));

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use crate::colour::Tone;
 use crate::console;
 use pinfold_core::text::words;
-use pinfold_core::{Applied, Configuration, Finding, Machine, Refusal, Sample};
+use pinfold_core::{Applied, Configuration, Finding, Machine, MachineKind, Refusal, Sample};
 use pinfold_linux::processor_time::{self, ProcessorTime};
 use pinfold_runtime::{Record, Recorder};
 use pinfold_view::findings::{self, Findings};
@@ -29,7 +29,7 @@ pub(super) struct Report {
     command: Vec<String>,
     /// What stays pinned after the run, in words.
     left_pinned: Option<&'static str>,
-    simulated: bool,
+    kind: MachineKind,
     lines: Lines,
     progress: Progress,
     findings: Findings,
@@ -55,7 +55,7 @@ impl Report {
             account_as: arguments.reports.account_as.clone(),
             command: vec![],
             left_pinned: arguments.changes.keep_pinned.then_some(kept),
-            simulated: machine.simulated(),
+            kind: machine.kind(),
             progress: Progress::new(detail < Detail::Changes || !lines.are_shown()),
             lines,
             findings: Findings {
@@ -69,8 +69,11 @@ impl Report {
             listener,
             ended_early: None,
         };
-        let simulated = if machine.simulated() { "simulated: " } else { "" };
-        report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
+        let word = machine
+            .kind()
+            .word()
+            .map_or_else(String::new, |word| format!("{word}: "));
+        report.say(&format!("{word}{}", pinfold_core::summary(&plan.topology)));
         for note in &plan.notes {
             report.say(note);
         }
@@ -204,7 +207,7 @@ impl Recorder for Report {
         self.say_any(ended_early);
         let cost = processor_time::this_process()
             .ok()
-            .filter(|_| !self.simulated)
+            .filter(|_| self.kind.is_live())
             .map(ProcessorTime::total);
         let ending = run_summary::Ending {
             command: &self.command,

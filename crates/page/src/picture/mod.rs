@@ -61,7 +61,8 @@ impl Picture {
             devices: &[],
             run: Some((&course, point)),
         };
-        let simulated = if record.simulated { ", simulated" } else { "" };
+        let word = record.kind().word();
+        let simulated = word.map_or_else(String::new, |word| format!(", {word}"));
         let head = [
             shortened(&document.command.join(" ")),
             format!(

@@ -7,7 +7,7 @@ use crate::course::Course;
 use crate::layout::Layout;
 use crate::{nodes, numbers};
 use maud::{Markup, html};
-use pinfold_core::{PuId, PuSet};
+use pinfold_core::{MachineKind, PuId, PuSet};
 use pinfold_runtime::{Record, RunDocument};
 
 /// At most this many nodes have a line of their own.
@@ -44,21 +44,30 @@ pub(super) fn head(document: &RunDocument, labels: &Labels, drawn: Option<(&Layo
     }
 }
 
+/// Why nothing was measured in this run; `None` where the program really ran.
+fn not_measured(kind: MachineKind) -> Option<&'static str> {
+    match kind {
+        MachineKind::Live | MachineKind::Unknown => None,
+        MachineKind::Simulated => Some("Nothing on this page was measured: the machine is a model."),
+        MachineKind::Table => {
+            Some("Nothing was measured in this run: its times were measured before, and are replayed.")
+        }
+    }
+}
+
 /// What ran where, in a line.
 pub(crate) fn about(document: &RunDocument) -> Markup {
     let record = &document.record;
+    let kind = record.kind();
     let policy = (!record.policy.is_empty()).then(|| format!("policy {}", record.policy));
     let ran = record.program.ran.map(numbers::seconds);
     let status = record.program.exit_status.filter(|&status| status != 0);
     let facts = [
         Some(machine(document).to_owned()),
         policy,
-        ran.map(|ran| {
-            if record.simulated {
-                format!("{ran} simulated")
-            } else {
-                format!("ran {ran}")
-            }
+        ran.map(|ran| match kind.word() {
+            Some(word) => format!("{ran} {word}"),
+            None => format!("ran {ran}"),
         }),
         Some(numbers::counted(
             usize::try_from(record.program.tasks).unwrap_or(usize::MAX),
@@ -69,9 +78,9 @@ pub(crate) fn about(document: &RunDocument) -> Markup {
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     html! {
         p.about {
-            @if record.simulated { span.badge { "simulated" } " " }
+            @if let Some(word) = kind.word() { span.badge { (word) } " " }
             (facts.join(" · "))
-            @if record.simulated { span.wide.quiet { " · Nothing on this page was measured: the machine is a model." } }
+            @if let Some(note) = not_measured(kind) { span.wide.quiet { " · " (note) } }
         }
     }
 }

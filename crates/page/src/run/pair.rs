@@ -1,6 +1,6 @@
 //! The page of two runs side by side: which one was faster, and what differs between them.
 //!
-//! 1. Runs of different programs, or of a measured and a simulated one, have no verdict; the page says why.
+//! 1. Runs of different programs, or of a measured, a simulated and a replayed one, have no verdict; the page says why.
 //! 2. On a simulated machine the repetitions per second are compared, otherwise the times of the whole programs. If
 //!    these are not known, the rates of the kept candidates are compared.
 //! 3. Each run then has its own answers and its own time line, over the same time axis.
@@ -57,8 +57,12 @@ pub fn page(runs: [NamedRun<'_>; 2]) -> String {
 }
 
 fn head(runs: [NamedRun<'_>; 2], comparison: &Comparison) -> Markup {
-    let simulated = runs.iter().filter(|run| run.document.record.simulated).count();
-    let badge = ["", "one is simulated", "simulated"][simulated];
+    let words = runs.map(|run| run.document.record.kind().word());
+    let badge = match words {
+        [Some(one), Some(other)] if one == other => one.to_owned(),
+        [Some(one), Some(other)] => format!("one is {one}, one is {other}"),
+        [one, other] => one.or(other).map_or_else(String::new, |word| format!("one is {word}")),
+    };
     html! {
         p.about {
             @if !badge.is_empty() { span.badge { (badge) } " " }
@@ -120,8 +124,10 @@ fn compared(runs: [NamedRun<'_>; 2]) -> Comparison {
     if first.command != second.command {
         return none("They are runs of different programs, so their speeds say nothing about placement.".to_owned());
     }
-    if first.record.simulated != second.record.simulated {
-        return none("One run was measured and the other one is simulated.".to_owned());
+    let kinds = [first, second].map(|document| document.record.kind());
+    if kinds[0] != kinds[1] {
+        let [one, other] = kinds.map(|kind| kind.word().unwrap_or("measured"));
+        return none(format!("One run was {one}, and the other one {other}."));
     }
     let [Some(one), Some(other)] = values else {
         return none("A run has no time and no rate that the other one has as well.".to_owned());
@@ -136,7 +142,7 @@ fn compared(runs: [NamedRun<'_>; 2]) -> Comparison {
     };
     let noise = match gain.error {
         Some(error) => 2.0 * error,
-        None if first.record.simulated => 0.0,
+        None if !kinds[0].is_live() => 0.0,
         None => NOISE,
     };
     let word = if gain.ratio > 1.0 + noise {
@@ -154,7 +160,7 @@ fn compared(runs: [NamedRun<'_>; 2]) -> Comparison {
             machines[0], machines[1]
         ));
     }
-    if !first.record.simulated && gain.error.is_none() {
+    if kinds[0].is_live() && gain.error.is_none() {
         sentences.push("Each is one run; `pinfold compare` repeats them and says what is noise.".to_owned());
     }
     if sentences.is_empty() {
@@ -176,7 +182,7 @@ type Value = Option<(f64, Option<f64>)>;
 fn measures(first: &RunDocument, second: &RunDocument) -> (&'static str, [Value; 2], bool) {
     let speed = |document: &RunDocument| {
         let ran = document.record.program.ran.filter(|&ran| ran > 0.0)?;
-        Some((document.simulation.as_ref()?.repetitions / ran, None))
+        Some((document.repetitions()? / ran, None))
     };
     if let [Some(one), Some(other)] = [speed(first), speed(second)] {
         return ("repetitions of the recorded part", [Some(one), Some(other)], true);
@@ -187,7 +193,7 @@ fn measures(first: &RunDocument, second: &RunDocument) -> (&'static str, [Value;
             .record
             .program
             .ran
-            .filter(|&ran| ended && ran > 0.0 && document.simulation.is_none())
+            .filter(|&ran| ended && ran > 0.0 && document.repetitions().is_none())
             .map(|ran| (ran, None))
     };
     let times = [time(first), time(second)];
@@ -249,7 +255,10 @@ fn facts(runs: [NamedRun<'_>; 2]) -> Markup {
         [
             ("program", document.command.join(" ")),
             ("machine", answers::machine(document).to_owned()),
-            ("simulated", if record.simulated { "yes" } else { "no" }.to_owned()),
+            (
+                "measured or simulated",
+                record.kind().word().unwrap_or("measured").to_owned(),
+            ),
             ("policy", record.policy.clone()),
             ("allowed CPUs", document.allowed_pus.clone()),
             (

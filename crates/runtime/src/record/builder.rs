@@ -35,7 +35,8 @@ impl RecordBuilder {
     pub fn new(machine: &impl Machine, policy: &str) -> Self {
         let record = Record {
             machine: machine.topology().name().to_owned(),
-            simulated: machine.simulated(),
+            simulated: !machine.kind().is_live(),
+            machine_kind: machine.kind(),
             policy: policy.to_owned(),
             ..Record::default()
         };

@@ -1,6 +1,6 @@
 //! The file that `pinfold run --json` writes (docs/formats/run.md).
 
-use super::{PolicyKind, Record};
+use super::{PolicyKind, Record, Replay};
 use crate::shown::to_be_shown;
 use pinfold_core::{PageMapping, Prefetchers, PuId};
 use serde::{Deserialize, Serialize};
@@ -29,12 +29,15 @@ pub struct RunDocument {
     pub allowed_pus: String,
     /// The page mapping of the command line; `None` without one.
     pub page_map: Option<PageMapping>,
-    /// The processor time of pinfold itself, in seconds; absent where the program was simulated.
+    /// The processor time of pinfold itself, in seconds; absent where the program did not really run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_cpu_time: Option<f64>,
     /// How the program was simulated; `None` for a real run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,
+    /// How a table of measurements was replayed; `None` for any other run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// What happened.
     #[serde(flatten)]
     pub record: Record,
@@ -98,6 +101,13 @@ impl RunDocument {
 
     pub(super) fn from_value(value: serde_json::Value) -> Result<Self, ReadError> {
         serde_json::from_value(to_be_shown(value)).map_err(ReadError::Malformed)
+    }
+
+    /// How often a program was repeated that did not really run; `None` for one that did.
+    pub fn repetitions(&self) -> Option<f64> {
+        let simulated = self.simulation.as_ref().map(|simulation| simulation.repetitions);
+        let replayed = self.replay.as_ref().map(|replay| replay.replayed.repetitions as f64);
+        simulated.or(replayed)
     }
 
     /// The reason for each decision of the run, as lines for a person.

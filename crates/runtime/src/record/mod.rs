@@ -9,6 +9,7 @@ mod document;
 mod explanation;
 mod gain;
 mod policy_kind;
+mod replay;
 mod shortened;
 mod timeline;
 
@@ -17,6 +18,7 @@ pub use by_policy::PolicyRecord;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
 pub use gain::Gain;
 pub use policy_kind::{DecidesOn, PolicyKind};
+pub use replay::Replay;
 pub use shortened::LeftOut;
 pub use timeline::{
     MetricSeries, NodeSeries, NodeTraffic, TaskPlaces, TimedConfiguration, Timeline, every_second_point,
@@ -27,9 +29,9 @@ use pinfold_core::function::FoundFunction;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
-    CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MappingComparison, MetricCode, NoteCode,
-    Observed, OwnFinding, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal, RegionChoice, RegionId,
-    SampleCode, Scope, StrategyForecast, TaskMove,
+    CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MachineKind, MappingComparison, MetricCode,
+    NoteCode, Observed, OwnFinding, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal, RegionChoice,
+    RegionId, SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -41,8 +43,10 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Record {
     /// The machine's name.
     pub machine: String,
-    /// Whether it was simulated: then nothing here was measured.
+    /// Whether the program did not really run: then nothing here was measured in this run.
     pub simulated: bool,
+    /// Where the values come from; unknown in older files, which `kind` reads.
+    pub machine_kind: MachineKind,
     /// The policy's name.
     pub policy: String,
     /// The metric that decided; `None` when no source counted anything.
@@ -73,6 +77,17 @@ pub struct Record {
     /// The course of the run; `None` if it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "on_one_line")]
     pub timeline: Option<Timeline>,
+}
+
+impl Record {
+    /// Where the values come from. Before there were tables, a program ran or was simulated.
+    pub fn kind(&self) -> MachineKind {
+        match (self.machine_kind, self.simulated) {
+            (MachineKind::Unknown, true) => MachineKind::Simulated,
+            (MachineKind::Unknown, false) => MachineKind::Live,
+            (kind, _) => kind,
+        }
+    }
 }
 
 /// Long lists of numbers, which would otherwise have a line for each.

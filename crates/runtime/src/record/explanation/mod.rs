@@ -12,7 +12,7 @@ use super::{
     TimedMoves, TimedProfile, TimedSamples,
 };
 use pinfold_core::memory::Sampled;
-use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Pinning, PuId, Scope};
+use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, MachineKind, Pinning, PuId, Scope};
 use std::fmt::Write as _;
 
 /// The explanation of a whole run.
@@ -104,12 +104,15 @@ impl RunDocument {
             "" => "an unknown machine",
             topology => topology,
         };
-        let where_ = if self.record.simulated {
-            "was simulated, not run, on"
-        } else {
-            "ran on"
+        let where_ = match self.record.kind() {
+            MachineKind::Live | MachineKind::Unknown => "ran on",
+            MachineKind::Simulated => "was simulated, not run, on",
+            MachineKind::Table => "was replayed from measured times, not run, on",
         };
         let _ = writeln!(text, "{program} {where_} {machine}.");
+        if let Some(replay) = &self.replay {
+            replay.explain(text);
+        }
         if let Some(process) = self.attached {
             let _ = writeln!(
                 text,
@@ -124,10 +127,10 @@ impl RunDocument {
     fn ending(&self, text: &mut String) {
         let Some(ran) = self.record.program.ran else { return };
         let ran = number(ran);
-        let did = match (self.attached, self.record.simulated) {
+        let did = match (self.attached, self.record.kind().is_live()) {
             (Some(_), _) => "was followed for",
-            (None, true) => "would have run",
-            (None, false) => "ran",
+            (None, false) => "would have run",
+            (None, true) => "ran",
         };
         let _ = match self.record.program.exit_status {
             Some(status) => writeln!(text, "The program {did} {ran} s and ended with status {status}."),
