@@ -10,6 +10,7 @@ use crate::{NodeId, PuId, PuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod described;
 mod node;
 mod parts;
 

@@ -8,21 +8,21 @@ use serde::Deserialize;
 /// The fields of a `Topology`, without those that are derived from others.
 #[derive(Deserialize)]
 pub(super) struct Parts {
-    name: String,
-    objects: Vec<ObjectPart>,
-    nodes: Vec<NumaNode>,
-    distances: Option<Distances>,
-    core_kinds: Vec<CoreKind>,
-    allowed_pus: PuSet,
-    allowed_nodes: Vec<NodeId>,
+    pub(super) name: String,
+    pub(super) objects: Vec<ObjectPart>,
+    pub(super) nodes: Vec<NumaNode>,
+    pub(super) distances: Option<Distances>,
+    pub(super) core_kinds: Vec<CoreKind>,
+    pub(super) allowed_pus: PuSet,
+    pub(super) allowed_nodes: Vec<NodeId>,
 }
 
 #[derive(Deserialize)]
-struct ObjectPart {
-    kind: ObjectKind,
-    os_index: Option<u32>,
-    cache: Option<Cache>,
-    parent: Option<ObjectId>,
+pub(super) struct ObjectPart {
+    pub(super) kind: ObjectKind,
+    pub(super) os_index: Option<u32>,
+    pub(super) cache: Option<Cache>,
+    pub(super) parent: Option<ObjectId>,
 }
 
 impl TryFrom<Parts> for Topology {
