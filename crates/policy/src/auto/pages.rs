@@ -111,8 +111,8 @@ impl Pages {
         }
     }
 
-    /// Notes how the machine moved pages. Returns whether it refused the pages of the candidate that runs, whose trial
-    /// is then dropped.
+    /// Notes how the machine moved pages. Returns whether it refused the candidate that runs, or its pages: its trial is
+    /// then dropped.
     pub(super) fn note(&mut self, applied: &Applied, at: Duration, search: &mut Search) -> bool {
         let has_mapping = search.candidates().running_placement().pages.is_some();
         if let Some(moves) = &applied.pages {
@@ -125,11 +125,15 @@ impl Pages {
             }
             search.spend_moving(moves.lasted, are_mapped);
         }
-        if !has_mapping || search.candidates().is_best_running() {
+        if search.candidates().is_best_running() {
             return false;
         }
         let refused = |code| applied.refused.iter().find(|refusal| refusal.code == code);
-        let state = if let Some(refusal) = refused(RefusalCode::PagesTooLong) {
+        let state = if refused(RefusalCode::Unmeasured).is_some() {
+            State::Out
+        } else if !has_mapping {
+            return false;
+        } else if let Some(refusal) = refused(RefusalCode::PagesTooLong) {
             State::Later(requested_again(search.candidates(), at, refusal.takes))
         } else if refused(RefusalCode::Pages).is_some() {
             State::Out

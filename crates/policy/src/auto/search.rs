@@ -140,7 +140,7 @@ impl Search {
         self.candidates.drop_waiting();
     }
 
-    /// The machine refused the pages of the candidate that runs.
+    /// The machine refused the candidate that runs, or its pages.
     pub(super) fn refuse(&mut self, state: State) {
         self.candidates.set_state(self.candidates.running(), state);
         self.trials.drop_current();
