@@ -250,7 +250,7 @@ mod tests {
                     account_as: None,
                     command: vec!["solver".to_owned()],
                     left_pinned: None,
-                    simulated: false,
+                    kind: MachineKind::Live,
                     lines: Lines::new(Some(Path::new("/dev/null"))).unwrap(),
                     progress: Progress::new(true),
                     findings: Findings {
