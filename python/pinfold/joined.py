@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow
@@ -29,9 +29,7 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
         ValueError: if the times of the tables have different units.
     """
     found = [table.schema.metadata or {} for table in tables]
-    if len(time_units := {one.get(TIME_UNIT, SECONDS) for one in found}) > 1:
-        named = " and ".join(sorted(unit.decode(errors="replace") for unit in time_units))
-        raise ValueError(f"the times of the data sets have different units ({named}): use those of one unit")
+    require_one_unit(found)
     metadata = dict(found[0])
     if versions := [int(one[VERSION]) for one in found if VERSION in one]:
         metadata[VERSION] = str(max(versions)).encode()
@@ -45,6 +43,21 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
             of_machines = {name: value for one in found for name, value in json.loads(one.get(key, b"{}")).items()}
             metadata[key] = _text(of_machines)
     return pyarrow.concat_tables(tables, promote_options="permissive").replace_schema_metadata(metadata)
+
+
+def require_one_unit(metadata: Sequence[Mapping[bytes, bytes]]) -> None:
+    """Check that the times of data sets have the same unit.
+
+    Args:
+        metadata: the metadata of each data set.
+
+    Raises:
+        ValueError: if they have different ones.
+    """
+    units = {one.get(TIME_UNIT, SECONDS) for one in metadata}
+    if len(units) > 1:
+        named = " and ".join(sorted(unit.decode(errors="replace") for unit in units))
+        raise ValueError(f"the times of the data sets have different units ({named}): use those of one unit")
 
 
 def _text(value: Any) -> bytes:

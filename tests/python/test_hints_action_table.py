@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pinfold._native import moved_threads
+from pinfold.learn.cpu_list import cpu_list
 from pinfold.learn.hints.action_table import (
     CONDENSE,
     Action,
@@ -19,7 +20,7 @@ from pinfold.learn.hints.action_table import (
 )
 from pinfold.learn.hints.discretize import bins, equal_frequency_thresholds, equal_width_thresholds
 from pinfold.learn.hints.hint import HINTS, Hint, affinity_hints
-from pinfold.learn.hints.llc_domains import LlcDomains, Loads, canonical, cpu_list
+from pinfold.learn.hints.llc_domains import LlcDomains, Loads, canonical
 from pinfold.learn.hints.observations import Observation, Program, relative_to_slowest, sensitive
 from pinfold.learn.hints.ripper import Condition, RipperClassifier, Rule
 

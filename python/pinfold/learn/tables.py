@@ -152,6 +152,21 @@ def pinned(table: pyarrow.Table) -> pyarrow.Table:
     return table.filter(pyarrow.compute.is_valid(table["pinning"]))
 
 
+def to_learn(file: Path) -> pyarrow.Table:
+    """Read the rows of a data set that policies learn from: those of pinned threads.
+
+    The times are in the column ``time_s``, even if they have no unit: learners compare the times of one program only.
+
+    Raises:
+        ValueError: as :func:`read`.
+    """
+    table = pinned(read(file))
+    seconds, other = TIMES
+    if other in table.column_names and seconds not in table.column_names:
+        return table.rename_columns([seconds if name == other else name for name in table.column_names])
+    return table
+
+
 def _require_values(file: Path, table: pyarrow.Table) -> None:
     for name in _REQUIRED.intersection(table.column_names):
         if table[name].null_count:

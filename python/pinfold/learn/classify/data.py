@@ -121,7 +121,7 @@ def read_programs(files: Sequence[Path]) -> list[Example]:
     Raises:
         ValueError: if a file lacks the columns of such a data set; the message names it.
     """
-    found = [tables.read(file) for file in files]
+    found = [tables.to_learn(file) for file in files]
     needed = ["region", "program", "command", "machine", "num_threads", "thread_map", "page_map", "time_s"]
     needed += ["window_covers", *(OBSERVED + name for name in (*PROGRAM, *MACHINE))]
     for file, table in zip(files, found, strict=True):

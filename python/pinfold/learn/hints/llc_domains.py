@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pinfold.learn.cpu_list import cpu_list
+
 Loads = tuple[tuple[int, ...], ...]
 """Threads in each LLC domain, one tuple for each package: ``llc_loads`` of ``pinfold placements --json``."""
 
@@ -60,16 +62,6 @@ class LlcDomains:
         for pu, domain in self.domain.items():
             by_package.setdefault(self.package[pu], {})[domain] = counts[domain]
         return canonical(tuple(tuple(domains.values()) for domains in by_package.values()))
-
-
-def cpu_list(text: str) -> list[int]:
-    """Parse a list of PUs, in the order of the list.
-
-    >>> cpu_list("0,6-8,3")
-    [0, 6, 7, 8, 3]
-    """
-    ranges = [part.partition("-") for part in text.split(",")]
-    return [pu for first, _, last in ranges for pu in range(int(first), int(last or first) + 1)]
 
 
 def canonical(loads: Loads) -> Loads:

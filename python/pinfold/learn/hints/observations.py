@@ -19,8 +19,10 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
+from pinfold.joined import require_one_unit
 from pinfold.learn import tables
-from pinfold.learn.hints.llc_domains import LlcDomains, Loads, cpu_list
+from pinfold.learn.cpu_list import cpu_list
+from pinfold.learn.hints.llc_domains import LlcDomains, Loads
 from pinfold.learn.hints.rule_file import RuleMetric
 
 INSENSITIVE = 0.01
@@ -80,7 +82,8 @@ def read_table(files: Sequence[Path]) -> pyarrow.Table:
     Raises:
         ValueError: if a file cannot be read as a data set, or a metric has another unit in another file.
     """
-    found = [tables.pinned(tables.read(file)) for file in files]
+    found = [tables.to_learn(file) for file in files]
+    require_one_unit([table.schema.metadata or {} for table in found])
     units: dict[str, str] = {}
     for file, table in zip(files, found, strict=True):
         tables.require(file, table, [*KEY, "program", "time_s"], "programs: `pinfold sweep -o` writes one")
