@@ -258,6 +258,24 @@ def neighbours(
         ValueError: a word is unknown.
     """
 
+def map_threads(
+    machine: Sequence[Sequence[Sequence[int]]], threads: int, nodes: int, thread_map: str
+) -> list[int] | None:
+    """Return the PU of each thread that a map of threads places on the first nodes of a machine.
+
+    Args:
+        machine: by NUMA node and core, the PUs.
+        threads: the number of threads.
+        nodes: the number of nodes.
+        thread_map: ``compact`` or ``scatter``.
+
+    Returns:
+        None if the machine has fewer nodes, or there are fewer threads than nodes.
+
+    Raises:
+        ValueError: another map of threads, or a machine without PUs.
+    """
+
 def moved_threads(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> int:
     """Return how many threads must move to other last-level caches so that one placement becomes another.
 

@@ -1,6 +1,8 @@
 //! What learning shares with the policies: each of these exists once, in the crates of the policies.
 
-use pinfold_core::{NodeId, PageMapping, Prefetchers, ThreadMap, hint};
+use pinfold_core::{
+    NodeId, NumaNode, ObjectKind, PageMapping, Prefetchers, PuId, PuSet, ThreadMap, TopologyBuilder, hint,
+};
 use pinfold_policy::classify::{FEATURES, OF_MACHINE, OF_STRATEGY};
 use pinfold_policy::react::{ModelConfiguration, Size, all_neighbours};
 use pyo3::exceptions::PyValueError;
@@ -18,11 +20,10 @@ type Words = (usize, usize, String, String, String);
 pub(crate) fn neighbours(configuration: Words, sizes: Vec<Size>) -> PyResult<Vec<Words>> {
     let (threads, nodes, thread_map, page_map, prefetch) = configuration;
     let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
-    let known = ThreadMap::ALL.into_iter().find(|map| map.name() == thread_map);
     let of = ModelConfiguration {
         threads,
         nodes,
-        thread_map: known.ok_or_else(|| wrong(&format!("`{thread_map}` is no map of threads: compact or scatter")))?,
+        thread_map: known_map(&thread_map)?,
         page_map: if page_map == SINGLE {
             PageMapping::Single(NodeId(0))
         } else {
@@ -46,6 +47,48 @@ fn words(configuration: &ModelConfiguration) -> Words {
         ..
     } = configuration;
     (*threads, *nodes, thread_map.to_string(), page_map, prefetch.to_string())
+}
+
+/// The PU of each thread that a thread map places on the first nodes of a machine; `None` if it cannot.
+///
+/// # Errors
+///
+/// The thread map is unknown, or the machine has no PU.
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes a list by value")]
+#[pyfunction]
+pub(crate) fn map_threads(
+    machine: Vec<Vec<Vec<u32>>>,
+    threads: usize,
+    nodes: usize,
+    thread_map: &str,
+) -> PyResult<Option<Vec<u32>>> {
+    let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    let mut builder = TopologyBuilder::new("nodes");
+    for (id, cores) in (0..).zip(&machine) {
+        let package = builder.object(builder.root(), ObjectKind::Package, Some(id));
+        for core in cores {
+            let object = builder.object(package, ObjectKind::Core, None);
+            for &pu in core {
+                builder.pu(object, PuId(pu));
+            }
+        }
+        let pus: PuSet = cores.iter().flatten().copied().map(PuId).collect();
+        builder.node(NumaNode {
+            id: NodeId(id),
+            attached_to: package,
+            pus,
+            memory: None,
+            subtype: None,
+        });
+    }
+    let topology = builder.build_all().map_err(|error| wrong(&error))?;
+    let pinning = pinfold_core::map_threads(&topology, threads, nodes, known_map(thread_map)?);
+    Ok(pinning.map(|pinning| (0..threads).map(|rank| pinning.pu(rank).0).collect()))
+}
+
+fn known_map(name: &str) -> PyResult<ThreadMap> {
+    let known = ThreadMap::ALL.into_iter().find(|map| map.name() == name);
+    known.ok_or_else(|| PyValueError::new_err(format!("`{name}` is no map of threads: compact or scatter")))
 }
 
 /// The number of threads that must move so that one placement becomes another.

@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use super::decision::{Applied, Configuration, Decision, decision_line, failed_line, notes_line};
     #[pymodule_export]
-    use super::learning::{classify_features, moved_threads, neighbours};
+    use super::learning::{classify_features, map_threads, moved_threads, neighbours};
     #[pymodule_export]
     use super::question::{Question, question};
     #[pymodule_export]

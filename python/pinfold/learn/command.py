@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.binary import find_binary
+from pinfold.learn.foreign.options import add_import
 from pinfold.text import cleaned_output
 
 FAILURE = 125
@@ -143,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_predict_classify(predict)
     _add_predict_react(predict)
     _add_sweep(commands)
+    add_import(commands)
     return parser
 
 
@@ -443,6 +445,8 @@ def _positive(text: str) -> int:
 
 def _check(asked: argparse.Namespace) -> None:
     """Raise an error for invalid arguments. Data sets are not read yet."""
+    if check := getattr(asked, "check", None):
+        check(asked)
     if getattr(asked, "incomplete", False) and asked.method != "paper":
         raise ValueError("--incomplete needs --method paper: the other methods compare all hints of a program")
     if asked.job == "hints.jobs.evaluate_hints" and asked.threads is None:

@@ -1,0 +1,1 @@
+"""Tables that other tools or people have measured, as data sets of pinfold (``pinfold learn import``)."""
