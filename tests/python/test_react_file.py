@@ -10,12 +10,15 @@ import pytest
 from react_cases import own_binary, regions, rows_of, write
 
 from pinfold.learn.command import FAILURE, main
+from pinfold.learn.origin import Origin
 from pinfold.learn.react.data import Regions
 from pinfold.learn.react.file import ReactModel
 from pinfold.learn.react.jobs import predictions, race, trained_model
 from pinfold.learn.react.method import ALL_PAIRS
 
 __all__ = ["own_binary"]
+
+SIMULATED = Origin(measured=0, simulated=1)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def made() -> Regions:
 
 @pytest.fixture
 def model(made: Regions) -> ReactModel:
-    return trained_model(made, made, ALL_PAIRS, 1)
+    return trained_model(made, made, ALL_PAIRS, 1, SIMULATED)
 
 
 def test_a_model_chooses_the_best_output_for_what_it_has_learned(made: Regions, model: ReactModel) -> None:
@@ -50,7 +53,7 @@ def test_a_file_has_what_was_written(tmp_path: Path, made: Regions, model: React
 
 def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_path: Path) -> None:
     made = regions("structured", programs=8, counters=3, settings=("0000", "1111", "0101", "1010"))
-    model = race(made, 1)
+    model = race(made, 1, SIMULATED)
     file = tmp_path / "react.json"
     file.write_text(model.text())
     assert ReactModel.read(file) == model

@@ -37,6 +37,8 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
         "--threads",
         "all",
         "--incomplete",
+        // The user's data set may be simulated; the user has named it.
+        "--mixed",
     ]);
     if training.exists() {
         command.arg("--data").arg(&training);

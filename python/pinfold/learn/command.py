@@ -242,6 +242,7 @@ def _add_train_hints(policies: Any) -> None:
         action="store_true",
         help="programs may have been observed in only some placements, as in a behaviour database; with --method paper",
     )
+    _add_mixed(parser)
     parser.set_defaults(job="hints.jobs.train_hints")
 
 
@@ -262,6 +263,7 @@ def _add_train_classify(policies: Any) -> None:
         help="the kind of learner (default any: the easiest to read of those that are as good as the best)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and learner (default %(default)s)")
+    _add_mixed(parser)
     parser.set_defaults(job="classify.jobs.train")
 
 
@@ -321,6 +323,7 @@ def _add_train_react(policies: Any) -> None:
     _add_data(parser)
     _add_of_react(parser)
     _add_output(parser, "MODEL.json", "the model")
+    _add_mixed(parser)
     parser.set_defaults(job="react.jobs.train")
 
 
@@ -398,6 +401,14 @@ def _add_data(parser: Any, *, required: bool = True) -> None:
         default=[],
         metavar="FILE.parquet",
         help="a data set; repeat for more",
+    )
+
+
+def _add_mixed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mixed",
+        action="store_true",
+        help="learn from measured and simulated rows together; without it they are refused",
     )
 
 

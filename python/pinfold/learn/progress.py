@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
+from pinfold.learn.origin import Origin
+
 
 def printer(asked: argparse.Namespace) -> Callable[[str], None]:
     """Return what prints a message, unless the user asked for quiet."""
@@ -15,3 +17,15 @@ def printer(asked: argparse.Namespace) -> Callable[[str], None]:
             print(f"pinfold learn: {text}", file=sys.stderr)
 
     return show
+
+
+def checked_origin(asked: argparse.Namespace) -> Origin:
+    """Return the origin of the rows to learn from, and print it.
+
+    Raises:
+        ValueError: if some were measured and others simulated, and the user did not ask for a mixture.
+    """
+    origin = Origin.of(asked.data)
+    origin.require_one_kind(asked.mixed)
+    printer(asked)(f"learning from {origin.text()}")
+    return origin

@@ -215,6 +215,24 @@ mod tests {
     }
 
     #[test]
+    fn the_origin_of_the_training_data_is_told_in_words() {
+        let trained = |rows: &str| -> String {
+            let text = format!(
+                r#"{{"simulated": true, "machines": ["m"], "programs": ["a"], "rows": 3, "learner": "l"{rows}}}"#
+            );
+            serde_json::from_str::<Trained>(&text).unwrap().to_string()
+        };
+        let before = "3 rows of 1 programs on m, which are simulated (learner: l)";
+        assert_eq!(trained(""), before);
+        assert_eq!(trained(r#", "measured_rows": 0, "simulated_rows": 9"#), before);
+        let mixed = trained(r#", "measured_rows": 4, "simulated_rows": 5"#);
+        assert!(
+            mixed.contains("which are from 4 measured and 5 simulated rows of data"),
+            "{mixed}"
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_place_and_a_remedy() {
         for (from, to, message) in [
             (

@@ -54,7 +54,7 @@ pub enum Normalised {
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trained {
-    /// Whether it was simulated; `None` if that is not known.
+    /// Whether any of it was simulated; `None` if that is not known.
     pub simulated: Option<bool>,
     /// Its machines.
     pub machines: Vec<String>,
@@ -64,21 +64,37 @@ pub struct Trained {
     pub rows: u64,
     /// The learner with its parameters, as text.
     pub learner: String,
+    /// The number of measured rows of the data sets that it was chosen from; `None` if that is not known.
+    #[serde(default)]
+    pub measured_rows: Option<u64>,
+    /// The number of simulated rows of these data sets; `None` if that is not known.
+    #[serde(default)]
+    pub simulated_rows: Option<u64>,
+}
+
+impl Trained {
+    /// Whether it was measured or simulated, in words.
+    fn origin(&self) -> String {
+        match (self.measured_rows, self.simulated_rows, self.simulated) {
+            (Some(measured @ 1..), Some(simulated @ 1..), _) => {
+                format!("from {measured} measured and {simulated} simulated rows of data")
+            }
+            (_, _, Some(true)) => "simulated".to_owned(),
+            (_, _, Some(false)) => "measured".to_owned(),
+            (_, _, None) => "of an unknown origin".to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Trained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = match self.simulated {
-            Some(true) => "simulated",
-            Some(false) => "measured",
-            None => "of an unknown origin",
-        };
         write!(
             f,
-            "{} rows of {} programs on {}, which are {origin} (learner: {})",
+            "{} rows of {} programs on {}, which are {} (learner: {})",
             self.rows,
             self.programs.len(),
             self.machines.join(", "),
+            self.origin(),
             self.learner
         )
     }

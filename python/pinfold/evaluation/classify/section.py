@@ -54,7 +54,8 @@ from pinfold.learn.classify.report import (
     runs_of,
     sensitive,
 )
-from pinfold.learn.classify.strategies import Example, by_machine, examples
+from pinfold.learn.classify.strategies import STRATEGIES, Example, by_machine, examples
+from pinfold.learn.origin import Origin
 from pinfold.split import Part
 
 HASWELL, BROADWELL, SKYLAKE = PAPER_MACHINES
@@ -197,7 +198,8 @@ def classify(quick: bool) -> Section:
         if run.scenario == SAME
     ]
     began = time.monotonic()
-    model, trained = learned(found, LEARNERS, 0)
+    simulated = Origin(measured=0, simulated=len(found) * len(STRATEGIES))
+    model, trained = learned(found, LEARNERS, 0, simulated)
     ships = Ships(time.monotonic() - began, classify_model(model, trained))
     if judging := _covering(files.get("judged")):
         runs.append(Run(JUDGING, shuffled=False, judged=judged_by(model, found, judging)))

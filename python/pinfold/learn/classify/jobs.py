@@ -23,7 +23,8 @@ from pinfold.learn.classify.gate import Gate, gate
 from pinfold.learn.classify.judging import Study, chosen
 from pinfold.learn.classify.model import LEARNERS, ClassifyModel, Learner, learn, strategy_name
 from pinfold.learn.classify.strategies import STRATEGIES, Example
-from pinfold.learn.progress import printer
+from pinfold.learn.origin import Origin
+from pinfold.learn.progress import checked_origin, printer
 from pinfold.learn.trained import Trained
 from pinfold.split import refuse_judged
 from pinfold.tables import Table
@@ -52,28 +53,32 @@ def _warn_of(opened: Gate, asked: argparse.Namespace) -> None:
 
 def train(asked: argparse.Namespace) -> None:
     """Choose a learner, fit a model and write it."""
+    origin = checked_origin(asked)
     found = data.read(asked.data)
     refuse_judged(one.program for one in found)
     _warn_of(gate(found), asked)
-    model, trained = learned(found, [one for one in LEARNERS if asked.learner in ("any", one.kind)], asked.seed)
+    model, trained = learned(found, [one for one in LEARNERS if asked.learner in ("any", one.kind)], asked.seed, origin)
     asked.output.write_text(classify_model(model, trained), encoding="utf-8")
     printer(asked)(f"{trained.learner}, from {len(found)} inputs of {len(trained.programs)} programs")
 
 
-def learned(found: Sequence[Example], learners: Sequence[Learner], seed: int) -> tuple[ClassifyModel, Trained]:
+def learned(
+    found: Sequence[Example], learners: Sequence[Learner], seed: int, origin: Origin
+) -> tuple[ClassifyModel, Trained]:
     """Choose a learner and fit a model.
 
     Args:
         found: the programs.
         learners: the candidates.
         seed: of folds and learner.
+        origin: whether the rows of the programs were measured or simulated.
 
     Returns:
         The model, and its training data.
     """
     learner = chosen(found, learners, seed)
-    trained = Trained(
-        simulated=True,
+    trained = Trained.of(
+        origin,
         machines=sorted({one.machine for one in found}),
         programs=sorted({one.program for one in found}),
         rows=len(found) * len(STRATEGIES),

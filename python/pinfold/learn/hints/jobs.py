@@ -15,7 +15,7 @@ from pinfold.learn.hints.policy import HintPolicy, learn_best_observed, learn_po
 from pinfold.learn.hints.rule_file import write_rule_policy
 from pinfold.learn.hints.two_samples import learn_two_samples
 from pinfold.learn.hints.variants import DEFAULT, PAPER, TREE
-from pinfold.learn.progress import printer
+from pinfold.learn.progress import checked_origin, printer
 from pinfold.learn.trained import Trained
 from pinfold.split import refuse_judged
 
@@ -29,6 +29,7 @@ def _read(asked: argparse.Namespace) -> DataSet:
 def train_hints(asked: argparse.Namespace) -> None:
     """Learn a policy and write it."""
     recipe = METHODS[asked.method]
+    origin = checked_origin(asked)
     data = _read(asked).seen(recipe.view)
     refuse_judged(case.program.name for case in data.cases)
     cases = data.training(asked.threads)
@@ -40,8 +41,8 @@ def train_hints(asked: argparse.Namespace) -> None:
         policy, learner = learn_best_observed(cases), "RIPPER on the best observed hint of each program"
     else:
         policy, learner = learn_policy(cases, data.machines.best_matches, recipe), recipe.text()
-    trained = Trained(
-        data.simulated,
+    trained = Trained.of(
+        origin,
         sorted({case.program.machine for case in cases}),
         sorted({case.program.name for case in cases}),
         policy.rows,

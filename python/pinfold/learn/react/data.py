@@ -177,22 +177,14 @@ def _optional(table: pyarrow.Table) -> list[str]:
 def _counters(table: pyarrow.Table) -> list[str]:
     """Return the columns of counters: LIKWID's, or all metrics if a data set lacks these."""
     likwid = [name for name in table.column_names if name.startswith(COUNTER)]
-    if likwid:
-        return likwid
     metrics = json.loads((table.schema.metadata or {}).get(METRICS, b"[]"))
-    found = [metric["name"] for metric in metrics if metric["name"] != "executions"]
-    if not found:
-        raise ValueError(
-            f"the data set has no counters, columns whose names begin with `{COUNTER}`: make one with "
-            "`pinfold sweep --space ics20`"
-        )
-    return found
+    return likwid or [metric["name"] for metric in metrics if metric["name"] != "executions"]
 
 
 def _name(row: dict[str, object]) -> tuple[str, ...]:
-    if row.get("joined_command") is not None:
+    if row.get("region_offset") is not None:
         return str(row["joined_command"]), str(row["region_object"]), str(row["region_offset"])
-    return str(row["command"]), str(row["region"])
+    return str(row.get("joined_command") or row["command"]), str(row["region"])
 
 
 def _of_machine(machine: str, rows: Sequence[dict[str, object]], counters: Sequence[str]) -> Regions:
@@ -213,28 +205,45 @@ def _of_machine(machine: str, rows: Sequence[dict[str, object]], counters: Seque
                 "the same configurations; sweep it again with the space of the others"
             )
     ordered = [[of_region[name][one] for one in configurations] for name in names]
+    marked = [place for place, one in enumerate(configurations) if all(row[place].get("baseline") for row in ordered)]
     return Regions(
         machine=machine,
         simulated=all(bool(row["simulated"]) for row in rows),
         programs=tuple(str(of_one[0]["program"]) for of_one in ordered),
         names=tuple(names),
         configurations=tuple(configurations),
-        baseline=_baseline(machine, configurations),
+        baseline=_baseline(machine, configurations, marked),
         seconds=np.array([[row[TIME] for row in of_one] for of_one in ordered], dtype=np.float64),
         counters=tuple(name.removeprefix(COUNTER) for name in counters),
         values=np.array([[[row[name] for name in counters] for row in of_one] for of_one in ordered], dtype=np.float64),
     )
 
 
-def _baseline(machine: str, configurations: Sequence[Configuration]) -> int:
-    """Return the position of the baseline: all threads and nodes, scatter, locality, all prefetchers on."""
+def _baseline(machine: str, configurations: Sequence[Configuration], marked: Sequence[int]) -> int:
+    """Return the position of the baseline: what the data marks, or all threads and nodes, scatter, locality, all on."""
     found = [one for one in configurations if one[2:] == ("scatter", "locality", ALL_ON)]
+    if len(marked) == 1:
+        return marked[0]
     if not found:
         raise ValueError(
             f"no row of {machine} has scattered threads, pages after locality and all prefetchers on, with which the "
             "others are compared: sweep with `--space ics20`"
         )
     return configurations.index(max(found, key=lambda one: (one.threads, one.nodes)))
+
+
+def require_counters(found: Regions) -> Regions:
+    """Return the regions, if they have counters.
+
+    Raises:
+        ValueError: if they have none.
+    """
+    if not found.counters:
+        raise ValueError(
+            f"the data of {found.machine} has no counters, columns whose names begin with `{COUNTER}`, which a tree "
+            "sees: train without --features, or make a data set with `pinfold sweep --space ics20`"
+        )
+    return found
 
 
 def enough(found: Regions) -> Regions:

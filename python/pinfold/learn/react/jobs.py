@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from pinfold.learn.progress import printer
-from pinfold.learn.react.data import Configuration, Regions, enough, matched, read
+from pinfold.learn.origin import Origin
+from pinfold.learn.progress import checked_origin, printer
+from pinfold.learn.react.data import Configuration, Regions, enough, matched, read, require_counters
 from pinfold.learn.react.file import LEAST_FEATURES, Feature, ReactModel, Score
 from pinfold.learn.react.method import (
     ALL_PAIRS,
@@ -57,15 +58,15 @@ def _machines(asked: argparse.Namespace) -> tuple[Regions, Regions]:
 
 def train(asked: argparse.Namespace) -> None:
     """Choose and fit a model and write it."""
-    show = printer(asked)
+    show, origin = printer(asked), checked_origin(asked)
     seen, judged = _machines(asked)
     refuse_judged(judged.programs)
     if asked.features is None:
         if asked.counted_on:
             raise ValueError("a race sees no counters, so --counted-on has no use: leave it out, or give --features 2")
-        model = race(judged, asked.seeds)
+        model = race(judged, asked.seeds, origin)
     else:
-        model = trained_model(seen, judged, WAYS[asked.features], asked.seeds)
+        model = trained_model(require_counters(seen), judged, WAYS[asked.features], asked.seeds, origin)
     asked.output.write_text(model.text(), encoding="utf-8")
     score = model.score
     profiles = f"{len(model.profiles)} profiles"
@@ -77,12 +78,13 @@ def train(asked: argparse.Namespace) -> None:
     )
 
 
-def race(found: Regions, seeds: int) -> ReactModel:
+def race(found: Regions, seeds: int, origin: Origin) -> ReactModel:
     """Choose the configurations of a race, and judge how good they are.
 
     Args:
         found: the regions.
         seeds: the number of seeds of nested judging.
+        origin: whether the rows of the regions were measured or simulated.
     """
     study, gains = Study.of(found, found), found.gains
     chosen = racers(gains)
@@ -92,8 +94,8 @@ def race(found: Regions, seeds: int) -> ReactModel:
     return ReactModel(
         machine=found.machine,
         counted_on=found.machine,
-        trained=Trained(
-            simulated=found.simulated,
+        trained=Trained.of(
+            origin,
             machines=[found.machine],
             programs=sorted(set(found.programs)),
             rows=gains.size,
@@ -108,7 +110,7 @@ def race(found: Regions, seeds: int) -> ReactModel:
     )
 
 
-def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int) -> ReactModel:
+def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int, origin: Origin) -> ReactModel:
     """Choose and fit a model, and judge how good it is.
 
     Args:
@@ -116,6 +118,7 @@ def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int) -> React
         judged: the same regions with the times to learn from, on the same machine or another.
         way: the way to learn.
         seeds: the number of seeds of nested judging.
+        origin: whether the rows of the regions were measured or simulated.
 
     Raises:
         ValueError: if one configuration is the best for all regions.
@@ -138,8 +141,8 @@ def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int) -> React
     return ReactModel(
         machine=judged.machine,
         counted_on=seen.machine,
-        trained=Trained(
-            simulated=seen.simulated and judged.simulated,
+        trained=Trained.of(
+            origin,
             machines=sorted({seen.machine, judged.machine}),
             programs=sorted(set(study.programs)),
             rows=gains.size,
@@ -168,6 +171,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     """Judge models on programs that they have not seen, and write and print the figures."""
     show = printer(asked)
     seen, judged = _machines(asked)
+    require_counters(seen)
     study, way = Study.of(seen, judged), WAYS[asked.features or LEAST_FEATURES]
     show("the paper's method")
     paper = study.as_published(way)
