@@ -30,7 +30,7 @@ def import_table(asked: argparse.Namespace) -> None:
     found = rows_of(table.read(asked.file, given.delimiter), given, topologies.layouts)
     digest = hashlib.sha256(asked.file.read_bytes()).hexdigest()
     for row in found.rows:
-        row |= {"recording": digest[:16], "simulated": False}
+        row["simulated"] = False
     metrics = {name: metric.unit for name, metric in given.metrics.items()}
     described = {name: one.described for name, one in sorted(topologies.found.items())}
     origin = {"file": asked.file.name, "sha256": digest, "map": Path(given.name).name}
