@@ -11,10 +11,18 @@ from typing import Literal
 import numpy as np
 import pyarrow.parquet
 
+from pinfold.joined import TOPOLOGIES
 from pinfold.learn.hints.discretize import Floats
 from pinfold.learn.hints.judging import Case, cases
 from pinfold.learn.hints.machines import Machines
-from pinfold.learn.hints.observations import Observation, behaviour_metrics, covered, read_observations, read_table
+from pinfold.learn.hints.observations import (
+    SPEED,
+    Observation,
+    behaviour_metrics,
+    covered,
+    read_observations,
+    read_table,
+)
 from pinfold.learn.hints.rule_file import RuleMetric
 
 VERSIONS = (2, 3)
@@ -22,6 +30,9 @@ VERSIONS = (2, 3)
 
 EVENT = "event:"
 INSTRUCTIONS = "event:instructions"
+
+IPC = "ipc"
+"""The performance in AutoFinity. Without it, as in measurements without counters, the performance is the speed."""
 
 View = Literal["events", "events per instruction", "all metrics"]
 """The metrics that a policy sees: events per thread and second, as in AutoFinity (section 3.1); events per instruction;
@@ -99,14 +110,27 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     for file in files:
         _require_data_set(file)
     table = covered(read_table(files))
-    machines = Machines(binary, sorted(set(table["machine"].to_pylist())), models)
-    observations, metrics = read_observations(table, behaviour_metrics(table), machines.domains)
+    described = {name: machine for file in files for name, machine in _described(file).items()}
+    machines = Machines(binary, sorted(set(table["machine"].to_pylist())), models, described)
+    performance = IPC if IPC in table.column_names and table[IPC].null_count < table.num_rows else SPEED
+    observations, metrics = read_observations(
+        table, behaviour_metrics(table), machines.domains, performance=performance
+    )
     simulated = any(_metadata(file)[b"pinfold.simulated"] == b"true" for file in files)
     return DataSet(tuple(cases(observations, machines.best_matches, incomplete)), tuple(metrics), simulated, machines)
 
 
 def _metadata(file: Path) -> dict[bytes, bytes]:
     return pyarrow.parquet.read_schema(file).metadata or {}
+
+
+def _described(file: Path) -> dict[str, str]:
+    """Return the value of ``--machine`` for each machine whose topology a data set has."""
+    topologies = json.loads(_metadata(file).get(TOPOLOGIES, b"{}"))
+    return {
+        name: f"synthetic:{topology['synthetic']}" if "synthetic" in topology else f"data:{file}@{name}"
+        for name, topology in topologies.items()
+    }
 
 
 def _require_data_set(file: Path) -> None:

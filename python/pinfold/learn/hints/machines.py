@@ -22,17 +22,25 @@ STATIC_FIRST = tuple(sorted(HINTS, key=lambda hint: str(hint) not in ("SLP", "sl
 class Machines:
     """The machines of a data set, read from the binary by their names."""
 
-    def __init__(self, binary: Path, names: Sequence[str], files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        names: Sequence[str],
+        files: Sequence[Path] = (),
+        described: Mapping[str, str] | None = None,
+    ) -> None:
         """Store the parameters.
 
         Args:
             binary: the path of pinfold.
             names: the machines of the data set.
             files: models of those machines that are not built into pinfold.
+            described: the values of ``--machine`` of those machines whose topologies the data set has.
         """
         self._binary = binary
         self._names = list(names)
         self._files = list(files)
+        self._described = dict(described or {})
         self.best_matches = lru_cache(maxsize=None)(self._best_matches)
 
     @cached_property
@@ -41,6 +49,8 @@ class Machines:
         own: dict[str, tuple[str, ...]] = {
             self._ask("topo", "--machine", str(file))["name"]: ("--machine", str(file)) for file in self._files
         }
+        for name, machine in self._described.items():
+            own.setdefault(name, ("--machine", machine))
         own.setdefault(self._ask("topo")["name"], ())
         return {name: own.get(name, ("--machine", name)) for name in self._names}
 
