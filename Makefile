@@ -175,6 +175,9 @@ evaluation-quick: bench pairs ## a reduced set of them, in minutes
 progress: build ## the rates of metrics beside the figures of real programs that are slowed; takes a quarter of an hour
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation progress
 
+measured: build ## what policies gain on the measured table that PINFOLD_MEASURED names; takes a minute
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation measured
+
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications
 
@@ -198,4 +201,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

@@ -40,6 +40,7 @@ from pinfold.evaluation.costs import costs
 from pinfold.evaluation.hints.section import autofinity
 from pinfold.evaluation.judged.section import judged
 from pinfold.evaluation.live import live
+from pinfold.evaluation.measured.section import measured, missing
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.progress.section import progress
 from pinfold.evaluation.provenance import Provenance, code
@@ -75,6 +76,7 @@ SECTIONS: dict[str, Make] = {
             regions,
             searches,
             validation,
+            measured,
             costs,
         ),
         changes,
@@ -82,9 +84,12 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, progress, host, costs)}
 """The sections that measure the machine that makes them."""
-APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions)}
+APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured)}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
+NEEDS: dict[str, Callable[[], str | None]] = {measured.__name__: missing}
+"""The sections that need what few machines have, each with a function that says what is missing. A section whose need
+is missing stays as it is."""
 DERIVED = {changes.__name__}
 """The sections that only read the figures of others. They take no time, and are always made again."""
 
@@ -117,14 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = committed(FOLDER)
     codes = {name: code(Path(), make.__module__) for name, make in SECTIONS.items()}
     same = Same.as_this(provenance.build)
-    ours = set()
-    alone = bool(asked.sections) and set(asked.sections) <= APART
+    lacking = {name: why for name, need in NEEDS.items() if name in SECTIONS and (why := need())}
     for name, data in found.items():
         if same and name not in MEASURED and data["build"] == same.build:
             found[name] = same.restamped(data, provenance)
-        apart = (alone or name in APART) and data["reduced"] == asked.quick
-        if apart or not provenance.mixes(found[name]):
-            ours.add(name)
+    ours = _ours(found, asked.sections, provenance) | (lacking.keys() & found.keys())
     if asked.sections and (others := sorted(set(found) - ours - set(asked.sections))):
         sys.exit(
             f"the sections {', '.join(others)} come from another build, and figures of different builds are not mixed: "
@@ -133,7 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made = {name for name in ours if provenance.made(found[name], codes.get(name, ""), measured=name in MEASURED)}
     made -= DERIVED
     found = _without(found, found.keys() - ours)
-    for name in asked.sections or SECTIONS:
+    for name, why in lacking.items():
+        print(f"evaluation: {name} is not made: {why}", file=sys.stderr)
+    for name in [one for one in asked.sections or SECTIONS if one not in lacking]:
         if name in made and name not in asked.sections:
             print(f"evaluation: {name} is there, of this build", file=sys.stderr)
             found[name] = provenance.at_this_commit(found[name])
@@ -147,6 +151,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SAME_RESULTS.write_text(_json(provenance.at_this_commit(json.loads(SAME_RESULTS.read_text()))))
     for line in not_held(FOLDER):
         print(line, file=sys.stderr)
+
+
+def _ours(found: Mapping[str, dict[str, Any]], asked: Collection[str], provenance: Provenance) -> set[str]:
+    """Return the sections whose figures may stand beside those that are made now."""
+    alone = bool(asked) and set(asked) <= APART
+    return {
+        name
+        for name, data in found.items()
+        if ((alone or name in APART) and data["reduced"] == provenance.reduced) or not provenance.mixes(data)
+    }
 
 
 def _without(found: Mapping[str, dict[str, Any]], stale: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""The section on tables that others have measured on real machines."""
