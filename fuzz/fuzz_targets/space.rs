@@ -4,10 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_sim::model::builtin;
-use pinfold_sim::sweep::SpaceFile;
+use pinfold_sweep::spaces::{SpaceFile, SpaceMachine};
 
 fuzz_target!(|text: &str| {
     if let Ok(space) = SpaceFile::parse("space.toml", text) {
-        let _ = space.points(&builtin("e5-4650x4").unwrap(), 8);
+        let _ = space.points(&SpaceMachine::of_model(&builtin("e5-4650x4").unwrap()), 8);
     }
 });

@@ -60,7 +60,7 @@ pub use replay::{CostSource, MoveCost, MoveCosts, Replayed, ReplayedRegion, Unpi
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
 pub use task_move::{Activity, Excess, MappingCode, MappingComparison, MoveReason, ProcessGain, TaskMove};
-pub use thread_map::{ThreadMap, map_over_nodes, map_threads};
+pub use thread_map::{ThreadMap, cores_by_node, map_over_nodes, map_threads, map_threads_per_core, most_on_a_core};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, MemoryKind, NumaNode, Object, ObjectId, ObjectKind, Topology,
     TopologyBuilder, TopologyError, resolve_overlaps,

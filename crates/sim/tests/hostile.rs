@@ -6,7 +6,6 @@ mod hostile;
 use hostile::{INPUTS, spoiled_text};
 use pinfold_sim::Script;
 use pinfold_sim::model::Model;
-use pinfold_sim::sweep::SpaceFile;
 use proptest::prelude::*;
 
 /// Two models without optional keys and one with all of them.
@@ -15,17 +14,6 @@ const MODELS: [&str; 3] = [
     include_str!("../../../machines/opteron-6164x4.toml"),
     include_str!("../../../machines/xeon-8480x2.toml"),
 ];
-
-const SPACE: &str = r#"
-[[configurations]]
-pinnings = ["0-7", "0,6,12,18,24,30,36,42"]
-page_map = ["first_touch", "interleave"]
-
-[[configurations]]
-nodes = [1, 2, 4]
-thread_map = ["compact", "scatter"]
-prefetch = ["0000", "1111"]
-"#;
 
 const SCRIPT: &str = r#"
 topology = "synthetic:package:2 pu:2"
@@ -50,13 +38,6 @@ proptest! {
                 prop_assert!(model.pus() >= model.cores() && model.core_of_pu(u32::MAX).is_none());
             }
             Err(error) => prop_assert!(error.to_string().starts_with("model.toml")),
-        }
-    }
-
-    #[test]
-    fn a_space_is_accepted_or_refused(text in spoiled_text(&[SPACE])) {
-        if let Err(error) = SpaceFile::parse("space.toml", &text) {
-            prop_assert!(error.line >= 1);
         }
     }
 

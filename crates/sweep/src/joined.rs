@@ -77,8 +77,8 @@ impl Joined {
     /// # Errors
     ///
     /// A number of threads has no recording or two recordings, or the recordings are of different builds of the
-    /// program.
-    pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[MachineThreads]) -> Result<Self> {
+    /// program. The error names `spaces`.
+    pub(crate) fn new(recordings: &[Recorded<'_>], machines: &[MachineThreads], spaces: &str) -> Result<Self> {
         let mut runs: Vec<JoinedRun> = vec![];
         let mut of_program = vec![];
         for (number, recording) in recordings.iter().enumerate() {
@@ -115,13 +115,13 @@ impl Joined {
             counts: machines.iter().map(|machine| machine.threads.clone()).collect(),
         };
         for machine in machines {
-            joined.check_recorded(recordings, machine)?;
+            joined.check_recorded(recordings, machine, spaces)?;
         }
         Ok(joined)
     }
 
     /// Checks that a run has recordings with all of a machine's numbers of threads, or with none of them.
-    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &MachineThreads) -> Result<()> {
+    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &MachineThreads, spaces: &str) -> Result<()> {
         for (number, run) in self.runs.iter().enumerate() {
             let recorded: BTreeSet<usize> = run.members.iter().map(|&member| recordings[member].threads).collect();
             let missing: Vec<usize> = machine
@@ -132,8 +132,8 @@ impl Joined {
                 .collect();
             if !missing.is_empty() && missing.len() < machine.threads.len() {
                 bail!(
-                    "`{}` has no recording with {} threads: the configurations of --space ics20 on {} have {}; record the \
-                     program with each number, and the same arguments otherwise",
+                    "`{}` has no recording with {} threads: the configurations of --space {spaces} on {} have {}; record \
+                     the program with each number, and the same arguments otherwise",
                     self.command(number),
                     listed(&missing),
                     machine.machine,
@@ -260,7 +260,7 @@ mod tests {
                 threads: threads.to_vec(),
             })
             .collect();
-        Joined::new(&recordings, &machines)
+        Joined::new(&recordings, &machines, "ics20")
     }
 
     fn region(identity: u64, offset: u64, file_size: u64) -> RegionPlace {

@@ -10,7 +10,8 @@
 //! 5. `shard`: a part of the jobs, its file, and the data set of all parts.
 //! 6. `notes`: warnings for the user about the plan and the results.
 //!
-//! `spaces` is the registry of the values of `--space`: a space is a file in that folder and a line in `SPACES`.
+//! `spaces` has the values of `--space`. Its configurations depend on a topology only, of a simulated machine or of the
+//! machine at hand.
 
 mod joined;
 mod journal;
@@ -28,5 +29,5 @@ pub use notes::{outcome_notes, plan_notes};
 pub use plan::{Extent, Job, Plan, SweptMachine, SweptProgram};
 pub use rows::data_set;
 pub use shard::Shard;
-pub use spaces::{SPACES, Spaces};
+pub use spaces::{Point, SPACES, Selection, SpaceMachine, Spaces};
 pub use workers::{End, run};

@@ -7,9 +7,9 @@ use crate::subject::Subject;
 use pinfold_sim::{MUCH_UNRECORDED_WAIT, RECORD_REGIONS};
 use std::collections::BTreeMap;
 
-/// Notes about recordings that do not fit their machines.
+/// Notes about configurations that machines do not have, and about recordings that do not fit their machines.
 pub fn plan_notes(plan: &Plan) -> Vec<String> {
-    let mut notes = vec![];
+    let mut notes = plan.left_out.clone();
     for program in &plan.programs {
         for machine in &plan.machines {
             let pus = machine.model.pus();

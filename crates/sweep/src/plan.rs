@@ -2,13 +2,13 @@
 
 use crate::joined::{Joined, MachineThreads, Recorded};
 use crate::journal::{Exact, Key, Outcome, OutcomeRow};
-use crate::spaces::Spaces;
+use crate::spaces::{Point, SpaceMachine, Spaces};
 use anyhow::{Context, Result, bail};
-use pinfold_core::{MetricColumn, Topology, content_hash};
+use pinfold_core::{MetricColumn, content_hash};
 use pinfold_sim::model::Model;
 use pinfold_sim::sampled::Samples;
-use pinfold_sim::sweep::{Metrics, Point, evaluate, evaluate_sampled, likwid_values};
-use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
+use pinfold_sim::sweep::{Metrics, evaluate, evaluate_sampled, likwid_values};
+use pinfold_sim::window::PageProfile;
 use pinfold_sim::{Coverage, RecordedProgram, SimulatedProgram as _};
 use pinfold_trace::{Recording, RegionPlace};
 use std::fs::File;
@@ -20,8 +20,8 @@ use std::sync::OnceLock;
 pub struct SweptMachine {
     /// Its model.
     pub model: Model,
-    /// Its topology.
-    pub topology: Topology,
+    /// What it offers to configurations.
+    pub space: SpaceMachine,
     /// A hash of the model.
     pub content: u128,
     /// The metrics of its counters.
@@ -79,6 +79,8 @@ pub struct Plan {
     pub programs: Vec<SweptProgram>,
     /// The jobs.
     pub jobs: Vec<Job>,
+    /// What the spaces have and the machines have not, a sentence for each.
+    pub left_out: Vec<String>,
     /// The runs of the recordings; `None` unless configurations have a number of threads.
     pub(crate) joined: Option<Joined>,
     pub(crate) build: u128,
@@ -90,7 +92,7 @@ impl SweptMachine {
     pub fn new(model: Model) -> Result<Self> {
         let metrics = Metrics::of(&model);
         Ok(Self {
-            topology: model.topology(),
+            space: SpaceMachine::of_model(&model),
             content: content_hash(serde_json::to_string(&model)?.as_bytes()),
             columns: metrics.columns(),
             model,
@@ -185,9 +187,16 @@ impl Plan {
         let joined = joined(&machines, &programs, spaces)?;
         let build = build_id()?;
         let mut jobs: Vec<Job> = vec![];
+        let mut left_out: Vec<String> = vec![];
         for (machine_number, machine) in machines.iter().enumerate() {
             for (program_number, program) in programs.iter().enumerate() {
-                for point in spaces.points(&machine.model, &machine.topology, program.threads)? {
+                let selection = spaces.points(&machine.space, program.threads)?;
+                for sentence in selection.left_out {
+                    if !left_out.contains(&sentence) {
+                        left_out.push(sentence);
+                    }
+                }
+                for point in selection.points {
                     jobs.push(Job {
                         machine: machine_number,
                         program: program_number,
@@ -200,10 +209,11 @@ impl Plan {
         for (number, program) in programs.iter().enumerate() {
             if jobs.iter().all(|job| job.program != number) {
                 bail!(
-                    "`{}` has {} threads, and no configuration of --space ics20 on the machines has: leave it out, or record \
-                     the program with a quarter, a half and all of a machine's cores",
+                    "`{}` has {} threads, and no configuration of --space {} on the machines has: leave it out, or record the \
+                     program with the numbers of threads of a machine's configurations",
                     program.file.display(),
-                    program.threads
+                    program.threads,
+                    spaces.with_thread_counts(),
                 );
             }
         }
@@ -211,6 +221,7 @@ impl Plan {
             machines,
             programs,
             jobs,
+            left_out,
             joined,
             build,
             extent,
@@ -227,10 +238,8 @@ impl Plan {
         let job = &self.jobs[job];
         let machine = &self.machines[job.machine];
         let program = &self.programs[job.program];
-        let needs_profile = matches!(
-            job.point.configuration.pages,
-            PageMapping::Locality | PageMapping::Balance
-        );
+        let configuration = job.point.window_configuration();
+        let needs_profile = configuration.pages.needs_accesses();
         let profile = needs_profile.then(|| program.profile());
         let samples = match self.extent {
             Extent::Sampled => program.samples(),
@@ -238,8 +247,8 @@ impl Plan {
         };
         let (model, recorded) = (&machine.model, &program.recorded);
         let evaluation = match samples {
-            Some(samples) => evaluate_sampled(model, recorded, samples, &job.point, profile),
-            None => evaluate(model, recorded, &job.point, profile),
+            Some(samples) => evaluate_sampled(model, recorded, samples, &configuration, profile),
+            None => evaluate(model, recorded, &configuration, profile),
         };
         let evaluation = evaluation.with_context(|| {
             format!(
@@ -282,7 +291,7 @@ impl Plan {
 fn joined(machines: &[SweptMachine], programs: &[SweptProgram], spaces: &Spaces) -> Result<Option<Joined>> {
     let mut counts = vec![];
     for machine in machines {
-        let Some(threads) = spaces.thread_counts(&machine.model)? else {
+        let Some(threads) = spaces.thread_counts(&machine.space)? else {
             return Ok(None);
         };
         counts.push(MachineThreads {
@@ -300,7 +309,7 @@ fn joined(machines: &[SweptMachine], programs: &[SweptProgram], spaces: &Spaces)
             regions: &program.regions,
         })
         .collect();
-    Joined::new(&recordings, &counts).map(Some)
+    Joined::new(&recordings, &counts, &spaces.with_thread_counts()).map(Some)
 }
 
 /// A hash of everything that a result depends on. Each type is destructured by name, so that a new field does not
@@ -310,7 +319,7 @@ fn key(build: u128, machine: &SweptMachine, program: &SweptProgram, point: &Poin
         content: machine,
         // The model determines these.
         model: _,
-        topology: _,
+        space: _,
         columns: _,
         metrics: _,
     } = machine;
@@ -335,11 +344,11 @@ fn key(build: u128, machine: &SweptMachine, program: &SweptProgram, point: &Poin
 /// `key` from the hashes of a machine's model and of a recording.
 fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Point, extent: Extent) -> Key {
     let Point {
-        configuration: WindowConfiguration {
-            pinning,
-            pages,
-            prefetchers,
-        },
+        pinning,
+        pages,
+        prefetchers,
+        // This is the program's number of threads.
+        threads: _,
         // The pinning and the model determine these.
         num_nodes: _,
         threads_per_core: _,
@@ -371,17 +380,16 @@ fn hash_of_file(path: &Path) -> std::io::Result<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{NodeId, Pinning, Prefetchers, PuId};
+    use pinfold_core::{NodeId, PageMapping, Pinning, Prefetchers, PuId};
     use std::collections::HashSet;
 
     #[test]
     fn results_are_reused_only_where_all_their_inputs_are_the_same() {
         let point = |pus: &[u32], pages, prefetchers| Point {
-            configuration: WindowConfiguration {
-                pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
-                pages,
-                prefetchers,
-            },
+            threads: pus.len(),
+            pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
+            pages,
+            prefetchers,
             num_nodes: 1,
             threads_per_core: 1,
             thread_map: None,

@@ -3,9 +3,9 @@
 
 use crate::joined::{CodePlace, Joined};
 use crate::plan::{Job, Plan, SweptMachine};
+use crate::spaces::{is_baseline, page_map_name};
 use pinfold_core::MetricColumn;
 use pinfold_dataset::{ConfigurationColumns, Layout, WindowColumns};
-use pinfold_sim::sweep::{ics20, page_map_name};
 use serde::{Deserialize, Serialize};
 
 /// A machine in a data set.
@@ -59,7 +59,7 @@ impl MachineEntry {
 impl Subject {
     pub(crate) fn new(plan: &Plan, job: &Job) -> Self {
         let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
-        let configuration = &job.point.configuration;
+        let point = &job.point;
         let coverage = program.coverage();
         Self {
             machine: job.machine,
@@ -69,13 +69,13 @@ impl Subject {
             configuration: ConfigurationColumns {
                 num_threads: program.threads,
                 layout: Some(Layout {
-                    num_nodes: job.point.num_nodes,
-                    threads_per_core: Some(job.point.threads_per_core),
-                    thread_map: job.point.thread_map.map(|map| map.name().to_owned()),
+                    num_nodes: point.num_nodes,
+                    threads_per_core: Some(point.threads_per_core),
+                    thread_map: point.thread_map.map(|map| map.name().to_owned()),
                 }),
-                page_map: page_map_name(configuration.pages).to_owned(),
-                prefetch: configuration.prefetchers.to_string(),
-                pinning: Some(configuration.pinning.to_string()),
+                page_map: page_map_name(point.pages).to_owned(),
+                prefetch: point.prefetchers.to_string(),
+                pinning: Some(point.pinning.to_string()),
             },
             window: WindowColumns {
                 window_bytes: Some(coverage.window_bytes),
@@ -97,7 +97,7 @@ impl Member {
         Self {
             command: joined.command(joined.run(job.program)),
             counts: joined.thread_counts(job.machine).to_vec(),
-            baseline: ics20::is_baseline(&machine.model, program.threads, &job.point),
+            baseline: is_baseline(&machine.space, &job.point),
             regions: regions
                 .map(|region| (region.identity, CodePlace::new(region)))
                 .collect(),

@@ -336,7 +336,7 @@ fn sweep(arguments: &Arguments) -> Result<ExitCode> {
 /// A program is recorded once, with one number of threads.
 fn check_one_recording(machines: &[SweptMachine], spaces: &Spaces) -> Result<()> {
     for machine in machines {
-        if let Some(threads) = spaces.thread_counts(&machine.model)? {
+        if let Some(threads) = spaces.thread_counts(&machine.space)? {
             let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
             bail!(
                 "the configurations of --space ics20 on {} have {} threads, each of a recording of its own: record the \

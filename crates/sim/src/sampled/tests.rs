@@ -8,10 +8,43 @@
 
 use super::*;
 use crate::model::builtin;
-use crate::sweep::{evaluate, space};
+use crate::sweep::evaluate;
 use crate::window::{EventKind, Recorded};
+use crate::window::{PageMapping, Prefetchers, WindowConfiguration};
 use pinfold_core::random::Random;
+use pinfold_core::{NodeId, ThreadMap, map_threads};
 use proptest::prelude::*;
+
+/// The threads on one node with local and remote pages, and on more with the other page mappings.
+fn configurations(model: &Model, threads: usize) -> Vec<WindowConfiguration> {
+    let topology = model.topology();
+    let mut found: Vec<WindowConfiguration> = vec![];
+    for nodes in [1, 2, 4].into_iter().filter(|&nodes| nodes <= threads) {
+        let mappings = match nodes {
+            1 => vec![PageMapping::Local, PageMapping::Remote],
+            _ => vec![
+                PageMapping::Locality,
+                PageMapping::Balance,
+                PageMapping::Interleave,
+                PageMapping::Single(NodeId(0)),
+            ],
+        };
+        for map in ThreadMap::ALL {
+            let pinning = map_threads(&topology, threads, nodes, map).unwrap();
+            let of_mapping = mappings.iter().map(|&pages| WindowConfiguration {
+                pinning: pinning.clone(),
+                pages,
+                prefetchers: Prefetchers::ALL,
+            });
+            for configuration in of_mapping {
+                if !found.contains(&configuration) {
+                    found.push(configuration);
+                }
+            }
+        }
+    }
+    found
+}
 
 /// Threads that repeat an access pattern, and meet, each in its own way.
 #[derive(Debug)]
@@ -123,14 +156,14 @@ fn nineteen_of_twenty_intervals_have_the_time_of_the_whole_simulation() {
     let mut outside = vec![];
     for (number, program) in windows().iter().enumerate() {
         let samples = Samples::with_size(program, SIZE).unwrap();
-        let points = space::numa(&model, program.threads());
-        let point = &points[number * 7 % points.len()];
+        let configurations = configurations(&model, program.threads());
+        let configuration = &configurations[number * 7 % configurations.len()];
         let profile = program.page_profile();
-        let whole = evaluate(&model, program, point, Some(&profile)).unwrap().parts[0]
+        let whole = evaluate(&model, program, configuration, Some(&profile)).unwrap().parts[0]
             .totals
             .seconds;
         let sampled = samples
-            .evaluate(&model, program, &point.configuration, Some(&profile))
+            .evaluate(&model, program, configuration, Some(&profile))
             .unwrap();
         let error = sampled.whole.totals.seconds / whole - 1.0;
         let interval = sampled.whole.time_error.unwrap();
@@ -147,8 +180,8 @@ fn regions_have_their_share_and_their_executions() {
     let model = builtin("e5-4650x4").unwrap();
     let program = program(3, 2, &[Work::Random, Work::Random], 100_000, 0.0);
     let samples = Samples::with_size(&program, SIZE).unwrap();
-    let point = &space::numa(&model, 2)[0];
-    let sampled = samples.evaluate(&model, &program, &point.configuration, None).unwrap();
+    let configuration = &configurations(&model, 2)[0];
+    let sampled = samples.evaluate(&model, &program, configuration, None).unwrap();
     let region = &sampled.regions[&REGION];
     assert_eq!(region.totals.executions, 2);
     let share = region.totals.seconds / sampled.whole.totals.seconds;
@@ -207,8 +240,8 @@ proptest! {
             past: &past,
         };
         let streams = captured[0].threads.iter().map(|events| Box::new(Slice { events, next: 0, code: None }) as Box<dyn Stream + '_>);
-        let point = &space::numa(&model, 3)[0];
-        let result = simulate_piece(&model, &point.configuration, &running, streams.collect(), &Options::default()).unwrap();
+        let configuration = &configurations(&model, 3)[0];
+        let result = simulate_piece(&model, configuration, &running, streams.collect(), &Options::default()).unwrap();
         prop_assert_eq!(result.released, 0);
         prop_assert!(result.threads.iter().all(Option::is_some));
     }

@@ -9,7 +9,6 @@
 //! The page mapping applies from the beginning. If a page's node depends on the thread that touches the page first, the
 //! recording says which thread that is, as in `pinfold run`.
 
-use super::point::Point;
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
 use crate::model::Model;
 use crate::program::SimulatedProgram;
@@ -48,8 +47,8 @@ pub struct Evaluation {
     pub simulated_share: f64,
 }
 
-/// Simulates pieces of `program` at one point, and estimates its warm repetition. `profile` is needed for the page
-/// mappings `locality` and `balance`. Where threads share a PU, their time slices are longer than pieces, and the whole
+/// Simulates pieces of `program` in a configuration, and estimates its warm repetition. `profile` is needed for the
+/// page mappings `locality` and `balance`. Where threads share a PU, their time slices are longer than pieces, and the whole
 /// program is simulated.
 ///
 /// The caller checks the program's `error` afterwards.
@@ -57,15 +56,15 @@ pub fn evaluate_sampled(
     model: &Model,
     program: &dyn SimulatedProgram,
     samples: &Samples,
-    point: &Point,
+    configuration: &WindowConfiguration,
     profile: Option<&PageProfile>,
 ) -> Result<Evaluation, WindowError> {
-    let pinning = &point.configuration.pinning;
+    let pinning = &configuration.pinning;
     let pus: BTreeSet<u32> = (0..program.threads()).map(|thread| pinning.pu(thread).0).collect();
     if pus.len() < program.threads() {
-        return evaluate(model, program, point, profile);
+        return evaluate(model, program, configuration, profile);
     }
-    let sampled = samples.evaluate(model, program, &point.configuration, profile)?;
+    let sampled = samples.evaluate(model, program, configuration, profile)?;
     let part = |region, part: SampledPart| RegionFigures {
         region,
         cold_seconds: None,
@@ -81,20 +80,20 @@ pub fn evaluate_sampled(
     })
 }
 
-/// Simulates `program` at one point. `profile` is needed for the page mappings `locality` and `balance`.
+/// Simulates `program` in a configuration. `profile` is needed for the page mappings `locality` and `balance`.
 ///
 /// The caller checks the program's `error` afterwards.
 pub fn evaluate(
     model: &Model,
     program: &dyn SimulatedProgram,
-    point: &Point,
+    configuration: &WindowConfiguration,
     profile: Option<&PageProfile>,
 ) -> Result<Evaluation, WindowError> {
     let WindowConfiguration {
         pinning,
         pages,
         prefetchers,
-    } = &point.configuration;
+    } = configuration;
     if matches!(pages, PageMapping::Locality | PageMapping::Balance) && profile.is_none() {
         return Err(WindowError::NoProfile(*pages));
     }
@@ -147,10 +146,10 @@ pub fn evaluate(
 
 #[cfg(test)]
 mod tests {
-    use super::super::space;
     use super::*;
     use crate::model::{LINE_BYTES, builtin};
     use crate::window::{Event, EventKind, Recorded};
+    use pinfold_core::{Pinning, Prefetchers, PuId};
 
     /// Two threads read an array each. In a region they read one together, and thread 0 begins and ends the region.
     struct Reading {
@@ -239,9 +238,9 @@ mod tests {
     #[test]
     fn a_cut_thread_waits_until_the_window_begins_again_and_an_unknown_wait_is_not_zero() {
         let model = builtin("opteron-6164x4").unwrap();
-        let point = &space::numa(&model, 2)[0];
+        let configuration = on_one_node();
         let share = |program: &dyn SimulatedProgram| {
-            let evaluation = evaluate(&model, program, point, None).unwrap();
+            let evaluation = evaluate(&model, program, &configuration, None).unwrap();
             evaluation.unrecorded_wait_share
         };
         assert_eq!(share(&Reading::new()), Some(0.0));
@@ -249,10 +248,18 @@ mod tests {
         assert_eq!(share(&Cut { known: false }), None);
     }
 
+    fn on_one_node() -> WindowConfiguration {
+        WindowConfiguration {
+            pinning: Pinning::new(vec![PuId(0), PuId(1)]).unwrap(),
+            pages: PageMapping::Local,
+            prefetchers: Prefetchers::ALL,
+        }
+    }
+
     fn evaluated() -> Evaluation {
         let model = builtin("opteron-6164x4").unwrap();
-        let point = &space::numa(&model, 2)[0];
-        evaluate(&model, &Reading::new(), point, None).unwrap()
+        let configuration = on_one_node();
+        evaluate(&model, &Reading::new(), &configuration, None).unwrap()
     }
 
     #[test]
@@ -285,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_point_gives_the_same_data() {
+    fn the_same_configuration_gives_the_same_data() {
         assert_eq!(evaluated(), evaluated());
     }
 }

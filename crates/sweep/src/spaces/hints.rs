@@ -4,7 +4,6 @@ use super::Space;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::PlacementError;
 use pinfold_core::{Pinning, Topology};
-use pinfold_sim::sweep::space;
 
 pub(super) const SPACE: Space = Space {
     name: "hints",
@@ -12,8 +11,8 @@ pub(super) const SPACE: Space = Space {
     limited: false,
     thread_counts: None,
     points: |request| {
-        let placements = hinted(request.topology, request.threads)?;
-        Ok(space::pinned(request.model, request.threads, placements))
+        let placements = hinted(request.machine().topology(), request.threads())?;
+        Ok(request.pinned(placements))
     },
 };
 

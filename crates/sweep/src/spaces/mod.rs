@@ -1,19 +1,34 @@
-//! The values of `--space`: a named space of the registry, or a file (docs/formats/data-sets.md).
+//! Spaces of configurations: the values of `--space` (docs/formats/data-sets.md).
 //!
-//! A space is a file in this folder with a `Space`, and a line in `SPACES`.
+//! A space is a function of a machine's topology and of the prefetchers that can be set there (`machine`), so a
+//! simulated machine and the machine at hand have the same spaces. What a machine lacks is left out, and the selection
+//! says so.
+//!
+//! - `machine`: what configurations depend on; `point`: one configuration, with its names in data sets.
+//! - `nodes`: threads and pages on a number of nodes, which several spaces have.
+//! - A named space is a file in this folder with a `Space`, and a line in `SPACES`. `file` has those that users write.
 
+mod file;
 mod hints;
 mod ics20;
+mod machine;
+mod nodes;
 mod numa;
 mod placement;
+mod point;
 mod threads;
 
 use anyhow::{Context, Result, bail};
-use pinfold_core::Topology;
+use pinfold_core::{PageMapping, Pinning, Prefetchers};
 use pinfold_files::input;
-use pinfold_sim::model::Model;
-use pinfold_sim::sweep::{Point, SpaceFile, space};
 use std::path::Path;
+
+pub use file::{SpaceError, SpaceFile};
+pub use ics20::is_baseline;
+pub use machine::SpaceMachine;
+pub use point::{PAGE_MAPS, Point, page_map_name};
+
+use point::{Points, distinct};
 
 /// The named spaces.
 pub const SPACES: [Space; 6] = [
@@ -22,10 +37,10 @@ pub const SPACES: [Space; 6] = [
     placement::SPACE,
     numa::NUMA,
     numa::NUMA_AND_PREFETCH,
-    ics20::SPACE,
+    ics20::ICS20,
 ];
 
-type ThreadCounts = fn(&Model) -> Result<Vec<usize>>;
+type ThreadCounts = fn(&SpaceMachine) -> Result<Vec<usize>>;
 
 /// A named space of configurations.
 #[derive(Clone, Copy)]
@@ -38,16 +53,53 @@ pub struct Space {
     pub limited: bool,
     /// The numbers of threads of the configurations; `None` if a configuration takes the recording's number.
     thread_counts: Option<ThreadCounts>,
-    points: fn(&Request<'_>) -> Result<Vec<Point>>,
+    points: fn(&Request<'_>) -> Result<Selection>,
 }
 
 /// The machine and the program that need configurations.
-pub struct Request<'a> {
-    model: &'a Model,
-    topology: &'a Topology,
-    threads: usize,
+struct Request<'a> {
+    points: Points<'a>,
     /// The maximum number of configurations of a limited space.
     limit: Option<usize>,
+}
+
+impl<'a> Request<'a> {
+    fn machine(&self) -> &'a SpaceMachine {
+        self.points.machine
+    }
+
+    fn threads(&self) -> usize {
+        self.points.threads
+    }
+
+    /// Each of `pinnings` under first touch with all prefetchers on.
+    fn pinned(&self, pinnings: impl IntoIterator<Item = Pinning>) -> Selection {
+        let point = |pinning| self.points.point(pinning, PageMapping::FirstTouch, Prefetchers::ALL);
+        Selection::of(pinnings.into_iter().map(point))
+    }
+}
+
+/// The configurations of spaces on a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The distinct points.
+    pub points: Vec<Point>,
+    /// What the spaces have and the machine has not: a sentence for each, without a full stop.
+    pub left_out: Vec<String>,
+}
+
+impl Selection {
+    fn of(points: impl IntoIterator<Item = Point>) -> Self {
+        Self {
+            points: distinct(points),
+            left_out: vec![],
+        }
+    }
+
+    fn without(mut self, left_out: impl IntoIterator<Item = String>) -> Self {
+        self.left_out.extend(left_out);
+        self
+    }
 }
 
 enum Selected {
@@ -80,34 +132,64 @@ impl Spaces {
         Ok(Self { spaces, limit })
     }
 
-    /// The numbers of threads of the configurations on a machine; `None` if no space has them.
-    pub fn thread_counts(&self, model: &Model) -> Result<Option<Vec<usize>>> {
-        let counts = self.spaces.iter().find_map(|space| match space {
-            Selected::Named(space) => space.thread_counts,
+    /// The named spaces whose configurations have numbers of threads.
+    fn counting(&self) -> impl Iterator<Item = (&'static str, ThreadCounts)> {
+        self.spaces.iter().filter_map(|space| match space {
+            Selected::Named(space) => space.thread_counts.map(|counts| (space.name, counts)),
             Selected::File(_) => None,
-        });
-        counts.map(|counts| counts(model)).transpose()
+        })
     }
 
-    /// The distinct points for `threads` threads on a machine, in the order of the spaces.
-    pub fn points(&self, model: &Model, topology: &Topology, threads: usize) -> Result<Vec<Point>> {
+    /// The names of the spaces whose configurations have numbers of threads.
+    pub fn with_thread_counts(&self) -> String {
+        let names: Vec<&str> = self.counting().map(|(name, _)| name).collect();
+        names.join(" and ")
+    }
+
+    /// The numbers of threads of the configurations on a machine, ascending; `None` if no space has them.
+    ///
+    /// # Errors
+    ///
+    /// A space does not define configurations of the machine.
+    pub fn thread_counts(&self, machine: &SpaceMachine) -> Result<Option<Vec<usize>>> {
+        let mut all: Option<Vec<usize>> = None;
+        for (_, counts) in self.counting() {
+            all.get_or_insert_default().extend(counts(machine)?);
+        }
+        if let Some(all) = &mut all {
+            all.sort_unstable();
+            all.dedup();
+        }
+        Ok(all)
+    }
+
+    /// The distinct points for `threads` threads on a machine, in the order of the spaces, and what the machine lacks.
+    ///
+    /// # Errors
+    ///
+    /// A space does not define configurations of the machine, or has too many.
+    pub fn points(&self, machine: &SpaceMachine, threads: usize) -> Result<Selection> {
         let request = Request {
-            model,
-            topology,
-            threads,
+            points: Points::new(machine, threads),
             limit: self.limit,
         };
-        let mut points = vec![];
+        let mut all = Selection::default();
         for one in &self.spaces {
-            points.extend(match one {
+            let one = match one {
                 Selected::Named(space) => (space.points)(&request)?,
-                Selected::File(file) => file.points(model, threads)?,
-            });
+                Selected::File(file) => file.points(machine, threads)?,
+            };
+            all.points.extend(one.points);
+            for sentence in one.left_out {
+                if !all.left_out.contains(&sentence) {
+                    all.left_out.push(sentence);
+                }
+            }
         }
-        Ok(space::distinct(points))
+        all.points = distinct(all.points);
+        Ok(all)
     }
 }
-
 /// The named spaces with their descriptions, for a help text.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     SPACES.iter().map(|space| (space.name, space.about))
@@ -139,12 +221,19 @@ fn find(name: &str) -> Result<Selected> {
 
 #[cfg(test)]
 mod tests {
+    use super::machine::tests::simulated;
     use super::*;
-    use pinfold_sim::model::builtin;
+
+    /// The points of spaces on a simulated machine.
+    fn points(names: &[&str], machine: &SpaceMachine, threads: usize) -> Vec<Point> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let spaces = Spaces::new(&names, None).unwrap();
+        spaces.points(machine, threads).unwrap().points
+    }
 
     fn threads(machine: &str, threads: usize, limit: Option<usize>) -> Result<Vec<Point>> {
-        let model = builtin(machine).unwrap();
-        Spaces::new(&["threads".to_owned()], limit)?.points(&model, &model.topology(), threads)
+        let spaces = Spaces::new(&["threads".to_owned()], limit)?;
+        Ok(spaces.points(&simulated(machine), threads)?.points)
     }
 
     #[test]
@@ -164,7 +253,7 @@ mod tests {
             for (count, limit) in [(8, 16), (16, 16), (24, 40)] {
                 let pinnings = || -> Vec<String> {
                     let points = threads(machine, count, Some(limit)).unwrap();
-                    let pinning = |point: &Point| point.configuration.pinning.to_string();
+                    let pinning = |point: &Point| point.pinning.to_string();
                     points.iter().map(pinning).collect()
                 };
                 let first = pinnings();
@@ -185,11 +274,9 @@ mod tests {
 
     #[test]
     fn the_space_hints_has_each_placement_of_a_hint_once() {
-        let model = builtin("opteron-6164x4").unwrap();
         let hints = |threads| {
-            let spaces = Spaces::new(&["hints".to_owned()], None).unwrap();
-            let points = spaces.points(&model, &model.topology(), threads).unwrap();
-            let pinning = |point: &Point| point.configuration.pinning.to_string();
+            let points = points(&["hints"], &simulated("opteron-6164x4"), threads);
+            let pinning = |point: &Point| point.pinning.to_string();
             points.iter().map(pinning).collect::<Vec<_>>()
         };
         assert_eq!(hints(4), ["0-3", "0,6,12,18", "0,1,6,7", "0,12,24,36"]);
@@ -199,29 +286,38 @@ mod tests {
 
     #[test]
     fn spaces_together_have_each_configuration_once() {
-        let model = builtin("e5-4650x4").unwrap();
-        let count = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            let spaces = Spaces::new(&names, None).unwrap();
-            spaces.points(&model, &model.topology(), 8).unwrap().len()
-        };
+        let count = |names: &[&str]| points(names, &simulated("e5-4650x4"), 8).len();
         assert_eq!(count(&["numa", "numa+prefetch"]), 288);
         assert_eq!(count(&["threads", "numa"]), count(&["threads"]) + 18);
     }
 
     #[test]
     fn the_number_of_threads_is_a_part_of_the_configurations_of_ics20_alone() {
-        let model = builtin("e5-4650x4").unwrap();
         for space in SPACES {
             let spaces = Spaces::new(&[space.name.to_owned()], None).unwrap();
-            let counts = spaces.thread_counts(&model).unwrap();
-            assert_eq!(
-                counts,
-                (space.name == "ics20").then(|| vec![8, 16, 32]),
-                "{}",
-                space.name
-            );
+            let counts = spaces.thread_counts(&simulated("e5-4650x4")).unwrap();
+            let expected = (space.name == "ics20").then(|| vec![8, 16, 32]);
+            assert_eq!(counts, expected, "{}", space.name);
         }
+    }
+
+    #[test]
+    fn what_two_spaces_leave_out_is_said_once() {
+        let machine = SpaceMachine::new(
+            simulated("clovertown").topology().clone(),
+            &[],
+            "the MSRs cannot be written",
+        );
+        let spaces = Spaces::new(&["numa".to_owned(), "numa+prefetch".to_owned()], None).unwrap();
+        let found = spaces.points(&machine, 4).unwrap();
+        assert_eq!(found.points.len(), 1);
+        assert_eq!(
+            found.left_out,
+            [
+                "page mappings but one are left out: clovertown has one NUMA node with main memory",
+                "settings of prefetchers are left out: the MSRs cannot be written"
+            ]
+        );
     }
 
     #[test]

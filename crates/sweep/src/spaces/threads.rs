@@ -6,7 +6,6 @@ use num_bigint::BigUint;
 use pinfold_core::Pinning;
 use pinfold_core::placement::Placements;
 use pinfold_core::placement::different;
-use pinfold_sim::sweep::space;
 
 pub(super) const SPACE: Space = Space {
     name: "threads",
@@ -15,7 +14,7 @@ pub(super) const SPACE: Space = Space {
     thread_counts: None,
     points: |request| {
         let placements = placements(request)?;
-        Ok(space::pinned(request.model, request.threads, placements))
+        Ok(request.pinned(placements))
     },
 };
 
@@ -25,15 +24,10 @@ const MOST_PLACEMENTS: u32 = 4096;
 /// All placements, or at most `limit` of them, chosen for the largest differences. Threads that outnumber PUs take
 /// turns.
 fn placements(request: &Request<'_>) -> Result<Vec<Pinning>> {
-    let &Request {
-        topology,
-        threads,
-        limit,
-        ..
-    } = request;
+    let (topology, threads) = (request.machine().topology(), request.threads());
     let placements = Placements::new(topology, threads.min(topology.allowed_pus().len()))?;
     let count = placements.count();
-    match limit {
+    match request.limit {
         Some(limit) if count > BigUint::from(limit) => Ok(different::most_different(topology, threads, limit)),
         None if count > BigUint::from(MOST_PLACEMENTS) => bail!(
             "{threads} threads have {count} placements on {}, more than the {MOST_PLACEMENTS} that are swept without asking: \

@@ -3,12 +3,10 @@
 //! Each `[[configurations]]` lists values for some of the keys, and the space has all combinations of them. Other keys
 //! have their defaults. So one entry is a whole space, and several entries with one value each are a list.
 
-use super::point::{PAGE_MAPS, Point};
-use super::space::{distinct, every_prefetcher_setting};
-use super::thread_map::map_threads;
-use crate::model::Model;
-use crate::window::{PageMapping, Prefetchers};
-use pinfold_core::{Pinning, PuSet, ThreadMap};
+use super::machine::every_prefetcher_setting;
+use super::point::{PAGE_MAPS, Points};
+use super::{Selection, SpaceMachine};
+use pinfold_core::{PageMapping, Pinning, Prefetchers, PuSet, ThreadMap};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -81,21 +79,38 @@ impl SpaceFile {
     }
 
     /// The points of the space for `threads` threads on a machine, in the order of the file, each once.
-    pub fn points(&self, model: &Model, threads: usize) -> Result<Vec<Point>, SpaceError> {
-        let mut points = vec![];
+    ///
+    /// # Errors
+    ///
+    /// A configuration is not possible on the machine.
+    pub fn points(&self, machine: &SpaceMachine, threads: usize) -> Result<Selection, SpaceError> {
+        let points = &Points::new(machine, threads);
+        let mut all = vec![];
+        let mut left_out = vec![];
         for entry in &self.entries {
-            for pinning in self.pinnings(entry, model, threads)? {
-                for &pages in &entry.page_maps {
-                    for &prefetchers in &entry.prefetchers {
-                        points.push(Point::new(model, threads, pinning.clone(), pages, prefetchers));
+            let mut page_maps = &entry.page_maps[..];
+            if let (Some(why), true) = (machine.page_maps_left_out(), page_maps.len() > 1) {
+                page_maps = &page_maps[..1];
+                left_out.push(why);
+            }
+            let possible = |setting: &Prefetchers| machine.possible(*setting);
+            let prefetchers: Vec<Prefetchers> = entry.prefetchers.iter().map(possible).collect();
+            if prefetchers != entry.prefetchers {
+                left_out.extend(machine.prefetchers_left_out());
+            }
+            for pinning in self.pinnings(entry, points)? {
+                for &pages in page_maps {
+                    for &prefetchers in &prefetchers {
+                        all.push(points.point(pinning.clone(), pages, prefetchers));
                     }
                 }
             }
         }
-        Ok(distinct(points))
+        Ok(Selection::of(all).without(left_out))
     }
 
-    fn pinnings(&self, entry: &Entry, model: &Model, threads: usize) -> Result<Vec<Pinning>, SpaceError> {
+    fn pinnings(&self, entry: &Entry, points: &Points<'_>) -> Result<Vec<Pinning>, SpaceError> {
+        let (machine, threads) = (points.machine, points.threads);
         let error = |line: usize, why: String| SpaceError {
             file: self.file.clone(),
             line,
@@ -104,11 +119,14 @@ impl SpaceFile {
         match &entry.threads {
             Threads::Pinned(pinnings) => {
                 for (line, pinning) in pinnings {
-                    if let Some(pu) = pinning.pus().iter().find(|pu| model.core_of_pu(pu.0).is_none()) {
-                        let last = model.pus() - 1;
+                    if let Some(pu) = pinning.pus().iter().find(|&&pu| machine.place(pu).is_none()) {
                         return Err(error(
                             *line,
-                            format!("`{pinning}` has PU {pu}, and the PUs of {} are 0 to {last}", model.name),
+                            format!(
+                                "`{pinning}` has PU {pu}, and the PUs of {} that may be used are {}",
+                                machine.name(),
+                                machine.pus()
+                            ),
                         ));
                     }
                 }
@@ -118,14 +136,14 @@ impl SpaceFile {
                 let mut pinnings = vec![];
                 for &(line, nodes) in nodes {
                     for &map in maps {
-                        let pinning = map_threads(model, threads, nodes, map).ok_or_else(|| {
+                        let pinning = machine.mapped(threads, nodes, map, None).ok_or_else(|| {
                             error(
                                 line,
                                 format!(
                                     "{threads} threads cannot be on {nodes} nodes of {}, which has {}; every node gets a \
                                      thread or more",
-                                    model.name,
-                                    model.nodes()
+                                    machine.name(),
+                                    machine.nodes().len()
                                 ),
                             )
                         })?;
@@ -295,12 +313,17 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::point::page_map_name;
+    use super::super::point::{Point, page_map_name};
     use super::*;
-    use crate::model::builtin;
+    use pinfold_sim::model::builtin;
+
+    fn selected(text: &str, machine: &str, threads: usize) -> Result<Selection, SpaceError> {
+        let machine = SpaceMachine::of_model(&builtin(machine).unwrap());
+        SpaceFile::parse("space.toml", text)?.points(&machine, threads)
+    }
 
     fn points(text: &str, machine: &str, threads: usize) -> Result<Vec<Point>, SpaceError> {
-        SpaceFile::parse("space.toml", text)?.points(&builtin(machine).unwrap(), threads)
+        selected(text, machine, threads).map(|selection| selection.points)
     }
 
     #[test]
@@ -330,15 +353,7 @@ mod tests {
         let found = points(text, "e5-4650x4", 4).unwrap();
         let shown: Vec<String> = found
             .iter()
-            .map(|point| {
-                let configuration = &point.configuration;
-                format!(
-                    "{} {} {}",
-                    configuration.pinning,
-                    page_map_name(configuration.pages),
-                    configuration.prefetchers
-                )
-            })
+            .map(|point| format!("{} {} {}", point.pinning, page_map_name(point.pages), point.prefetchers))
             .collect();
         assert_eq!(shown, ["0-3 first_touch 0000", "0,1,8,9 single 1010"]);
     }
@@ -377,7 +392,7 @@ mod tests {
             (
                 "[[configurations]]\npinnings = [\"0\",\n\"64\"]",
                 3,
-                "the PUs of e5-4650x4 are 0 to 63",
+                "the PUs of e5-4650x4 that may be used are 0-63",
             ),
             (
                 "[[configurations]]\nnodes = [1,\n5]",
@@ -393,5 +408,27 @@ mod tests {
             assert_eq!(error.line, line, "{error}");
             assert!(error.to_string().contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_left_out_and_said() {
+        let text = r#"
+            [[configurations]]
+            nodes = 1
+            page_map = ["interleave", "local"]
+            prefetch = "all"
+        "#;
+        let found = selected(text, "clovertown", 4).unwrap();
+        assert!(found.points.iter().all(|point| point.pages == PageMapping::Interleave));
+        assert!(
+            found.left_out[0].contains("clovertown has one NUMA node"),
+            "{:?}",
+            found.left_out
+        );
+        let model = builtin("opteron-6164x4").unwrap();
+        let present = model.prefetch.present.value().0.len();
+        let found = selected(text, "opteron-6164x4", 4).unwrap();
+        assert_eq!(found.points.len(), 2 << present);
+        assert_eq!(found.left_out.len(), usize::from(present < 4), "{:?}", found.left_out);
     }
 }
