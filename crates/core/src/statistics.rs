@@ -163,6 +163,25 @@ pub fn chance_of_error(estimate: &Estimate, error: f64) -> f64 {
     upper_tail_of_t(error / estimate.variance.sqrt(), estimate.degrees_of_freedom)
 }
 
+/// Half the width of the interval around the estimate that has the true value with a probability of 95 %.
+pub fn half_width(estimate: &Estimate) -> f64 {
+    const ABOVE: f64 = 0.025;
+    // The quantile of Student's t with one degree of freedom, the largest, is 12.7.
+    const MOST: f64 = 16.0;
+    let deviation = estimate.variance.sqrt();
+    let (mut below, mut above) = (0.0, MOST);
+    // Each step halves the interval; these leave less than the precision of a double.
+    for _ in 0..60 {
+        let middle = 0.5 * (below + above);
+        if upper_tail_of_t(middle, estimate.degrees_of_freedom) > ABOVE {
+            below = middle;
+        } else {
+            above = middle;
+        }
+    }
+    above * deviation
+}
+
 /// The probability that Student's t with these degrees of freedom exceeds `t`. It is related to the regularised
 /// incomplete beta function: `P(T > t) = I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)` for `t >= 0` (Abramowitz and
 /// Stegun, 26.7.1).
@@ -364,6 +383,22 @@ mod tests {
         let exact = |value: f64| Estimate::from_independent(&[value, value]).unwrap();
         assert!((chance_of_equal(&exact(1.0), &exact(1.0)) - 1.0).abs() < 1e-12);
         assert!(chance_of_equal(&exact(1.0), &exact(2.0)) < 1e-12);
+    }
+
+    #[test]
+    fn the_half_width_is_the_quantile_of_the_published_table_times_the_standard_error() {
+        // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, for 0.025.
+        for (degrees_of_freedom, critical) in [(1.0, 12.706), (2.0, 4.303), (9.0, 2.262), (100.0, 1.984)] {
+            let found = half_width(&Estimate {
+                value: 5.0,
+                variance: 4.0,
+                degrees_of_freedom,
+            });
+            assert!(
+                (found / (2.0 * critical) - 1.0).abs() < 5e-4,
+                "{degrees_of_freedom}: {found}"
+            );
+        }
     }
 
     #[test]

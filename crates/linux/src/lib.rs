@@ -19,6 +19,7 @@ pub mod journal;
 pub mod launch;
 pub mod limits;
 pub mod machine;
+pub mod machine_state;
 pub mod memory;
 pub mod mpi;
 mod nearest;

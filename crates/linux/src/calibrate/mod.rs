@@ -40,13 +40,13 @@ pub use sharing::{SharingEffort, sharing};
 pub use team::{CountSource, ThreadCounts};
 
 use crate::counters::CounterError;
+use crate::machine_state::MachineReading;
 use core::Loop;
 use memory::{Memory, Pages};
 use pinfold_core::measurement::{
     BandwidthMeasurement, Calibration, NodeLatency, Relation, SystemMeasurement, Thoroughness, Traffic,
 };
-use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology, digits};
-use std::fs;
+use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology};
 use std::io;
 use std::time::Duration;
 use threads::on;
@@ -98,7 +98,7 @@ pub fn measure(
 ) -> Result<Calibration, CalibrationError> {
     let allowed = topology.allowed_pus();
     let pu = allowed.first().expect("a topology allows at least one PU");
-    let stolen_before = stolen_ticks();
+    let machine = MachineReading::now();
     let extent = Extent::new(thoroughness, last_cache(topology, pu));
     let Extent {
         effort,
@@ -162,7 +162,7 @@ pub fn measure(
         pairs,
         bandwidth,
         nodes,
-        stolen: stolen_share(stolen_before, stolen_ticks()),
+        stolen: machine.until_now().stolen,
         huge_share,
         inclusive: (1..=4).map(instructions::inclusive).collect(),
         processor: instructions::processor(),
@@ -296,36 +296,4 @@ fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
         .map(|node| (node.id, node.pus.intersection(&usable).iter().collect::<Vec<_>>()))
         .filter(|(_, pus)| !pus.is_empty())
         .collect()
-}
-
-/// All processor time since boot and the stolen part of it, in the kernel's ticks.
-fn stolen_ticks() -> Option<(u64, u64)> {
-    stolen_in(&fs::read_to_string("/proc/stat").ok()?)
-}
-
-fn stolen_in(stat: &str) -> Option<(u64, u64)> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(digits::decimal).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user time.
-    Some((ticks.iter().take(8).sum(), *ticks.get(7)?))
-}
-
-fn stolen_share(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<f64> {
-    let ((all_before, stolen_before), (all, stolen)) = (before?, after?);
-    let passed = all.checked_sub(all_before).filter(|&passed| passed > 0)?;
-    Some(stolen.saturating_sub(stolen_before) as f64 / passed as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_stolen_share_is_of_the_time_that_has_passed() {
-        let before = stolen_in("cpu  10 0 0 80 0 0 0 10 0 0\ncpu0 1\n");
-        let after = stolen_in("cpu  60 0 0 80 0 0 0 60 0 0\n");
-        assert_eq!(stolen_share(before, after), Some(0.5));
-        assert_eq!(stolen_share(before, before), None);
-        assert_eq!(stolen_in("cpu  10 0 0 80\n"), None);
-    }
 }
