@@ -17,6 +17,7 @@ mod db_runs;
 mod embedded;
 mod events;
 mod explain;
+mod finished;
 mod help;
 mod journals;
 mod learn;

@@ -2,33 +2,24 @@
 
 use super::arguments::{Arguments, Output};
 use super::variants::Planned;
+use crate::finished::{Commands, Finished};
 use crate::run::{policies, simulations};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use pinfold_compare::{Choice, FinishedRun};
 use pinfold_files::output::open_growing;
-use pinfold_linux::child::Forwarding;
-use pinfold_linux::launch::LaunchError;
 use pinfold_linux::processor_time;
 use pinfold_runtime::RunDocument;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-/// How many of the last bytes and lines of standard error an error shows.
-const LAST_BYTES: u64 = 4096;
-const LAST_LINES: usize = 10;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Runs commands one after the other.
 pub(super) struct Executor<'a> {
     arguments: &'a Arguments,
-    signals: Forwarding,
-    folder: TempDir,
+    commands: Commands,
     pinfold: PathBuf,
 }
 
@@ -40,22 +31,12 @@ pub(super) enum Ended {
     Interrupted(i32),
 }
 
-/// How a process ended.
-struct Finished {
-    status: ExitStatus,
-    /// From its start to its end.
-    wall: Duration,
-    /// The last lines of its standard error; `None` if they were shown.
-    stderr: Option<File>,
-}
-
 impl<'a> Executor<'a> {
     /// Call it while the process has a single thread.
     pub(super) fn new(arguments: &'a Arguments) -> Result<Self> {
         Ok(Self {
             arguments,
-            signals: Forwarding::start().context("cannot receive signals")?,
-            folder: tempfile::tempdir().context("no room for the records of runs")?,
+            commands: Commands::new()?,
             pinfold: std::env::current_exe().context("cannot find the program pinfold itself")?,
         })
     }
@@ -79,7 +60,7 @@ impl<'a> Executor<'a> {
     }
 
     fn record(&self) -> PathBuf {
-        self.folder.path().join("record.json")
+        self.commands.folder().join("record.json")
     }
 
     /// Runs a variant once, by its command line.
@@ -91,7 +72,7 @@ impl<'a> Executor<'a> {
         let before = processor_time::reaped_children()?;
         let finished = self.finish(command)?;
         let after = processor_time::reaped_children()?;
-        if let Some(signal) = self.interruption(finished.status) {
+        if let Some(signal) = self.commands.interruption(finished.status) {
             return Ok(Ended::Interrupted(signal));
         }
         let document = match variant.words {
@@ -100,7 +81,7 @@ impl<'a> Executor<'a> {
         };
         let exit_status = match &document {
             Some(document) => document.record.program.exit_status.unwrap_or(0),
-            None => code(finished.status),
+            None => finished.code(),
         };
         if exit_status == 128 + Signal::SIGINT as i32 {
             return Ok(Ended::Interrupted(Signal::SIGINT as i32));
@@ -139,16 +120,16 @@ impl<'a> Executor<'a> {
         if let Some(prepare) = &self.arguments.surroundings.prepare {
             let command = ["sh".into(), "-c".into(), prepare.clone()];
             let finished = self.finish(&command)?;
-            if self.interruption(finished.status).is_none() && !finished.status.success() {
+            if self.commands.interruption(finished.status).is_none() && !finished.status.success() {
                 bail!(
                     "the command of --prepare, `{}`, ended with status {}{}",
                     prepare.display(),
-                    code(finished.status),
+                    finished.code(),
                     finished.last_lines()
                 );
             }
         }
-        Ok(self.signals.asked_to_end())
+        Ok(self.commands.asked_to_end())
     }
 
     fn finish(&mut self, words: &[OsString]) -> Result<Finished> {
@@ -159,19 +140,10 @@ impl<'a> Executor<'a> {
         command.args(rest);
         if self.arguments.is_simulated() && std::env::var_os(simulations::VARIABLE).is_none() {
             // Variants try the same placements: each is simulated once.
-            command.env(simulations::VARIABLE, self.folder.path().join("simulations"));
+            command.env(simulations::VARIABLE, self.commands.folder().join("simulations"));
         }
         let stderr = self.redirect(&mut command)?;
-        let started = Instant::now();
-        let status = self
-            .signals
-            .run(&mut command)
-            .map_err(|error| unstartable(program, &error))?;
-        Ok(Finished {
-            status,
-            wall: started.elapsed(),
-            stderr,
-        })
+        self.commands.finish(&mut command, stderr)
     }
 
     /// Gives a command its standard streams. The result is the file that gets its standard error; `None` if that is
@@ -195,16 +167,9 @@ impl<'a> Executor<'a> {
         if arguments.show_output {
             return Ok(None);
         }
-        let no_room = "no room for the standard error of a run";
-        let file = tempfile::tempfile_in(self.folder.path()).context(no_room)?;
-        command.stderr(file.try_clone().context(no_room)?);
+        let file = self.commands.nameless_file()?;
+        command.stderr(file.try_clone()?);
         Ok(Some(file))
-    }
-
-    /// The signal that asked pinfold to end. The terminal's SIGINT may end the program before it reaches pinfold.
-    fn interruption(&mut self, status: ExitStatus) -> Option<i32> {
-        let by_terminal = status.signal().filter(|signal| *signal == Signal::SIGINT as i32);
-        self.signals.asked_to_end().or(by_terminal)
     }
 
     /// The record that pinfold wrote.
@@ -212,56 +177,10 @@ impl<'a> Executor<'a> {
         let Ok(text) = fs::read_to_string(self.record()) else {
             bail!(
                 "pinfold could not run the program, and ended with status {}{}",
-                code(finished.status),
+                finished.code(),
                 finished.last_lines()
             );
         };
         Ok(RunDocument::read(&text)?)
-    }
-}
-
-impl Finished {
-    /// The last lines of standard error, as the end of a sentence.
-    fn last_lines(&self) -> String {
-        let Some(text) = self.stderr.as_ref().and_then(|file| end_of(file).ok()) else {
-            return String::new();
-        };
-        let lines: Vec<&str> = text.lines().collect();
-        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-        if last.is_empty() {
-            return "; it wrote nothing to standard error".to_owned();
-        }
-        format!("; its last lines on standard error:\n  {}", last.join("\n  "))
-    }
-}
-
-/// The last bytes of a file as text.
-fn end_of(mut file: &File) -> io::Result<String> {
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
-    let mut bytes = vec![];
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The exit status as a shell shows it.
-fn code(status: ExitStatus) -> i32 {
-    status
-        .code()
-        .or(status.signal().map(|signal| 128 + signal))
-        .unwrap_or(1)
-}
-
-/// The error of a command that could not be started.
-fn unstartable(command: &OsString, error: &io::Error) -> anyhow::Error {
-    let command = command.clone();
-    match error.kind() {
-        io::ErrorKind::NotFound => LaunchError::NotFound { command }.into(),
-        io::ErrorKind::PermissionDenied => LaunchError::NotExecutable {
-            command,
-            why: error.to_string(),
-        }
-        .into(),
-        _ => anyhow!("cannot start {}: {error}", command.display()),
     }
 }
