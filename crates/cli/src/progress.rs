@@ -58,6 +58,13 @@ impl Progress {
         }
     }
 
+    /// The rest takes this time, where a bar cannot know it from the number of steps.
+    pub(crate) fn left(&self, time: Duration) {
+        if let Self::Bar(bar) = self {
+            bar.set_prefix(format!("{:#} to go", HumanDuration(time)));
+        }
+    }
+
     /// One more is done.
     pub(crate) fn step(&self) {
         match self {

@@ -1,8 +1,8 @@
 //! The results of an unfinished sweep, beside its output: `DATA.parquet.partial`.
 //!
-//! 1. The file starts with a magic line. Records follow: length and checksum of the content (4 bytes each, little
-//!    endian, CRC-32), and a result as JSON. Floating-point numbers are stored as their bits, so that they are read
-//!    back exactly.
+//! 1. The file starts with a magic line, which says what its results are (`Kept`). Records follow: length and checksum
+//!    of the content (4 bytes each, little endian, CRC-32), and a result as JSON. Floating-point numbers are stored as
+//!    their bits, so that they are read back exactly.
 //! 2. Each record is written to the kernel in one call as soon as the result is known, so it survives any end of this
 //!    process. Once a second the file is forced to the disk, so a crash of the machine loses at most the last second.
 //! 3. The key of a result is a hash of everything that the result depends on (`plan`). The next run reads all complete
@@ -19,10 +19,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const MAGIC: &[u8] = b"pinfold sweep 1\n";
+/// A result that a journal keeps.
+pub trait Kept: Serialize + DeserializeOwned {
+    /// The first line of the file.
+    const MAGIC: &'static [u8];
+}
+
+impl Kept for Outcome {
+    const MAGIC: &'static [u8] = b"pinfold sweep 1\n";
+}
+
 /// The size of a record's length and checksum.
 const HEAD: usize = 8;
 /// The limit of a record's length: a program of a million regions with 30 metrics each.
@@ -83,36 +93,46 @@ impl<'de> Deserialize<'de> for Exact {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct Record<T> {
     /// 32 hexadecimal digits.
     key: String,
-    outcome: Outcome,
+    outcome: T,
 }
 
-/// The open file.
-pub struct Journal {
+/// The open file of results of one type.
+pub struct Journal<T> {
     file: LockedFile,
     path: PathBuf,
+    /// The end of the magic line, where the first record begins.
+    first: u64,
     /// The end of the last whole record.
     end: u64,
     synced: Instant,
     /// Whether the file has been removed.
     removed: bool,
+    results: PhantomData<T>,
 }
 
 /// The content of the file when it was opened.
-#[derive(Debug, Default, PartialEq)]
-pub struct JournalContent {
-    /// The results by their keys.
-    pub outcomes: HashMap<Key, Outcome>,
+#[derive(Debug, PartialEq)]
+pub struct JournalContent<T> {
+    /// The results with their keys, in the order in which they were stored.
+    pub results: Vec<(Key, T)>,
     /// Bytes after the last whole record.
     pub torn: u64,
 }
 
-impl Journal {
+impl<T> JournalContent<T> {
+    /// The last result of each key.
+    pub fn by_key(self) -> HashMap<Key, T> {
+        self.results.into_iter().collect()
+    }
+}
+
+impl<T: Kept> Journal<T> {
     /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it if it does not exist. So
     /// the caller decides which files may be written.
-    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, JournalContent)> {
+    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, JournalContent<T>)> {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
             let file = opened(path).with_context(failure)?;
@@ -138,7 +158,8 @@ impl Journal {
         (&*file).read_to_end(&mut bytes).with_context(failure)?;
         let (found, end) = parse(&bytes).with_context(|| {
             format!(
-                "{} is not a partial result of this version of pinfold sweep: remove it, or choose another output",
+                "{} is not a partial result of this kind of sweep, or of this version of pinfold: remove it, or choose \
+                 another output",
                 path.display()
             )
         })?;
@@ -146,21 +167,23 @@ impl Journal {
         file.set_len(end).with_context(failure)?;
         (&*file).seek(SeekFrom::End(0)).with_context(failure)?;
         if end == 0 {
-            (&*file).write_all(MAGIC).with_context(failure)?;
-            end = MAGIC.len() as u64;
+            (&*file).write_all(T::MAGIC).with_context(failure)?;
+            end = T::MAGIC.len() as u64;
         }
         let journal = Self {
             file,
             path: path.to_owned(),
+            first: T::MAGIC.len() as u64,
             end,
             synced: Instant::now(),
             removed: false,
+            results: PhantomData,
         };
         Ok((journal, found))
     }
 
     /// Stores a result.
-    pub fn keep(&mut self, key: Key, outcome: &Outcome) -> Result<()> {
+    pub fn keep(&mut self, key: Key, outcome: &T) -> Result<()> {
         let record = record(key, outcome)?;
         let failure = || {
             format!(
@@ -195,19 +218,19 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl<T> Drop for Journal<T> {
     fn drop(&mut self) {
-        if !self.removed && self.end == MAGIC.len() as u64 {
+        if !self.removed && self.end == self.first {
             // The file is empty, so it does no harm if it stays.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn record(key: Key, outcome: &Outcome) -> Result<Vec<u8>> {
+fn record(key: Key, outcome: &impl Serialize) -> Result<Vec<u8>> {
     framed(&Record {
         key: format!("{:032x}", key.0),
-        outcome: outcome.clone(),
+        outcome,
     })
 }
 
@@ -222,23 +245,23 @@ pub(crate) fn framed(content: &impl Serialize) -> Result<Vec<u8>> {
 
 /// All complete records, and the end of the last one: 0 for a file without a magic line. `None` for another kind of
 /// file.
-fn parse(bytes: &[u8]) -> Option<(JournalContent, usize)> {
-    if bytes.len() < MAGIC.len() {
+fn parse<T: Kept>(bytes: &[u8]) -> Option<(JournalContent<T>, usize)> {
+    if bytes.len() < T::MAGIC.len() {
         let found = JournalContent {
+            results: vec![],
             torn: bytes.len() as u64,
-            ..JournalContent::default()
         };
-        return MAGIC.starts_with(bytes).then_some((found, 0));
+        return T::MAGIC.starts_with(bytes).then_some((found, 0));
     }
-    let mut rest = bytes.strip_prefix(MAGIC)?;
-    let mut found = JournalContent::default();
-    while let Some((record, after)) = first_record::<Record>(rest) {
+    let mut rest = bytes.strip_prefix(T::MAGIC)?;
+    let mut results = vec![];
+    while let Some((record, after)) = first_record::<Record<T>>(rest) {
         let key = digits::hexadecimal(&record.key)?;
-        found.outcomes.insert(Key(key), record.outcome);
+        results.push((Key(key), record.outcome));
         rest = after;
     }
-    found.torn = rest.len() as u64;
-    Some((found, bytes.len() - rest.len()))
+    let torn = rest.len() as u64;
+    Some((JournalContent { results, torn }, bytes.len() - rest.len()))
 }
 
 /// The content of the first record, and the bytes after it; `None` if the record is incomplete or damaged.
@@ -261,7 +284,9 @@ mod tests {
     use proptest::prelude::*;
     use std::fs::OpenOptions;
 
-    fn open(path: &Path) -> Result<(Journal, JournalContent)> {
+    const MAGIC: &[u8] = Outcome::MAGIC;
+
+    fn open(path: &Path) -> Result<(Journal<Outcome>, JournalContent<Outcome>)> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         Journal::open(path, |path| Ok(options.open(path)?))
@@ -306,13 +331,14 @@ mod tests {
             let (bytes, ends) = journal(&seeds);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a short text")]
             let cut = (bytes.len() as f64 * cut) as usize;
-            let (found, end) = parse(&bytes[..cut]).unwrap();
+            let (found, end) = parse::<Outcome>(&bytes[..cut]).unwrap();
             let whole = ends.iter().filter(|&&end| end <= cut).count().saturating_sub(1);
-            prop_assert_eq!(found.outcomes.len(), whole);
-            for &seed in &seeds[..whole] {
-                prop_assert_eq!(&found.outcomes[&Key(u128::from(seed))], &outcome(seed));
-            }
             prop_assert_eq!(end + usize::try_from(found.torn).unwrap(), cut);
+            let found = found.by_key();
+            prop_assert_eq!(found.len(), whole);
+            for &seed in &seeds[..whole] {
+                prop_assert_eq!(&found[&Key(u128::from(seed))], &outcome(seed));
+            }
         }
 
         #[test]
@@ -324,8 +350,8 @@ mod tests {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a short text")]
             let place = MAGIC.len() + ((bytes.len() - MAGIC.len()) as f64 * place) as usize;
             bytes[place] ^= 1 << bit;
-            let (found, _) = parse(&bytes).unwrap();
-            for (key, found) in &found.outcomes {
+            let (found, _) = parse::<Outcome>(&bytes).unwrap();
+            for (key, found) in &found.results {
                 prop_assert_eq!(found, &outcome(u64::try_from(key.0).unwrap()));
             }
         }
@@ -336,7 +362,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.partial");
         let (mut journal, found) = open(&path).unwrap();
-        assert_eq!(found, JournalContent::default());
+        assert!(found.results.is_empty() && found.torn == 0);
         journal.keep(Key(1), &outcome(1)).unwrap();
         journal.keep(Key(2), &outcome(2)).unwrap();
         drop(journal);
@@ -349,16 +375,13 @@ mod tests {
             .unwrap();
 
         let (mut journal, found) = open(&path).unwrap();
-        assert_eq!(found.outcomes, HashMap::from([(Key(1), outcome(1))]));
+        assert_eq!(found.results, [(Key(1), outcome(1))]);
         assert!(found.torn > 0);
         journal.keep(Key(3), &outcome(3)).unwrap();
         drop(journal);
 
         let (journal, found) = open(&path).unwrap();
-        assert_eq!(
-            found.outcomes,
-            HashMap::from([(Key(1), outcome(1)), (Key(3), outcome(3))])
-        );
+        assert_eq!(found.results, [(Key(1), outcome(1)), (Key(3), outcome(3))]);
         assert_eq!(found.torn, 0);
         journal.remove().unwrap();
         assert!(!path.exists());

@@ -15,6 +15,7 @@
 
 mod joined;
 mod journal;
+pub mod measured;
 mod notes;
 mod plan;
 mod regions;
@@ -24,7 +25,7 @@ pub mod spaces;
 mod subject;
 mod workers;
 
-pub use journal::{Exact, Journal, JournalContent, Key, Outcome, OutcomeRow};
+pub use journal::{Exact, Journal, JournalContent, Kept, Key, Outcome, OutcomeRow};
 pub use notes::{outcome_notes, plan_notes};
 pub use plan::{Extent, Job, Plan, SweptMachine, SweptProgram};
 pub use rows::data_set;

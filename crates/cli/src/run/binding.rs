@@ -43,6 +43,12 @@ fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, S
         .collect()
 }
 
+/// The variables of this process that would bind the threads of a program that it starts, as `NAME=VALUE`.
+pub(crate) fn variables() -> Vec<String> {
+    let bound = in_force(|name| env::var_os(name));
+    bound.iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
 /// What follows from the variables that bind threads.
 #[derive(Default)]
 pub(super) struct Bound {

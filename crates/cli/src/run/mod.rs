@@ -29,6 +29,7 @@ use crate::console;
 use crate::machine::{self, Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
+pub(crate) use binding::variables as binding_variables;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_files::output::Output;
@@ -48,6 +49,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
+pub(crate) use whole_runs::deciding_variables;
 
 /// `waiting` executes the program, where another process has forked it.
 pub(crate) fn run(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<ExitCode> {

@@ -29,7 +29,7 @@ pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
 }
 
 /// Parses a share in percent that is less than the whole; as a share of 1.
-pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
     match number {
         Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),

@@ -315,13 +315,31 @@ fn context_here(setting: &Setting<'_>) -> String {
     words.join(" ")
 }
 
-/// The parts of the context that follow from the working directory and the environment.
-fn context(folder: &Path, temporary: &[PathBuf], variables: impl Iterator<Item = (String, String)>) -> Vec<String> {
+/// The variables of this process that decide how many threads or processes of a program work, or where they are, as
+/// `NAME=VALUE`, sorted.
+pub(crate) fn deciding_variables() -> Vec<String> {
+    let variables = env::vars_os().map(|(name, value)| {
+        (
+            name.to_string_lossy().into_owned(),
+            value.to_string_lossy().into_owned(),
+        )
+    });
+    deciding(variables)
+}
+
+/// Those of these variables, sorted.
+fn deciding(variables: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let mut variables: Vec<String> = variables
         .filter(|(name, _)| decides(name))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     variables.sort();
+    variables
+}
+
+/// The parts of the context that follow from the working directory and the environment.
+fn context(folder: &Path, temporary: &[PathBuf], variables: impl Iterator<Item = (String, String)>) -> Vec<String> {
+    let variables = deciding(variables);
     let within = temporary
         .iter()
         .find(|one| folder != one.as_path() && folder.starts_with(one));

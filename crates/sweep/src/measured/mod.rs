@@ -1,0 +1,26 @@
+//! Runs of a program on this machine as a sweep. Everything here is pure: the command line runs the program.
+//!
+//! 1. `plan`: the configurations, the references, and the keys.
+//! 2. `course`: which configuration runs next. Rounds are made of `blocks`. `estimate` and `drift` say which medians
+//!    are certain enough.
+//! 3. `run`: a run as the journal keeps it, with the `state` of the machine.
+//! 4. `runs`: all runs become a data set, or the file of a shard. `notes`: what the user should know.
+
+mod blocks;
+mod course;
+mod drift;
+mod estimate;
+mod notes;
+mod plan;
+mod run;
+mod runs;
+mod state;
+
+pub use course::{Course, Extent};
+pub use drift::{Drift, TimedRun};
+pub use estimate::{TimeEstimate, typical_deviation};
+pub use notes::notes;
+pub use plan::{MeasuredJob, MeasuredMachine, MeasuredPlan, MeasuredProgram, UNPINNED};
+pub use run::{MeasuredRun, RunEnd};
+pub use runs::{Runs, Sheet};
+pub use state::MachineState;
