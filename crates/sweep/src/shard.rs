@@ -255,7 +255,7 @@ fn merge_for(build: &str, files: &[PathBuf]) -> Result<Merged> {
 }
 
 /// Refuses an incomplete set of shards. The error names the missing ones.
-fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
+pub(crate) fn check_complete(of: usize, seen: &BTreeMap<usize, &Path>) -> Result<()> {
     /// The error only counts further ones.
     const NAMED: usize = 10;
     let missing: Vec<usize> = (1..=of).filter(|number| !seen.contains_key(number)).collect();

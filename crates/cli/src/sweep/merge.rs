@@ -4,13 +4,15 @@ use crate::console;
 use anyhow::Result;
 use clap::Args;
 use pinfold_files::output::Output;
-use pinfold_sweep::shard::merge;
+use pinfold_sweep::measured::{is_shard_of_runs, merge_runs, notes};
+use pinfold_sweep::shard::{Merged, merge};
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Join all shards of a sweep: the data set is the same, byte by byte, as one sweep without --shard writes.
+/// Join all shards of a sweep. Of a simulated sweep the data set is the same, byte by byte, as one sweep without --shard
+/// writes.
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The data set.
@@ -63,11 +65,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let output = Output::open("--output", &arguments.output)?;
     super::check_absent(&arguments.output, arguments.force)?;
     let json = Output::optional("--json", arguments.json.as_deref())?;
-    let merged = merge(&arguments.shards)?;
+    let simulated = !arguments.shards.iter().any(|file| is_shard_of_runs(file));
+    let merged = if simulated {
+        merge(&arguments.shards)?
+    } else {
+        merged_runs(&arguments.shards)?
+    };
     output.write_with(|file| merged.data_set.write(file))?;
     let summary = Summary {
         output: arguments.output.clone(),
-        simulated: true,
+        simulated,
         shards: arguments.shards.len(),
         machines: merged.machines,
         programs: merged.programs,
@@ -84,4 +91,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         json.write_json(&summary)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The shards of a measured sweep. Its data set is of one machine and program.
+fn merged_runs(shards: &[PathBuf]) -> Result<Merged> {
+    let runs = merge_runs(shards)?;
+    Ok(Merged {
+        data_set: runs.data_set(),
+        machines: 1,
+        programs: 1,
+        configurations: runs.sheet().configurations(),
+        notes: notes(&runs),
+    })
 }

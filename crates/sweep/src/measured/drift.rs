@@ -2,11 +2,12 @@
 //!
 //! The logarithm of a time is the level of its configuration, plus the drift at that time, plus noise.
 //!
-//! 1. The level of a configuration is the median of its runs without the drift, which is zero at first.
-//! 2. The residual of a run is its distance from that level. A configuration with a single run has none. The unpinned
+//! 1. Between two sessions the machine may have changed at once, or it is another computer. The configurations that run
+//!    in several sessions give the level of each session: levels of configurations and of sessions are medians of what
+//!    the others leave, in turns.
+//! 2. The level of a configuration is the median of its runs without the drift, which is zero at first. The residual of a run is its distance from that level. A configuration with a single run has none. The unpinned
 //!    program and the baseline run in every block, so there are residuals from the first blocks on.
-//! 3. The drift at a run is the median of the nearest residuals in time, of the same session: between two sessions the
-//!    machine may have changed at once. The median keeps steps, and single disturbed runs do not move it. At both ends
+//! 3. The drift at a run is the median of the nearest residuals in time, of the same session. The median keeps steps, and single disturbed runs do not move it. At both ends
 //!    of a session, where the nearest are on one side, it follows their slope (Theil, "A rank-invariant method of linear
 //!    and polynomial regression analysis", 1950).
 //! 4. These steps are repeated until nothing changes much.
@@ -19,7 +20,7 @@
 
 use pinfold_core::measurement::Median;
 use pinfold_core::random::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The drift at a run is the median of this many residuals: before it, at it, and after it.
 const NEAREST: usize = 9;
@@ -87,10 +88,13 @@ impl Drift {
         if !is_ordered(&in_order) {
             return none();
         }
+        let levels = session_levels(runs, &logarithms);
+        let logarithms: Vec<f64> = logarithms.iter().zip(&levels).map(|(one, level)| one - level).collect();
         for _ in 0..TURNS {
             let residuals = residuals(runs, &logarithms, &drift);
             drift = smooth(runs, &order, &repeated, &residuals);
         }
+        let drift: Vec<f64> = drift.iter().zip(&levels).map(|(one, level)| one + level).collect();
         let Some(middle) = Median::of(drift.iter().copied()) else {
             return none();
         };
@@ -116,14 +120,46 @@ fn repeated(runs: &[TimedRun]) -> Vec<bool> {
     runs.iter().map(|run| counts[&run.job] > 1).collect()
 }
 
-/// By run: its distance from the level of its configuration.
-fn residuals(runs: &[TimedRun], logarithms: &[f64], drift: &[f64]) -> Vec<f64> {
-    let mut by_job: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for ((run, logarithm), drift) in runs.iter().zip(logarithms).zip(drift) {
-        by_job.entry(run.job).or_default().push(logarithm - drift);
+/// By run: the level of its session.
+fn session_levels(runs: &[TimedRun], logarithms: &[f64]) -> Vec<f64> {
+    let mut sessions: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for run in runs {
+        sessions.entry(run.job).or_default().insert(run.session);
+    }
+    let shared: Vec<usize> = (0..runs.len())
+        .filter(|&run| sessions[&runs[run].job].len() > 1)
+        .collect();
+    let mut levels: BTreeMap<u64, f64> = BTreeMap::new();
+    let level = |levels: &BTreeMap<u64, f64>, run: usize| levels.get(&runs[run].session).copied().unwrap_or(0.0);
+    for _ in 0..TURNS {
+        let of_jobs = medians(
+            shared
+                .iter()
+                .map(|&run| (runs[run].job, logarithms[run] - level(&levels, run))),
+        );
+        levels = medians(
+            shared
+                .iter()
+                .map(|&run| (runs[run].session, logarithms[run] - of_jobs[&runs[run].job])),
+        );
+    }
+    (0..runs.len()).map(|run| level(&levels, run)).collect()
+}
+
+/// The median of the values of each key.
+fn medians<K: Ord>(values: impl Iterator<Item = (K, f64)>) -> BTreeMap<K, f64> {
+    let mut by_key: BTreeMap<K, Vec<f64>> = BTreeMap::new();
+    for (key, value) in values {
+        by_key.entry(key).or_default().push(value);
     }
     let median = |values: Vec<f64>| Median::of(values).map_or(0.0, |median| median.value);
-    let levels: BTreeMap<usize, f64> = by_job.into_iter().map(|(job, values)| (job, median(values))).collect();
+    by_key.into_iter().map(|(key, values)| (key, median(values))).collect()
+}
+
+/// By run: its distance from the level of its configuration.
+fn residuals(runs: &[TimedRun], logarithms: &[f64], drift: &[f64]) -> Vec<f64> {
+    let values = runs.iter().zip(logarithms).zip(drift);
+    let levels = medians(values.map(|((run, logarithm), drift)| (run.job, logarithm - drift)));
     let runs = runs.iter().zip(logarithms);
     runs.map(|(run, logarithm)| logarithm - levels[&run.job]).collect()
 }

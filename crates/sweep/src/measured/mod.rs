@@ -4,12 +4,14 @@
 //! 2. `course`: which configuration runs next. Rounds are made of `blocks`. `estimate` and `drift` say which medians
 //!    are certain enough.
 //! 3. `run`: a run as the journal keeps it, with the `state` of the machine.
-//! 4. `runs`: all runs become a data set, or the file of a shard. `notes`: what the user should know.
+//! 4. `runs`: all runs become a data set, or the file of a shard. `merge`: the runs of all shards. `notes`: what the user
+//!    should know.
 
 mod blocks;
 mod course;
 mod drift;
 mod estimate;
+mod merge;
 mod notes;
 mod plan;
 mod run;
@@ -19,8 +21,9 @@ mod state;
 pub use course::{Course, Extent};
 pub use drift::{Drift, TimedRun};
 pub use estimate::{TimeEstimate, typical_deviation};
+pub use merge::{is_shard_of_runs, merge_runs};
 pub use notes::notes;
-pub use plan::{MeasuredJob, MeasuredMachine, MeasuredPlan, MeasuredProgram, UNPINNED};
+pub use plan::{MeasuredJob, MeasuredMachine, MeasuredPlan, MeasuredProgram};
 pub use run::{MeasuredRun, RunEnd};
 pub use runs::{Runs, Sheet};
 pub use state::MachineState;

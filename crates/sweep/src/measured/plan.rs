@@ -15,9 +15,6 @@ use pinfold_sim::sweep::{Point, page_map_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The text of the pinning of the unpinned program.
-pub const UNPINNED: &str = "unpinned";
-
 /// The machine of a measured sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredMachine {
@@ -114,18 +111,19 @@ impl MeasuredJob {
                 layout: None,
                 page_map: "first_touch".to_owned(),
                 prefetch: "0000".to_owned(),
-                pinning: UNPINNED.to_owned(),
+                pinning: None,
             };
         };
         ConfigurationColumns {
             num_threads: self.threads,
             layout: Some(Layout {
                 num_nodes: point.num_nodes,
+                threads_per_core: Some(point.threads_per_core),
                 thread_map: point.thread_map.map(|map| map.name().to_owned()),
             }),
             page_map: page_map_name(point.configuration.pages).to_owned(),
             prefetch: point.configuration.prefetchers.to_string(),
-            pinning: point.configuration.pinning.to_string(),
+            pinning: Some(point.configuration.pinning.to_string()),
         }
     }
 
@@ -136,9 +134,9 @@ impl MeasuredJob {
             1 => "1 thread".to_owned(),
             number => format!("{number} threads"),
         };
-        if self.point.is_none() {
+        let Some(pinning) = &columns.pinning else {
             return format!("{threads} unpinned");
-        }
+        };
         let pages = match columns.page_map.as_str() {
             "first_touch" => String::new(),
             pages => format!(", pages {pages}"),
@@ -147,7 +145,7 @@ impl MeasuredJob {
             "0000" => String::new(),
             bits => format!(", prefetchers {bits}"),
         };
-        format!("{threads} on {}{pages}{prefetch}", columns.pinning)
+        format!("{threads} on {pinning}{pages}{prefetch}")
     }
 }
 

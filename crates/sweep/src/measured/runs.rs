@@ -9,14 +9,14 @@ use super::drift::Drift;
 use super::estimate::TimeEstimate;
 use super::plan::{MeasuredMachine, MeasuredPlan, MeasuredProgram};
 use super::run::MeasuredRun;
-use super::state::MachineState;
-use crate::journal::framed;
+use crate::journal::{Exact, framed};
 use crate::shard::Shard;
 use anyhow::Result;
 use pinfold_core::MetricColumn;
 use pinfold_core::measurement::Median;
 use pinfold_dataset::{
-    ConfigurationColumns, DataSet, JoinedColumns, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns,
+    ConfigurationColumns, DataSet, JoinedColumns, MachineState, MeasuredColumns, ProgramColumns, Row, SamplingColumns,
+    TimeUnit, TrafficColumns, WindowColumns,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub(crate) struct Head {
 /// The runs of a sweep.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    pub(crate) sheet: Sheet,
+    sheet: Sheet,
     /// With the position of the configuration, in the order in which they were made.
     runs: Vec<(usize, MeasuredRun)>,
 }
@@ -74,6 +74,11 @@ impl Sheet {
         self.jobs.len()
     }
 
+    /// Whether both have the same configurations.
+    pub(crate) fn has_configurations_of(&self, other: &Self) -> bool {
+        self.jobs == other.jobs && self.references == other.references
+    }
+
     /// The configuration that others are compared with.
     fn baseline(&self) -> Option<usize> {
         self.references.last().copied()
@@ -93,6 +98,11 @@ impl Runs {
     /// All runs, with the positions of their configurations.
     pub fn runs(&self) -> &[(usize, MeasuredRun)] {
         &self.runs
+    }
+
+    /// The configurations, the program and the machine.
+    pub fn sheet(&self) -> &Sheet {
+        &self.sheet
     }
 
     /// The drift of the runs that count, and the estimates by configuration.
@@ -129,7 +139,7 @@ impl Runs {
         let (_, estimates) = self.estimates();
         let row = |(job, estimate): (usize, &Option<TimeEstimate>)| Some(self.row(job, &(*estimate)?, &units));
         DataSet {
-            schema: "sweep",
+            schema: "sweep".to_owned(),
             metrics: units
                 .iter()
                 .map(|(&name, &unit)| MetricColumn {
@@ -138,6 +148,8 @@ impl Runs {
                 })
                 .collect(),
             models: BTreeMap::new(),
+            topologies: BTreeMap::from([(self.sheet.machine.name.clone(), self.sheet.machine.topology.clone())]),
+            time_unit: TimeUnit::Seconds,
             rows: estimates.iter().enumerate().filter_map(row).collect(),
         }
     }
@@ -158,10 +170,10 @@ impl Runs {
                 region: None,
                 simulated: false,
                 command: program.command.clone(),
-                recording: program.identity.clone(),
+                recording: Some(program.identity.clone()),
             },
             configuration: self.sheet.jobs[job].1.clone(),
-            time_s: estimate.time,
+            time: estimate.time,
             window: WindowColumns {
                 llc_bytes: machine.llc_bytes,
                 ..WindowColumns::default()
@@ -170,6 +182,11 @@ impl Runs {
                 time_error: estimate.error,
                 simulated_share: None,
             },
+            measured: Some(MeasuredColumns {
+                runs: Some(runs.len()),
+                spread: estimate.spread,
+                state: joint_state(&runs),
+            }),
             traffic: TrafficColumns::default(),
             joined: self.sheet.varies_threads.then(|| JoinedColumns {
                 command: program.command.clone(),
@@ -203,9 +220,23 @@ impl Runs {
     }
 }
 
-/// The state of the machine over several runs: medians, whether any was throttled, and the least free memory.
-#[expect(dead_code)]
+/// The state of the machine over several runs: medians, whether any of them was throttled, and the least free memory of
+/// each node. `None` if no run knows it.
 fn joint_state(runs: &[&MeasuredRun]) -> MachineState {
-    let _ = runs;
-    MachineState::default()
+    let median = |value: fn(&MeasuredRun) -> Option<Exact>| {
+        let values = runs.iter().filter_map(|run| value(run)).map(|value| value.0);
+        Median::of(values).map(|median| median.value)
+    };
+    let free = runs.iter().filter_map(|run| run.state.free_memory_bytes.clone());
+    let least = |one: Vec<u64>, other: Vec<u64>| one.iter().zip(&other).map(|(one, other)| *one.min(other)).collect();
+    MachineState {
+        load_of_others: median(|run| run.state.load_of_others),
+        steal_share: median(|run| run.state.steal_share),
+        frequency_hz: median(|run| run.state.frequency_hz),
+        throttled: runs
+            .iter()
+            .filter_map(|run| run.state.throttled)
+            .reduce(|one, other| one || other),
+        free_memory_bytes: free.reduce(least),
+    }
 }

@@ -95,6 +95,7 @@ impl<'a> Spaces<'a> {
                 prefetchers: Prefetchers::ALL,
             },
             num_nodes,
+            threads_per_core: 1,
             thread_map,
         }
     }
