@@ -20,7 +20,7 @@
 //! behaviour of a hypervisor is not known: some accept the value and ignore it.
 
 use crate::action::Action;
-use pinfold_core::{Prefetcher, Prefetchers, PuId, digits};
+use pinfold_core::{Prefetcher, Prefetchers, PuId, PuSet, digits};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -113,6 +113,20 @@ impl Registers {
             })
     }
 
+    /// Checks that a register exists, and that its device opens for writing.
+    fn may_write(&self, pu: PuId, register: u32) -> Result<(), PrefetcherError> {
+        self.read(pu, register)?;
+        let path = self.path(pu);
+        match OpenOptions::new().write(true).open(&path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(PrefetcherError::Device {
+                path,
+                done: "written",
+                error,
+            }),
+        }
+    }
+
     fn path(&self, pu: PuId) -> PathBuf {
         self.devices.join(pu.to_string()).join("msr")
     }
@@ -201,6 +215,16 @@ impl Switches {
     pub fn applied(self, now: u64, setting: Prefetchers) -> u64 {
         now & !self.mask() | self.value(setting)
     }
+}
+
+/// Why the prefetchers of these PUs cannot be set; `None` if they can. Nothing is written.
+pub fn obstacle(pus: &PuSet) -> Option<PrefetcherError> {
+    let first = pus.iter().next()?;
+    let may = || {
+        let register = Switches::read(Path::new(CPUINFO))?.register;
+        Registers::default().may_write(first, register)
+    };
+    may().err()
 }
 
 /// The calls that apply a setting to these PUs.

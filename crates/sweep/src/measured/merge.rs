@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use crate::journal::Exact;
     use crate::shard::Shard;
+    use crate::spaces::Point;
     use pinfold_core::{PageMapping, Pinning, Prefetchers, PuId};
     use proptest::prelude::*;
 
@@ -143,16 +144,15 @@ mod tests {
             context: vec![],
         };
         let points = (0..pinnings).map(|pu| point(PuId(pu))).collect();
-        MeasuredPlan::new(machine, program, BTreeMap::from([(1, points)]), false, |_, _| false)
+        MeasuredPlan::new(machine, program, BTreeMap::from([(1, points)]), false, |_| false)
     }
 
-    fn point(pu: PuId) -> pinfold_sim::sweep::Point {
-        pinfold_sim::sweep::Point {
-            configuration: pinfold_sim::window::WindowConfiguration {
-                pinning: Pinning::new(vec![pu]).unwrap(),
-                pages: PageMapping::FirstTouch,
-                prefetchers: Prefetchers::ALL,
-            },
+    fn point(pu: PuId) -> Point {
+        Point {
+            threads: 1,
+            pinning: Pinning::new(vec![pu]).unwrap(),
+            pages: PageMapping::FirstTouch,
+            prefetchers: Prefetchers::ALL,
             num_nodes: 1,
             threads_per_core: 1,
             thread_map: None,

@@ -9,9 +9,9 @@
 //!    update.
 
 use crate::journal::Key;
+use crate::spaces::{Point, page_map_name};
 use pinfold_core::content_hash;
 use pinfold_dataset::{ConfigurationColumns, Layout};
-use pinfold_sim::sweep::{Point, page_map_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl MeasuredPlan {
         program: MeasuredProgram,
         points: BTreeMap<usize, Vec<Point>>,
         varies_threads: bool,
-        is_baseline: impl Fn(usize, &Point) -> bool,
+        is_baseline: impl Fn(&Point) -> bool,
     ) -> Self {
         let mut jobs = vec![];
         for (&threads, points) in &points {
@@ -90,7 +90,7 @@ impl MeasuredPlan {
         let most = points.keys().next_back().copied().unwrap_or(0);
         let position = |is: &dyn Fn(&MeasuredJob) -> bool| jobs.iter().position(is);
         let unpinned = position(&|job| job.threads == most && job.point.is_none());
-        let baseline = position(&|job| job.point.as_ref().is_some_and(|point| is_baseline(job.threads, point)))
+        let baseline = position(&|job| job.point.as_ref().is_some_and(|point| is_baseline(point)))
             .or_else(|| position(&|job| job.threads == most && job.point.is_some()));
         Self {
             references: unpinned.into_iter().chain(baseline).collect(),
@@ -121,9 +121,9 @@ impl MeasuredJob {
                 threads_per_core: Some(point.threads_per_core),
                 thread_map: point.thread_map.map(|map| map.name().to_owned()),
             }),
-            page_map: page_map_name(point.configuration.pages).to_owned(),
-            prefetch: point.configuration.prefetchers.to_string(),
-            pinning: Some(point.configuration.pinning.to_string()),
+            page_map: page_map_name(point.pages).to_owned(),
+            prefetch: point.prefetchers.to_string(),
+            pinning: Some(point.pinning.to_string()),
         }
     }
 
@@ -167,7 +167,19 @@ fn key(machine: &MeasuredMachine, program: &MeasuredProgram, threads: usize, poi
         // The command has it.
         name: _,
     } = program;
-    let configuration = point.map(|point| &point.configuration);
+    let configuration = point.map(|point| {
+        let Point {
+            threads: _,
+            pinning,
+            pages,
+            prefetchers,
+            // The pinning and the machine determine these.
+            num_nodes: _,
+            threads_per_core: _,
+            thread_map: _,
+        } = point;
+        (pinning, pages, prefetchers)
+    });
     let text = format!("runs 1 {fingerprint} {identity} {command:?} {context:?} {threads} {configuration:?}");
     Key(content_hash(text.as_bytes()))
 }

@@ -198,24 +198,20 @@ impl Executor<'_> {
         let Some(point) = job.and_then(|job| job.point.as_ref()) else {
             return vec!["--policy=none".to_owned()];
         };
-        let configuration = &point.configuration;
-        let mut words = vec![
-            "--policy=fixed".to_owned(),
-            format!("--schedule={}", configuration.pinning),
-        ];
-        if configuration.pages != PageMapping::FirstTouch {
-            words.push(format!("--page-map={}", configuration.pages));
+        let mut words = vec!["--policy=fixed".to_owned(), format!("--schedule={}", point.pinning)];
+        if point.pages != PageMapping::FirstTouch {
+            words.push(format!("--page-map={}", point.pages));
             words.extend(
                 self.arguments
                     .measured
                     .page_options
                     .as_ref()
-                    .filter(|_| configuration.pages.needs_accesses())
+                    .filter(|_| point.pages.needs_accesses())
                     .map(|options| format!("--page-options={options}")),
             );
         }
         if self.sets_prefetchers {
-            words.push(format!("--prefetch={}", configuration.prefetchers));
+            words.push(format!("--prefetch={}", point.prefetchers));
         }
         words
     }
@@ -236,7 +232,7 @@ impl Executor<'_> {
             ));
         }
         let point = job.and_then(|job| job.point.as_ref());
-        if let Some(why) = point.and_then(|point| seen::not_applied(document, &point.configuration.pinning)) {
+        if let Some(why) = point.and_then(|point| seen::not_applied(document, point)) {
             return Some(format!("the configuration could not be applied: {why}"));
         }
         let threads = seen::threads(document)?;
@@ -300,9 +296,7 @@ impl Executor<'_> {
         own: Duration,
         free: Option<Vec<u64>>,
     ) -> MachineState {
-        let pinning = job
-            .and_then(|job| job.point.as_ref())
-            .map(|point| &point.configuration.pinning);
+        let pinning = job.and_then(|job| job.point.as_ref()).map(|point| &point.pinning);
         let pus = pinning.map_or_else(
             || self.topology.allowed_pus().clone(),
             |pinning| pinning.pus().iter().copied().collect::<PuSet>(),

@@ -4,100 +4,111 @@ use super::super::Arguments;
 use super::executor::Team;
 use super::program::Program;
 use anyhow::{Result, bail};
-use pinfold_core::hint::AffinityHint;
-use pinfold_core::placement::{Placements, different};
-use pinfold_core::{NodeId, PageMapping, Pinning, Prefetchers, ThreadMap, Topology, map_threads};
-use pinfold_sim::sweep::Point;
-use pinfold_sim::window::WindowConfiguration;
+use pinfold_core::{Prefetcher, Prefetchers, Topology};
+use pinfold_linux::memory::{SampledMachine, Sampling};
+use pinfold_linux::prefetchers;
 use pinfold_store::MachineKey;
 use pinfold_sweep::measured::{MeasuredMachine, MeasuredPlan};
-use std::collections::{BTreeMap, BTreeSet};
+use pinfold_sweep::spaces::is_baseline;
+use pinfold_sweep::{Point, SpaceMachine, Spaces};
+use std::collections::BTreeMap;
 
 /// The spaces of the command line on this machine.
-pub(super) struct Spaces<'a> {
-    arguments: &'a Arguments,
-    topology: &'a Topology,
+pub(super) struct SpacesHere {
+    machine: SpaceMachine,
+    spaces: Spaces,
+    /// The numbers of threads; `None` if all configurations have the program's own.
+    counts: Option<Vec<usize>>,
+    /// Why pages cannot be placed by who accesses them; `None` if they can.
+    no_accesses: Option<String>,
 }
 
-impl<'a> Spaces<'a> {
-    pub(super) fn new(arguments: &'a Arguments, topology: &'a Topology) -> Result<Self> {
-        for name in &arguments.space {
-            if !["threads", "hints"].contains(&name.as_str()) {
-                bail!("--space {name} is not measured here yet");
-            }
-        }
-        Ok(Self { arguments, topology })
+/// The configurations, and what this machine lacks of the spaces.
+pub(super) struct Configurations {
+    pub(super) plan: MeasuredPlan,
+    pub(super) left_out: Vec<String>,
+}
+
+impl SpacesHere {
+    /// Errors: a space is unknown, or does not define configurations of this machine.
+    pub(super) fn new(arguments: &Arguments, topology: &Topology) -> Result<Self> {
+        let spaces = Spaces::new(&arguments.space, arguments.limit)?;
+        let (known, why_not) = match prefetchers::obstacle(topology.allowed_pus()) {
+            None => (&Prefetcher::ALL[..], String::new()),
+            Some(error) => (&[][..], error.to_string()),
+        };
+        let machine = SpaceMachine::new(topology.clone(), known, why_not);
+        let no_accesses = match arguments.measured.page_options {
+            // Its recording has the accesses.
+            Some(_) => None,
+            None => SampledMachine::here().check(Sampling::default()).err(),
+        };
+        Ok(Self {
+            counts: spaces.thread_counts(&machine)?,
+            machine,
+            spaces,
+            no_accesses: no_accesses.map(|error| error.to_string()),
+        })
     }
 
     pub(super) fn varies_threads(&self) -> bool {
-        false
+        self.counts.is_some()
     }
 
-    pub(super) fn most_threads(&self) -> Result<Option<usize>> {
-        Ok(None)
+    /// The most threads of a configuration; `None` if all have the program's own number.
+    pub(super) fn most_threads(&self) -> Option<usize> {
+        self.counts.as_ref()?.iter().copied().max()
     }
 
-    pub(super) fn left_out(&self) -> Vec<String> {
-        vec![]
-    }
-
-    /// All configurations.
-    pub(super) fn plan(&self, program: &Program<'_>, team: Team) -> Result<MeasuredPlan> {
-        let threads = match team {
-            Team::Told(threads) | Team::Seen(threads) => threads,
-            Team::Own => bail!("the number of threads is not known"),
+    /// All configurations. `team` says how many threads the program has, if the spaces do not.
+    pub(super) fn configurations(
+        &self,
+        arguments: &Arguments,
+        program: &Program<'_>,
+        team: Team,
+    ) -> Result<Configurations> {
+        let counts = match (&self.counts, team) {
+            (Some(counts), _) => counts.clone(),
+            (None, Team::Told(threads) | Team::Seen(threads)) => vec![threads],
+            (None, Team::Own) => bail!("the number of the program's threads is not known: give it with --threads N"),
         };
-        let key = MachineKey::new(self.topology, None);
-        let mut points = vec![];
-        let placed = threads.min(self.topology.allowed_pus().len());
-        for name in &self.arguments.space {
-            let pinnings: Vec<Pinning> = match (name.as_str(), self.arguments.limit) {
-                ("hints", _) => AffinityHint::ALL
-                    .iter()
-                    .map(|hint| hint.pinning(self.topology, placed))
-                    .collect::<Result<_, _>>()?,
-                (_, Some(limit)) => different::most_different(self.topology, threads, limit),
-                (_, None) => Placements::new(self.topology, placed)?.iter().collect(),
-            };
-            for pinning in pinnings {
-                let point = self.point(threads, pinning);
-                if !points.contains(&point) {
-                    points.push(point);
-                }
+        let mut left_out: Vec<String> = vec![];
+        let mut points: BTreeMap<usize, Vec<Point>> = BTreeMap::new();
+        let mut without_accesses = 0;
+        for threads in counts {
+            let mut selection = self.spaces.points(&self.machine, threads)?;
+            left_out.append(&mut selection.left_out);
+            if self.no_accesses.is_some() {
+                let before = selection.points.len();
+                selection.points.retain(|point| !point.pages.needs_accesses());
+                without_accesses += before - selection.points.len();
             }
+            points.insert(threads, selection.points);
         }
-        Ok(MeasuredPlan::new(
-            machine(self.topology, &key),
-            program.identity(self.arguments, key)?,
-            BTreeMap::from([(threads, points)]),
+        if let Some(why) = self.no_accesses.as_ref().filter(|_| without_accesses > 0) {
+            left_out.push(format!(
+                "{without_accesses} configurations with the page maps locality and balance are left out: {why}; \
+                 --page-options profile=FILE.pft takes the accesses from a recording"
+            ));
+        }
+        if points.values().all(Vec::is_empty) {
+            bail!(
+                "no configuration of the spaces is possible here: {}",
+                left_out.join("; ")
+            );
+        }
+        left_out.sort();
+        left_out.dedup();
+        let topology = self.machine.topology();
+        let key = MachineKey::new(topology, None);
+        let plan = MeasuredPlan::new(
+            machine(topology, &key),
+            program.identity(arguments, key)?,
+            points,
             self.varies_threads(),
-            |_, _| false,
-        ))
-    }
-
-    fn point(&self, threads: usize, pinning: Pinning) -> Point {
-        let node = |rank: usize| -> Option<NodeId> {
-            let pu = pinning.pu(rank);
-            self.topology
-                .nodes()
-                .iter()
-                .find(|node| node.pus.contains(pu))
-                .map(|node| node.id)
-        };
-        let num_nodes = (0..threads).filter_map(node).collect::<BTreeSet<_>>().len().max(1);
-        let thread_map = ThreadMap::ALL
-            .into_iter()
-            .find(|&map| map_threads(self.topology, threads, num_nodes, map).as_ref() == Some(&pinning));
-        Point {
-            configuration: WindowConfiguration {
-                pinning,
-                pages: PageMapping::FirstTouch,
-                prefetchers: Prefetchers::ALL,
-            },
-            num_nodes,
-            threads_per_core: 1,
-            thread_map,
-        }
+            |point| is_baseline(&self.machine, point),
+        );
+        Ok(Configurations { plan, left_out })
     }
 }
 
@@ -105,7 +116,7 @@ impl<'a> Spaces<'a> {
 pub(super) fn sets_prefetchers(plan: &MeasuredPlan) -> bool {
     let points = plan.jobs.iter().filter_map(|job| job.point.as_ref());
     points
-        .map(|point| point.configuration.prefetchers)
+        .map(|point| point.prefetchers)
         .any(|prefetchers| prefetchers != Prefetchers::ALL)
 }
 

@@ -20,6 +20,7 @@ use crate::progress::{Progress, ProgressUnit};
 use anyhow::{Context, Result, bail};
 pub(super) use arguments::Arguments;
 use executor::{Ended, Executor, Team};
+use here::{Configurations, SpacesHere};
 use pinfold_files::output::Output;
 use pinfold_sweep::measured::{Course, MeasuredPlan, MeasuredRun, RunEnd};
 use pinfold_sweep::{Journal, Key};
@@ -68,7 +69,7 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
     let json = Output::optional("--json", arguments.json.as_deref())?;
     let extent = arguments.measured.extent()?;
     let topology = machine::topology_here(arguments.quiet)?;
-    let spaces = here::Spaces::new(arguments, &topology)?;
+    let spaces = SpacesHere::new(arguments, &topology)?;
     let program = Program::new(arguments, spaces.varies_threads())?;
     let (journal, found) = open_journal::<MeasuredRun>(arguments)?;
     let mut executor = Executor {
@@ -84,9 +85,9 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
         Ok(threads) => threads,
         Err(signal) => return Ok(interrupted(signal)),
     };
-    let plan = spaces.plan(&program, threads)?;
+    let Configurations { plan, left_out } = spaces.configurations(arguments, &program, threads)?;
     executor.sets_prefetchers = here::sets_prefetchers(&plan);
-    for note in spaces.left_out() {
+    for note in left_out {
         arguments.say(note);
     }
     let jobs: Vec<usize> = (0..plan.jobs.len())
@@ -130,9 +131,9 @@ fn session() -> u64 {
 fn warm_up(
     arguments: &super::Arguments,
     executor: &mut Executor<'_>,
-    spaces: &here::Spaces<'_>,
+    spaces: &SpacesHere,
 ) -> Result<Result<Team, i32>> {
-    let team = match (spaces.most_threads()?, arguments.threads) {
+    let team = match (spaces.most_threads(), arguments.threads) {
         (Some(threads), _) | (None, Some(threads)) => Team::Told(threads),
         (None, None) => Team::Own,
     };

@@ -2,7 +2,7 @@
 
 use pinfold_core::Pinning;
 use pinfold_runtime::{MetricSeries, RunDocument, Timeline};
-use pinfold_sweep::Exact;
+use pinfold_sweep::{Exact, Point};
 
 /// The most tasks that were alive at one time. A program that ended before it was read once counts with all tasks that it
 /// had. `None` without a task.
@@ -14,14 +14,23 @@ pub(super) fn threads(document: &RunDocument) -> Option<usize> {
     most.or(all).filter(|&threads| threads > 0)
 }
 
-/// Why the program did not run with this pinning, and all other settings of the configuration; `None` if it did.
-pub(super) fn not_applied(document: &RunDocument, pinning: &Pinning) -> Option<String> {
+/// Why the program did not run in this configuration; `None` if it did.
+pub(super) fn not_applied(document: &RunDocument, point: &Point) -> Option<String> {
+    let pinning = &point.pinning;
     if let Some(refusal) = document.record.refused.first() {
         return Some(refusal.why.clone());
     }
     let candidates = &document.record.search.candidates;
     if let Some(why) = candidates.iter().find_map(|candidate| candidate.not_pinned.clone()) {
         return Some(why);
+    }
+    let pages = &document.record.pages;
+    if point.pages.needs_accesses() && pages.page_samples.is_empty() && pages.page_profiles.is_empty() {
+        return Some(
+            "the program ended before its accesses were known, by which its pages are placed; --page-options \
+             profile=FILE.pft takes them from a recording, and sample-time=TIME samples for a shorter time"
+                .to_owned(),
+        );
     }
     let applied = document.record.timeline.as_ref()?.configurations.last()?;
     (applied.pus.as_ref() != Some(pinning)).then(|| {
