@@ -1,6 +1,7 @@
 //! `--machine`: which machine a command is about.
 
 use crate::console;
+use crate::table::TableFile;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{Device, Topology};
@@ -21,8 +22,9 @@ pub(crate) struct Arguments {
     ///
     /// NAME is a machine model (`pinfold machines` lists them), FILE.toml a model of your own (`pinfold calibrate
     /// --model` writes one of this machine); both can be simulated. xml:FILE (hwloc XML), fsroot:DIR (a copy of another
-    /// machine's /sys and /proc) and synthetic:SPEC (hwloc's synthetic description) have a topology only. scripted:FILE
-    /// is a machine for tests: a script gives the rates.
+    /// machine's /sys and /proc) and synthetic:SPEC (hwloc's synthetic description) have a topology only.
+    /// data:FILE.parquet is a data set of measured times, which are replayed; data:FILE.parquet@NAME is one of its
+    /// machines. scripted:FILE is a machine for tests: a script gives the rates.
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
 }
@@ -36,6 +38,8 @@ pub(crate) enum Selected {
     Described(Source),
     /// A machine whose rates a script gives.
     Scripted(PathBuf),
+    /// A machine whose times were measured, and are replayed.
+    Table(TableFile),
     /// A model that is part of pinfold.
     Builtin(String),
     /// A model in a file of the user.
@@ -43,10 +47,11 @@ pub(crate) enum Selected {
 }
 
 /// Each kind of machine: what its text begins with, what follows, and what that is.
-const KINDS: [(&str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str); 5] = [
     ("xml", "FILE", "hwloc XML, as `lstopo machine.xml` writes it"),
     ("fsroot", "DIR", "a copy of another machine's /sys and /proc"),
     ("synthetic", "SPEC", "hwloc's synthetic description"),
+    ("data", "FILE", "a data set of measured times, which are replayed"),
     ("scripted", "FILE", "a machine for tests whose rates a script gives"),
 ];
 
@@ -64,6 +69,7 @@ impl Selected {
             "xml" => Self::Described(Source::Xml(rest.into())),
             "fsroot" => Self::Described(Source::FsRoot(rest.into())),
             "synthetic" => Self::Described(Source::Synthetic(rest.to_owned())),
+            "data" => Self::Table(TableFile::parse(rest)),
             "scripted" => Self::Scripted(rest.into()),
             _ if model::builtin_names().any(|name| name == text) => return Ok(Self::Builtin(text.to_owned())),
             _ if Path::new(text).extension().is_some_and(|extension| extension == "toml") => {
@@ -81,18 +87,19 @@ impl Selected {
     pub(crate) fn topology(&self) -> Result<Topology> {
         match self {
             Self::Here => topology_here(false),
-            Self::Described(source) => Ok(topology::read_by(&mut reader(&[], source), source)?),
+            Self::Described(source) => described_topology(source),
+            Self::Table(file) => Ok(file.read()?.topology),
             Self::Scripted(file) => scripted_topology(file),
             Self::Builtin(_) | Self::ModelFile(_) => Ok(self.model()?.topology()),
         }
     }
 
-    /// The machine's devices, by PCI address. Models and scripts have none.
+    /// The machine's devices, by PCI address. Models, scripts and tables have none.
     pub(crate) fn devices(&self) -> Result<Vec<Device>> {
         match self {
             Self::Here => Ok(topology::devices_here(&mut reader(&[DEVICES], &Source::Live))?),
             Self::Described(source) => Ok(topology::read_by(&mut reader(&[DEVICES], source), source)?),
-            Self::Scripted(_) | Self::Builtin(_) | Self::ModelFile(_) => Ok(vec![]),
+            Self::Scripted(_) | Self::Table(_) | Self::Builtin(_) | Self::ModelFile(_) => Ok(vec![]),
         }
     }
 
@@ -106,9 +113,14 @@ impl Selected {
                     input::text(file, input::MOST).with_context(|| format!("cannot read the model `{shown}`"))?;
                 Ok(Model::parse(&shown, &text)?)
             }
-            Self::Here | Self::Described(_) | Self::Scripted(_) => bail!("this machine has no model"),
+            Self::Here | Self::Described(_) | Self::Scripted(_) | Self::Table(_) => bail!("this machine has no model"),
         }
     }
+}
+
+/// The topology of a description.
+pub(crate) fn described_topology(source: &Source) -> Result<Topology> {
+    Ok(topology::read_by(&mut reader(&[], source), source)?)
 }
 
 /// The name of the subcommand that reads a machine in a separate process.
@@ -220,6 +232,7 @@ fn fitting(path: &Path) -> Option<&'static str> {
     }
     match path.extension()?.to_str()? {
         "xml" => Some("xml"),
+        "parquet" => Some("data"),
         _ => None,
     }
 }
@@ -252,9 +265,11 @@ pub(crate) fn script_topology(file: &Path, script: &Script) -> Result<Topology> 
             Selected::Scripted(_) => {
                 bail!("`{named}` is another script; name a machine by its shape, such as synthetic:{EXAMPLE}")
             }
-            Selected::Here | Selected::Described(_) | Selected::Builtin(_) | Selected::ModelFile(_) => {
-                selected.topology()
-            }
+            Selected::Here
+            | Selected::Described(_)
+            | Selected::Table(_)
+            | Selected::Builtin(_)
+            | Selected::ModelFile(_) => selected.topology(),
         })
         .with_context(|| format!("the key `topology` of `{}`", file.display()))
 }
@@ -278,6 +293,7 @@ mod tests {
                 Selected::Described(Source::Synthetic("core:2 pu:1".to_owned())),
             ),
             ("scripted:a.toml", Selected::Scripted("a.toml".into())),
+            ("data:a.parquet", Selected::Table(TableFile::parse("a.parquet"))),
         ] {
             assert_eq!(Selected::parse(text).unwrap(), selected);
         }
@@ -293,6 +309,7 @@ mod tests {
         for (text, guess) in [
             ("my.xml", "did you mean `xml:my.xml`?"),
             ("XML:my.xml", "did you mean `xml:FILE`?"),
+            ("my.parquet", "did you mean `data:my.parquet`?"),
         ] {
             let error = Selected::parse(text).unwrap_err().to_string();
             assert!(error.contains(guess), "{error}");

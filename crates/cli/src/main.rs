@@ -41,6 +41,7 @@ mod reset;
 mod run;
 mod sampling;
 mod sweep;
+mod table;
 mod top;
 mod topo;
 mod trace;

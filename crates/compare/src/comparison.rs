@@ -1,6 +1,7 @@
 //! The runs of a comparison.
 
 use crate::{Choice, Relative, Summary};
+use pinfold_core::MachineKind;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -76,12 +77,15 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The simulation that replaces measured runs.
+/// The simulation, or the replay of a table, that replaces measured runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
-    /// The recording; `None` if this comparison made it.
+    /// Where the times come from.
+    #[serde(skip)]
+    pub kind: MachineKind,
+    /// The recording; `None` if this comparison made it, and for a table.
     pub recording: Option<PathBuf>,
-    /// The number of executions of the recorded region in each run.
+    /// The number of executions of what was recorded or measured, in each run.
     pub repeat: u64,
     /// The seed of the first round. Each round adds one.
     pub first_seed: u64,

@@ -3,7 +3,7 @@
 //! Keys that hyperfine's export also has keep its names and meanings.
 
 use crate::{Choice, Choices, Comparison, Difference, LeftOut, Role, Simulated, Summary, Variant, notes};
-use pinfold_core::{PageMapping, Pinning};
+use pinfold_core::{MachineKind, PageMapping, Pinning};
 use serde::Serialize;
 
 /// The whole file.
@@ -14,6 +14,7 @@ pub struct Document<'a> {
     command: &'a [String],
     machine: &'a str,
     simulated: bool,
+    machine_kind: MachineKind,
     simulation: Option<&'a Simulated>,
     ended_early: Option<&'a str>,
     results: Vec<Result<'a>>,
@@ -75,6 +76,10 @@ impl<'a> Document<'a> {
             command: &comparison.command,
             machine: &comparison.machine,
             simulated: comparison.simulated.is_some(),
+            machine_kind: comparison
+                .simulated
+                .as_ref()
+                .map_or(MachineKind::Live, |simulated| simulated.kind),
             simulation: comparison.simulated.as_ref(),
             ended_early: comparison.ended_early.as_deref(),
             results: comparison
@@ -158,6 +163,7 @@ mod tests {
             (&document["simulated"], &document["simulation"]),
             (&json!(false), &Value::Null)
         );
+        assert_eq!(document["machine_kind"], "live");
         let [alone, policy] = [&document["results"][0], &document["results"][1]];
         assert_eq!(
             (&alone["command"], &alone["mean"], &alone["times"]),

@@ -45,11 +45,11 @@ fn quoted(text: &str) -> String {
 /// A table in Markdown.
 pub fn markdown(comparison: &Comparison) -> String {
     let unit = Unit::of(comparison);
-    let simulated = if comparison.simulated.is_some() {
-        ", simulated"
-    } else {
-        ""
-    };
+    let word = comparison
+        .simulated
+        .as_ref()
+        .and_then(|simulated| simulated.kind.word());
+    let simulated = word.map_or_else(String::new, |word| format!(", {word}"));
     let name = unit.name;
     let mut text = format!(
         "| Variant | Mean [{name}{simulated}] | Min [{name}] | Max [{name}] | Runs | Times as fast as alone |\n\

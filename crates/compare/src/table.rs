@@ -1,6 +1,7 @@
 //! The comparison for people: the command and the machine, a table, the choices of the policies, and notes.
 
-use crate::{Choices, Comparison, Difference, Relative, Role, Summary, Variant, notes};
+use crate::{Choices, Comparison, Difference, Relative, Role, Simulated, Summary, Variant, notes};
+use pinfold_core::MachineKind;
 use pinfold_core::text::one_line;
 use std::fmt::Write as _;
 
@@ -97,6 +98,14 @@ fn subject(comparison: &Comparison) -> String {
     };
     match &comparison.simulated {
         None => format!("{command}\nmeasured on {machine}\nall variants in turns{ended}"),
+        Some(Simulated {
+            kind: MachineKind::Table,
+            repeat,
+            ..
+        }) => format!(
+            "{command}\nreplayed from a table of measurements of {machine}\nnothing was measured in these runs; each repeats the \
+             program {repeat} times, each round with another seed{ended}"
+        ),
         Some(simulated) => format!(
             "{command}\nsimulated on {machine}\nnothing was measured; each run does {} times what was recorded, each round with \
              another seed{ended}",
@@ -231,7 +240,6 @@ fn choices(comparison: &Comparison) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::Choice;
-    use crate::comparison::Simulated;
     use crate::comparison::tests::{comparison, variant};
 
     fn example() -> Comparison {
@@ -263,6 +271,7 @@ What each policy chose:
     fn a_simulated_table_says_so_and_has_no_processor_time() {
         let mut simulated = example();
         simulated.simulated = Some(Simulated {
+            kind: MachineKind::Simulated,
             recording: None,
             repeat: 7,
             first_seed: 0,
@@ -273,6 +282,23 @@ What each policy chose:
             "{text}"
         );
         assert!(!text.contains("user") && !text.contains("measured on"), "{text}");
+    }
+
+    #[test]
+    fn a_replayed_table_is_neither_measured_nor_simulated() {
+        let mut replayed = example();
+        replayed.simulated = Some(Simulated {
+            kind: MachineKind::Table,
+            recording: None,
+            repeat: 7,
+            first_seed: 0,
+        });
+        let text = text(&replayed);
+        assert!(
+            text.contains("replayed from a table of measurements of 2 packages"),
+            "{text}"
+        );
+        assert!(!text.contains("user") && !text.contains("simulated"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line of `pinfold compare`.
 
 use super::passed::Passed;
+use crate::machine::Selected;
 use crate::run::{duration, number};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -49,14 +50,15 @@ pub(crate) struct Arguments {
     pub(super) passed: Passed,
 
     /// The program and its arguments. It is run directly, without a shell.
-    #[arg(last = true, help_heading = None::<&str>, value_name = "CMD", required_unless_present = "recording")]
+    #[arg(last = true, help_heading = None::<&str>, value_name = "CMD", required_unless_present_any = ["recording", "machine"])]
     pub(super) command: Vec<OsString>,
 }
 
 const USAGE: &str = "\
 pinfold compare [OPTIONS] [--] CMD [ARGUMENT]...
        pinfold compare [OPTIONS] --machine MACHINE FILE.pft
-       pinfold compare [OPTIONS] --machine MACHINE [--] CMD [ARGUMENT]...";
+       pinfold compare [OPTIONS] --machine MACHINE [--] CMD [ARGUMENT]...
+       pinfold compare [OPTIONS] --machine data:FILE.parquet --program PROGRAM [--region REGION]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +71,9 @@ Examples:
   pinfold compare --policy 'none --interleave all' --export-json times.json -- ./solver input.dat
       pages interleaved over all nodes, and the result as JSON
   pinfold compare --machine e5-2660v2x2 solver.pft
-      on a simulated machine, with a recording that `pinfold record` wrote";
+      on a simulated machine, with a recording that `pinfold record` wrote
+  pinfold compare --machine data:measured.parquet --program lu
+      a program whose times were measured in many configurations: they are replayed";
 
 /// How often everything runs.
 #[derive(Args)]
@@ -177,24 +181,30 @@ pub(super) struct Simulated {
     #[arg(help_heading = None::<&str>, value_name = "FILE.pft", conflicts_with = "command")]
     pub(super) recording: Option<PathBuf>,
 
-    /// On a simulated machine: repeat what was recorded N times in each run [default: as --simulated-time says].
+    /// On a simulated machine or a table: repeat what was recorded or measured N times in each run [default: as
+    /// --simulated-time says].
     #[arg(long, value_name = "N", value_parser = number::within(1u64, u64::MAX), conflicts_with = "time")]
     pub(super) repeat: Option<u64>,
 
-    /// On a simulated machine: repeat what was recorded as often as the program needs, alone, to run for about this
-    /// time.
+    /// On a simulated machine or a table: repeat it as often as the program needs, alone, to run for about this time.
     #[arg(long = "simulated-time", value_name = "TIME", value_parser = duration::parse_probe, default_value = "10m")]
     pub(super) time: Duration,
 
-    /// On a simulated machine: the seed of the first round; each later round has the next one. All variants of a round
+    /// On a simulated machine or a table: the seed of the first round; each later round has the next one. All variants of a round
     /// have the same seed [default: 0].
     #[arg(long, value_name = "SEED", value_parser = number::within(0u64, u64::MAX))]
     pub(super) seed: Option<u64>,
 }
 
 impl Arguments {
+    /// Whether the program is simulated or replayed.
     pub(super) fn is_simulated(&self) -> bool {
         self.machine.machine.is_some()
+    }
+
+    /// Whether a table of measurements is replayed.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.machine.selected(), Ok(Selected::Table(_)))
     }
 
     /// Refuses options of simulated machines on this machine, and a minimum of runs above the maximum.
@@ -204,8 +214,16 @@ impl Arguments {
         {
             bail!("--max-runs {most} is less than --min-runs {least}; exchange them, or give --runs {most}");
         }
-        if self.is_simulated() {
-            return Ok(());
+        let is_given = self.simulated.recording.is_some() || !self.command.is_empty();
+        match (self.is_simulated(), self.is_table(), is_given) {
+            (true, true, true) => bail!(
+                "the table says what runs: name one of its programs with --program, and leave out the recording or the command"
+            ),
+            (true, false, false) => {
+                bail!("there is nothing to compare: name a recording (FILE.pft), or a program after --")
+            }
+            (true, ..) => return Ok(()),
+            (false, ..) => {}
         }
         if let Some(recording) = &self.simulated.recording {
             bail!(

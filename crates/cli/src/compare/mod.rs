@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn machine(arguments: &Arguments) -> Result<String> {
     let topology = match arguments.machine.selected()? {
         Selected::Here => topology_here(arguments.surroundings.quiet)?,
-        Selected::Builtin(_) | Selected::ModelFile(_) => arguments.machine.selected()?.model()?.topology(),
+        selected @ (Selected::Builtin(_) | Selected::ModelFile(_) | Selected::Table(_)) => selected.topology()?,
         Selected::Described(source) => bail!(
             "{source} describes the topology of a machine and not its speed, so nothing can be compared there; leave --machine \
              out to run here, or name a model (`pinfold machines` lists them)"

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 /// The options that all policies have in common. The others can be given to one policy, as in `--policy "none
 /// --interleave all"`. Options that limit the CPUs are not among them: they would limit all variants but the program
 /// alone.
-const COMMON: [&str; 12] = [
+const COMMON: [&str; 16] = [
     "threads",
     "metric",
     "event",
@@ -22,6 +22,10 @@ const COMMON: [&str; 12] = [
     "overrides",
     "db",
     "noise",
+    "program",
+    "region",
+    "unit",
+    "move_cost",
 ];
 
 const HEADING: &str = "Options of `pinfold run`, for all variants under pinfold";
@@ -34,6 +38,8 @@ pub(super) struct Passed {
     own: BTreeMap<&'static str, Vec<OsString>>,
     /// The value of `--threads`.
     pub(super) threads: Option<usize>,
+    /// The value of `--program`.
+    pub(super) program: Option<OsString>,
 }
 
 impl Passed {
@@ -71,6 +77,7 @@ impl FromArgMatches for Passed {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut passed = Self {
             threads: matches.get_one("threads").copied(),
+            program: matches.get_one::<String>("program").map(OsString::from),
             ..Self::default()
         };
         for (policy, arg) in options() {

@@ -1,4 +1,4 @@
-//! Comparisons on simulated machines: the recording, and how often it is repeated.
+//! Comparisons on simulated machines and on tables of measurements: what runs, and how often it is repeated.
 
 use super::arguments::Arguments;
 use super::execute::{Ended, Executor};
@@ -6,14 +6,16 @@ use super::variants::Planned;
 use crate::recorded;
 use anyhow::{Context, Result, bail};
 use pinfold_compare::Simulated;
+use pinfold_core::MachineKind;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// The program of a simulated run.
+/// The program of a run that is simulated or replayed.
 pub(super) struct Program {
-    file: PathBuf,
-    /// The command that was recorded.
+    /// The recording; `None` for a table, which has the program.
+    file: Option<PathBuf>,
+    /// The command that was recorded or measured.
     pub(super) command: Vec<OsString>,
     /// The folder of a recording that was made for this comparison; it is removed at the end.
     made: Option<TempDir>,
@@ -22,20 +24,28 @@ pub(super) struct Program {
 impl Program {
     /// Its words on the command line of `pinfold run`.
     pub(super) fn words(&self) -> Vec<OsString> {
-        vec![self.file.clone().into_os_string()]
+        self.file.iter().map(|file| file.clone().into_os_string()).collect()
     }
 }
 
-/// The recording that the user names, or one that is made of the program; `None` on this machine.
+/// The program of a table, the recording that the user names, or one that is made of the program; `None` on this
+/// machine.
 pub(super) fn recording(arguments: &Arguments) -> Result<Option<Program>> {
     if !arguments.is_simulated() {
         return Ok(None);
+    }
+    if arguments.is_table() {
+        return Ok(Some(Program {
+            file: None,
+            command: arguments.passed.program.clone().into_iter().collect(),
+            made: None,
+        }));
     }
     if let Some(file) = &arguments.simulated.recording {
         let recording = recorded::open(file, false)?;
         let command = recording.header().command.iter().map(OsString::from).collect();
         return Ok(Some(Program {
-            file: file.clone(),
+            file: Some(file.clone()),
             command,
             made: None,
         }));
@@ -52,7 +62,7 @@ pub(super) fn recording(arguments: &Arguments) -> Result<Option<Program>> {
         Err(status) => bail!("the program could not be recorded; the recorder ended with status {status}"),
     }
     Ok(Some(Program {
-        file,
+        file: Some(file),
         command: arguments.command.clone(),
         made: Some(folder),
     }))
@@ -81,15 +91,22 @@ pub(super) fn settings(
             match executor.run(&words, alone).context("a run of the program alone")? {
                 Ended::Interrupted(signal) => return Ok(Err(signal)),
                 Ended::Complete(_, document) => {
-                    let simulation = document.and_then(|document| document.simulation);
-                    let speed = simulation.and_then(|simulation| simulation.programs.first()?.speed);
+                    let speed = document.and_then(|document| {
+                        let ran = document.record.program.ran.filter(|&ran| ran > 0.0)?;
+                        Some(document.repetitions()? / ran)
+                    });
                     repetitions(speed.context("the record lacks the speed of the program")?, arguments)
                 }
             }
         }
     };
     Ok(Ok(Simulated {
-        recording: program.made.is_none().then(|| program.file.clone()),
+        kind: if arguments.is_table() {
+            MachineKind::Table
+        } else {
+            MachineKind::Simulated
+        },
+        recording: program.file.clone().filter(|_| program.made.is_none()),
         repeat,
         first_seed,
     }))

@@ -89,7 +89,8 @@ fn complete(words: &[OsString], arguments: &Arguments) -> Vec<OsString> {
     let mut words = words.to_vec();
     words.extend(["-qq", "--json=record.json"].map(OsString::from));
     if arguments.is_simulated() {
-        words.extend(["--repeat=1", "--seed=0", "recording.pft"].map(OsString::from));
+        words.extend(["--repeat=1", "--seed=0"].map(OsString::from));
+        words.extend((!arguments.is_table()).then(|| OsString::from("recording.pft")));
     } else {
         words.push("--".into());
         words.extend(arguments.command.iter().cloned());

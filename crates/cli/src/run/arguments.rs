@@ -1,6 +1,6 @@
 //! The command line of `pinfold run`. Options that belong together are one structure.
 
-use super::{duration, number, pages, policies, simulated};
+use super::{duration, number, pages, policies, simulated, table};
 use clap::{ArgAction, Args};
 use pinfold_core::DeviceName;
 use std::ffi::OsString;
@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     #[command(flatten, next_help_heading = "Simulated machines")]
     pub(super) simulated: simulated::Arguments,
 
+    #[command(flatten, next_help_heading = "Tables of measurements")]
+    pub(super) table: table::Arguments,
+
     /// The program and its arguments: the first word that is no option, and all words after it.
     #[arg(last = true, help_heading = None::<&str>, required_unless_present_any = ["list_events", "machine", "recordings", "pid"], value_name = "CMD")]
     pub(super) command: Vec<OsString>,
@@ -64,7 +67,8 @@ pub(crate) struct Arguments {
 const USAGE: &str = "\
 pinfold run [OPTIONS] [--] CMD [ARGUMENT]...
        pinfold run [OPTIONS] -p PID
-       pinfold run [OPTIONS] --machine MACHINE FILE.pft...";
+       pinfold run [OPTIONS] --machine MACHINE FILE.pft...
+       pinfold run [OPTIONS] --machine data:FILE.parquet --program PROGRAM [--region REGION]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,6 +86,8 @@ Examples:
       on the CPUs and in the memory near the first GPU
   pinfold run --machine e5-4650x4 -- ./solver input.dat
       on a simulated machine of four packages: the program is recorded here first
+  pinfold run --machine data:measured.parquet --program lu --region rhs
+      a region whose times were measured in many configurations: they are replayed under the policy
 
 `pinfold run --help-experiments` shows options that vary one part of a policy, for studies.";
 

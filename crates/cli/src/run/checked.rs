@@ -4,9 +4,10 @@
 use super::place::Where;
 use super::plan::Plan;
 use super::policies::Program;
-use super::{Arguments, simulated};
+use super::{Arguments, simulated, table};
 use crate::machine::{Selected, topology_here};
 use crate::program::executable;
+use crate::table::MeasuredTable;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::Topology;
@@ -23,12 +24,14 @@ pub(crate) fn definition() -> Command {
 enum MachinePlace {
     Here(Box<Topology>),
     Model(Box<Model>),
+    Table(Box<MeasuredTable>),
 }
 
 impl MachinePlace {
     fn of(arguments: &Arguments) -> Result<Self> {
         Ok(match arguments.machine.selected()? {
             Selected::Here => Self::Here(Box::new(topology_here(true)?)),
+            Selected::Table(file) => Self::Table(Box::new(file.read()?)),
             selected => Self::Model(Box::new(selected.model()?)),
         })
     }
@@ -37,6 +40,7 @@ impl MachinePlace {
         match self {
             Self::Here(_) => Where::Here,
             Self::Model(model) => Where::Simulated(model),
+            Self::Table(table) => Where::Table(table),
         }
     }
 
@@ -44,6 +48,7 @@ impl MachinePlace {
         match self {
             Self::Here(topology) => topology.as_ref().clone(),
             Self::Model(model) => model.topology(),
+            Self::Table(table) => table.topology.clone(),
         }
     }
 }
@@ -55,6 +60,10 @@ pub(crate) fn check(words: &[OsString]) -> Result<()> {
     let machine = MachinePlace::of(&arguments)?;
     let place = machine.place();
     let mut plan = Plan::new(&arguments, machine.topology(), &place)?;
+    if let Where::Table(table) = place {
+        return table::check(&arguments, table);
+    }
+    table::refuse(&arguments)?;
     if let Where::Here = place {
         simulated::refuse(&arguments, &place)?;
         executable(arguments.command.first().map_or("".as_ref(), OsString::as_os_str))?;

@@ -22,6 +22,7 @@ mod report;
 mod schedule;
 mod simulated;
 pub(crate) mod simulations;
+mod table;
 mod undisturbed;
 mod whole_runs;
 
@@ -38,7 +39,7 @@ use pinfold_linux::launch::{LaunchError, RunningProcess, WaitingChild, run_alone
 use pinfold_linux::limits;
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::processor_time;
-use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
+use pinfold_runtime::{RecordBuilder, Replay, RunDocument, Simulation};
 use pinfold_sim::Scripted;
 use pinfold_trace::Recording;
 use place::Where;
@@ -57,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Resu
         return crate::events::run(&crate::events::Arguments::default());
     }
     if let Some(number) = arguments.running.pid {
+        table::refuse(arguments)?;
         return run_attached(arguments, number);
     }
     if arguments.running.lasts.is_some() {
@@ -64,7 +66,12 @@ pub(crate) fn run(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Resu
             "--for is about a process that --pid names; a program that pinfold starts runs to its end: leave --for out"
         );
     }
-    match arguments.machine.selected()? {
+    let selected = arguments.machine.selected()?;
+    if !matches!(selected, Selected::Table(_)) {
+        table::refuse(arguments)?;
+    }
+    match selected {
+        Selected::Table(file) => table::run(arguments, &file),
         Selected::Here => run_here(arguments, waiting),
         Selected::Scripted(file) => run_scripted(arguments, &file),
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => simulated::run(arguments, selected.model()?),
@@ -164,7 +171,10 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     let script = read_script(file)?;
     let place = Where::Scripted(script.topology());
     simulated::refuse(arguments, &place)?;
-    refuse_what_needs_a_program(arguments)?;
+    refuse_what_needs_a_program(arguments, "the script", "a scripted machine")?;
+    if let Some(option) = arguments.pages.mapping.given() {
+        bail!("{option} is about a real program, and a scripted machine runs none; leave it out");
+    }
     let topology = script_topology(file, &script)?;
     let mut plan = Plan::new(arguments, topology.clone(), &place)?;
     let built = plan.build(arguments, &Program::File(file, &[]))?;
@@ -172,22 +182,21 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     drive(arguments, &plan, &mut machine, Outputs::open(arguments)?, built)
 }
 
-/// On a scripted machine the program is the script's.
-fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
+/// On some machines the program is given by a file: by `what`, on `machine`.
+fn refuse_what_needs_a_program(arguments: &Arguments, what: &str, machine: &str) -> Result<()> {
     if let Some(command) = arguments.command.first() {
         bail!(
-            "the script says what runs on a scripted machine, so `{}` cannot be run there; leave out the command, or \
-             --machine to run it here",
+            "{what} says what runs on {machine}, so `{}` cannot be run there; leave out the command, or --machine to run it \
+             here",
             command.display()
         );
     }
     let event = (!arguments.search.event.is_empty()).then_some("--event");
     let given = event
         .or(arguments.about_real_process())
-        .or(arguments.pages.about_real_programs())
-        .or(arguments.pages.mapping.given());
+        .or(arguments.pages.about_real_programs());
     match given {
-        Some(option) => bail!("{option} is about a real program, and a scripted machine runs none; leave it out"),
+        Some(option) => bail!("{option} is about a real program, and {machine} runs none; leave it out"),
         None => Ok(()),
     }
 }
@@ -232,11 +241,18 @@ struct About<S> {
     ending: simulated::Ending,
     /// The recording that is simulated, if it is the only one.
     recording: Option<Recording>,
-    /// The record of the simulation, after its end.
-    simulation: S,
+    /// How it was played, after its end.
+    played: S,
 }
 
-impl<M> About<fn(&M) -> Option<Simulation>> {
+/// How a program was played that did not really run; nothing for one that did.
+#[derive(Default)]
+struct Played {
+    simulation: Option<Simulation>,
+    replay: Option<Replay>,
+}
+
+impl<M> About<fn(&M) -> Played> {
     /// A program that really runs.
     fn of(command: Vec<String>) -> Self {
         Self {
@@ -245,7 +261,7 @@ impl<M> About<fn(&M) -> Option<Simulation>> {
             events: None,
             ending: simulated::Ending::default(),
             recording: None,
-            simulation: |_| None,
+            played: |_| Played::default(),
         }
     }
 }
@@ -260,7 +276,7 @@ fn drive_about<M: Machine>(
     machine: &mut M,
     outputs: Outputs,
     built: Built,
-    about: &mut About<impl Fn(&M) -> Option<Simulation>>,
+    about: &mut About<impl Fn(&M) -> Played>,
 ) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
     let Built {
@@ -284,9 +300,12 @@ fn drive_about<M: Machine>(
     let mut recorders = (&mut report, &mut about.ending);
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut record, &mut recorders);
     report.policy_ends();
-    let simulation = (about.simulation)(machine);
+    let Played { simulation, replay } = (about.played)(machine);
     if let Some(simulation) = &simulation {
         report.say_detail(&simulation.to_string());
+    }
+    if let Some(replay) = &replay {
+        report.say_detail(&replay.to_string());
     }
     if outputs.json.is_some() || outputs.page.is_some() {
         let record = record.finish();
@@ -301,7 +320,7 @@ fn drive_about<M: Machine>(
             page_map: plan.pages(),
             own_cpu_time: own.map(|time| time.total().as_secs_f64()),
             simulation,
-            replay: None,
+            replay,
             record,
         };
         let json = outputs.json.map_or(Ok(()), |json| json.write_json(&document));

@@ -1,5 +1,6 @@
 //! The machine and the CPUs of a program.
 
+use crate::table::MeasuredTable;
 use pinfold_sim::model::Model;
 
 /// The kind of machine that a program runs on.
@@ -9,15 +10,27 @@ pub(super) enum Where<'a> {
     Scripted(&'a str),
     /// On a simulated machine.
     Simulated(&'a Model),
+    /// On a table of measurements, which is replayed.
+    Table(&'a MeasuredTable),
 }
 
 impl Where<'_> {
-    /// The name of a machine that is simulated.
+    /// What identifies the machine of a program that does not really run; `None` for this machine.
     pub(super) fn simulated(&self) -> Option<&str> {
         match self {
             Self::Here => None,
             Self::Scripted(topology) => Some(topology),
             Self::Simulated(model) => Some(&model.name),
+            Self::Table(table) => Some(&table.key),
+        }
+    }
+
+    /// The name of the machine whose behaviour a program sees; `None` for this machine, and for a script.
+    pub(super) fn named(&self) -> Option<&str> {
+        match self {
+            Self::Here | Self::Scripted(_) => None,
+            Self::Simulated(model) => Some(&model.name),
+            Self::Table(table) => Some(&table.machine),
         }
     }
 }

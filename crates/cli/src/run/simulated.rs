@@ -6,7 +6,7 @@ use super::place::Where;
 use super::plan::Plan;
 use super::policies::{Program, Regions};
 use super::simulations::{Folder, SIMULATOR, VARIABLE, hash_of};
-use super::{About, Outputs, drive_about, words};
+use super::{About, Outputs, Played, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -15,6 +15,7 @@ use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,26 +38,27 @@ pub(super) struct Arguments {
     #[arg(long, requires = "recordings")]
     salvage: bool,
 
-    /// On a simulated machine: repeat what was recorded N times, or with `auto` until the policy has chosen and
-    /// reported one rate after that. Of several recordings each is repeated at least N times, and all go on until the
+    /// On a simulated machine or a table: repeat what was recorded or measured N times, or with `auto` until the policy
+    /// has chosen and reported one rate after that. Of several recordings each is repeated at least N times, and all go on until the
     /// last is done [default: auto].
     #[arg(long, value_name = "N")]
-    repeat: Option<Repetitions>,
+    pub(super) repeat: Option<Repetitions>,
 
     /// On a simulated machine: keep the recording of the program in this file.
     #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
     keep_recording: Option<PathBuf>,
 
     /// On a simulated machine: the seed of its random choices, which are its scheduler's, the variation of the latency
-    /// of transfers between caches, and the noise; the same seed gives the same run [default: 0].
+    /// of transfers between caches, and the noise; on a table the noise. The same seed gives the same run [default: 0].
     #[arg(long, value_parser = super::number::within(0u64, u64::MAX), value_name = "SEED")]
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
 
     /// On a simulated machine: what is read of a metric in a tenth of a second varies by this many percent (standard
     /// deviation), as on a real machine; longer measurements vary less. On a virtual machine 6 was
-    /// measured [default: 0, exact readings].
+    /// measured. On a table: so much does the time of an execution vary [default: 0, exact readings; on a table its own
+    /// spread].
     #[arg(long, value_parser = super::number::parse_percent, value_name = "PERCENT")]
-    noise: Option<f64>,
+    pub(super) noise: Option<f64>,
 
     /// On a simulated machine: keep the configurations that were simulated in this folder, and take from it those that
     /// earlier runs of the same recordings, model and seed have left there. The result is the same.
@@ -72,7 +74,7 @@ pub(super) struct Arguments {
 
 /// How often the region of interest is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Repetitions {
+pub(super) enum Repetitions {
     #[default]
     Auto,
     Times(NonZeroU64),
@@ -80,13 +82,23 @@ enum Repetitions {
 
 impl Repetitions {
     /// When the programs end, and the recorder that ends them.
-    fn repeat(self) -> (Repeat, Ending) {
+    pub(super) fn repeat(self) -> (Repeat, Ending) {
         match self {
             Self::Times(times) => (Repeat::Times(times), Ending::default()),
             Self::Auto => {
                 let switch = EndSwitch::default();
                 (Repeat::UntilAsked(switch.clone()), Ending(Some(switch)))
             }
+        }
+    }
+}
+
+/// The value of `--repeat`.
+impl fmt::Display for Repetitions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Times(times) => times.fmt(f),
         }
     }
 }
@@ -126,6 +138,22 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
     ];
     match given.iter().find(|(given, _)| *given) {
         Some((_, option)) => bail!("{option} is about a simulated machine; name one with --machine, or leave it out"),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a recording where a table says what runs.
+pub(super) fn refuse_recordings(arguments: &super::Arguments) -> Result<()> {
+    let simulated = &arguments.simulated;
+    if let Some(recording) = simulated.recordings.first() {
+        bail!(
+            "the table says what runs there, so the recording `{}` cannot be run; leave it out, or name a model \
+             (`pinfold machines` lists them)",
+            recording.display()
+        );
+    }
+    match simulated.keep_recording {
+        Some(_) => bail!("--keep-recording is about a simulated machine, and a table is replayed; leave it out"),
         None => Ok(()),
     }
 }
@@ -245,7 +273,10 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         ),
         ending,
         recording: drawn,
-        simulation: |machine: &SimulatedMachine| Some(settings.simulation(machine)),
+        played: |machine: &SimulatedMachine| Played {
+            simulation: Some(settings.simulation(machine)),
+            replay: None,
+        },
     };
     drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
 }
@@ -308,10 +339,7 @@ impl Settings {
                 [(file, _)] => file.clone(),
                 _ => None,
             },
-            repeat: match self.repetitions {
-                Repetitions::Auto => "auto".to_owned(),
-                Repetitions::Times(times) => times.to_string(),
-            },
+            repeat: self.repetitions.to_string(),
             repetitions: programs.iter().map(|program| program.repetitions).sum(),
             seed: self.seed,
             noise: self.noise,

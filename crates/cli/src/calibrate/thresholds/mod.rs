@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &super::Arguments, machine: Selected, mut files: su
             say(&format!("simulated: {}: {}", model.name, model.summary));
             thresholds::simulate(&model, say)?
         }
-        Selected::Described(_) | Selected::Scripted(_) => bail!(
+        Selected::Described(_) | Selected::Scripted(_) | Selected::Table(_) => bail!(
             "thresholds are measured, and of this machine only its shape is known; name a model with --machine \
              (`pinfold machines` lists them)"
         ),

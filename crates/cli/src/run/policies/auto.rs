@@ -107,13 +107,13 @@ impl PolicyEntry for Auto {
         let thresholds = match request.place {
             Where::Here => Some(Thresholds::paper()),
             Where::Simulated(model) => Some(thresholds_of_model(model)),
-            Where::Scripted(_) => None,
+            Where::Scripted(_) | Where::Table(_) => None,
         };
         // Threads are placed at the borders of regions while pinfold runs, so nothing of that can stay.
         let stays = request.arguments.changes.outlive || request.arguments.changes.keep_pinned;
         let possible = match request.place {
             Where::Here => !stays,
-            Where::Simulated(_) => flags.by_region,
+            Where::Simulated(_) | Where::Table(_) => flags.by_region,
             Where::Scripted(_) if flags.by_region => {
                 bail!(
                     "a scripted machine has no parallel regions for --by-region; name a model (`pinfold machines` lists them)"

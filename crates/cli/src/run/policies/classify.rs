@@ -141,6 +141,10 @@ pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(C
             CountedEvents::default(),
             Some("a scripted machine counts no events".to_owned()),
         ),
+        Where::Table(_) => (
+            CountedEvents::default(),
+            Some("a table of measurements has times and no counts of events".to_owned()),
+        ),
     })
 }
 

@@ -114,7 +114,7 @@ impl PolicyEntry for React {
 
 /// The requested model, or that which pinfold ships for this machine, with its name.
 fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactModel)> {
-    let shipped = || SHIPPED.iter().find(|(machine, _)| place.simulated() == Some(machine));
+    let shipped = || SHIPPED.iter().find(|(machine, _)| place.named() == Some(machine));
     let (name, text) = match (requested, shipped()) {
         (Some(file), _) => {
             let name = format!("`{}`", file.display());

@@ -99,6 +99,10 @@ impl PolicyEntry for Sam {
                 "a scripted machine has no events by which SAM could distinguish sharing from contention; name a model (`pinfold \
                  machines` lists them), or another policy"
             ),
+            Where::Table(_) => bail!(
+                "a table of measurements has no events by which SAM could distinguish sharing from contention; name a model \
+                 (`pinfold machines` lists them), or another policy"
+            ),
         };
         Ok(Prepared {
             requests,
