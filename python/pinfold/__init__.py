@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pinfold.launching import run
     from pinfold.policy import Policy
     from pinfold.recording import Recording, record
+    from pinfold.replaying import replay
     from pinfold.simulation import Run, simulate
     from pinfold.sweeping import sweep
 
@@ -59,6 +60,7 @@ _PLACES = {
     "pinfold.launching": ("run",),
     "pinfold.policy": ("Policy",),
     "pinfold.recording": ("Recording", "record"),
+    "pinfold.replaying": ("replay",),
     "pinfold.simulation": ("Run", "simulate"),
     "pinfold.sweeping": ("sweep",),
 }
@@ -82,6 +84,7 @@ __all__ = [
     "heartbeat",
     "machines",
     "record",
+    "replay",
     "run",
     "simulate",
     "sweep",

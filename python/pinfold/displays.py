@@ -56,8 +56,15 @@ def of_run(document: Mapping[str, Any]) -> Plot:
         axes.set_xlim(0, end)
         if chosen:
             axes.axvline(chosen["at"], color="0.3", linewidth=1, linestyle="dotted")
-    rows[-1].set_xlabel("time [s]" + (", simulated" if document.get("simulated") else ""), fontsize=plot.TEXT)
+    rows[-1].set_xlabel("time [s]" + _word(document), fontsize=plot.TEXT)
     return Plot(drawn)
+
+
+def _word(document: Mapping[str, Any]) -> str:
+    """Return what became of a program that did not really run, as the end of a label."""
+    if document.get("machine_kind") == "table":
+        return ", replayed"
+    return ", simulated" if document.get("simulated") else ""
 
 
 def _rate(axes: Axes, document: Mapping[str, Any], line: Mapping[str, Any]) -> None:

@@ -42,11 +42,26 @@ def run(
         PinfoldError: the program cannot be run so; the text says why.
         Exception: whatever your policy raises. The program is unpinned, and ended by SIGTERM.
     """
+    return recorded(policy, options, ["--", *(os.fspath(word) for word in command)])
+
+
+def recorded(policy: str | Policy | Configuration, options: Sequence[str], command: Sequence[str] = ()) -> Run:
+    """Call ``pinfold run`` under a policy, and return its record.
+
+    Args:
+        policy: the name of a policy, or one of this process.
+        options: the options of ``pinfold run``.
+        command: the last words: what is run, if the options do not say it.
+
+    Raises:
+        PinfoldError: there is no record.
+        Exception: whatever the policy raises.
+    """
     if isinstance(policy, Configuration):
         policy = Kept(policy)
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder, "run.json")
-        words = [*options, "--json", str(record), "--", *(os.fspath(word) for word in command)]
+        words = [*options, "--json", str(record), *command]
         if isinstance(policy, str):
             status = subprocess.run([binary.find_binary(), "run", "--policy", policy, *words], check=False).returncode
         else:

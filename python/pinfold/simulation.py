@@ -49,13 +49,24 @@ class Run:
 
     @property
     def simulated(self) -> bool:
-        """Whether the machine was simulated: nothing was measured."""
+        """Whether the program did not really run: nothing was measured in this run."""
         return bool(self.document["simulated"])
 
     @property
+    def kind(self) -> str:
+        """Where the values come from: ``live``, ``simulated`` or ``table``."""
+        return str(self.document.get("machine_kind", "simulated" if self.simulated else "live"))
+
+    def _word(self) -> str:
+        return "replayed" if self.kind == "table" else "simulated"
+
+    @property
     def repetitions(self) -> float:
-        """The repetitions of the recorded work, of all programs together. Only simulated runs have them."""
-        return float(self.document["simulation"]["repetitions"])
+        """The repetitions of the recorded or measured work, of all programs together.
+
+        Only runs that are simulated or replayed have them.
+        """
+        return float(self.document["replay" if self.kind == "table" else "simulation"]["repetitions"])
 
     @property
     def speed(self) -> float:
@@ -76,8 +87,12 @@ class Run:
     def programs(self) -> pa.Table:
         """A row for each program: ``name``, ``tasks``, ``pus``, ``repetitions``, ``speed``, ``paused`` and its events.
 
-        A column of an event has the count of all tasks of the program.
+        A column of an event has the count of all tasks of the program. A replayed program has no ``pus`` and no events.
         """
+        if self.kind == "table":
+            replay = self.document["replay"]
+            row = {"name": replay["program"], "tasks": replay["threads"], "repetitions": self.repetitions}
+            return pa.Table.from_pylist([row | {"speed": self.speed, "paused": replay["paused"]}])
         rows = [
             {key: value for key, value in program.items() if key != "events"} | program["events"]
             for program in self.document["simulation"]["programs"]
@@ -133,14 +148,14 @@ class Run:
         if not self.simulated:
             return f"<Run of {self.policy} on {self.machine}: {self.seconds:.3f} s>"
         return (
-            f"<Run of {self.policy} on {self.machine}, simulated: {self.repetitions:.0f} repetitions in "
+            f"<Run of {self.policy} on {self.machine}, {self._word()}: {self.repetitions:.0f} repetitions in "
             f"{self.seconds:.3f} s, {self.speed:.4g} a second>"
         )
 
     def _repr_html_(self) -> str:
         """Return the main figures and the notes, for a notebook."""
         figures = {
-            "machine": f"{self.machine} (simulated)" if self.simulated else self.machine,
+            "machine": f"{self.machine} ({self._word()})" if self.simulated else self.machine,
             "policy": self.policy,
             "time": f"{self.seconds:.3f} s",
         }
