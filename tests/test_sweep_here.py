@@ -139,7 +139,7 @@ def test_two_threads_on_one_cpu_are_slower_than_on_two(
 
 
 def test_the_program_is_pinned_in_its_configuration_alone(here: Here, pair: tuple[int, int]) -> None:
-    program = script(here.folder, "sleep 0.3; grep Cpus_allowed_list /proc/self/status")
+    program = script(here.folder, "sleep 0.3; grep Cpus_allowed_list /proc/$$/status")
     said = here.folder / "masks"
     one, other = pair
     here(
@@ -153,7 +153,7 @@ def test_the_program_is_pinned_in_its_configuration_alone(here: Here, pair: tupl
 
 
 def test_a_run_whose_check_fails_has_no_row(here: Here, pair: tuple[int, int]) -> None:
-    program = script(here.folder, "sleep 0.3; grep Cpus_allowed_list /proc/self/status")
+    program = script(here.folder, "sleep 0.3; grep Cpus_allowed_list /proc/$$/status")
     one, other = pair
     said = here(
         *here.space([[one], [other]]),
@@ -171,7 +171,7 @@ def test_a_program_that_fails_in_one_configuration_is_named_and_the_others_have_
     here: Here, pair: tuple[int, int]
 ) -> None:
     one, other = pair
-    text = f"sleep 0.3; if grep -qw 'Cpus_allowed_list:.{other}' /proc/self/status; then echo broken >&2; exit 7; fi"
+    text = f"sleep 0.3; if grep -qw 'Cpus_allowed_list:.{other}' /proc/$$/status; then echo broken >&2; exit 7; fi"
     program = script(here.folder, text)
     said = here(*here.space([[one], [other]]), *ONCE, "--threads", "1", "--", program, status=125)
     assert "the program ended with status 7" in said

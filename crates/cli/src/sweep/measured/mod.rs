@@ -12,6 +12,7 @@ mod here;
 mod program;
 mod result;
 mod seen;
+mod written;
 
 use super::{check_absent, open_journal};
 use crate::finished::Commands;
@@ -25,7 +26,9 @@ use pinfold_files::output::Output;
 use pinfold_sweep::measured::{Course, MeasuredPlan, MeasuredRun, RunEnd};
 use pinfold_sweep::{Journal, Key};
 use program::Program;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -56,6 +59,8 @@ struct Sweep<'a> {
     runs: Vec<(usize, MeasuredRun)>,
     /// The number of runs of earlier sessions.
     resumed: usize,
+    /// The files in the working directory that the run before the first one wrote; `None` when they have been compared.
+    written: Option<BTreeSet<OsString>>,
     began: Instant,
 }
 
@@ -81,11 +86,11 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
         session: session(),
         sets_prefetchers: false,
     };
-    let threads = match warm_up(arguments, &mut executor, &spaces)? {
-        Ok(threads) => threads,
+    let warm = match warm_up(arguments, &mut executor, &spaces)? {
+        Ok(warm) => warm,
         Err(signal) => return Ok(interrupted(signal)),
     };
-    let Configurations { plan, left_out } = spaces.configurations(arguments, &program, threads)?;
+    let Configurations { plan, left_out } = spaces.configurations(arguments, &program, warm.team)?;
     executor.sets_prefetchers = here::sets_prefetchers(&plan);
     for note in left_out {
         arguments.say(note);
@@ -107,6 +112,7 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
         executor,
         runs: vec![],
         resumed: 0,
+        written: Some(warm.written),
         began,
     };
     sweep.resume(found.results);
@@ -127,32 +133,46 @@ fn session() -> u64 {
     since.as_secs() << 22 | u64::from(std::process::id() & 0x3f_ffff)
 }
 
-/// Runs the unpinned program as often as the user wants. Returns the number of its threads, or the signal that ended it.
+/// What the runs before the first measured one showed.
+struct Warm {
+    /// The number of threads.
+    team: Team,
+    /// The files that the last of them wrote in the working directory.
+    written: BTreeSet<OsString>,
+}
+
+/// Runs the unpinned program as often as the user wants. Returns what that showed, or the signal that ended it.
 fn warm_up(
     arguments: &super::Arguments,
     executor: &mut Executor<'_>,
     spaces: &SpacesHere,
-) -> Result<Result<Team, i32>> {
+) -> Result<Result<Warm, i32>> {
     let team = match (spaces.most_threads(), arguments.threads) {
         (Some(threads), _) | (None, Some(threads)) => Team::Told(threads),
         (None, None) => Team::Own,
     };
-    let mut seen = None;
+    let (mut seen, mut written) = (None, BTreeSet::new());
     for number in 1..=arguments.measured.warm_up {
         arguments.say(format_args!(
             "warm-up run {number} of {}: the program unpinned",
             arguments.measured.warm_up
         ));
+        let start = SystemTime::now();
         let run = match executor.run(None, team, 0)? {
             Ended::Interrupted(signal) => return Ok(Err(signal)),
             Ended::Over(run) => run,
         };
         if let RunEnd::Failed { why } = &run.end {
-            bail!("the unpinned program fails before anything is measured: {why}");
+            let input = match arguments.measured.input {
+                Some(_) => "",
+                None => "; its standard input is empty: if it needs one, give it with --input FILE",
+            };
+            bail!("the unpinned program fails before anything is measured: {why}{input}");
         }
         seen = run.threads.max(seen);
+        written = written::since(Path::new("."), start, &arguments.output);
     }
-    Ok(Ok(match (team, seen) {
+    let team = match (team, seen) {
         (Team::Own, Some(threads)) => {
             arguments.say(format_args!("the program has {threads} threads unpinned"));
             Team::Seen(threads)
@@ -161,7 +181,8 @@ fn warm_up(
             "the program ended before its threads could be counted: give their number with --threads N, or a larger input"
         ),
         (team, _) => team,
-    }))
+    };
+    Ok(Ok(Warm { team, written }))
 }
 
 fn interrupted(signal: i32) -> ExitCode {
@@ -222,7 +243,7 @@ impl Sweep<'_> {
             };
             let (left, _) = self.course.left();
             progress.begin(self.runs.len() + left.max(1), &self.plan.jobs[job].described());
-            let began = Instant::now();
+            let (began, start) = (Instant::now(), SystemTime::now());
             let number = self.runs.len() + 1;
             let team = self.team(job);
             let mut run = match self.executor.run(Some(&self.plan.jobs[job]), team, number)? {
@@ -232,6 +253,12 @@ impl Sweep<'_> {
             let around = began.elapsed().as_secs_f64() - run.seconds().unwrap_or(0.0);
             if run.seconds().is_some() {
                 self.course.took_around(around);
+            }
+            if let Some(first) = self.written.take() {
+                let second = written::since(Path::new("."), start, &self.arguments.output);
+                if let Some(note) = written::note(&first, &second) {
+                    self.arguments.say(note);
+                }
             }
             self.add(job, &mut run)?;
             self.runs.push((job, run));
