@@ -222,6 +222,12 @@ pub(crate) const ALL: &[Promise] = &[
         measure: sweeps::in_shards,
     },
     Promise {
+        name: "time around the runs of a measured sweep, over the program's five seconds",
+        unit: "%",
+        bound: Bound::AtMost(1.0),
+        measure: sweeps::around_runs,
+    },
+    Promise {
         name: "for comparison: such a loop under valgrind's lackey, in a last-level cache",
         unit: "ratio",
         bound: Bound::None,

@@ -1,4 +1,5 @@
-//! The costs of a sweep beside the simulation itself: processors that idle, and what shards do in common.
+//! The costs of a sweep beside the simulation or the program itself: processors that idle, what shards do in common, and
+//! what is around each run of a measured program.
 
 use crate::measure::{PINFOLD, Times, median, time};
 use anyhow::{Context, Result};
@@ -57,6 +58,28 @@ pub(crate) fn in_shards(root: &Path) -> Result<f64> {
         ratios.push(shards.as_secs_f64() / one.as_secs_f64());
     }
     Ok(median(ratios))
+}
+
+/// The time around the runs of a measured sweep, over the time of the programs, in percent, as the sweep reports it: to
+/// start `pinfold run`, to read the state of the machine, to read the record and to keep the result.
+///
+/// It is a few hundredths of a second for each run, whatever the program does; this one runs for five seconds.
+pub(crate) fn around_runs(root: &Path) -> Result<f64> {
+    const SUMMARY: &str = "target/bench-runs.json";
+    let options = ["--space", "threads", "--threads", "1", "--limit", "1", "--runs", "2"];
+    let files = ["--json", SUMMARY, "-o", "target/bench-runs.parquet"];
+    let program = ["--", "target/workloads/compute", "--threads", "1", "--seconds", "5"];
+    time(
+        root,
+        &[&[PINFOLD, "sweep", "--force"][..], &options, &files, &program].concat(),
+    )?;
+    let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(root.join(SUMMARY))?)?;
+    let seconds = |key: &str| {
+        summary[key]
+            .as_f64()
+            .with_context(|| format!("the sweep did not report its {key}"))
+    };
+    Ok(100.0 * seconds("around_seconds")? / seconds("program_seconds")?)
 }
 
 /// Records the program that is swept.

@@ -146,6 +146,11 @@ impl Course {
         self.around = (self.around.0 + seconds, self.around.1 + 1);
     }
 
+    /// The time of `took_around` so far.
+    pub fn around(&self) -> f64 {
+        self.around.0
+    }
+
     /// The next configuration to run; `None` after the last.
     pub fn next(&mut self) -> Option<usize> {
         loop {

@@ -178,7 +178,14 @@ fn smooth(runs: &[TimedRun], order: &[usize], repeated: &[bool], residuals: &[f6
                 Median::of(nearest.iter().map(|&other| value(other))).map_or(0.0, |median| median.value)
             };
             let ahead = runs[run].at - median(&|other| runs[other].at);
-            drift[run] = median(&|other| residuals[other]) + ahead * slope(runs, nearest, residuals);
+            let (least, most) = nearest
+                .iter()
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &other| {
+                    (residuals[other].min(least), residuals[other].max(most))
+                });
+            let there = median(&|other| residuals[other]) + ahead * slope(runs, nearest, residuals);
+            // The slope of noise leads nowhere.
+            drift[run] = if least <= most { there.clamp(least, most) } else { 0.0 };
         }
     }
     drift

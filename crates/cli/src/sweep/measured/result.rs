@@ -35,8 +35,10 @@ struct Summary {
     drift: f64,
     /// Wall time of this run of the command.
     seconds: f64,
-    /// The time of the programs in it.
+    /// The time of the program in it, without runs before the first measured one.
     program_seconds: f64,
+    /// The time around these runs: what pinfold does before and after each, and the commands of the user.
+    around_seconds: f64,
 }
 
 /// A configuration without a row.
@@ -113,6 +115,7 @@ pub(super) fn write(
         drift: sweep.course.drift().size,
         seconds: sweep.began.elapsed().as_secs_f64(),
         program_seconds,
+        around_seconds: sweep.course.around(),
         failed,
     };
     for Failed { configuration, .. } in &summary.failed {
