@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from pinfold.evaluation.measured.policies import Ran
 from pinfold.evaluation.measured.simulator import Question
 from pinfold.evaluation.measured.trials import JUDGED, TIMES, TRIALS, Curve, Share, Table
 from pinfold.tables import Table as Shown
@@ -42,6 +45,26 @@ def worst_table(table: Table, curves: Sequence[Curve]) -> Shown:
         [curve.name, *(interval(curve, number) for number in WITH_INTERVAL), f"{curve.worst:.3f}"] for curve in curves
     ]
     return Shown(columns, rows, "Shares with their intervals, and the speed-up of the worst region over the baseline:")
+
+
+def runs_table(table: Table, ran: Sequence[Ran]) -> Shown:
+    """Return the figures of whole runs of policies."""
+    rows = []
+    for one in ran:
+        shares = [table.share(one.gains(seconds)) for seconds in TIMES]
+        worst = [float(np.exp(one.gains(seconds).min())) for seconds in TIMES]
+        rows.append(
+            [
+                one.name,
+                *(f"{found.share:.3f} ({found.low:.3f} to {found.high:.3f})" for found in shares),
+                *(f"{speed:.3f}" for speed in worst),
+                f"{one.refused():.0%}",
+            ]
+        )
+    times = [NAMES[seconds] for seconds in TIMES]
+    columns = ["", *times, *(f"worst region, {time}" for time in times), "requests that the table lacks"]
+    caption = "Whole runs of policies, with all costs: share of the possible gain, and the speed over the baseline:"
+    return Shown(columns, rows, caption)
 
 
 def simulator_table(
