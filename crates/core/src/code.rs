@@ -304,6 +304,8 @@ codes! {
         PolicyIsDone = "policy_is_done",
         /// A policy in another process has failed, and the program is unpinned.
         PolicyFailed = "policy_failed",
+        /// What a sweep within one run measures, or why it does not.
+        Sweep = "sweep",
         /// Any other.
         #[default]
         #[serde(other)]

@@ -55,7 +55,7 @@ pub use own_finding::{OwnFinding, PolicyFinding};
 pub use page_mapping::{PageMapping, ParsePageMappingError};
 pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};
 pub use pu_set::{ParsePuSetError, PuSet};
-pub use region::{CacheCounts, RegionConfiguration, RegionCounts, RegionId, RegionSample};
+pub use region::{CacheCounts, RegionConfiguration, RegionCounts, RegionId, RegionKeeps, RegionSample};
 pub use replay::{CostSource, MoveCost, MoveCosts, Replayed, ReplayedRegion, UnpinnedSource};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};

@@ -33,6 +33,13 @@ impl Random {
         usize::try_from(self.next_bits() % bound as u64).expect("below a usize")
     }
 
+    /// Brings the values into random order, by the method of Fisher and Yates.
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last + 1));
+        }
+    }
+
     /// Normal with mean 0 and variance 1, by the method of Box and Muller.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().ln()).sqrt();
@@ -50,6 +57,22 @@ mod tests {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next_bits(), 6_457_827_717_110_365_317);
         assert_eq!(random.next_bits(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn every_order_of_three_values_comes_as_often() {
+        let mut random = Random::new(1);
+        let mut seen = std::collections::BTreeMap::new();
+        for _ in 0..60_000 {
+            let mut values = [0, 1, 2];
+            random.shuffle(&mut values);
+            *seen.entry(values).or_insert(0) += 1;
+        }
+        assert_eq!(seen.len(), 6);
+        assert!(
+            seen.values().all(|&times: &i32| (9_500..10_500).contains(&times)),
+            "{seen:?}"
+        );
     }
 
     #[test]

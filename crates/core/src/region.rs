@@ -26,6 +26,17 @@ pub struct RegionSample {
     pub seconds: f64,
     /// What the whole machine counted during them; `None` if regions are only timed.
     pub counts: Option<RegionCounts>,
+    /// What a configuration cannot change.
+    pub keeps: RegionKeeps,
+}
+
+/// What a configuration cannot change of a region, as far as it has been tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RegionKeeps {
+    /// The number of threads of its team.
+    pub threads: bool,
+    /// The PUs of its threads.
+    pub places: bool,
 }
 
 /// What all caches of a level counted.

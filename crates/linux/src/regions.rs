@@ -11,7 +11,9 @@
 use crate::channel::create_memory;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use pinfold_core::{Configuration, Pinning, Prefetchers, PuId, Refusal, RefusalCode, RegionId, RegionSample};
+use pinfold_core::{
+    Configuration, Pinning, Prefetchers, PuId, Refusal, RefusalCode, RegionId, RegionKeeps, RegionSample,
+};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
@@ -32,17 +34,20 @@ const REGIONS: usize = 256;
 /// `PINFOLD_REGION_PUS`.
 const PUS: usize = 1024;
 
-/// `PINFOLD_REGION_OWN_MASKS`.
+/// `PINFOLD_REGION_OWN_NUMBER`, `PINFOLD_REGION_TOO_MANY`, `PINFOLD_REGION_OWN_MASKS` and `PINFOLD_REGION_NOT_PLACED`.
+const OWN_NUMBER: u32 = 1;
+const TOO_MANY: u32 = 2;
 const OWN_MASKS: u32 = 4;
+const NOT_PLACED: u32 = 8;
 
 /// `enum pinfold_region_flag`, and the message for each.
 const FLAGS: [(u32, &str); 4] = [
     (
-        1,
+        OWN_NUMBER,
         "keeps its number of threads: the program sets it with num_threads or an if clause",
     ),
     (
-        2,
+        TOO_MANY,
         "keeps its number of threads: the wanted number is above omp_get_max_threads(), and the program may have sized \
          its arrays by that; set OMP_NUM_THREADS to the number of cores",
     ),
@@ -51,11 +56,19 @@ const FLAGS: [(u32, &str); 4] = [
         "keeps its threads where they are: the program sets affinity masks itself",
     ),
     (
-        8,
+        NOT_PLACED,
         "keeps its threads where they are: the function of a region with task reductions must reach the runtime \
          unchanged",
     ),
 ];
+
+/// What a configuration cannot change of a region with these flags.
+fn keeps(flags: u32) -> RegionKeeps {
+    RegionKeeps {
+        threads: flags & (OWN_NUMBER | TOO_MANY) != 0,
+        places: flags & (OWN_MASKS | NOT_PLACED) != 0,
+    }
+}
 
 /// A region with at least `KNOWN` executions is short if their mean is below `SHORT`, in nanoseconds. Then timing it
 /// costs more than half a percent of its time, and a policy that ignores this cost would not place it
@@ -162,6 +175,7 @@ impl RegionTable {
                 executions: executions as f64,
                 seconds: nanoseconds as f64 / 1e9,
                 counts: None,
+                keeps: keeps(entry.flags.load(Ordering::Relaxed)),
             })
         };
         let mut samples: Vec<RegionSample> = self.entries().filter_map(sample).collect();
@@ -397,6 +411,23 @@ mod tests {
             entry.nanoseconds.store(nanoseconds, Ordering::Release);
             assert_eq!(table.samples().len(), 1);
             assert_eq!(entry.ignored.load(Ordering::Relaxed), ignored);
+        }
+    }
+
+    #[test]
+    fn a_sample_says_what_a_region_keeps() {
+        for (flags, threads, places) in [
+            (0, false, false),
+            (OWN_NUMBER, true, false),
+            (TOO_MANY | NOT_PLACED, true, true),
+            (OWN_MASKS, false, true),
+        ] {
+            let table = RegionTable::create(false).unwrap();
+            let entry = &table.segment().regions[3];
+            entry.code.store(0x10, Ordering::Release);
+            entry.executions.store(1, Ordering::Release);
+            entry.flags.store(flags, Ordering::Relaxed);
+            assert_eq!(table.samples()[0].keeps, RegionKeeps { threads, places });
         }
     }
 

@@ -7,8 +7,8 @@ mod synthetic;
 use pinfold_core::memory::PageMoves;
 use pinfold_core::random::Random;
 use pinfold_core::{
-    Activity, Applied, ComparedCode, Count, Finding, Metric, Pinning, PuId, Refusal, RegionId, RegionSample, Sample,
-    Scope, TaskId, TaskSample, sources,
+    Activity, Applied, ComparedCode, Count, Finding, Metric, Pinning, PuId, Refusal, RegionId, RegionKeeps,
+    RegionSample, Sample, Scope, TaskId, TaskSample, sources,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::Policy;
@@ -154,6 +154,7 @@ proptest! {
                         executions: executions.value as f64,
                         seconds: time.value as f64 * 1e-6,
                         counts: None,
+                        keeps: RegionKeeps::default(),
                     });
                 }
             }

@@ -10,7 +10,7 @@ use pinfold_core::function::FunctionSearch;
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, MachineKind, Metric, NodeId,
-    NodeSet, PageMapping, Pinning, ProcessGoal, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId,
+    NodeSet, PageMapping, Pinning, ProcessGoal, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionKeeps,
     RegionSample, Sample, Scope, TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
@@ -394,6 +394,7 @@ impl SimulatedMachine {
             executions: growth.executions,
             seconds: growth.seconds,
             counts: Some(growth.counts),
+            keeps: RegionKeeps::default(),
         };
         self.timeline.regions(0).map(sample).collect()
     }

@@ -281,7 +281,7 @@ impl Tried<'_> {
 mod tests {
     use super::super::region_times::EXECUTIONS;
     use super::*;
-    use pinfold_core::{PageMapping, PuId, RegionSample};
+    use pinfold_core::{PageMapping, PuId, RegionKeeps, RegionSample};
     use std::time::Duration;
 
     fn pus(first: u32) -> Pinning {
@@ -316,6 +316,7 @@ mod tests {
             executions,
             seconds,
             counts: None,
+            keeps: RegionKeeps::default(),
         };
         let last = Sample {
             at: Duration::from_secs(1),

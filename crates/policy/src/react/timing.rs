@@ -3,7 +3,7 @@
 use super::model::Profile;
 use crate::program::meter::Measurement;
 use pinfold_core::statistics::Reading;
-use pinfold_core::{RegionCounts, RegionId, RegionSample, Sample};
+use pinfold_core::{RegionCounts, RegionId, RegionKeeps, RegionSample, Sample};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -58,6 +58,7 @@ impl Timing {
             executions: 0.0,
             seconds: 0.0,
             counts: like.counts.map(|_| RegionCounts::default()),
+            keeps: RegionKeeps::default(),
         }
     }
 
@@ -137,6 +138,7 @@ mod tests {
             executions,
             seconds,
             counts: None,
+            keeps: RegionKeeps::default(),
         };
         Sample {
             at: Duration::from_secs(at),
