@@ -30,6 +30,7 @@ pub mod prefetchers;
 pub mod processor_time;
 pub mod procfs;
 pub mod qemu;
+pub mod region_code;
 pub mod regions;
 pub mod requested;
 mod ring;

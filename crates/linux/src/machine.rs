@@ -2,10 +2,11 @@
 
 use crate::claims::{Claims, Taken};
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
+use crate::region_code::RegionCode;
 use pinfold_core::function::FunctionRequest;
 use pinfold_core::{
     Applied, Configuration, Instead, Machine, MachineError, MachineKind, Metric, NodeId, Pinning, PuSet, Refusal,
-    RefusalCode, Sample, Topology, Wait,
+    RefusalCode, RegionId, Sample, Topology, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -159,6 +160,16 @@ impl LinuxMachine {
         let program = &mut self.running.shared.lock().program;
         program.find_functions();
         self.running.metrics = program.metrics().to_vec();
+    }
+
+    /// Looks up the code of parallel regions from now on.
+    pub fn find_region_code(&mut self) {
+        self.running.shared.lock().program.find_region_code();
+    }
+
+    /// The code of the regions that have run, without code in no file.
+    pub fn region_code(&self) -> BTreeMap<RegionId, RegionCode> {
+        self.running.shared.lock().program.region_code()
     }
 
     /// The number of tasks that have started in the program.

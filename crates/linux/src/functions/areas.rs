@@ -6,27 +6,27 @@ use std::fs::{self, File};
 use std::io;
 
 /// The executable areas of one process, by address.
-pub(super) struct Areas {
+pub(crate) struct Areas {
     process: i32,
     areas: Vec<Area>,
 }
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Area {
+pub(crate) struct Area {
     start: u64,
     end: u64,
     /// The offset in the file of its first byte.
     offset: u64,
     /// Device and inode, as the kernel writes them; `None` without a file: a JIT compiler's code.
-    pub(super) file: Option<String>,
+    pub(crate) file: Option<String>,
     /// The file's path, in the mount namespace of the process.
     pub(super) path: String,
 }
 
 impl Areas {
     /// `None` if the process has ended or may not be read.
-    pub(super) fn read(procfs: &Procfs, process: i32) -> Option<Self> {
+    pub(crate) fn read(procfs: &Procfs, process: i32) -> Option<Self> {
         let text = fs::read(procfs.file(&process.to_string(), "maps")).ok()?;
         let text = String::from_utf8_lossy(&text);
         Some(Self {
@@ -36,7 +36,7 @@ impl Areas {
     }
 
     /// The area with an address.
-    pub(super) fn at(&self, address: u64) -> Option<&Area> {
+    pub(crate) fn at(&self, address: u64) -> Option<&Area> {
         // Most words of a stack are beyond all code, and need no search.
         if address < self.areas.first()?.start || address >= self.areas.last()?.end {
             return None;
@@ -80,12 +80,12 @@ impl Area {
     }
 
     /// The offset in the file of an address of this area.
-    pub(super) fn offset(&self, address: u64) -> u64 {
+    pub(crate) fn offset(&self, address: u64) -> u64 {
         address - self.start + self.offset
     }
 
     /// The file's name without folders.
-    pub(super) fn file_name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
         path.rsplit('/').next().unwrap_or(path)
     }

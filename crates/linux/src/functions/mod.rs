@@ -4,7 +4,7 @@
 //! `areas` and `starts` find the functions there (`stacks`), `jit` names code without a file, `probes` counts calls, and
 //! `cost` measures what a counted call costs.
 
-mod areas;
+pub(crate) mod areas;
 mod cost;
 mod jit;
 mod probes;

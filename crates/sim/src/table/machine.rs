@@ -364,6 +364,7 @@ impl Machine for TableMachine {
                     executions: progress.executions as f64,
                     seconds: progress.seconds,
                     counts: None,
+                    keeps: RegionKeeps::default(),
                 })
                 .collect(),
         }

@@ -20,17 +20,19 @@ use super::task_reader::TaskReader;
 use super::untraced::Untraced;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
+use crate::region_code::{RegionCode, RegionCodes};
 use crate::regions::{self, RegionTable};
 use crate::requested::{MaskReader, ObservedMask, Requested, Restoration};
 use crate::scheduling::{RealTime, RealTimeNotes};
 use crate::tasks::{Task, TaskOrigin, TaskTable, Verdict, decide};
 use pinfold_core::function::FunctionRequest;
 use pinfold_core::{
-    Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, Sample, TaskId, TaskSample,
+    Applied, Configuration, Metric, Pinning, Prefetchers, PuId, PuSet, Refusal, RefusalCode, RegionId, Sample, TaskId,
+    TaskSample,
 };
 use polled::Polled;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +61,8 @@ pub(crate) struct Program {
     prefetching: Prefetching,
     /// The parallel regions, if the agent places their threads.
     regions: Option<RegionTable>,
+    /// The code of the regions; `None` if nobody asks for it.
+    region_codes: Option<RegionCodes>,
     /// The processes that are followed without `ptrace`.
     polled: Polled,
     /// The mask of unpinned tasks.
@@ -104,6 +108,7 @@ impl Program {
             real_time_notes: RealTimeNotes::default(),
             journal,
             regions,
+            region_codes: None,
             prefetching: Prefetching::new(limit.pus().iter().collect()),
             polled: Polled::default(),
             limit,
@@ -492,11 +497,19 @@ impl Program {
             tasks.push(reading);
         }
         tasks.sort_by_key(|task| task.id);
+        let regions = self.regions.as_ref().map(RegionTable::samples).unwrap_or_default();
+        if let Some(codes) = &mut self.region_codes {
+            codes.see(
+                self.reader.procfs(),
+                &self.table.processes().collect::<Vec<i32>>(),
+                &regions,
+            );
+        }
         Sample {
             at,
             tasks,
             program: self.counting.program(),
-            regions: self.regions.as_ref().map(RegionTable::samples).unwrap_or_default(),
+            regions,
             function: self.counting.function_search(),
         }
     }
@@ -504,6 +517,16 @@ impl Program {
     /// Lists the metric `function`, and looks for one when that is requested.
     pub(crate) fn find_functions(&mut self) {
         self.counting.find_functions(self.reader.procfs().clone());
+    }
+
+    /// Looks up the code of parallel regions from now on.
+    pub(crate) fn find_region_code(&mut self) {
+        self.region_codes = Some(RegionCodes::default());
+    }
+
+    /// The code of the regions that have run.
+    pub(crate) fn region_code(&self) -> BTreeMap<RegionId, RegionCode> {
+        self.region_codes.as_ref().map(RegionCodes::places).unwrap_or_default()
     }
 
     /// Handles a request about a function that shows progress.
