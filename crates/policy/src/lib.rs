@@ -7,6 +7,7 @@ pub mod classify;
 pub mod external;
 pub mod react;
 pub mod sam;
+pub mod survey;
 pub mod whole_runs;
 
 mod autopin;

@@ -1,0 +1,23 @@
+//! A survey: many configurations of a program while it runs, each measured several times.
+//!
+//! - `configuration`: the configurations, and which of them have their pages at the same places;
+//! - `schedule`: the order: passes over the places of pages, and in each of them all configurations in random order;
+//! - `subjects`: what is measured, and `walk`: the way of these through a list of configurations;
+//! - `drift`: how the speed of the program changes while it is measured, and `estimate`: the times without that;
+//! - `results`: what was measured, `findings` what users see of it, and `policy` the order of events.
+
+mod configuration;
+mod drift;
+mod estimate;
+mod findings;
+mod policy;
+mod request;
+mod results;
+mod schedule;
+mod subjects;
+mod walk;
+
+pub use configuration::SurveyConfiguration;
+pub use findings::{SurveyEnded, SurveyProgress};
+pub use policy::{By, Configurations, Survey, SurveyOptions};
+pub use results::{Measured, Subject};

@@ -1,0 +1,106 @@
+//! What a survey has measured.
+
+use super::estimate::{Estimated, estimate};
+use pinfold_core::{RegionCounts, RegionId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The whole program.
+    Program,
+    /// A parallel region of it.
+    Region(RegionId),
+}
+
+/// One measurement of a subject in a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Turn {
+    pub(super) subject: Subject,
+    pub(super) configuration: usize,
+    /// The middle of the measurement.
+    pub(super) at: Duration,
+    /// The executions of a region, or the units of the program's metric.
+    pub(super) units: f64,
+    /// The time of these, in seconds.
+    pub(super) seconds: f64,
+    /// What was counted meanwhile.
+    pub(super) counts: Option<RegionCounts>,
+}
+
+/// A subject in a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// What was measured.
+    pub subject: Subject,
+    /// The position of the configuration.
+    pub configuration: usize,
+    /// Seconds of one unit: the median of the measurements, each without the drift of the program.
+    pub seconds: f64,
+    /// Half the 95 % interval of `seconds`, over `seconds`; `None` after one measurement.
+    pub error: Option<f64>,
+    /// The robust standard deviation of the measurements, over `seconds`: 1.4826 times the median absolute deviation.
+    /// `None` after one measurement.
+    pub spread: Option<f64>,
+    /// How many measurements there were.
+    pub measurements: usize,
+    /// What was counted of one unit; `None` if units are only timed.
+    pub counts: Option<RegionCounts>,
+}
+
+/// The measurements of a survey.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    turns: BTreeMap<Subject, Vec<Turn>>,
+}
+
+impl Results {
+    /// Adds a measurement. One without units says nothing.
+    pub(super) fn add(&mut self, turn: Turn) {
+        if turn.units > 0.0 && turn.seconds > 0.0 {
+            self.turns.entry(turn.subject).or_default().push(turn);
+        }
+    }
+
+    /// Drops the measurements of a subject that are not valid.
+    pub(super) fn retain(&mut self, subject: Subject, is_valid: impl Fn(usize) -> bool) {
+        if let Some(turns) = self.turns.get_mut(&subject) {
+            turns.retain(|turn| is_valid(turn.configuration));
+        }
+    }
+
+    /// How many measurements there are in all.
+    pub(super) fn number(&self) -> usize {
+        self.turns.values().map(Vec::len).sum()
+    }
+
+    /// The results of a subject by configuration, and how far the subject's speed has drifted: the largest time over
+    /// the smallest, minus one.
+    pub(super) fn of(&self, subject: Subject) -> (Vec<Measured>, f64) {
+        let Some(turns) = self.turns.get(&subject) else {
+            return (vec![], 0.0);
+        };
+        let Estimated { cells, drift } = estimate(turns);
+        let measured = cells.into_iter().map(|(configuration, cell)| {
+            let its = || turns.iter().filter(|turn| turn.configuration == configuration);
+            let units: f64 = its().map(|turn| turn.units).sum();
+            let counts = its().try_fold(RegionCounts::default(), |sum, turn| Some(sum.plus(1.0, &turn.counts?)));
+            Measured {
+                subject,
+                configuration,
+                seconds: cell.seconds,
+                error: cell.error,
+                spread: cell.spread,
+                measurements: cell.measurements,
+                counts: counts.map(|counts| RegionCounts::default().plus(units.recip(), &counts)),
+            }
+        });
+        (measured.collect(), drift)
+    }
+
+    /// The subjects with measurements.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject> {
+        self.turns.keys().copied()
+    }
+}
