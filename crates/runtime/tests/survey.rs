@@ -177,3 +177,222 @@ fn configurations_that_cannot_be_made_are_said_and_the_program_runs_on() {
     assert!(log.applied.iter().all(|(_, configuration, _)| !configuration.pins()));
     assert_eq!(survey.measured(), [] as [Measured; 0]);
 }
+
+/// On a simulated machine, with a program that is made up.
+mod simulated {
+    use super::{options, pinned};
+    use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, RegionId};
+    use pinfold_policy::survey::{Configurations, Subject, Survey, SurveyConfiguration, SurveyOptions};
+    use pinfold_runtime::{RecordBuilder, Recorder};
+    use pinfold_sim::model::{Model, builtin};
+    use pinfold_sim::sweep::{Point, evaluate, space};
+    use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
+    use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const THREADS: u16 = 8;
+    const PAGE: u64 = 4096;
+    const BLOCK: u64 = 4 << 20;
+
+    /// Three regions in turn: each thread goes through its own block; all write to the same lines; the first thread's
+    /// block is read by all.
+    struct Regions {
+        owners: Vec<(u64, u32)>,
+    }
+
+    fn block(thread: u64) -> u64 {
+        (thread + 1) << 32
+    }
+
+    impl Regions {
+        fn new() -> Self {
+            let pages = |thread: u32| (0..BLOCK / PAGE).map(move |page| (block(thread.into()) / PAGE + page, thread));
+            Self {
+                owners: (0..u32::from(THREADS)).flat_map(pages).collect(),
+            }
+        }
+    }
+
+    impl SimulatedProgram for Regions {
+        fn threads(&self) -> usize {
+            THREADS.into()
+        }
+
+        fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+            let mut events = vec![];
+            for place in 1..=3 {
+                if thread == 0 {
+                    events.push(Event::mark(EventKind::RegionBegin, place));
+                    events.push(Event::mark(EventKind::Signal, place));
+                } else {
+                    events.push(Event::mark(EventKind::Wait, place));
+                }
+                events.push(Event::mark(EventKind::ShareBegin, place));
+                let owner = if place == 1 { thread as u64 } else { 0 };
+                match place {
+                    2 => events.extend((0..4000).map(|turn| Event::write(64 * (turn % 4), 8, 20))),
+                    _ => events.extend((0..BLOCK / 64).map(|line| Event::read(block(owner) + line * 64, 8, 4))),
+                }
+                events.push(Event::barrier(place, THREADS));
+                if thread == 0 {
+                    events.push(Event::mark(EventKind::RegionEnd, place));
+                }
+            }
+            Box::new(Recorded::new(events))
+        }
+
+        fn regions(&self) -> Option<u64> {
+            Some(3)
+        }
+
+        fn page_owners(&self) -> &[(u64, u32)] {
+            &self.owners
+        }
+
+        fn error(&self) -> Option<String> {
+            None
+        }
+    }
+
+    /// The requests that moved pages, with the mapping.
+    #[derive(Default)]
+    struct Mappings(Vec<Option<PageMapping>>);
+
+    impl Recorder for Mappings {
+        fn applied(&mut self, _at: Duration, wanted: &Configuration, _applied: &pinfold_core::Applied) {
+            if self.0.last() != Some(&wanted.pages) {
+                self.0.push(wanted.pages);
+            }
+        }
+    }
+
+    fn survey_on(model: &Model, survey: &mut Survey) -> Mappings {
+        let switch = EndSwitch::default();
+        let run = RunSettings {
+            repeat: Repeat::UntilAsked(switch.clone()),
+            exit_status: 0,
+            seed: 1,
+            noise: 0.0,
+        };
+        let programs = vec![NamedProgram {
+            name: "regions".to_owned(),
+            program: Arc::new(Regions::new()),
+        }];
+        let mut machine = SimulatedMachine::new(model.clone(), model.topology(), programs, run);
+        let mut record = RecordBuilder::new(&machine, "survey");
+        let mut recorders = (Mappings::default(), Ending(switch));
+        pinfold_runtime::run(&mut machine, survey, &mut record, &mut recorders).unwrap();
+        assert!(machine.now() < Duration::from_secs(3600));
+        recorders.0
+    }
+
+    /// Ends the program when the survey is over.
+    struct Ending(EndSwitch);
+
+    impl Recorder for Ending {
+        fn finding(&mut self, _at: Duration, finding: &pinfold_core::Finding, _record: &pinfold_runtime::Record) {
+            if matches!(finding, pinfold_core::Finding::Own(own) if own.name == "survey_ended") {
+                self.0.end();
+            }
+        }
+    }
+
+    fn of_point(point: &Point) -> SurveyConfiguration {
+        let configuration = &point.configuration;
+        SurveyConfiguration {
+            threads: None,
+            pinning: Some(configuration.pinning.clone()),
+            pages: (configuration.pages != PageMapping::FirstTouch).then_some(configuration.pages),
+            prefetchers: Some(configuration.prefetchers),
+        }
+    }
+
+    /// Times of the simulated sweep by region and point, in seconds of an execution.
+    fn swept(model: &Model, points: &[Point]) -> BTreeMap<(RegionId, usize), f64> {
+        let program = Regions::new();
+        let mut times = BTreeMap::new();
+        for (number, point) in points.iter().enumerate() {
+            for part in evaluate(model, &program, point, None).unwrap().parts {
+                if let Some(region) = part.region {
+                    times.insert(
+                        (RegionId(region), number),
+                        part.totals.seconds / part.totals.executions as f64,
+                    );
+                }
+            }
+        }
+        times
+    }
+
+    fn options_of_regions() -> SurveyOptions {
+        SurveyOptions {
+            times: pinfold_policy::Times {
+                interval: Duration::from_millis(100),
+                ..pinfold_policy::Times::new(None, None, Some(Duration::from_secs(1)))
+            },
+            ..options()
+        }
+    }
+
+    #[test]
+    fn regions_take_the_times_of_the_simulated_sweep_with_pages_and_prefetchers_too() {
+        let model = builtin("e5-4650x4").unwrap();
+        let pinning = |list: &[u32]| Pinning::new(list.iter().copied().map(PuId).collect()).unwrap();
+        let compact = pinning(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let spread = pinning(&[0, 8, 16, 24, 1, 9, 17, 25]);
+        let points = space::distinct([
+            Point::new(&model, 8, compact.clone(), PageMapping::Local, Prefetchers::ALL),
+            Point::new(&model, 8, spread.clone(), PageMapping::Interleave, Prefetchers::ALL),
+            Point::new(&model, 8, spread.clone(), PageMapping::Interleave, Prefetchers::NONE),
+            Point::new(&model, 8, spread, PageMapping::Single(NodeId(0)), Prefetchers::ALL),
+            Point::new(&model, 8, compact, PageMapping::Interleave, Prefetchers::NONE),
+        ]);
+        let wanted = swept(&model, &points);
+        let list: Vec<SurveyConfiguration> = points.iter().map(of_point).collect();
+        let mut survey = Survey::new(options_of_regions(), move |_, _| {
+            Ok(Configurations {
+                list: list.clone(),
+                references: vec![0],
+            })
+        });
+        let mappings = survey_on(&model, &mut survey);
+        let measured = survey.measured();
+        assert_eq!(measured.len(), 15, "{:?}", survey.ended());
+        for one in &measured {
+            let Subject::Region(region) = one.subject else {
+                panic!("{one:?}")
+            };
+            let wanted = wanted[&(region, one.configuration)];
+            assert!((one.seconds / wanted - 1.0).abs() < 0.05, "{region} {one:?}: {wanted}");
+            assert!(one.counts.is_some());
+        }
+        // Three places in two passes, one way and back, and first touch before and after.
+        assert!(mappings.0.len() <= 7, "{:?}", mappings.0);
+    }
+
+    #[test]
+    fn a_smaller_team_is_measured_and_the_program_goes_back() {
+        let model = builtin("e5-4650x4").unwrap();
+        let mut survey = Survey::new(options_of_regions(), |_, _| {
+            let mut all = pinned(&["0-7"]);
+            all.list.push(SurveyConfiguration {
+                threads: Some(2),
+                pinning: Pinning::new(vec![PuId(0), PuId(1)]),
+                ..SurveyConfiguration::default()
+            });
+            Ok(all)
+        });
+        survey_on(&model, &mut survey);
+        let times: BTreeMap<(Subject, usize), f64> = survey
+            .measured()
+            .iter()
+            .map(|one| ((one.subject, one.configuration), one.seconds))
+            .collect();
+        let own_blocks = |configuration| times[&(Subject::Region(RegionId(1)), configuration)];
+        let shared_lines = |configuration| times[&(Subject::Region(RegionId(2)), configuration)];
+        assert!(own_blocks(2) > 1.5 * own_blocks(1), "{times:?}");
+        assert!(shared_lines(2) < shared_lines(1), "{times:?}");
+    }
+}

@@ -54,15 +54,16 @@ struct JoinedRun {
 
 /// The place of a region's code, which is the same in all recordings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct CodePlace {
+pub struct CodePlace {
     /// The file's name, without folders.
-    pub(crate) object: String,
+    pub object: String,
     /// The offset in the file, in bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
 }
 
 impl CodePlace {
-    pub(crate) fn new(region: &RegionPlace) -> Self {
+    /// The place of a recorded region.
+    pub fn new(region: &RegionPlace) -> Self {
         let name = region.file.file_name().unwrap_or(region.file.as_os_str());
         Self {
             object: name.to_string_lossy().into_owned(),

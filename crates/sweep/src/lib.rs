@@ -10,6 +10,8 @@
 //! 5. `shard`: a part of the jobs, its file, and the data set of all parts.
 //! 6. `notes`: warnings for the user about the plan and the results.
 //!
+//! `measured` measures by whole runs, and `within` while a program runs once.
+//!
 //! `spaces` has the values of `--space`. Its configurations depend on a topology only, of a simulated machine or of the
 //! machine at hand.
 
@@ -23,8 +25,10 @@ mod rows;
 pub mod shard;
 pub mod spaces;
 mod subject;
+pub mod within;
 mod workers;
 
+pub use joined::CodePlace;
 pub use journal::{Exact, Journal, JournalContent, Kept, Key, Outcome, OutcomeRow};
 pub use notes::{outcome_notes, plan_notes};
 pub use plan::{Extent, Job, Plan, SweptMachine, SweptProgram};

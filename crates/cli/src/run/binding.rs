@@ -29,7 +29,7 @@ const VARIABLES: [(&str, Binds); 4] = [
 
 /// The variables among these that bind the program's threads, as `NAME=VALUE`. `SLURM_CPU_BIND` is not among them:
 /// Slurm has bound pinfold itself by then, and the mask that it gave is respected like any other.
-fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
+pub(crate) fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
     let unbound =
         variable("OMP_PROC_BIND").is_some_and(|value| value.to_string_lossy().trim().eq_ignore_ascii_case("false"));
     VARIABLES

@@ -9,7 +9,7 @@ const UNITS: [(&str, f64); 5] = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 6
 const LONGEST: f64 = 1e9;
 
 /// Parses a time that is not negative.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let end_of_number = text
         .find(|character: char| character != '.' && !character.is_ascii_digit())
         .unwrap_or(text.len());

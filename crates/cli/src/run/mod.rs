@@ -4,7 +4,7 @@
 //! `report` writes lines for the user; the runtime writes the record, which programs read.
 
 mod arguments;
-mod binding;
+pub(crate) mod binding;
 pub(crate) mod checked;
 mod dry_run;
 pub(crate) mod duration;

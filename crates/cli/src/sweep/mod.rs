@@ -1,11 +1,12 @@
 //! `pinfold sweep`: programs through spaces of configurations, into one data set.
 //!
-//! With `--machine`, recordings are simulated (`simulated`). Without it, a program is measured on this machine
+//! With `--within-run`, a program is measured while it runs once (`within`). With `--machine`, recordings are simulated (`simulated`). Without it, a program is measured on this machine
 //! (`measured`). `pinfold sweep merge` (`merge`) makes the data set of all shards.
 
 mod measured;
 mod merge;
 mod simulated;
+mod within;
 
 use crate::console;
 use crate::progress::{Progress, ProgressUnit};
@@ -27,6 +28,8 @@ use std::process::ExitCode;
 /// the baseline, until their median times are known well enough. A row of the Parquet file is the program in one
 /// configuration.
 ///
+/// With --within-run, the program runs once, and all configurations are measured meanwhile.
+///
 /// With --machine, recordings are simulated. A row is one program, or one parallel region of it, in one configuration on
 /// one machine, in its second repetition, when caches are warm.
 ///
@@ -43,6 +46,8 @@ Examples:
       measure all placements of the program's threads here
   pinfold sweep --space numa --check 'grep -q converged' --time-limit 8h -o numa.parquet -- ./solver input.dat
       nodes, thread maps and page maps, only runs that converged, within a night
+  pinfold sweep --within-run --space numa -o regions.parquet -- ./solver input.dat
+      each parallel region of the program in all configurations, while it runs once
   pinfold sweep --machine e5-4650x4 --space hints -o hints.parquet solver.pft
       simulate a recording in the placements of the eight affinity hints
   pinfold sweep --machine e5-4650x4 --space placement --threads 32 -o placement.parquet -- ./solver input.dat
@@ -141,6 +146,9 @@ struct Arguments {
     #[command(flatten, next_help_heading = "Measured on this machine")]
     measured: measured::Arguments,
 
+    #[command(flatten, next_help_heading = "Measured within one run")]
+    within: within::Options,
+
     #[command(flatten, next_help_heading = "Simulated machines")]
     simulated: simulated::Arguments,
 
@@ -229,6 +237,7 @@ impl Arguments {
 pub(crate) fn run(command: &Command) -> Result<ExitCode> {
     match (&command.action, &command.arguments.0) {
         (Some(Action::Merge(arguments)), _) => merge::run(arguments),
+        (None, Some(arguments)) if arguments.within.within_run => within::sweep(arguments),
         (None, Some(arguments)) if arguments.measures()? => measured::sweep(arguments),
         (None, Some(arguments)) => simulated::sweep(arguments),
         // clap refuses this, because arguments are missing.

@@ -15,7 +15,7 @@ pub(in super::super) struct Arguments {
     /// Repeat the runs of a configuration until its median time is known to within this share (half of the 95 %
     /// interval) [default: 2%, and without a limit of it if --runs is given alone].
     #[arg(long, value_parser = number::parse_percent, value_name = "PERCENT")]
-    interval: Option<f64>,
+    pub(in super::super) interval: Option<f64>,
 
     /// Run each configuration N times; with --interval at most N times [default: 3 to 20 times, as --interval needs].
     #[arg(long, value_parser = number::parse_positive, value_name = "N")]
@@ -23,7 +23,7 @@ pub(in super::super) struct Arguments {
 
     /// Start no run after this time. What was measured is written, and the same command goes on with the rest.
     #[arg(long, value_parser = duration::parse_probe, value_name = "TIME")]
-    pub(super) time_limit: Option<Duration>,
+    pub(in super::super) time_limit: Option<Duration>,
 
     /// Run the unpinned program N times before the first measured run, so that files are in memory.
     #[arg(long, value_parser = number::within(1usize, 1000), value_name = "N", default_value = "1")]
@@ -55,18 +55,23 @@ pub(in super::super) struct Arguments {
     #[arg(long, value_name = "LIST")]
     pub(super) page_options: Option<String>,
 
-    /// The seed of the random order of runs.
+    /// The seed of the random order.
     #[arg(long, value_name = "SEED", value_parser = number::within(0u64, u64::MAX), default_value = "0")]
-    pub(super) seed: u64,
+    pub(in super::super) seed: u64,
 
     #[command(flatten)]
-    pub(super) journals: crate::journals::Arguments,
+    pub(in super::super) journals: crate::journals::Arguments,
 }
 
 impl Arguments {
     /// The first option that was given, if any.
     pub(in super::super) fn given(&self) -> Option<&'static str> {
-        let given = [
+        self.all().iter().find(|(given, _)| *given).map(|&(_, option)| option)
+    }
+
+    /// The options, and whether each was given.
+    fn all(&self) -> [(bool, &'static str); 10] {
+        [
             (self.interval.is_some(), "--interval"),
             (self.runs.is_some(), "--runs"),
             (self.time_limit.is_some(), "--time-limit"),
@@ -77,8 +82,13 @@ impl Arguments {
             (self.input.is_some(), "--input"),
             (self.page_options.is_some(), "--page-options"),
             (self.seed != 0, "--seed"),
-        ];
-        given.iter().find(|(given, _)| *given).map(|&(_, option)| option)
+        ]
+    }
+
+    /// The first option that was given for whole runs, and is not for a program that runs once.
+    pub(in super::super) fn of_whole_runs(&self) -> Option<&'static str> {
+        let shared = ["--interval", "--time-limit", "--seed"];
+        self.all().into_iter().find(|(given, option)| *given && !shared.contains(option)).map(|(_, option)| option)
     }
 
     /// How often each configuration runs.

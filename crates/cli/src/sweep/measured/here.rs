@@ -102,7 +102,7 @@ impl SpacesHere {
         let topology = self.machine.topology();
         let key = MachineKey::new(topology, None);
         let plan = MeasuredPlan::new(
-            machine(topology, &key),
+            this_machine(topology, &key),
             program.identity(arguments, key)?,
             points,
             self.varies_threads(),
@@ -121,7 +121,7 @@ pub(super) fn sets_prefetchers(plan: &MeasuredPlan) -> bool {
 }
 
 /// This machine in a data set. Machines with the same name can differ in shape, so that the name has a part of the hash.
-fn machine(topology: &Topology, key: &MachineKey) -> MeasuredMachine {
+pub(in super::super) fn this_machine(topology: &Topology, key: &MachineKey) -> MeasuredMachine {
     let hash = key.fingerprint.rsplit('-').next().unwrap_or_default();
     let sizes = topology
         .llc_domains()

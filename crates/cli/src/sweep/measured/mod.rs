@@ -21,6 +21,7 @@ use crate::progress::{Progress, ProgressUnit};
 use anyhow::{Context, Result, bail};
 pub(super) use arguments::Arguments;
 use executor::{Ended, Executor, Team};
+pub(super) use here::this_machine;
 use here::{Configurations, SpacesHere};
 use pinfold_files::output::Output;
 use pinfold_sweep::measured::{Course, MeasuredPlan, MeasuredRun, RunEnd};

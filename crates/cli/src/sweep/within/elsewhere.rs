@@ -1,0 +1,145 @@
+//! A sweep within one run on a simulated machine, or on a scripted one.
+
+use super::super::Arguments;
+use super::report::Report;
+use super::{Swept, drive, survey};
+use crate::machine::{Selected, read_script, script_topology};
+use crate::recorded;
+use anyhow::{Context, Result, bail};
+use pinfold_core::{RegionId, content_hash};
+use pinfold_policy::MetricRequest;
+use pinfold_sim::model::Model;
+use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, Scripted, SimulatedMachine};
+use pinfold_sweep::CodePlace;
+use pinfold_sweep::within::{WithinProgram, WithinSpace};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Measures the program of a machine that is not this one.
+pub(super) fn measure(arguments: &Arguments, selected: Selected) -> Result<Swept> {
+    match selected {
+        Selected::Scripted(file) => scripted(arguments, &file),
+        Selected::Builtin(_) | Selected::ModelFile(_) => simulated(arguments, selected.model()?),
+        Selected::Described(source) => bail!(
+            "{source} describes the topology of a machine and not its speed, so nothing can be measured there; leave \
+             --machine out to measure here, or name a model (`pinfold machines` lists them)"
+        ),
+        Selected::Here => bail!("this machine is measured without --machine"),
+    }
+}
+
+/// The metric that the user names.
+fn metric(arguments: &Arguments) -> MetricRequest {
+    match arguments.within.metric.as_str() {
+        "auto" => MetricRequest::Auto,
+        name => MetricRequest::Named(name.to_owned()),
+    }
+}
+
+/// Measures the one recording on a simulated machine. It repeats until everything is measured.
+fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
+    let [file] = arguments.recordings.as_slice() else {
+        bail!(
+            "--within-run measures one program: give one recording (FILE.pft) that `pinfold record` wrote, to measure it on {}",
+            model.name
+        );
+    };
+    let recording = recorded::open(file, false)?;
+    let hash = fs::read(file).map(|bytes| content_hash(&bytes));
+    let hash = hash.with_context(|| format!("cannot read `{}`", file.display()))?;
+    let command = recording.header().command.clone();
+    let name = command
+        .first()
+        .map_or("", |word| word.rsplit('/').next().unwrap_or(word))
+        .to_owned();
+    let regions = recording.regions().iter();
+    let code = regions
+        .map(|region| (RegionId(region.identity), CodePlace::new(region)))
+        .collect();
+    let topology = model.topology();
+    let space = WithinSpace {
+        names: arguments.space.clone(),
+        limit: arguments.limit,
+        model: Some(model.clone()),
+    };
+    let content = content_hash(serde_json::to_string(&model)?.as_bytes());
+    let machine_name = model.name.clone();
+    let switch = EndSwitch::default();
+    let settings = RunSettings {
+        repeat: Repeat::UntilAsked(switch.clone()),
+        exit_status: 0,
+        seed: arguments.within.seed,
+        noise: 0.0,
+    };
+    let program = Arc::new(RecordedProgram::with_regions(recording)?);
+    let programs = vec![NamedProgram {
+        name: name.chars().take(15).collect(),
+        program,
+    }];
+    let mut machine = SimulatedMachine::new(model, topology.clone(), programs, settings);
+    let mut survey = survey(arguments, metric(arguments), &space);
+    let end = || switch.end();
+    let mut report = Report::new(arguments.quiet, Some(&end));
+    let exit_status = drive(&mut machine, &mut survey, &mut report)?;
+    Ok(Swept {
+        program: WithinProgram {
+            machine: machine_name,
+            simulated: true,
+            model: Some(format!("{content:032x}")),
+            name,
+            command: command.join(" "),
+            identity: format!("{hash:032x}"),
+            code,
+        },
+        survey,
+        space,
+        topology,
+        exit_status,
+    })
+}
+
+/// Measures the program of a script.
+fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
+    let script = read_script(file)?;
+    if let Some(command) = arguments.command.first() {
+        bail!(
+            "the script says what runs on a scripted machine, so `{}` cannot be measured there; leave out the command, or \
+             --machine to measure it here",
+            command.display()
+        );
+    }
+    let topology = script_topology(file, &script)?;
+    let text = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    let space = WithinSpace {
+        names: arguments.space.clone(),
+        limit: arguments.limit,
+        model: None,
+    };
+    let mut machine =
+        Scripted::new(script, topology.clone()).with_context(|| format!("scripted:{}", file.display()))?;
+    let mut survey = survey(arguments, metric(arguments), &space);
+    let mut report = Report::new(arguments.quiet, None);
+    let exit_status = drive(&mut machine, &mut survey, &mut report)?;
+    let name = file
+        .file_name()
+        .unwrap_or(file.as_os_str())
+        .to_string_lossy()
+        .into_owned();
+    Ok(Swept {
+        program: WithinProgram {
+            machine: topology.name().to_owned(),
+            simulated: true,
+            model: None,
+            command: name.clone(),
+            name,
+            identity: format!("{:032x}", content_hash(&text)),
+            code: BTreeMap::new(),
+        },
+        survey,
+        space,
+        topology,
+        exit_status,
+    })
+}

@@ -1,0 +1,125 @@
+//! The data set of a sweep within one run.
+
+use super::space::WithinConfiguration;
+use crate::joined::CodePlace;
+use pinfold_core::{LIKWID, RegionCounts, RegionId};
+use pinfold_dataset::{DataSet, JoinedColumns, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns};
+use pinfold_sim::sweep::likwid_columns;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The program of the rows.
+#[derive(Clone, Debug)]
+pub struct WithinProgram {
+    /// The machine's name.
+    pub machine: String,
+    /// Whether the machine is simulated.
+    pub simulated: bool,
+    /// The hash of a simulated machine's model.
+    pub model: Option<String>,
+    /// The program's file name.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: String,
+    /// The identity of the binary or of the recording.
+    pub identity: String,
+    /// The code of its regions.
+    pub code: BTreeMap<RegionId, CodePlace>,
+}
+
+/// The whole program, or a region of it, in one configuration.
+#[derive(Clone, Debug)]
+pub struct MeasuredPart {
+    /// The region; `None` for the whole program.
+    pub region: Option<RegionId>,
+    /// The position of the configuration.
+    pub configuration: usize,
+    /// Seconds of one execution, or of one unit of the program's metric.
+    pub seconds: f64,
+    /// Half the 95 % interval of `seconds`, over `seconds`.
+    pub error: Option<f64>,
+    /// The robust relative standard deviation of the measurements.
+    pub spread: Option<f64>,
+    /// The number of measurements.
+    pub measurements: usize,
+    /// What was counted of one unit.
+    pub counts: Option<RegionCounts>,
+}
+
+/// The data set. `configurations` are in their positions.
+pub fn within_data_set(
+    program: &WithinProgram,
+    configurations: &[WithinConfiguration],
+    measured: &[MeasuredPart],
+) -> DataSet {
+    let counted = measured.iter().any(|one| one.counts.is_some());
+    let by_region = measured.iter().any(|one| one.region.is_some());
+    let mut order: Vec<&MeasuredPart> = measured.iter().collect();
+    order.sort_by_key(|one| (one.configuration, one.region));
+    let rows = order.into_iter().map(|one| Row {
+        joined: by_region.then(|| joined(program, configurations, measured, one)),
+        metrics: if counted { likwid(one) } else { vec![] },
+        ..row(program, &configurations[one.configuration], one)
+    });
+    DataSet {
+        schema: "sweep",
+        metrics: if counted { likwid_columns() } else { vec![] },
+        models: program
+            .model
+            .iter()
+            .map(|model| (program.machine.clone(), model.clone()))
+            .collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// A row without metrics.
+fn row(program: &WithinProgram, configuration: &WithinConfiguration, one: &MeasuredPart) -> Row {
+    Row {
+        program: ProgramColumns {
+            machine: program.machine.clone(),
+            program: program.name.clone(),
+            region: one.region.map(|id| id.to_string()),
+            simulated: program.simulated,
+            command: program.command.clone(),
+            recording: program.identity.clone(),
+        },
+        configuration: configuration.columns.clone(),
+        time_s: one.seconds,
+        window: WindowColumns::default(),
+        sampling: SamplingColumns {
+            time_error: one.error,
+            simulated_share: None,
+        },
+        traffic: TrafficColumns::default(),
+        joined: None,
+        metrics: vec![],
+    }
+}
+
+/// The columns of regions. A region is complete if it was measured with each number of threads.
+fn joined(
+    program: &WithinProgram,
+    configurations: &[WithinConfiguration],
+    measured: &[MeasuredPart],
+    one: &MeasuredPart,
+) -> JoinedColumns {
+    let code = one.region.and_then(|id| program.code.get(&id));
+    let threads_of = |configuration: usize| configurations[configuration].columns.num_threads;
+    let all: BTreeSet<usize> = (0..configurations.len()).map(threads_of).collect();
+    let of_region = measured.iter().filter(|other| other.region == one.region);
+    let measured: BTreeSet<usize> = of_region.map(|other| threads_of(other.configuration)).collect();
+    JoinedColumns {
+        command: program.command.clone(),
+        region_object: code.map(|code| code.object.clone()),
+        region_offset: code.map(|code| format!("{:#x}", code.offset)),
+        region_complete: measured == all,
+        baseline: configurations[one.configuration].baseline,
+    }
+}
+
+fn likwid(one: &MeasuredPart) -> Vec<Option<f64>> {
+    LIKWID
+        .iter()
+        .map(|counter| counter.value(one.counts.as_ref()?, one.seconds))
+        .collect()
+}
