@@ -6,7 +6,7 @@ use pinfold_core::{Device, DeviceName, NodeId, ObjectId, Topology, summary};
 use serde_json::{Map, Value, json};
 
 /// The whole topology.
-pub(super) fn of(topology: &Topology, devices: &[Device]) -> Value {
+pub(crate) fn of(topology: &Topology, devices: &[Device]) -> Value {
     let nodes: Vec<Value> = topology
         .nodes()
         .iter()

@@ -1,6 +1,6 @@
 //! `pinfold topo`: the machine as pinfold sees it, as text, JSON or a picture.
 
-mod json;
+pub(crate) mod json;
 
 use crate::console;
 use anyhow::{Context, Result, bail};

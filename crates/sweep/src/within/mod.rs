@@ -7,4 +7,4 @@ mod rows;
 mod space;
 
 pub use rows::{MeasuredPart, WithinProgram, within_data_set};
-pub use space::{WithinConfiguration, WithinSpace};
+pub use space::{WithinConfiguration, WithinSelection, WithinSpace};

@@ -3,8 +3,12 @@
 use super::space::WithinConfiguration;
 use crate::joined::CodePlace;
 use pinfold_core::{LIKWID, RegionCounts, RegionId};
-use pinfold_dataset::{DataSet, JoinedColumns, ProgramColumns, Row, SamplingColumns, TrafficColumns, WindowColumns};
+use pinfold_dataset::{
+    DataSet, JoinedColumns, MachineState, MeasuredColumns, ProgramColumns, Row, SamplingColumns, TimeUnit,
+    TrafficColumns, WindowColumns,
+};
 use pinfold_sim::sweep::likwid_columns;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The program of the rows.
@@ -16,6 +20,10 @@ pub struct WithinProgram {
     pub simulated: bool,
     /// The hash of a simulated machine's model.
     pub model: Option<String>,
+    /// The machine's topology, as `pinfold topo --json` writes it.
+    pub topology: Value,
+    /// All last-level caches of the machine together, in bytes; `None` if they are not known.
+    pub llc_bytes: Option<u64>,
     /// The program's file name.
     pub name: String,
     /// The program and its arguments.
@@ -61,13 +69,15 @@ pub fn within_data_set(
         ..row(program, &configurations[one.configuration], one)
     });
     DataSet {
-        schema: "sweep",
+        schema: "sweep".to_owned(),
         metrics: if counted { likwid_columns() } else { vec![] },
         models: program
             .model
             .iter()
             .map(|model| (program.machine.clone(), model.clone()))
             .collect(),
+        topologies: BTreeMap::from([(program.machine.clone(), program.topology.clone())]),
+        time_unit: TimeUnit::Seconds,
         rows: rows.collect(),
     }
 }
@@ -81,15 +91,23 @@ fn row(program: &WithinProgram, configuration: &WithinConfiguration, one: &Measu
             region: one.region.map(|id| id.to_string()),
             simulated: program.simulated,
             command: program.command.clone(),
-            recording: program.identity.clone(),
+            recording: Some(program.identity.clone()),
         },
         configuration: configuration.columns.clone(),
-        time_s: one.seconds,
-        window: WindowColumns::default(),
+        time: one.seconds,
+        window: WindowColumns {
+            llc_bytes: program.llc_bytes,
+            ..WindowColumns::default()
+        },
         sampling: SamplingColumns {
             time_error: one.error,
             simulated_share: None,
         },
+        measured: Some(MeasuredColumns {
+            runs: Some(one.measurements),
+            spread: one.spread,
+            state: MachineState::default(),
+        }),
         traffic: TrafficColumns::default(),
         joined: None,
         metrics: vec![],

@@ -1,25 +1,21 @@
 //! The configurations of a sweep within one run, with their columns in a data set.
 
-use crate::spaces::Spaces;
-use anyhow::{Result, bail};
-use pinfold_core::hint::AffinityHint;
-use pinfold_core::memory::node_of_pu;
-use pinfold_core::placement::{Placements, different};
-use pinfold_core::{PageMapping, Pinning, Prefetchers, Topology};
+use crate::spaces::{Point, SpaceMachine, Spaces, is_baseline, page_map_name};
+use anyhow::Result;
+use pinfold_core::{PageMapping, Pinning, Prefetchers};
 use pinfold_dataset::{ConfigurationColumns, Layout};
-use pinfold_sim::model::Model;
-use pinfold_sim::sweep::{Point, ics20, page_map_name};
-use std::collections::BTreeSet;
 
 /// What configurations are made of.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WithinSpace {
     /// The values of `--space`.
     pub names: Vec<String>,
     /// The value of `--limit`.
     pub limit: Option<usize>,
-    /// The model of a simulated machine.
-    pub model: Option<Model>,
+    /// The machine.
+    pub machine: SpaceMachine,
+    /// Why pages cannot be placed by who accesses them; `None` if they can.
+    pub no_accesses: Option<String>,
 }
 
 /// A configuration with its columns.
@@ -39,61 +35,79 @@ pub struct WithinConfiguration {
     pub baseline: bool,
 }
 
+/// The configurations, and what the machine lacks of the spaces.
+#[derive(Clone, Debug)]
+pub struct WithinSelection {
+    /// First the unpinned program, then the points of the spaces.
+    pub configurations: Vec<WithinConfiguration>,
+    /// A sentence for each, without a full stop.
+    pub left_out: Vec<String>,
+}
+
 impl WithinSpace {
-    /// The configurations of a program with `threads` threads: first the unpinned program, then the points of the space.
+    /// The most threads of a configuration; `None` if all have the program's own number.
+    ///
+    /// # Errors
+    ///
+    /// A space is unknown, or the machine is too small for it.
+    pub fn most_threads(&self) -> Result<Option<usize>> {
+        let counts = self.spaces()?.thread_counts(&self.machine)?;
+        Ok(counts.and_then(|counts| counts.into_iter().max()))
+    }
+
+    /// The configurations of a program with `threads` threads.
     ///
     /// # Errors
     ///
     /// A space is unknown, or too large, or the machine is too small for it.
-    pub fn configurations(&self, topology: &Topology, threads: usize) -> Result<Vec<WithinConfiguration>> {
-        let mut swept = vec![unpinned(threads)];
-        match &self.model {
-            Some(model) => {
-                let spaces = Spaces::new(&self.names, self.limit)?;
-                let counts = match spaces.thread_counts(model)? {
-                    Some(counts) => counts.into_iter().filter(|&count| count <= threads).collect(),
-                    None => vec![threads],
-                };
-                for count in counts {
-                    for point in spaces.points(model, topology, count)? {
-                        swept.push(of_point(model, count, &point));
-                    }
-                }
-            }
-            None => {
-                for name in &self.names {
-                    let points = self.here(name, topology, threads)?.into_iter();
-                    swept.extend(points.map(|pinning| pinned(topology, threads, pinning)));
-                }
-            }
-        }
-        if swept.len() > 1 && !swept.iter().any(|one| one.baseline) {
-            swept[1].baseline = true;
-        }
-        // Prefetchers that are on everywhere need not be set.
-        if swept
+    pub fn configurations(&self, threads: usize) -> Result<WithinSelection> {
+        let spaces = self.spaces()?;
+        let (counts, more) = match spaces.thread_counts(&self.machine)? {
+            Some(counts) => counts.into_iter().partition(|&count| count <= threads),
+            None => (vec![threads], vec![]),
+        };
+        let mut left_out: Vec<String> = more
             .iter()
-            .all(|one| one.prefetchers.is_none_or(|setting| setting == Prefetchers::ALL))
-        {
-            for one in &mut swept {
-                one.prefetchers = None;
+            .map(|more| {
+                format!("the configurations of {more} threads are left out: the program has {threads}; --threads {more} gives it more")
+            })
+            .collect();
+        let mut points: Vec<Point> = vec![];
+        for count in counts {
+            let mut selection = spaces.points(&self.machine, count)?;
+            points.append(&mut selection.points);
+            left_out.append(&mut selection.left_out);
+        }
+        if let Some(why) = &self.no_accesses {
+            let before = points.len();
+            points.retain(|point| !point.pages.needs_accesses());
+            let without = before - points.len();
+            if without > 0 {
+                left_out.push(format!(
+                    "{without} configurations with the page maps locality and balance are left out: {why}"
+                ));
             }
         }
-        Ok(swept)
+        left_out.sort();
+        left_out.dedup();
+        // Prefetchers that are on everywhere need not be set.
+        let sets_prefetchers = points.iter().any(|point| point.prefetchers != Prefetchers::ALL);
+        let mut configurations = vec![unpinned(threads)];
+        configurations.extend(points.iter().map(|point| {
+            let baseline = is_baseline(&self.machine, point);
+            pinned(point, sets_prefetchers, baseline)
+        }));
+        if configurations.len() > 1 && !configurations.iter().any(|one| one.baseline) {
+            configurations[1].baseline = true;
+        }
+        Ok(WithinSelection {
+            configurations,
+            left_out,
+        })
     }
 
-    /// The pinnings of a named space on this machine.
-    fn here(&self, name: &str, topology: &Topology, threads: usize) -> Result<Vec<Pinning>> {
-        let placed = threads.min(topology.allowed_pus().len());
-        Ok(match (name, self.limit) {
-            ("hints", _) => AffinityHint::ALL
-                .iter()
-                .map(|hint| hint.pinning(topology, placed))
-                .collect::<Result<_, _>>()?,
-            ("threads", Some(limit)) => different::most_different(topology, placed, limit),
-            ("threads", None) => Placements::new(topology, placed)?.iter().collect(),
-            _ => bail!("--space {name} is not measured within a run"),
-        })
+    fn spaces(&self) -> Result<Spaces> {
+        Spaces::new(&self.names, self.limit)
     }
 }
 
@@ -108,54 +122,72 @@ fn unpinned(threads: usize) -> WithinConfiguration {
             layout: None,
             page_map: page_map_name(PageMapping::FirstTouch).to_owned(),
             prefetch: Prefetchers::ALL.to_string(),
-            pinning: String::new(),
+            pinning: None,
         },
         baseline: false,
     }
 }
 
-fn pinned(topology: &Topology, threads: usize, pinning: Pinning) -> WithinConfiguration {
-    let nodes: BTreeSet<_> = pinning
-        .pus()
-        .iter()
-        .filter_map(|&pu| node_of_pu(topology, pu))
-        .collect();
+fn pinned(point: &Point, sets_prefetchers: bool, baseline: bool) -> WithinConfiguration {
     WithinConfiguration {
+        threads: Some(point.threads),
+        pinning: Some(point.pinning.clone()),
+        pages: (point.pages != PageMapping::FirstTouch).then_some(point.pages),
+        prefetchers: sets_prefetchers.then_some(point.prefetchers),
         columns: ConfigurationColumns {
-            num_threads: threads,
-            layout: Some(Layout {
-                num_nodes: nodes.len(),
-                thread_map: None,
-            }),
-            page_map: page_map_name(PageMapping::FirstTouch).to_owned(),
-            prefetch: Prefetchers::ALL.to_string(),
-            pinning: pinning.to_string(),
-        },
-        threads: Some(threads),
-        pinning: Some(pinning),
-        pages: None,
-        prefetchers: None,
-        baseline: false,
-    }
-}
-
-fn of_point(model: &Model, threads: usize, point: &Point) -> WithinConfiguration {
-    let configuration = &point.configuration;
-    WithinConfiguration {
-        columns: ConfigurationColumns {
-            num_threads: threads,
+            num_threads: point.threads,
             layout: Some(Layout {
                 num_nodes: point.num_nodes,
+                threads_per_core: Some(point.threads_per_core),
                 thread_map: point.thread_map.map(|map| map.name().to_owned()),
             }),
-            page_map: page_map_name(configuration.pages).to_owned(),
-            prefetch: configuration.prefetchers.to_string(),
-            pinning: configuration.pinning.to_string(),
+            page_map: page_map_name(point.pages).to_owned(),
+            prefetch: point.prefetchers.to_string(),
+            pinning: Some(point.pinning.to_string()),
         },
-        threads: Some(threads),
-        pinning: Some(configuration.pinning.clone()),
-        pages: (configuration.pages != PageMapping::FirstTouch).then_some(configuration.pages),
-        prefetchers: Some(configuration.prefetchers),
-        baseline: ics20::is_baseline(model, threads, point),
+        baseline,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_sim::model::builtin;
+
+    fn space(names: &[&str]) -> WithinSpace {
+        WithinSpace {
+            names: names.iter().map(ToString::to_string).collect(),
+            limit: None,
+            machine: SpaceMachine::of_model(&builtin("e5-4650x4").unwrap()),
+            no_accesses: None,
+        }
+    }
+
+    #[test]
+    fn the_unpinned_program_is_first_and_one_configuration_is_the_baseline() {
+        for (names, configurations) in [(&["hints"][..], None), (&["numa"], Some(19)), (&["ics20"], Some(289))] {
+            let all = space(names).configurations(32).unwrap().configurations;
+            assert!(configurations.is_none_or(|number| all.len() == number), "{names:?}: {}", all.len());
+            assert!(all[0].pinning.is_none() && all[1..].iter().all(|one| one.pinning.is_some()));
+            assert_eq!(all.iter().filter(|one| one.baseline).count(), 1, "{names:?}");
+            let sets = names == ["ics20"];
+            assert_eq!(all[1..].iter().all(|one| one.prefetchers.is_some()), sets, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn what_needs_more_threads_or_unknown_accesses_is_left_out_and_said() {
+        let without = WithinSpace {
+            no_accesses: Some("no access can be sampled".to_owned()),
+            ..space(&["ics20"])
+        };
+        assert_eq!(without.most_threads().unwrap(), Some(32));
+        let selection = without.configurations(8).unwrap();
+        assert!(selection.configurations.iter().all(|one| one.columns.num_threads == 8));
+        assert!(selection.configurations.iter().all(|one| !one.pages.is_some_and(PageMapping::needs_accesses)));
+        let said = selection.left_out.join("; ");
+        for part in ["of 16 threads", "of 32 threads", "no access can be sampled"] {
+            assert!(said.contains(part), "{said}");
+        }
     }
 }

@@ -37,21 +37,6 @@ pub(in super::super) struct Arguments {
     #[arg(long, requires = "within_run")]
     pub(super) end: bool,
 
-    /// Measure a configuration until half of its 95 % interval is at most this share of its time.
-    #[arg(long, value_parser = number::parse_percent, default_value = "2%", value_name = "PERCENT")]
-    pub(super) interval: f64,
-
-    /// End the sweep after this time. The program runs on.
-    #[arg(long, value_parser = duration::parse_probe, value_name = "TIME")]
-    pub(super) time_limit: Option<Duration>,
-
-    /// The seed of the random order.
-    #[arg(long, value_name = "SEED", value_parser = number::within(0u64, u64::MAX), default_value = "0")]
-    pub(super) seed: u64,
-
-    #[command(flatten)]
-    pub(in super::super) journals: crate::journals::Arguments,
-
     #[command(flatten)]
     pub(super) claims: crate::claims::Arguments,
 }

@@ -4,13 +4,13 @@ use super::super::Arguments;
 use super::report::Report;
 use super::{Swept, drive, survey};
 use crate::machine::{Selected, read_script, script_topology};
-use crate::recorded;
+use crate::{recorded, topo};
 use anyhow::{Context, Result, bail};
 use pinfold_core::{RegionId, content_hash};
 use pinfold_policy::MetricRequest;
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, Scripted, SimulatedMachine};
-use pinfold_sweep::CodePlace;
+use pinfold_sweep::{CodePlace, SpaceMachine};
 use pinfold_sweep::within::{WithinProgram, WithinSpace};
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,15 +62,17 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
     let space = WithinSpace {
         names: arguments.space.clone(),
         limit: arguments.limit,
-        model: Some(model.clone()),
+        machine: SpaceMachine::of_model(&model),
+        no_accesses: None,
     };
+    let llc_bytes = model.llc_bytes();
     let content = content_hash(serde_json::to_string(&model)?.as_bytes());
     let machine_name = model.name.clone();
     let switch = EndSwitch::default();
     let settings = RunSettings {
         repeat: Repeat::UntilAsked(switch.clone()),
         exit_status: 0,
-        seed: arguments.within.seed,
+        seed: arguments.measured.seed,
         noise: 0.0,
     };
     let program = Arc::new(RecordedProgram::with_regions(recording)?);
@@ -88,6 +90,8 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
             machine: machine_name,
             simulated: true,
             model: Some(format!("{content:032x}")),
+            topology: topo::json::of(&topology, &[]),
+            llc_bytes: Some(llc_bytes),
             name,
             command: command.join(" "),
             identity: format!("{hash:032x}"),
@@ -95,7 +99,6 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
         },
         survey,
         space,
-        topology,
         exit_status,
     })
 }
@@ -115,7 +118,8 @@ fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
     let space = WithinSpace {
         names: arguments.space.clone(),
         limit: arguments.limit,
-        model: None,
+        machine: SpaceMachine::new(topology.clone(), &[], "a scripted machine has none"),
+        no_accesses: Some("a scripted machine has no pages".to_owned()),
     };
     let mut machine =
         Scripted::new(script, topology.clone()).with_context(|| format!("scripted:{}", file.display()))?;
@@ -132,6 +136,8 @@ fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
             machine: topology.name().to_owned(),
             simulated: true,
             model: None,
+            topology: topo::json::of(&topology, &[]),
+            llc_bytes: None,
             command: name.clone(),
             name,
             identity: format!("{:032x}", content_hash(&text)),
@@ -139,7 +145,6 @@ fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
         },
         survey,
         space,
-        topology,
         exit_status,
     })
 }

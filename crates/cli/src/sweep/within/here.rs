@@ -4,14 +4,18 @@ use super::super::Arguments;
 use crate::run::binding;
 use crate::{embedded, page_mapping, recorded};
 use anyhow::{Context, Result};
-use pinfold_core::{Topology, sources};
+use pinfold_core::{Prefetcher, Topology, sources};
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Counted, Launch, PageOptions, Preload};
 use pinfold_linux::machine::LinuxMachine;
+use pinfold_linux::memory::{SampledMachine, Sampling};
+use pinfold_linux::prefetchers;
 use pinfold_linux::regions::RegionTable;
 use pinfold_policy::MetricRequest;
+use pinfold_sweep::SpaceMachine;
+use pinfold_sweep::within::WithinSpace;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
@@ -54,11 +58,28 @@ impl Counting {
     }
 }
 
+/// The spaces of the command line on this machine.
+pub(super) fn space(arguments: &Arguments, topology: &Topology) -> WithinSpace {
+    let (known, why_not) = match prefetchers::obstacle(topology.allowed_pus()) {
+        None => (&Prefetcher::ALL[..], String::new()),
+        Some(error) => (&[][..], error.to_string()),
+    };
+    WithinSpace {
+        names: arguments.space.clone(),
+        limit: arguments.limit,
+        machine: SpaceMachine::new(topology.clone(), known, why_not),
+        no_accesses: SampledMachine::here()
+            .check(Sampling::default())
+            .err()
+            .map(|error| error.to_string()),
+    }
+}
+
 /// Starts the program. `notes` gets remarks for the user.
 pub(super) fn launch(
     arguments: &Arguments,
     counting: &Counting,
-    topology: &Topology,
+    space: &WithinSpace,
     notes: &mut Vec<String>,
 ) -> Result<LinuxMachine> {
     let within = &arguments.within;
@@ -69,7 +90,7 @@ pub(super) fn launch(
     let regions = RegionTable::create(false).context("the program cannot report its parallel regions")?;
     let mut environment = channel.variables(|name| env::var_os(name), Some(&agent));
     environment.push(regions.environment());
-    environment.extend(recorded::threads_wanted(arguments.threads));
+    environment.extend(recorded::threads_wanted(arguments.threads.or(space.most_threads()?)));
     let bound = binding::in_force(|name| env::var_os(name));
     if !bound.is_empty() {
         let bound: Vec<String> = bound.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -83,14 +104,14 @@ pub(super) fn launch(
     } else {
         Some(counters::Plan::new(&counting.requests)?)
     };
-    let journals = arguments.journals().path();
+    let journals = arguments.measured.journals.path();
     let mut machine = LinuxMachine::launch(Launch {
         command: arguments.command.clone(),
         waiting: None,
         environment,
         preload: Some(preload),
         removed_environment: bound.into_iter().map(|(name, _)| OsString::from(name)).collect(),
-        topology: topology.clone(),
+        topology: space.machine.topology().clone(),
         chosen: None,
         initial: None,
         within: None,

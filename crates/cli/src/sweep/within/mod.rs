@@ -10,16 +10,17 @@ mod elsewhere;
 mod here;
 mod report;
 
+use super::measured::this_machine;
 use super::{Arguments, check_absent};
-use crate::behaviour;
 use crate::machine::{self, Selected};
 use crate::program::executable;
+use crate::behaviour;
 use anyhow::{Result, bail};
 pub(super) use arguments::Arguments as Options;
 use here::Counting;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pinfold_core::{Machine, Topology};
+use pinfold_core::Machine;
 use pinfold_files::output::Output;
 use pinfold_linux::limits;
 use pinfold_linux::region_code::RegionCode;
@@ -28,7 +29,7 @@ use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::RecordBuilder;
 use pinfold_store::MachineKey;
 use pinfold_sweep::CodePlace;
-use pinfold_sweep::within::{MeasuredPart, WithinConfiguration, WithinProgram, WithinSpace, within_data_set};
+use pinfold_sweep::within::{MeasuredPart, WithinConfiguration, WithinProgram, WithinSelection, WithinSpace, within_data_set};
 use report::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -38,6 +39,9 @@ use std::time::Duration;
 
 /// The interval of readings while the program initialises.
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The usual interval, as that of sweeps by whole runs.
+const INTERVAL_OF_TIMES: f64 = 0.02;
 
 /// The summary of a sweep within one run.
 #[derive(Serialize)]
@@ -87,12 +91,12 @@ pub(super) fn sweep(arguments: &Arguments) -> Result<ExitCode> {
 /// Refuses options that are for sweeps of whole runs.
 fn refuse(arguments: &Arguments) -> Result<()> {
     let given = [
-        (arguments.shard.is_some(), "--shard"),
-        (arguments.sampled, "--sampled"),
-        (arguments.jobs.is_some(), "--jobs"),
+        arguments.shard.map(|_| "--shard"),
+        arguments.measured.of_whole_runs(),
+        arguments.simulated.given(),
     ];
-    match given.iter().find(|(given, _)| *given) {
-        Some((_, option)) => bail!("{option} is for sweeps of many runs, and --within-run has one; leave one out"),
+    match given.into_iter().flatten().next() {
+        Some(option) => bail!("{option} is for sweeps of many runs, and with --within-run there is one; leave one out"),
         None => Ok(()),
     }
 }
@@ -101,7 +105,6 @@ fn refuse(arguments: &Arguments) -> Result<()> {
 struct Swept {
     survey: Survey,
     space: WithinSpace,
-    topology: Topology,
     program: WithinProgram,
     exit_status: Option<i32>,
 }
@@ -118,17 +121,15 @@ fn survey(arguments: &Arguments, metric: MetricRequest, space: &WithinSpace) -> 
         skip: Skip::default(),
         threads: arguments.threads,
         by: within.by.by(),
-        interval: within.interval,
+        interval: arguments.measured.interval.unwrap_or(INTERVAL_OF_TIMES),
         rounds: within.extent(),
-        limit: within.time_limit,
-        seed: within.seed,
+        limit: arguments.measured.time_limit,
+        seed: arguments.measured.seed,
     };
     let space = space.clone();
-    Survey::new(options, move |topology, threads| {
-        let swept = space
-            .configurations(topology, threads)
-            .map_err(|error| format!("{error:#}"))?;
-        Ok(in_policy(&swept))
+    Survey::new(options, move |_, threads| {
+        let selection = space.configurations(threads).map_err(|error| format!("{error:#}"))?;
+        Ok(in_policy(&selection.configurations))
     })
 }
 
@@ -183,11 +184,7 @@ fn here(arguments: &Arguments) -> Result<Swept> {
     limits::raise_own();
     let here = machine::here()?;
     let topology = here.topology;
-    let space = WithinSpace {
-        names: arguments.space.clone(),
-        limit: arguments.limit,
-        model: None,
-    };
+    let space = here::space(arguments, &topology);
     let file = executable(&arguments.command[0])?;
     let words: Vec<String> = arguments
         .command
@@ -195,14 +192,11 @@ fn here(arguments: &Arguments) -> Result<Swept> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let key = behaviour::program_key(&file, &words, MachineKey::new(&topology, None))?;
+    let machine_here = this_machine(&topology, &key.machine);
     let counting = Counting::new(&within.metric);
     let mut survey = survey(arguments, counting.metric.clone(), &space);
-    let mut notes: Vec<String> = here
-        .note
-        .into_iter()
-        .chain(arguments.journals().left_behind())
-        .collect();
-    let mut machine = here::launch(arguments, &counting, &topology, &mut notes)?;
+    let mut notes: Vec<String> = here.note.into_iter().chain(arguments.measured.journals.left_behind()).collect();
+    let mut machine = here::launch(arguments, &counting, &space, &mut notes)?;
     for note in notes {
         arguments.say(note);
     }
@@ -224,9 +218,11 @@ fn here(arguments: &Arguments) -> Result<Swept> {
     }
     Ok(Swept {
         program: WithinProgram {
-            machine: key.machine.name,
+            machine: machine_here.name,
             simulated: false,
             model: None,
+            topology: machine_here.topology,
+            llc_bytes: machine_here.llc_bytes,
             name: key.name,
             command: words.join(" "),
             identity: key.identity,
@@ -238,7 +234,6 @@ fn here(arguments: &Arguments) -> Result<Swept> {
         },
         survey,
         space,
-        topology,
         exit_status,
     })
 }
@@ -249,13 +244,21 @@ fn finish(arguments: &Arguments, swept: &Swept, output: Output, json: Option<Out
     let Some(ended) = survey.ended() else {
         bail!("nothing was measured: the reasons are above");
     };
-    let configurations = swept.space.configurations(&swept.topology, survey.threads())?;
+    let WithinSelection {
+        configurations,
+        left_out: lacking,
+    } = swept.space.configurations(survey.threads())?;
+    for text in lacking {
+        arguments.say(text);
+    }
     let left_out: BTreeMap<usize, String> = survey.left_out().clone();
     for (&one, why) in &left_out {
         let configuration = &configurations[one].columns;
         arguments.say(format!(
             "left out: CPUs {} with pages {} and prefetchers {}: {why}",
-            configuration.pinning, configuration.page_map, configuration.prefetch
+            configuration.pinning.as_deref().unwrap_or("any"),
+            configuration.page_map,
+            configuration.prefetch
         ));
     }
     if let Some(text) = text_of_others(survey) {
