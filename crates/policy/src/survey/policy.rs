@@ -525,6 +525,12 @@ impl Survey {
                     let present = subjects.filter_map(|&subject| running.walk.configuration(subject));
                     present.filter(|&one| configurations[one].pinning.is_some()).collect()
                 }
+                RefusalCode::Unmeasured => {
+                    let subjects = self.known.subjects.iter();
+                    subjects
+                        .filter_map(|&subject| running.walk.configuration(subject))
+                        .collect()
+                }
                 RefusalCode::Limit | RefusalCode::Unknown => vec![],
             };
             for one in is_left_out {

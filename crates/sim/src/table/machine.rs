@@ -11,7 +11,8 @@ use pinfold_core::function::FunctionSearch;
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
     Applied, Configuration, Count, Instead, Machine, MachineError, MachineKind, Metric, MoveCosts, PageMapping, PuId,
-    Refusal, RegionKeeps, RegionSample, Replayed, ReplayedRegion, Sample, Scope, TaskId, TaskSample, Topology, Wait, sources,
+    Refusal, RegionKeeps, RegionSample, Replayed, ReplayedRegion, Sample, Scope, TaskId, TaskSample, Topology, Wait,
+    sources,
 };
 use std::time::Duration;
 

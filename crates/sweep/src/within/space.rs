@@ -167,7 +167,11 @@ mod tests {
     fn the_unpinned_program_is_first_and_one_configuration_is_the_baseline() {
         for (names, configurations) in [(&["hints"][..], None), (&["numa"], Some(19)), (&["ics20"], Some(289))] {
             let all = space(names).configurations(32).unwrap().configurations;
-            assert!(configurations.is_none_or(|number| all.len() == number), "{names:?}: {}", all.len());
+            assert!(
+                configurations.is_none_or(|number| all.len() == number),
+                "{names:?}: {}",
+                all.len()
+            );
             assert!(all[0].pinning.is_none() && all[1..].iter().all(|one| one.pinning.is_some()));
             assert_eq!(all.iter().filter(|one| one.baseline).count(), 1, "{names:?}");
             let sets = names == ["ics20"];
@@ -184,7 +188,12 @@ mod tests {
         assert_eq!(without.most_threads().unwrap(), Some(32));
         let selection = without.configurations(8).unwrap();
         assert!(selection.configurations.iter().all(|one| one.columns.num_threads == 8));
-        assert!(selection.configurations.iter().all(|one| !one.pages.is_some_and(PageMapping::needs_accesses)));
+        assert!(
+            selection
+                .configurations
+                .iter()
+                .all(|one| !one.pages.is_some_and(PageMapping::needs_accesses))
+        );
         let said = selection.left_out.join("; ");
         for part in ["of 16 threads", "of 32 threads", "no access can be sampled"] {
             assert!(said.contains(part), "{said}");

@@ -88,7 +88,10 @@ impl Arguments {
     /// The first option that was given for whole runs, and is not for a program that runs once.
     pub(in super::super) fn of_whole_runs(&self) -> Option<&'static str> {
         let shared = ["--interval", "--time-limit", "--seed"];
-        self.all().into_iter().find(|(given, option)| *given && !shared.contains(option)).map(|(_, option)| option)
+        self.all()
+            .into_iter()
+            .find(|(given, option)| *given && !shared.contains(option))
+            .map(|(_, option)| option)
     }
 
     /// How often each configuration runs.

@@ -12,9 +12,9 @@ mod report;
 
 use super::measured::this_machine;
 use super::{Arguments, check_absent};
+use crate::behaviour;
 use crate::machine::{self, Selected};
 use crate::program::executable;
-use crate::behaviour;
 use anyhow::{Result, bail};
 pub(super) use arguments::Arguments as Options;
 use here::Counting;
@@ -29,7 +29,9 @@ use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::RecordBuilder;
 use pinfold_store::MachineKey;
 use pinfold_sweep::CodePlace;
-use pinfold_sweep::within::{MeasuredPart, WithinConfiguration, WithinProgram, WithinSelection, WithinSpace, within_data_set};
+use pinfold_sweep::within::{
+    MeasuredPart, WithinConfiguration, WithinProgram, WithinSelection, WithinSpace, within_data_set,
+};
 use report::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -195,7 +197,11 @@ fn here(arguments: &Arguments) -> Result<Swept> {
     let machine_here = this_machine(&topology, &key.machine);
     let counting = Counting::new(&within.metric);
     let mut survey = survey(arguments, counting.metric.clone(), &space);
-    let mut notes: Vec<String> = here.note.into_iter().chain(arguments.measured.journals.left_behind()).collect();
+    let mut notes: Vec<String> = here
+        .note
+        .into_iter()
+        .chain(arguments.measured.journals.left_behind())
+        .collect();
     let mut machine = here::launch(arguments, &counting, &space, &mut notes)?;
     for note in notes {
         arguments.say(note);
