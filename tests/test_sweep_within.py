@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from conftest import CPUS, PATIENCE, environment, eventually, unwrapped
+from conftest import CPUS, PATIENCE, alive, environment, eventually, unwrapped
 
 #: A short sweep of a program that starts at once.
 QUICK = ("--initialise", "400ms", "--rounds", "2")
@@ -100,7 +100,7 @@ def test_a_program_that_ends_early_keeps_its_rows_and_what_is_missing_is_said(wi
 
 
 def test_a_program_that_ends_before_anything_is_measured_writes_nothing(within: Within) -> None:
-    err = within("--machine", within.script(0.3), "--space", "threads", *QUICK, status=1)
+    err = within("--machine", within.script(0.3), "--space", "threads", *QUICK, status=125)
     assert "nothing was measured" in err
     assert not within.output.exists()
 
@@ -185,7 +185,24 @@ def test_nothing_stays_pinned_when_the_sweep_is_over(within: Within, workload: C
 
 def test_options_that_do_not_fit_are_refused(within: Within) -> None:
     machine = within.script(1.0)
-    err = within("--machine", machine, "--space", "threads", "--shard", "1/2", status=1)
+    err = within("--machine", machine, "--space", "threads", "--shard", "1/2", status=125)
     assert "--shard is for sweeps of many runs" in err
-    err = within("--machine", machine, "--space", "threads", "--", "true", status=1)
+    err = within("--machine", machine, "--space", "threads", "--", "true", status=125)
     assert "leave out the command" in err
+
+
+def test_a_killed_sweep_leaves_neither_a_pinned_program_nor_a_file(
+    within: Within, workload: Callable[[str], Path]
+) -> None:
+    program = (workload("hydro"), "--size", "2M", "--seconds", "100")
+    process = within.start("--space", "threads", "--initialise", "400ms", "--rounds", "1000", "--", *program)
+    assert process.stderr
+    for line in process.stderr:
+        if "configurations of" in line:
+            break
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (child,) = (int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "hydro\n")
+    process.kill()
+    process.wait()
+    eventually(lambda: not alive(child), "the program has ended with pinfold")
+    assert not within.output.exists()

@@ -102,13 +102,14 @@ impl Requests {
             self.pinned = wanted.pins();
             return wanted;
         };
-        let mut at_home = wanted;
-        for region in at_home.regions.values_mut() {
-            region.pinning = Some(home.clone());
-        }
+        let at_home = |region: &RegionConfiguration| RegionConfiguration {
+            pinning: Some(home.clone()),
+            ..region.clone()
+        };
         Configuration {
-            pinning: Some(home),
-            ..at_home
+            regions: wanted.regions.iter().map(|(&id, region)| (id, at_home(region))).collect(),
+            pinning: Some(home.clone()),
+            ..wanted
         }
     }
 }

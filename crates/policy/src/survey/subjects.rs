@@ -29,7 +29,7 @@ const OF_REGIONS: Limits = Limits {
     settle_unpinned: Duration::from_millis(100),
     warm: 2.0,
     turn: Duration::from_millis(100),
-    least: 3.0,
+    least: 1.0,
 };
 
 /// The measurement of the whole program. With ten units, whole numbers of them add 4 % to the scatter.
@@ -144,8 +144,7 @@ impl Subjects {
             Self::Program(done) => {
                 let lasted = program.measurement().over;
                 if !lasted.is_zero() {
-                    done.units += program.counts();
-                    done.seconds += lasted.as_secs_f64();
+                    *done = done.plus(program.counts(), lasted);
                     program.drop_readings();
                 }
                 BTreeMap::from([(Subject::Program, *done)])

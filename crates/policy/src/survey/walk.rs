@@ -48,6 +48,17 @@ pub(super) struct Progress {
     pub(super) counts: Option<RegionCounts>,
 }
 
+impl Progress {
+    /// This much more is done.
+    pub(super) fn plus(&self, units: f64, lasted: Duration) -> Self {
+        Self {
+            units: self.units + units,
+            seconds: self.seconds + lasted.as_secs_f64(),
+            counts: self.counts,
+        }
+    }
+}
+
 /// A subject on its way.
 #[derive(Debug)]
 struct Walker {

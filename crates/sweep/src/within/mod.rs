@@ -6,5 +6,6 @@
 mod rows;
 mod space;
 
+pub use pinfold_dataset::MachineState;
 pub use rows::{MeasuredPart, WithinProgram, within_data_set};
 pub use space::{WithinConfiguration, WithinSelection, WithinSpace};

@@ -30,6 +30,8 @@ pub struct WithinProgram {
     pub command: String,
     /// The identity of the binary or of the recording.
     pub identity: String,
+    /// The machine while the program ran.
+    pub state: MachineState,
     /// The code of its regions.
     pub code: BTreeMap<RegionId, CodePlace>,
 }
@@ -103,10 +105,10 @@ fn row(program: &WithinProgram, configuration: &WithinConfiguration, one: &Measu
             time_error: one.error,
             simulated_share: None,
         },
-        measured: Some(MeasuredColumns {
+        measured: (!program.simulated).then(|| MeasuredColumns {
             runs: Some(one.measurements),
             spread: one.spread,
-            state: MachineState::default(),
+            state: program.state.clone(),
         }),
         traffic: TrafficColumns::default(),
         joined: None,

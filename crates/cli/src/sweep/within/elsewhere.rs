@@ -10,7 +10,7 @@ use pinfold_core::{RegionId, content_hash};
 use pinfold_policy::MetricRequest;
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, Scripted, SimulatedMachine};
-use pinfold_sweep::within::{WithinProgram, WithinSpace};
+use pinfold_sweep::within::{MachineState, WithinProgram, WithinSpace};
 use pinfold_sweep::{CodePlace, SpaceMachine};
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +83,7 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
     let mut machine = SimulatedMachine::new(model, topology.clone(), programs, settings);
     let mut survey = survey(arguments, metric(arguments), &space);
     let end = || switch.end();
-    let mut report = Report::new(arguments.quiet, Some(&end));
+    let mut report = Report::new(arguments, Some(&end));
     let exit_status = drive(&mut machine, &mut survey, &mut report)?;
     Ok(Swept {
         program: WithinProgram {
@@ -92,6 +92,7 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
             model: Some(format!("{content:032x}")),
             topology: topo::json::of(&topology, &[]),
             llc_bytes: Some(llc_bytes),
+            state: MachineState::default(),
             name,
             command: command.join(" "),
             identity: format!("{hash:032x}"),
@@ -124,7 +125,7 @@ fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
     let mut machine =
         Scripted::new(script, topology.clone()).with_context(|| format!("scripted:{}", file.display()))?;
     let mut survey = survey(arguments, metric(arguments), &space);
-    let mut report = Report::new(arguments.quiet, None);
+    let mut report = Report::new(arguments, None);
     let exit_status = drive(&mut machine, &mut survey, &mut report)?;
     let name = file
         .file_name()
@@ -138,6 +139,7 @@ fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
             model: None,
             topology: topo::json::of(&topology, &[]),
             llc_bytes: None,
+            state: MachineState::default(),
             command: name.clone(),
             name,
             identity: format!("{:032x}", content_hash(&text)),

@@ -4,21 +4,23 @@ use super::super::Arguments;
 use crate::run::binding;
 use crate::{embedded, page_mapping, recorded};
 use anyhow::{Context, Result};
-use pinfold_core::{Prefetcher, Topology, sources};
+use pinfold_core::{NodeId, Prefetcher, PuSet, Topology, sources};
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Counted, Launch, PageOptions, Preload};
 use pinfold_linux::machine::LinuxMachine;
+use pinfold_linux::machine_state::{self, MachineReading};
 use pinfold_linux::memory::{SampledMachine, Sampling};
-use pinfold_linux::prefetchers;
+use pinfold_linux::{prefetchers, processor_time};
 use pinfold_linux::regions::RegionTable;
 use pinfold_policy::MetricRequest;
 use pinfold_sweep::SpaceMachine;
-use pinfold_sweep::within::WithinSpace;
+use pinfold_sweep::within::{MachineState, WithinSpace};
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// What is counted of the program.
 pub(super) struct Counting {
@@ -140,4 +142,42 @@ pub(super) fn launch(
         machine.find_functions();
     }
     Ok(machine)
+}
+
+/// The machine while a program runs.
+pub(super) struct Watched {
+    before: MachineReading,
+    used: Option<Duration>,
+    free: Option<Vec<u64>>,
+}
+
+impl Watched {
+    /// The program runs from now on.
+    pub(super) fn begin(nodes: &[NodeId]) -> Self {
+        Self {
+            before: MachineReading::now(),
+            used: used(),
+            free: machine_state::free_memory(nodes),
+        }
+    }
+
+    /// The state until now, when the program has ended.
+    pub(super) fn state(self, pus: &PuSet) -> MachineState {
+        let interval = self.before.until_now();
+        let own = used().zip(self.used).map(|(now, before)| now.saturating_sub(before));
+        let others = |(busy, own): (f64, Duration)| (busy - own.as_secs_f64() / interval.seconds).max(0.0);
+        MachineState {
+            load_of_others: interval.busy.zip(own).map(others),
+            steal_share: interval.stolen,
+            frequency_hz: machine_state::frequency(pus),
+            throttled: interval.throttled,
+            free_memory_bytes: self.free,
+        }
+    }
+}
+
+/// The processor time of this process and of its former children.
+fn used() -> Option<Duration> {
+    let own = processor_time::this_process().ok()?.total();
+    Some(own + processor_time::reaped_children().ok()?.total())
 }

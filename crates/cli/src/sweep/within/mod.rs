@@ -210,7 +210,8 @@ fn here(arguments: &Arguments) -> Result<Swept> {
     let end = || {
         let _ = kill(Pid::this(), Signal::SIGTERM);
     };
-    let mut report = Report::new(arguments.quiet, within.end.then_some(&end));
+    let mut report = Report::new(arguments, within.end.then_some(&end));
+    let watched = here::Watched::begin(topology.allowed_nodes());
     let exit_status = drive(&mut machine, &mut survey, &mut report)?;
     let expected = if report.has_ended_program {
         vec![0, 143]
@@ -229,6 +230,7 @@ fn here(arguments: &Arguments) -> Result<Swept> {
             model: None,
             topology: machine_here.topology,
             llc_bytes: machine_here.llc_bytes,
+            state: watched.state(topology.allowed_pus()),
             name: key.name,
             command: words.join(" "),
             identity: key.identity,

@@ -1,6 +1,6 @@
 //! What is shown of a sweep within one run while it goes on, and what follows from its end.
 
-use crate::console;
+use super::super::Arguments;
 use crate::progress::{Progress, ProgressUnit};
 use pinfold_core::{Finding, OwnFinding, PolicyFinding, Refusal};
 use pinfold_policy::survey::{SurveyEnded, SurveyProgress};
@@ -15,7 +15,7 @@ const COUNTED: ProgressUnit = ProgressUnit {
 
 /// Shows progress and notes, and ends the program if that is wanted.
 pub(super) struct Report<'a> {
-    quiet: bool,
+    arguments: &'a Arguments,
     progress: Option<Progress>,
     shown: u64,
     /// Ends the program; `None` if it runs on.
@@ -25,9 +25,9 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(quiet: bool, end: Option<&'a dyn Fn()>) -> Self {
+    pub(super) fn new(arguments: &'a Arguments, end: Option<&'a dyn Fn()>) -> Self {
         Self {
-            quiet,
+            arguments,
             progress: None,
             shown: 0,
             end,
@@ -35,31 +35,28 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn say(&self, text: &str) {
-        if !self.quiet {
-            console::say(text);
-        }
-    }
-
     fn show(&mut self, own: &OwnFinding) {
         let number = |name: &str| own.values[name].as_u64().unwrap_or(0);
         let (done, planned) = (number("done"), number("planned"));
-        let quiet = self.quiet;
+        let arguments = self.arguments;
         let total = usize::try_from(planned).unwrap_or(usize::MAX);
         let progress = self
             .progress
-            .get_or_insert_with(|| Progress::new(quiet, COUNTED, 0, total));
+            .get_or_insert_with(|| arguments.show_progress(COUNTED, 0, total));
         progress.begin(total, "");
         for _ in self.shown..done {
             progress.step();
         }
         self.shown = self.shown.max(done);
+        if let Some(seconds) = own.values["remaining"].as_f64() {
+            progress.left(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        }
     }
 }
 
 impl Recorder for Report<'_> {
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {
-        self.say(&refusal.why);
+        self.arguments.say(&refusal.why);
     }
 
     fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) {
@@ -69,17 +66,17 @@ impl Recorder for Report<'_> {
                 if let Some(progress) = self.progress.take() {
                     progress.finish();
                 }
-                self.say(&own.text);
+                self.arguments.say(&own.text);
                 if let Some(end) = self.end.take() {
                     self.has_ended_program = true;
                     end();
                 }
             }
-            Finding::Note { text, .. } => self.say(text),
+            Finding::Note { text, .. } => self.arguments.say(text),
             Finding::MetricChosen { metric: None, why, .. } => {
-                self.say(&format!("No metric shows the program's progress: {why}."))
+                self.arguments.say(format_args!("No metric shows the program's progress: {why}."))
             }
-            Finding::EndedEarly { why, .. } => self.say(why),
+            Finding::EndedEarly { why, .. } => self.arguments.say(why),
             _ => {}
         }
     }
