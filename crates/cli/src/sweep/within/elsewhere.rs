@@ -26,6 +26,10 @@ pub(super) fn measure(arguments: &Arguments, selected: Selected) -> Result<Swept
             "{source} describes the topology of a machine and not its speed, so nothing can be measured there; leave \
              --machine out to measure here, or name a model (`pinfold machines` lists them)"
         ),
+        Selected::Table(_) => bail!(
+            "the table has the measurements already, and a sweep would measure them again: `pinfold learn` reads the table, \
+             and `pinfold run --machine data:FILE.parquet` runs policies on it"
+        ),
         Selected::Here => bail!("this machine is measured without --machine"),
     }
 }
