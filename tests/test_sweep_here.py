@@ -224,8 +224,7 @@ def test_nothing_is_left_after_the_sweep_was_killed(here: Here, pair: tuple[int,
     eventually(lambda: numbers.exists() and numbers.read_text().endswith("\n"), "the program's start")
     process.kill()
     process.communicate(timeout=PATIENCE)
-    for number in numbers.read_text().split():
-        eventually(lambda number=number: not alive(int(number)), "the end of the program")
+    eventually(lambda: not any(alive(int(number)) for number in numbers.read_text().split()), "the program's end")
 
 
 def test_a_time_limit_keeps_what_was_measured_and_the_same_command_goes_on(here: Here) -> None:
@@ -257,7 +256,9 @@ def test_shards_become_one_data_set(here: Here, pair: tuple[int, int]) -> None:
 
 def test_each_run_has_a_folder_of_its_own(here: Here) -> None:
     results = here.folder / "results"
-    program = script(here.folder, 'echo "$1" "$PINFOLD_OUTPUT_DIR"; echo said >&2; echo result > "$1/result"; sleep 0.1')
+    program = script(
+        here.folder, 'echo "$1" "$PINFOLD_OUTPUT_DIR"; echo said >&2; echo result > "$1/result"; sleep 0.1'
+    )
     check = 'grep -q result "$PINFOLD_OUTPUT_DIR/result"'
     space = here.space([[CPUS[0]]])
     words = ("--output-dir", results, "--check", check, "--", program, "{output}")

@@ -185,8 +185,8 @@ mod simulated {
     use pinfold_policy::survey::{Configurations, Subject, Survey, SurveyConfiguration, SurveyOptions};
     use pinfold_runtime::{RecordBuilder, Recorder};
     use pinfold_sim::model::{Model, builtin};
-    use pinfold_sim::sweep::{Point, evaluate, space};
-    use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
+    use pinfold_sim::sweep::evaluate;
+    use pinfold_sim::window::{Event, EventKind, Recorded, Stream, WindowConfiguration};
     use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -299,8 +299,7 @@ mod simulated {
         }
     }
 
-    fn of_point(point: &Point) -> SurveyConfiguration {
-        let configuration = &point.configuration;
+    fn surveyed(configuration: &WindowConfiguration) -> SurveyConfiguration {
         SurveyConfiguration {
             threads: None,
             pinning: Some(configuration.pinning.clone()),
@@ -309,12 +308,12 @@ mod simulated {
         }
     }
 
-    /// Times of the simulated sweep by region and point, in seconds of an execution.
-    fn swept(model: &Model, points: &[Point]) -> BTreeMap<(RegionId, usize), f64> {
+    /// Times of the simulated sweep by region and configuration, in seconds of an execution.
+    fn swept(model: &Model, configurations: &[WindowConfiguration]) -> BTreeMap<(RegionId, usize), f64> {
         let program = Regions::new();
         let mut times = BTreeMap::new();
-        for (number, point) in points.iter().enumerate() {
-            for part in evaluate(model, &program, point, None).unwrap().parts {
+        for (number, configuration) in configurations.iter().enumerate() {
+            for part in evaluate(model, &program, configuration, None).unwrap().parts {
                 if let Some(region) = part.region {
                     times.insert(
                         (RegionId(region), number),
@@ -342,15 +341,20 @@ mod simulated {
         let pinning = |list: &[u32]| Pinning::new(list.iter().copied().map(PuId).collect()).unwrap();
         let compact = pinning(&[0, 1, 2, 3, 4, 5, 6, 7]);
         let spread = pinning(&[0, 8, 16, 24, 1, 9, 17, 25]);
-        let points = space::distinct([
-            Point::new(&model, 8, compact.clone(), PageMapping::Local, Prefetchers::ALL),
-            Point::new(&model, 8, spread.clone(), PageMapping::Interleave, Prefetchers::ALL),
-            Point::new(&model, 8, spread.clone(), PageMapping::Interleave, Prefetchers::NONE),
-            Point::new(&model, 8, spread, PageMapping::Single(NodeId(0)), Prefetchers::ALL),
-            Point::new(&model, 8, compact, PageMapping::Interleave, Prefetchers::NONE),
-        ]);
-        let wanted = swept(&model, &points);
-        let list: Vec<SurveyConfiguration> = points.iter().map(of_point).collect();
+        let configurations = [
+            (&compact, PageMapping::Local, Prefetchers::ALL),
+            (&spread, PageMapping::Interleave, Prefetchers::ALL),
+            (&spread, PageMapping::Interleave, Prefetchers::NONE),
+            (&spread, PageMapping::Single(NodeId(0)), Prefetchers::ALL),
+            (&compact, PageMapping::Interleave, Prefetchers::NONE),
+        ]
+        .map(|(pinning, pages, prefetchers)| WindowConfiguration {
+            pinning: pinning.clone(),
+            pages,
+            prefetchers,
+        });
+        let wanted = swept(&model, &configurations);
+        let list: Vec<SurveyConfiguration> = configurations.iter().map(surveyed).collect();
         let mut survey = Survey::new(options_of_regions(), move |_, _| {
             Ok(Configurations {
                 list: list.clone(),

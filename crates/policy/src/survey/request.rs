@@ -107,7 +107,11 @@ impl Requests {
             ..region.clone()
         };
         Configuration {
-            regions: wanted.regions.iter().map(|(&id, region)| (id, at_home(region))).collect(),
+            regions: wanted
+                .regions
+                .iter()
+                .map(|(&id, region)| (id, at_home(region)))
+                .collect(),
             pinning: Some(home.clone()),
             ..wanted
         }

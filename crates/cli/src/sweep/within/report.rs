@@ -73,9 +73,9 @@ impl Recorder for Report<'_> {
                 }
             }
             Finding::Note { text, .. } => self.arguments.say(text),
-            Finding::MetricChosen { metric: None, why, .. } => {
-                self.arguments.say(format_args!("No metric shows the program's progress: {why}."))
-            }
+            Finding::MetricChosen { metric: None, why, .. } => self
+                .arguments
+                .say(format_args!("No metric shows the program's progress: {why}.")),
             Finding::EndedEarly { why, .. } => self.arguments.say(why),
             _ => {}
         }
