@@ -314,7 +314,7 @@ def test_a_program_that_binds_its_threads_is_refused(here: Here) -> None:
         (("--runs", "3", "--machine", "e5-4650x4", "a.pft"), "--runs is about runs on this machine"),
         (("--sampled", "--", "true"), "--sampled is about simulated machines"),
         (("a.pft",), "name a machine with --machine"),
-        (("--interval", "0", "--", "true"), "--interval 0 cannot be reached"),
+        (("--precision", "0", "--", "true"), "--precision 0 cannot be reached"),
         (("--", "true", "{output}"), "--output-dir DIR"),
         (("--", "no-such-program"), "command not found"),
     ],

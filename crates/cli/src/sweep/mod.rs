@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Measure a program in many configurations on this machine, or simulate it on others, and write a data set.
+/// Measure a program in many configurations, here or on simulated machines.
 ///
 /// Without --machine, each configuration is a run of the program here: pinned, with its pages placed and its prefetchers
 /// set, as `pinfold run` does it. Configurations run in random order, in blocks that each have the unpinned program and

@@ -14,10 +14,11 @@ use std::time::Duration;
 pub(in super::super) struct Arguments {
     /// Repeat the runs of a configuration until its median time is known to within this share (half of the 95 %
     /// interval) [default: 2%, and without a limit of it if --runs is given alone].
-    #[arg(long, value_parser = number::parse_percent, value_name = "PERCENT")]
-    pub(in super::super) interval: Option<f64>,
+    // In other commands --interval is a time.
+    #[arg(long, alias = "interval", value_parser = number::parse_percent, value_name = "PERCENT")]
+    pub(in super::super) precision: Option<f64>,
 
-    /// Run each configuration N times; with --interval at most N times [default: 3 to 20 times, as --interval needs].
+    /// Run each configuration N times; with --precision at most N times [default: 3 to 20 times, as --precision needs].
     #[arg(long, value_parser = number::parse_positive, value_name = "N")]
     runs: Option<usize>,
 
@@ -72,7 +73,7 @@ impl Arguments {
     /// The options, and whether each was given.
     fn all(&self) -> [(bool, &'static str); 10] {
         [
-            (self.interval.is_some(), "--interval"),
+            (self.precision.is_some(), "--precision"),
             (self.runs.is_some(), "--runs"),
             (self.time_limit.is_some(), "--time-limit"),
             (self.warm_up != 1, "--warm-up"),
@@ -87,7 +88,7 @@ impl Arguments {
 
     /// The first option that was given for whole runs, and is not for a program that runs once.
     pub(in super::super) fn of_whole_runs(&self) -> Option<&'static str> {
-        let shared = ["--interval", "--time-limit", "--seed"];
+        let shared = ["--precision", "--time-limit", "--seed"];
         self.all()
             .into_iter()
             .find(|(given, option)| *given && !shared.contains(option))
@@ -101,19 +102,19 @@ impl Arguments {
         const MOST: usize = 20;
         /// The usual interval.
         const INTERVAL: f64 = 0.02;
-        if self.interval == Some(0.0) {
-            bail!("--interval 0 cannot be reached; give --runs N for a number of runs");
+        if self.precision == Some(0.0) {
+            bail!("--precision 0 cannot be reached; give --runs N for a number of runs");
         }
-        Ok(match (self.runs, self.interval) {
+        Ok(match (self.runs, self.precision) {
             (Some(runs), None) => Extent {
                 least: runs,
                 most: runs,
                 interval: None,
             },
-            (runs, interval) => Extent {
+            (runs, precision) => Extent {
                 least: LEAST.min(runs.unwrap_or(MOST)),
                 most: runs.unwrap_or(MOST),
-                interval: Some(interval.unwrap_or(INTERVAL)),
+                interval: Some(precision.unwrap_or(INTERVAL)),
             },
         })
     }
@@ -138,7 +139,7 @@ mod tests {
         );
         let runs = extent(&["--runs", "5"]);
         assert_eq!((runs.least, runs.most, runs.interval), (5, 5, None));
-        let both = extent(&["--runs", "2", "--interval", "1%"]);
+        let both = extent(&["--runs", "2", "--precision", "1%"]);
         assert_eq!((both.least, both.most, both.interval), (2, 2, Some(0.01)));
     }
 }

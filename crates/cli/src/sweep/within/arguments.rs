@@ -17,7 +17,7 @@ pub(in super::super) struct Arguments {
     #[arg(long)]
     pub(in super::super) within_run: bool,
 
-    /// Measure each configuration N times at most [default: 3 to 12 times, as --interval needs].
+    /// Measure each configuration N times at most [default: 3 to 12 times, as --precision needs].
     #[arg(long, value_parser = number::within(1usize, 1000), value_name = "N", requires = "within_run")]
     pub(super) rounds: Option<usize>,
 
@@ -30,7 +30,7 @@ pub(in super::super) struct Arguments {
     pub(super) metric: String,
 
     /// How long the program initialises; nothing is measured before.
-    #[arg(short, long, value_parser = duration::parse, default_value = "2s", value_name = "TIME", requires = "within_run")]
+    #[arg(long, value_parser = duration::parse, default_value = "2s", value_name = "TIME", requires = "within_run")]
     pub(super) initialise: Duration,
 
     /// End the program by SIGTERM when everything is measured. By default it runs on.

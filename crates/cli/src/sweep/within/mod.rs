@@ -123,7 +123,7 @@ fn survey(arguments: &Arguments, metric: MetricRequest, space: &WithinSpace) -> 
         skip: Skip::default(),
         threads: arguments.threads,
         by: within.by.by(),
-        interval: arguments.measured.interval.unwrap_or(INTERVAL_OF_TIMES),
+        interval: arguments.measured.precision.unwrap_or(INTERVAL_OF_TIMES),
         rounds: within.extent(),
         limit: arguments.measured.time_limit,
         seed: arguments.measured.seed,
