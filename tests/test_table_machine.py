@@ -82,7 +82,7 @@ def table(tmp_path: Path) -> Write:
         data = pa.Table.from_pylist(rows() if all_rows is None else list(all_rows))
         if unit == "s":
             data = data.rename_columns(["time_s" if column == "time" else column for column in data.column_names])
-        pq.write_table(data.replace_schema_metadata(metadata), tmp_path / name)
+        pq.write_table(data.replace_schema_metadata(metadata), tmp_path / name, compression="zstd")
         return f"data:{tmp_path / name}"
 
     return write
@@ -249,11 +249,14 @@ def test_files_that_cannot_be_replayed_are_refused_with_the_reason(
         (f"data:{tmp_path / 'missing.parquet'}", "cannot read the table"),
         (f"data:{text}", "cannot be replayed"),
         (f"data:{other}", "not a data set"),
-        (table(version="4"), "version 4"),
-        (table(topologies={}), "does not say where the CPUs, cores and nodes of `server` are"),
-        (table(topologies={"server": {"synthetic": "nonsense:0"}}), "the topology of `server`"),
-        (table(topologies={"server": {"name": "x"}}), "the topology of `server`"),
-        (table([*rows(), *rows("laptop")]), "several machines, so name one"),
+        (table(version="4", name="version.parquet"), "version 4"),
+        (table(topologies={}, name="none.parquet"), "does not say where the CPUs, cores and nodes of `server` are"),
+        (
+            table(topologies={"server": {"synthetic": "nonsense:0"}}, name="synthetic.parquet"),
+            "the topology of `server`",
+        ),
+        (table(topologies={"server": {"name": "x"}}, name="json.parquet"), "the topology of `server`"),
+        (table([*rows(), *rows("laptop")], name="several.parquet"), "several machines, so name one"),
         (table() + "@laptop", "no machine `laptop`; it has `server`"),
         ("data:", "lacks its FILE"),
     ]:
@@ -308,9 +311,10 @@ def test_policies_are_compared_on_a_table(pinfold: Pinfold, table: Write, tmp_pa
     assert [result["command"] for result in compared["results"]] == ["alone", "auto", "packed"]
     alone, auto, packed = (result["mean"] for result in compared["results"])
     assert alone == pytest.approx(120, rel=0.1)
-    # 16 units of time instead of 30.
-    assert packed == pytest.approx(alone * 16 / 30, rel=0.02)
-    assert auto < 0.65 * alone
+    # Packed threads have a core each, so they are compact on both nodes: 27 units of time instead of 30.
+    assert packed == pytest.approx(alone * 27 / 30, rel=0.02)
+    # On one node it is 16 units, and the search takes its time.
+    assert auto < 0.8 * alone
     assert "replayed from a table of measurements of" in run.stdout
 
 

@@ -87,7 +87,7 @@ Examples:
   pinfold run --machine e5-4650x4 -- ./solver input.dat
       on a simulated machine of four packages: the program is recorded here first
   pinfold run --machine data:measured.parquet --program lu --region rhs
-      a region whose times were measured in many configurations: they are replayed under the policy
+      a region whose times were measured in many configurations: they are replayed
 
 `pinfold run --help-experiments` shows options that vary one part of a policy, for studies.";
 

@@ -7,7 +7,7 @@ use super::row::{RowConfiguration, TableRow};
 use pinfold_core::{PageMapping, Pinning, Prefetchers, PuId, PuSet, RegionId, ThreadMap, Topology, digits};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Names whose Jaro-Winkler similarity is lower are not mistaken for each other.
+/// Names whose Jaro-Winkler similarity is lower are not mistaken for each other, unless they differ by one slip.
 const SIMILAR: f64 = 0.75;
 
 /// The most names in an error.
@@ -348,8 +348,8 @@ impl TableProgram {
         &self.placements.all[number]
     }
 
-    /// The placement of threads on these PUs, by rank; and whether a row names this very pinning. A text says why there
-    /// is none.
+    /// The placement of threads on these PUs, by rank; and whether its rows may be of this very pinning. A text says why
+    /// there is none.
     pub(super) fn placement_of(&self, pus: &[PuId]) -> Result<(usize, bool), String> {
         let exact = Pinning::new(pus.to_vec()).and_then(|pinning| self.placements.exact.get(&pinning));
         if let Some(&number) = exact {
@@ -364,9 +364,9 @@ impl TableProgram {
         };
         let twin = (layout.threads == layout.nodes).then(|| self.placements.alike.get(&twin).copied());
         let number = number.or(twin.flatten());
-        number
-            .map(|number| (number, false))
-            .ok_or_else(|| format!("{layout} were not measured"))
+        let number = number.ok_or_else(|| format!("{layout} were not measured"))?;
+        let names_others = self.placements.exact.values().any(|&named| named == number);
+        Ok((number, !names_others))
     }
 
     /// The numbers of threads of its rows.
@@ -447,7 +447,12 @@ fn command_of<'a>(rows: &'a [TableRow], asked: Option<&str>) -> Result<&'a str, 
 
 /// The most similar name, as a part of a sentence.
 fn guess(asked: &str, known: &[&str]) -> String {
-    let similarity = |name: &str| strsim::jaro_winkler(&asked.to_lowercase(), &name.to_lowercase());
+    let asked = asked.to_lowercase();
+    let similarity = |name: &str| {
+        let name = name.to_lowercase();
+        let is_slip = asked.len() > 1 && strsim::damerau_levenshtein(&asked, &name) == 1;
+        strsim::jaro_winkler(&asked, &name).max(if is_slip { SIMILAR } else { 0.0 })
+    };
     let mut near: Vec<(f64, &str)> = known.iter().map(|&name| (similarity(name), name)).collect();
     near.sort_by(|one, other| other.0.total_cmp(&one.0));
     match near.first() {

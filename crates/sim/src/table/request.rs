@@ -75,7 +75,7 @@ pub(super) struct Answer {
     pub(super) refused: Vec<Refusal>,
     /// Why threads are not pinned although the policy wants it.
     pub(super) not_pinned: Option<String>,
-    /// Whether rows of other CPUs stand for these, by symmetry.
+    /// Whether rows that name other CPUs stand for these, by symmetry.
     pub(super) is_alike: bool,
 }
 
