@@ -71,8 +71,27 @@ pub struct TableMachine {
 struct Requests {
     last: Option<Configuration>,
     all: usize,
+    /// Those of which something was refused.
     refused: usize,
+    /// Those that other CPUs stand for.
     alike: usize,
+}
+
+impl Requests {
+    /// Counts a request, unless it repeats the last one. The time that pages may take changes in each of them.
+    fn count(&mut self, request: &Configuration, is_refused: bool, is_alike: bool) {
+        let request = Configuration {
+            following_within: None,
+            mapping_within: None,
+            ..request.clone()
+        };
+        if self.last.as_ref() != Some(&request) {
+            self.all += 1;
+            self.refused += usize::from(is_refused);
+            self.alike += usize::from(is_alike);
+            self.last = Some(request);
+        }
+    }
 }
 
 impl TableMachine {
@@ -392,12 +411,7 @@ impl Machine for TableMachine {
             is_alike,
         } = self.answer(configuration, &pins);
         refused.extend(configuration.refused_limit());
-        if self.counted.last.as_ref() != Some(configuration) {
-            self.counted.all += 1;
-            self.counted.refused += usize::from(!refused.is_empty());
-            self.counted.alike += usize::from(is_alike);
-            self.counted.last = Some(configuration.clone());
-        }
+        self.counted.count(configuration, !refused.is_empty(), is_alike);
         let before: Vec<Option<PuId>> = (0..ids.len()).map(|rank| self.pin(rank)).collect();
         let pages = self.take(applied);
         let moved = ids

@@ -245,6 +245,11 @@ fn moves_stop_the_program_and_pages_that_would_take_too_long_stay() {
         mapping_within: Some(Duration::from_secs(10)),
         ..interleaved
     });
+    assert_eq!(
+        machine.replayed().requests,
+        2,
+        "only the time that pages may take has changed"
+    );
     assert_eq!(applied.pages.unwrap().lasted, Duration::from_secs(10));
     machine.apply(&pinned(&SCATTER, None));
     machine.wait(Duration::from_secs(20)).unwrap();
