@@ -271,6 +271,12 @@ def test_a_machine_of_several_is_named_after_the_file(pinfold: Pinfold, table: W
     assert run.json["replay"]["machine"] == "laptop"
 
 
+def test_a_data_set_of_a_model_has_the_topology_of_the_model(pinfold: Pinfold, table: Write) -> None:
+    run = lu(pinfold, table(rows("e5-4650x4"), topologies={}), "--policy", "none", "--repeat", "9")
+    assert run.status == 0, run.err
+    assert "4 NUMA nodes" in run.json["topology"]
+
+
 def test_the_topology_of_a_table_is_shown_and_read_as_json(pinfold: Pinfold, table: Write) -> None:
     def topo(machine: str, *arguments: str) -> str:
         command = [str(pinfold.binary), "topo", "--machine", machine, *arguments]

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Topology, text::one_line};
 use pinfold_dataset::{DataSet, Row, TimeUnit};
 use pinfold_linux::topology::Source;
+use pinfold_sim::model;
 use pinfold_sim::table::{RowConfiguration, TableRow};
 use serde_json::Value;
 use std::fs::File;
@@ -53,15 +54,17 @@ impl TableFile {
         let file = File::open(&self.file).with_context(|| format!("cannot read the table `{shown}`"))?;
         let data = DataSet::read(file).with_context(|| format!("`{shown}` cannot be replayed"))?;
         let machine = self.machine(&data)?;
-        let described = data.topologies.get(&machine).ok_or_else(|| {
+        let described = data.topologies.get(&machine).map(topology).transpose();
+        let described = described.with_context(|| format!("`{shown}`: the topology of `{}`", one_line(&machine)))?;
+        // Data sets of models name the model.
+        let of_model = || Some(model::builtin(&machine)?.topology());
+        let topology = described.or_else(of_model).ok_or_else(|| {
             anyhow!(
                 "`{shown}` does not say where the CPUs, cores and nodes of `{}` are: import it with a topology (`pinfold learn \
                  import --topology`)",
                 one_line(&machine)
             )
         })?;
-        let topology =
-            topology(described).with_context(|| format!("`{shown}`: the topology of `{}`", one_line(&machine)))?;
         let rows = data.rows.into_iter().filter(|row| row.program.machine == machine);
         Ok(MeasuredTable {
             rows: rows.map(table_row).collect(),
