@@ -224,7 +224,8 @@ def test_nothing_is_left_after_the_sweep_was_killed(here: Here, pair: tuple[int,
     eventually(lambda: numbers.exists() and numbers.read_text().endswith("\n"), "the program's start")
     process.kill()
     process.communicate(timeout=PATIENCE)
-    eventually(lambda: not any(alive(int(number)) for number in numbers.read_text().split()), "the program's end")
+    started = [int(number) for number in numbers.read_text().split()]
+    eventually(lambda: not any(map(alive, started)), "the end of the program")
 
 
 def test_a_time_limit_keeps_what_was_measured_and_the_same_command_goes_on(here: Here) -> None:

@@ -32,8 +32,9 @@ pub(in super::super) struct Arguments {
 
     /// Run this command of the shell after each run. A run whose check ends with another status than 0 has failed.
     ///
-    /// Its standard input is the standard output of the run. Its environment has PINFOLD_OUTPUT_DIR if --output-dir is
-    /// given.
+    /// Its standard input is the standard output of the run. Its environment has the configuration of the run:
+    /// PINFOLD_THREADS, PINFOLD_PINNING (`unpinned` for the unpinned program), PINFOLD_PAGE_MAP and PINFOLD_PREFETCH; and
+    /// with --output-dir PINFOLD_OUTPUT_DIR. They are absent after a warm-up run.
     #[arg(long, value_name = "COMMAND")]
     pub(super) check: Option<OsString>,
 

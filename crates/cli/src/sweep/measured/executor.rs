@@ -29,6 +29,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The variable with the folder of a run.
 const OUTPUT_VARIABLE: &str = "PINFOLD_OUTPUT_DIR";
 
+/// The variables of the commands of `--before` and `--check`: the configuration of the run.
+const THREADS_VARIABLE: &str = "PINFOLD_THREADS";
+const PINNING_VARIABLE: &str = "PINFOLD_PINNING";
+const PAGE_MAP_VARIABLE: &str = "PINFOLD_PAGE_MAP";
+const PREFETCH_VARIABLE: &str = "PINFOLD_PREFETCH";
+
 /// Runs the program in configurations.
 pub(super) struct Executor<'a> {
     pub(super) arguments: &'a Arguments,
@@ -76,7 +82,7 @@ impl Executor<'_> {
     pub(super) fn run(&mut self, job: Option<&MeasuredJob>, team: Team, number: usize) -> Result<Ended> {
         let folder = self.folder(number)?;
         if let Some(before) = self.arguments.measured.before.clone() {
-            let finished = self.shell(&before, folder.as_deref(), None)?;
+            let finished = self.shell(&before, job, folder.as_deref(), None)?;
             if let Some(signal) = self.commands.interruption(finished.status) {
                 return Ok(Ended::Interrupted(signal));
             }
@@ -115,7 +121,7 @@ impl Executor<'_> {
         let state = self.state(job, &interval, own, free);
         let threads = seen::threads(&document);
         let why = match self.failure(job, team, status, &finished, &document) {
-            None => self.check(folder.as_deref(), stdout.as_mut())?,
+            None => self.check(job, folder.as_deref(), stdout.as_mut())?,
             failure => failure,
         };
         Ok(Ended::Over(Box::new(MeasuredRun {
@@ -255,11 +261,16 @@ impl Executor<'_> {
     }
 
     /// Runs the command of `--check`. Returns why the run has failed, if it has.
-    fn check(&mut self, folder: Option<&Path>, stdout: Option<&mut File>) -> Result<Option<String>> {
+    fn check(
+        &mut self,
+        job: Option<&MeasuredJob>,
+        folder: Option<&Path>,
+        stdout: Option<&mut File>,
+    ) -> Result<Option<String>> {
         let Some(check) = self.arguments.measured.check.clone() else {
             return Ok(None);
         };
-        let finished = self.shell(&check, folder, stdout)?;
+        let finished = self.shell(&check, job, folder, stdout)?;
         Ok((!finished.status.success()).then(|| {
             format!(
                 "its check, `{}`, ended with status {}{}",
@@ -270,12 +281,25 @@ impl Executor<'_> {
         }))
     }
 
-    /// Runs a command of the shell.
-    fn shell(&mut self, text: &OsString, folder: Option<&Path>, stdin: Option<&mut File>) -> Result<Finished> {
+    /// Runs a command of the shell around a run of this configuration.
+    fn shell(
+        &mut self,
+        text: &OsString,
+        job: Option<&MeasuredJob>,
+        folder: Option<&Path>,
+        stdin: Option<&mut File>,
+    ) -> Result<Finished> {
         use std::io::{Seek, SeekFrom};
         let mut command = Command::new("sh");
         command.arg("-c").arg(text).stdout(Stdio::null());
         command.envs(folder.map(|folder| (OUTPUT_VARIABLE, folder)));
+        if let Some(job) = job {
+            let columns = job.columns();
+            command.env(THREADS_VARIABLE, columns.num_threads.to_string());
+            command.env(PINNING_VARIABLE, columns.pinning.as_deref().unwrap_or("unpinned"));
+            command.env(PAGE_MAP_VARIABLE, columns.page_map);
+            command.env(PREFETCH_VARIABLE, columns.prefetch);
+        }
         command.stdin(match stdin {
             Some(file) => {
                 file.seek(SeekFrom::Start(0))?;
