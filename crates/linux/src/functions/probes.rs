@@ -20,7 +20,9 @@ use crate::functions::probes::sys::PERF_TYPE_TRACEPOINT;
 use crate::guard::{Duty, Guard};
 use crate::perf_event::{self, EventScope};
 use crate::pfm::{self, sys};
+use crate::service::keep_only_what_is_needed;
 use nix::errno::Errno;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -35,13 +37,12 @@ pub(super) const MOST: usize = 33;
 /// Where tracefs usually is.
 const MOUNTED: &str = "/sys/kernel/tracing";
 
-/// How often the guard tries to remove definitions, and how long it waits in between: the kernel is still closing the
-/// events of a process that was killed.
+/// How often pinfold or its guard tries to remove definitions, and how long it waits in between.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// tracefs.
-pub(super) struct Tracefs {
+pub(crate) struct Tracefs {
     root: PathBuf,
     /// Keeps a mount without a mount point alive.
     _mount: Option<OwnedFd>,
@@ -50,7 +51,7 @@ pub(super) struct Tracefs {
 
 impl Tracefs {
     /// Fails if probes may not be defined; the error is a clause for the user.
-    pub(super) fn open() -> Result<Self, String> {
+    pub(crate) fn open() -> Result<Self, String> {
         let refused = |error: io::Error| {
             format!("probes of functions need root and tracefs, the kernel's file system for tracing ({error})")
         };
@@ -84,6 +85,28 @@ impl Tracefs {
     fn write(&mut self, line: &str) -> io::Result<()> {
         self.control.write_all(line.as_bytes())
     }
+
+    /// The probes of a group, as `GROUP/NAME`.
+    pub(crate) fn defined(&self, group: ProbeGroup) -> io::Result<Vec<String>> {
+        // `p:GROUP/NAME FILE:OFFSET`
+        let text = fs::read_to_string(self.root.join("uprobe_events"))?;
+        let first = text.lines().filter_map(|line| line.split(' ').next()?.split_once(':'));
+        let own = first.filter(|(_, name)| name.split('/').next() == Some(&group.to_string()));
+        Ok(own.map(|(_, name)| name.to_owned()).collect())
+    }
+
+    /// Removes a probe, while the kernel may still be closing its events.
+    pub(crate) fn remove(&mut self, name: &str) -> io::Result<()> {
+        for _ in 0..ATTEMPTS {
+            match self.write(&format!("-:{name}\n")) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(PAUSE),
+                // Its guard may have removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                removed => return removed,
+            }
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
 }
 
 /// Mounts tracefs without a mount point.
@@ -104,27 +127,65 @@ fn mount() -> Result<OwnedFd, Errno> {
     descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
 }
 
+/// The group of the definitions of one pinfold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbeGroup {
+    /// The process.
+    pub process: u32,
+    /// When it began to probe, in nanoseconds since 1970: process numbers repeat in containers.
+    pub began: u128,
+}
+
+impl fmt::Display for ProbeGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pinfold_{}_{:x}", self.process, self.began)
+    }
+}
+
+impl ProbeGroup {
+    fn own() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            process: process::id(),
+            began: now.as_nanos(),
+        }
+    }
+
+    /// Removes all definitions. The kernel may still be closing the events of a process that was killed. Returns
+    /// whether it has removed all.
+    fn remove_all(self, control: &mut File) -> bool {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                thread::sleep(PAUSE);
+            }
+            let busy = (0..MOST).filter(|&slot| {
+                let removed = control.write_all(format!("-:{self}/{}\n", name(slot)).as_bytes());
+                removed.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+            });
+            if busy.count() == 0 {
+                return true;
+            }
+        }
+        false
+    }
+}
+
 /// Removes all definitions after the death of pinfold.
 struct Removal {
-    group: String,
+    group: ProbeGroup,
 }
 
 impl Duty for Removal {
     fn open(&self) -> Option<File> {
-        Tracefs::open().ok().map(|tracefs| tracefs.control)
+        let control = Tracefs::open().ok().map(|tracefs| tracefs.control);
+        // What the guard does with the open file needs no capability. Without this it still works.
+        let _ = keep_only_what_is_needed(false);
+        control
     }
 
     fn roll_back(self, file: Option<File>) {
-        let Some(mut control) = file else { return };
-        for _ in 0..ATTEMPTS {
-            let busy = (0..MOST).filter(|&slot| {
-                let removed = control.write_all(format!("-:{}/{}\n", self.group, name(slot)).as_bytes());
-                removed.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
-            });
-            if busy.count() == 0 {
-                return;
-            }
-            thread::sleep(PAUSE);
+        if let Some(mut control) = file {
+            self.group.remove_all(&mut control);
         }
     }
 }
@@ -137,7 +198,7 @@ fn name(slot: usize) -> String {
 /// The definitions of this process.
 pub(super) struct Definitions {
     tracefs: Tracefs,
-    group: String,
+    group: ProbeGroup,
     used: [bool; MOST],
     /// `None` while the definitions are dropped.
     guard: Option<Guard>,
@@ -155,11 +216,9 @@ impl Definitions {
     /// No probe yet. Fails if probes may not be defined; the error is a clause for the user.
     pub(super) fn new() -> Result<Self, String> {
         let tracefs = Tracefs::open()?;
-        // Process numbers repeat in containers.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let group = format!("pinfold_{}_{:x}", process::id(), now.as_nanos());
-        let removal = Removal { group: group.clone() };
-        let guard = Guard::start(removal).map_err(|error| format!("no guard of the probes can start ({error})"))?;
+        let group = ProbeGroup::own();
+        let guard =
+            Guard::start(Removal { group }).map_err(|error| format!("no guard of the probes can start ({error})"))?;
         Ok(Self {
             tracefs,
             group,
@@ -168,12 +227,27 @@ impl Definitions {
         })
     }
 
+    /// The group of all definitions.
+    pub(super) fn group(&self) -> ProbeGroup {
+        self.group
+    }
+
+    /// Removes all definitions, whose events are being closed, and ends the guard. Returns whether the kernel has
+    /// removed all. If not, the guard goes on.
+    pub(super) fn remove_all(mut self) -> bool {
+        let removed = !self.used.contains(&true) || self.group.remove_all(&mut self.tracefs.control);
+        if removed {
+            self.used = [false; MOST];
+        }
+        removed
+    }
+
     /// Defines a probe at an offset of a file. Fails where the kernel accepts no breakpoint, or if too many probes are
     /// defined.
     pub(super) fn define(&mut self, file: &File, offset: u64) -> io::Result<Probe> {
         let slot = self.used.iter().position(|used| !used);
         let slot = slot.ok_or_else(|| io::Error::other("too many probes"))?;
-        let (group, name, file) = (&self.group, name(slot), file.as_raw_fd());
+        let (group, name, file) = (self.group, name(slot), file.as_raw_fd());
         let line = format!("p:{group}/{name} /proc/self/fd/{file}:{offset:#x}\n");
         self.tracefs.write(&line)?;
         self.used[slot] = true;

@@ -6,10 +6,10 @@
 //! because functions further inside are called even more often.
 
 use super::areas::Areas;
+use super::cost;
 use super::probes::{Definitions, MOST, Probe};
 use super::sampler;
 use super::stacks::{FunctionId, Stacks};
-use super::{Outcome, cost};
 use crate::procfs::Procfs;
 use pinfold_core::TaskId;
 use pinfold_core::function::{Calls, Counted, FoundFunction, FunctionSearch, Rejected, candidates, choose, is_too_hot};
@@ -61,12 +61,21 @@ impl Trial {
     }
 }
 
+/// The result of a search.
+pub(super) struct Outcome {
+    pub(super) search: FunctionSearch,
+    /// The open probe of the found function.
+    pub(super) probe: Option<Probe>,
+    /// Other probes that are still open.
+    pub(super) others: Vec<Probe>,
+}
+
 /// What the search is about.
 pub(super) struct Subject<'a> {
     pub(super) procfs: &'a Procfs,
     /// The working tasks.
     pub(super) working: &'a [TaskId],
-    /// The other threads of the program.
+    /// Its other threads.
     pub(super) others: &'a [TaskId],
     pub(super) preferred: Option<&'a str>,
 }

@@ -9,11 +9,14 @@ use super::io_bytes::IoBytes;
 use super::task_sum::TaskSum;
 use crate::channel::Channel;
 use crate::counters::{Plan, TaskCounters};
-use crate::functions::FunctionCounter;
+use crate::functions::{FunctionCounters, SearchRequest};
 use crate::procfs::Procfs;
 use pinfold_core::function::FunctionSearch;
 use pinfold_core::{Count, Metric, Scope, TaskId, sources};
 use std::collections::HashMap;
+
+/// The program is the only subject of its search for a function.
+const PROGRAM: i32 = 0;
 
 /// What is counted of a program.
 #[derive(Default)]
@@ -36,7 +39,7 @@ pub(crate) struct Counting {
     /// The totals of the plan's probes, by the position in `metrics`.
     probes: Vec<(usize, TaskSum)>,
     /// The function that is found in the program, the last metric; `None` if none is looked for.
-    function: Option<FunctionCounter>,
+    function: Option<FunctionCounters>,
     /// Whether a failure to open a task's counters was already reported.
     noted: bool,
 }
@@ -72,17 +75,27 @@ impl Counting {
     /// Adds the metric `function`.
     pub(crate) fn find_functions(&mut self, procfs: Procfs) {
         self.metrics.push(sources::FUNCTION.metric(Scope::Program));
-        self.function = Some(FunctionCounter::new(procfs));
+        self.function = Some(FunctionCounters::new(procfs, None));
     }
 
-    /// The function that is looked for or was found; `None` if none can be.
-    pub(crate) fn function(&mut self) -> Option<&mut FunctionCounter> {
-        self.function.as_mut()
+    /// Begins to look for a function, unless a search runs or has found one.
+    pub(crate) fn search_function(&mut self, request: SearchRequest) {
+        if let Some(function) = &mut self.function {
+            function.search(PROGRAM, request);
+        }
+    }
+
+    /// Ends the search, and stops to count the found function.
+    pub(crate) fn stop_function(&mut self) {
+        if let Some(function) = &mut self.function {
+            function.stop(PROGRAM);
+        }
     }
 
     /// How far the search for a function is.
     pub(crate) fn function_search(&self) -> FunctionSearch {
-        self.function.as_ref().map(FunctionCounter::state).unwrap_or_default()
+        let state = |function: &FunctionCounters| function.state(PROGRAM);
+        self.function.as_ref().map(state).unwrap_or_default()
     }
 
     /// The metrics, the program's own reports first.
@@ -151,7 +164,7 @@ impl Counting {
             counts[*metric] = sum.total().map(Count::exact);
         }
         if let (Some(function), Some(count)) = (&self.function, counts.last_mut()) {
-            *count = function.calls().map(Count::exact);
+            *count = function.calls(PROGRAM).map(Count::exact);
         }
         counts
     }

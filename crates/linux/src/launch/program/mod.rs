@@ -19,6 +19,7 @@ use super::seize::SeizedTask;
 use super::task_reader::TaskReader;
 use super::untraced::Untraced;
 use crate::affinity::CpuMask;
+use crate::functions::SearchRequest;
 use crate::journal::{Journal, Target, Thread};
 use crate::region_code::{RegionCode, RegionCodes};
 use crate::regions::{self, RegionTable};
@@ -531,17 +532,18 @@ impl Program {
 
     /// Handles a request about a function that shows progress.
     pub(crate) fn look_for_function(&mut self, request: &FunctionRequest) {
-        let Some(function) = self.counting.function() else {
-            return;
-        };
         match request {
             FunctionRequest::Search { tasks, preferred } => {
                 let mut all: Vec<&Task> = self.table.iter().collect();
                 all.sort_by_key(|task| Reverse(task.times.map(|times| times.used)));
                 let (working, others) = all.iter().map(|task| task.id).partition(|id| tasks.contains(id));
-                function.search(working, others, preferred.clone());
+                self.counting.search_function(SearchRequest {
+                    working,
+                    others,
+                    preferred: preferred.clone(),
+                });
             }
-            FunctionRequest::Stop => function.stop(),
+            FunctionRequest::Stop => self.counting.stop_function(),
         }
     }
 
