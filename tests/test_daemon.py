@@ -12,7 +12,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,10 +94,10 @@ def daemon(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     """Return a function that starts a daemon and waits until it answers."""
     begun: list[Daemon] = []
 
-    def start(*options: str | Path, log: bool = True) -> Daemon:
+    def start(*options: str | Path, log: bool = True, before: Sequence[str] = ()) -> Daemon:
         words = ["--log", str(tmp_path / "log"), "--log-format", "json"] if log else []
-        before = (tmp_path / "log").read_text().count("started") if (tmp_path / "log").exists() else 0
-        command = [binary, "daemon", "--journals", tmp_path / "journals", *words, *options]
+        earlier = (tmp_path / "log").read_text().count("started") if (tmp_path / "log").exists() else 0
+        command = [*before, binary, "daemon", "--journals", tmp_path / "journals", *words, *options]
         process = subprocess.Popen(
             command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -107,7 +107,7 @@ def daemon(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
         def ready() -> bool:
             assert process.poll() is None, process.communicate()[1]
             if log:
-                return (tmp_path / "log").exists() and len(one.log("started")) > before
+                return (tmp_path / "log").exists() and len(one.log("started")) > earlier
             # The socket exists before the daemon listens on it.
             with suppress(OSError):
                 UnixConnection(one.journals / "daemon.sock").connect()

@@ -109,6 +109,9 @@ enum About {
         now: u64,
         to: u64,
     },
+    Probe {
+        name: String,
+    },
 }
 
 impl From<&Action> for About {
@@ -131,6 +134,7 @@ impl From<&Action> for About {
                 now,
                 to,
             },
+            Action::Probe { name } => Self::Probe { name: name.clone() },
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::container::{Qos, Runtime};
 use crate::memory::{LeftCode, Mismatch};
-use crate::{Activity, LeftAlone, MappingCode, MoveReason};
+use crate::{Activity, LeftAlone, MappingCode, MoveReason, ProgressCode};
 use serde::{Deserialize, Serialize};
 
 /// The codes that one key of JSON can have.
@@ -40,6 +40,7 @@ pub const CODE_SETS: &[CodeSet] = &[
     MappingCode::SET,
     Activity::SET,
     LeftAlone::SET,
+    ProgressCode::SET,
     OutcomeCode::SET,
     StayCode::SET,
     HostNoteCode::SET,
@@ -505,6 +506,8 @@ codes! {
         NothingKnown = "nothing_known",
         /// Programs of this machine are known again, which an older pinfold had learned under another identity of it.
         KnownAgain = "known_again",
+        /// Functions cannot be probed, so that their calls show no progress.
+        NoFunctions = "no_functions",
     }
 
     /// When a child of a pinned task gets the mask that its creator had.

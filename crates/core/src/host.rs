@@ -6,6 +6,7 @@
 
 use crate::code::codes;
 use crate::container::Container;
+use crate::function::FunctionSearch;
 use crate::memory::PageMoves;
 use crate::{HostNoteCode, Metric, ProcessGoal, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
 use std::collections::BTreeMap;
@@ -33,6 +34,11 @@ pub trait Host {
     /// nodes. They move while the daemon continues.
     fn follow(&mut self, processes: &BTreeMap<i32, ProcessGoal>);
 
+    /// From now on a function of each of these processes is looked for and its calls are counted, and of no others. The
+    /// host looks for one at a time. The tasks of each process are those that work, the busiest first. A search without
+    /// a result is repeated when the process was left out once.
+    fn count_functions(&mut self, processes: &BTreeMap<i32, Vec<TaskId>>);
+
     /// Whether pages are still under way.
     fn are_pages_under_way(&self) -> bool;
 
@@ -59,8 +65,19 @@ pub struct HostSample {
     /// The bytes that each process of these tasks has read and written, and its children that have ended; missing where
     /// they are not counted.
     pub bytes: BTreeMap<i32, u64>,
+    /// The functions of the processes that `Host::count_functions` named; `None` if the host finds no functions.
+    pub functions: Option<BTreeMap<i32, ProcessFunction>>,
     /// The number of watched tasks, including sleeping ones.
     pub watched: usize,
+}
+
+/// The function of a process whose calls show its progress.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessFunction {
+    /// How far the search is.
+    pub search: FunctionSearch,
+    /// The calls so far, once it is found.
+    pub calls: Option<u64>,
 }
 
 /// The PUs of a task.
@@ -89,6 +106,18 @@ codes! {
         OnePu = "one_pu",
         /// It has real-time priority: it was already decided where and when it runs.
         RealTime = "real_time",
+    }
+}
+
+codes! {
+    /// What the progress of a process is measured by.
+    pub enum ProgressCode for "progress.by" {
+        /// The bytes that it reads and writes.
+        Bytes = "bytes",
+        /// The calls of a function.
+        Function = "function",
+        /// Nothing.
+        Nothing = "nothing",
     }
 }
 

@@ -45,7 +45,9 @@ pub use configuration::{Applied, Configuration, Instead, Pinning, ProcessGoal, R
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed, ProgramGain, RegionChoice, StrategyForecast};
 pub use device::{Device, DeviceKind, DeviceName, NoDeviceName, NoPciAddress, PciAddress};
-pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, ProcessPages, TaskStatus, Wake};
+pub use host::{
+    Host, HostNote, HostSample, LeftAlone, Placed, ProcessFunction, ProcessPages, ProgressCode, TaskStatus, Wake,
+};
 pub use id::{NodeId, PuId, TaskId};
 pub use likwid::{LIKWID, LikwidCounter};
 pub use machine::{Machine, MachineError, Wait};

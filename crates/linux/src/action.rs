@@ -1,4 +1,4 @@
-//! A call that changes a mask or a register. It is executed, or printed with `--dry-run`.
+//! A call that changes a mask or a register, or removes a probe. It is executed, or printed with `--dry-run`.
 
 use crate::affinity::CpuMask;
 use crate::requested::Requested;
@@ -30,6 +30,11 @@ pub enum Action {
         /// Its new value.
         to: u64,
     },
+    /// Removes a probe of a function.
+    Probe {
+        /// Its group and name.
+        name: String,
+    },
 }
 
 /// The system call in the format of strace.
@@ -38,6 +43,7 @@ impl fmt::Display for Action {
         match self {
             Self::Mask { thread, to, .. } => write!(f, "sched_setaffinity({thread}, {to})"),
             Self::Register { pu, register, to, .. } => write!(f, "pwrite(/dev/cpu/{pu}/msr, {to:#x}, {register:#x})"),
+            Self::Probe { name } => write!(f, "write(/sys/kernel/tracing/uprobe_events, -:{name})"),
         }
     }
 }

@@ -11,7 +11,7 @@ use pinfold_core::{
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, FoundJournal};
-use pinfold_linux::watch::{PageLimits, Selection, Watcher, WatcherOptions};
+use pinfold_linux::watch::{Counts, PageLimits, Selection, Watcher, WatcherOptions};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -441,7 +441,10 @@ fn software_events_are_counted_for_tasks_that_work() {
     let thread = program.numbers(2)[1];
     let journals = tempfile::tempdir().unwrap();
     let counted = WatcherOptions {
-        plan: Some(plan),
+        counts: Counts {
+            plan: Some(plan),
+            ..Counts::default()
+        },
         ..watching_process(program.process())
     };
     let mut watcher = watch(journals.path(), counted);
@@ -498,7 +501,10 @@ fn two_thousand_tasks_are_found_and_followed_to_their_end() {
         ..Selection::default()
     };
     let counted = WatcherOptions {
-        plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
+        counts: Counts {
+            plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
+            ..Counts::default()
+        },
         ..watching(all)
     };
     let mut watcher = watch(journals.path(), counted);

@@ -1,16 +1,17 @@
 //! The daemon's loop on a machine that is made up: what becomes of moves, whatever tasks, clocks and counters do.
 
 use pinfold_core::container::Container;
+use pinfold_core::function::{FoundFunction, FunctionSearch};
 use pinfold_core::memory::PageMoves;
 use pinfold_core::{
     Host, HostNote, HostNoteCode, HostSample, MappingCode, MappingComparison, Metric, NodeId, NumaNode, ObjectKind,
-    Pinning, Placed, ProcessGoal, ProcessPages, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, TaskSample,
-    TaskStatus, Topology, TopologyBuilder, Wake,
+    Pinning, Placed, ProcessFunction, ProcessGoal, ProcessPages, ProgressCode, PuId, PuSet, Reason, RefusalCode,
+    Sample, StayCode, TaskId, TaskSample, TaskStatus, Topology, TopologyBuilder, Wake,
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, MapperOptions, Move, TaskRates, Thresholds};
 use pinfold_runtime::daemon::{
-    Knowledge, KnownProcess, NothingKnown, Outcome, Pace, Rates, Report, Sharing, Tick, watch,
+    Knowledge, KnownProcess, NothingKnown, Outcome, Pace, ProgressBy, Rates, Report, Sharing, Tick, watch,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +80,16 @@ struct Fake {
     /// The bytes of each process so far, and how many it moves in an interval, with its tasks together or not.
     bytes: BTreeMap<i32, u64>,
     moves_bytes: Option<fn(i32, bool) -> u64>,
+    /// How often the function of a process is called in an interval; `None` if functions are not found.
+    calls: Option<fn(i32, bool) -> u64>,
+    /// The functions that are looked for or counted, with the intervals since then and the calls.
+    functions: BTreeMap<i32, (usize, u64)>,
+    /// The most functions that were looked for at one time.
+    most_searches: usize,
 }
+
+/// The intervals that a search for a function takes.
+const SEARCH: usize = 30;
 
 impl Fake {
     /// Tasks given as process and PU.
@@ -109,7 +119,39 @@ impl Fake {
             refused: None,
             bytes: BTreeMap::new(),
             moves_bytes: None,
+            calls: None,
+            functions: BTreeMap::new(),
+            most_searches: 0,
         }
+    }
+
+    /// The functions after another interval; `None` if functions are not found.
+    fn count_calls(&mut self) -> Option<BTreeMap<i32, ProcessFunction>> {
+        let calls = self.calls?;
+        for (process, packages) in packages(self) {
+            if let Some((since, so_far)) = self.functions.get_mut(&process) {
+                *since += 1;
+                *so_far += calls(process, packages.iter().all(|package| *package == packages[0]));
+            }
+        }
+        let searches = self.functions.values().filter(|(since, _)| *since < SEARCH).count();
+        self.most_searches = self.most_searches.max(searches);
+        let read = |&(since, calls): &(usize, u64)| match since < SEARCH {
+            true => ProcessFunction {
+                search: FunctionSearch::Running,
+                calls: None,
+            },
+            false => ProcessFunction {
+                search: FunctionSearch::Found(function()),
+                calls: Some(calls),
+            },
+        };
+        Some(
+            self.functions
+                .iter()
+                .map(|(&process, one)| (process, read(one)))
+                .collect(),
+        )
     }
 
     fn places(&self) -> Vec<u32> {
@@ -144,6 +186,7 @@ impl Host for Fake {
             counts: vec![],
         });
         HostSample {
+            functions: self.count_calls(),
             bytes: self.bytes.clone(),
             sample: Sample {
                 at: self.now,
@@ -210,6 +253,13 @@ impl Host for Fake {
         self.followed.borrow_mut().clone_from(processes);
     }
 
+    fn count_functions(&mut self, processes: &BTreeMap<i32, Vec<TaskId>>) {
+        self.functions.retain(|process, _| processes.contains_key(process));
+        for &process in processes.keys() {
+            self.functions.entry(process).or_default();
+        }
+    }
+
     fn are_pages_under_way(&self) -> bool {
         self.under_way > 0
     }
@@ -250,6 +300,8 @@ struct Heard {
     pages: Vec<ProcessPages>,
     followed: Vec<Vec<i32>>,
     known: Vec<KnownProcess>,
+    /// Process and code.
+    progress: Vec<(i32, ProgressCode)>,
     notes: Vec<HostNote>,
 }
 
@@ -264,6 +316,10 @@ impl Report<Fake> for Heard {
 
     fn compared(&mut self, _: Duration, comparison: MappingComparison) {
         self.comparisons.push(comparison);
+    }
+
+    fn progress(&mut self, _: Duration, process: i32, by: &ProgressBy) {
+        self.progress.push((process, by.code()));
     }
 
     fn known(&mut self, _: Duration, known: &KnownProcess) {
@@ -548,6 +604,74 @@ fn without_counters_moves_that_slow_a_flow_are_withdrawn_and_those_that_speed_it
         assert_eq!(packages[0] == packages[1], faster_together, "{packages:?}");
         assert!(!heard.outcomes.is_empty(), "it was tried");
     }
+}
+
+fn function() -> FoundFunction {
+    FoundFunction {
+        name: "step".to_owned(),
+        file: "solver".to_owned(),
+        calls_per_second: 100.0,
+        threads: 2,
+        spread: 0.1,
+        cost: 0.001,
+    }
+}
+
+#[test]
+fn without_bytes_the_calls_of_a_function_show_whether_moves_help() {
+    for (faster_together, outcome, ticks) in [(false, MappingCode::Slower, 160), (true, MappingCode::Kept, 1000)] {
+        let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], ticks);
+        fake.calls = Some(if faster_together {
+            |_, together| if together { 150 } else { 100 }
+        } else {
+            |_, together| if together { 50 } else { 100 }
+        });
+        let heard = go(&mut fake, false);
+        let outcomes: Vec<MappingCode> = heard.comparisons.iter().map(|one| one.outcome).collect();
+        assert_eq!(outcomes.first(), Some(&outcome));
+        let packages = &packages(&fake)[&1];
+        assert_eq!(packages[0] == packages[1], faster_together, "{packages:?}");
+        assert_eq!(heard.progress, [(1, ProgressCode::Function)]);
+        assert!(
+            heard.outcomes.iter().all(|(serial, _)| *serial < 2),
+            "only the measured one is moved"
+        );
+    }
+}
+
+#[test]
+fn a_process_stays_until_its_function_was_looked_for() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], SEARCH);
+    fake.calls = Some(|_, _| 100);
+    let heard = go(&mut fake, false);
+    assert_eq!(heard.outcomes, []);
+    assert_eq!(fake.functions.len(), 1);
+}
+
+#[test]
+fn functions_are_looked_for_one_at_a_time_and_no_more_than_eight_are_counted() {
+    let tasks: Vec<(i32, u32)> = (1..=12).flat_map(|process| [(process, 0), (process, 4)]).collect();
+    let mut fake = Fake::new(&tasks, 12 * (SEARCH + 5));
+    fake.calls = Some(|_, _| 100);
+    let heard = go(&mut fake, false);
+    assert_eq!((fake.most_searches, fake.functions.len()), (1, 8));
+    assert_eq!(heard.progress.len(), 8);
+}
+
+#[test]
+fn no_function_is_looked_for_by_a_dry_run_or_of_a_process_with_a_flow_or_with_one_task() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], 100);
+    fake.calls = Some(|_, _| 100);
+    fake.moves_bytes = Some(|_, _| 1000);
+    assert_eq!(
+        go(&mut fake, false).progress,
+        [(1, ProgressCode::Bytes), (2, ProgressCode::Bytes)]
+    );
+    assert!(fake.functions.is_empty());
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
+    fake.calls = Some(|_, _| 100);
+    go(&mut fake, true);
+    assert!(fake.functions.is_empty());
 }
 
 /// Rates of a process that makes less progress when its tasks are together, unless its pages follow them. Then it makes

@@ -22,11 +22,11 @@ use config::{Config, Export};
 use known::Database;
 use log::Log;
 use pinfold_core::{Children, HostNoteCode, Topology, Wake};
-use pinfold_linux::counters::Plan;
-use pinfold_linux::journal::{Directory, FoundJournal, RolledBack, Roots};
+use pinfold_linux::functions::Probing;
+use pinfold_linux::journal::{Action, Directory, FoundJournal, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
-use pinfold_linux::watch::{Absent, Containers, ForkEvents, Watcher, WatcherOptions};
+use pinfold_linux::watch::{Absent, Containers, Counts, ForkEvents, Watcher, WatcherOptions};
 use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::MachineState;
 use pinfold_runtime::daemon::{Knowledge, NothingKnown, Pace, Rates, watch};
@@ -92,15 +92,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let listeners = listeners(&config.export, &arguments.journals)?;
     let forks = ForkEvents::open(topology.allowed_pus());
+    let probing = probing(&config);
     let left = service::keep_only_what_is_needed(hides_processes() || config.moves_pages() || config.counts_bytes())?;
     let sources = Sources::of(&config)?;
-    let mut watcher = watcher(&config, &topology, (sources.plan, sources.io), &directory, signals)?;
+    let (probing, no_functions) = match probing {
+        Ok(probing) => (probing, None),
+        Err(why) => (None, Some(why)),
+    };
+    let mut watcher = watcher(&config, &topology, (sources.counts, probing), &directory, signals)?;
     let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
     let states = Arc::new(OnRequest::default());
     let _server = listeners
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
     log_start(&mut log, &about(&config, &topology, &left), at_birth, &absent);
+    if let Some(why) = no_functions {
+        log_note(&mut log, HostNoteCode::NoFunctions, &why);
+    }
     let machine = MachineState::new(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
@@ -120,18 +128,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The right to probe functions, which the daemon cannot get later; `None` if none are looked for. The error is a
+/// sentence for the log.
+fn probing(config: &Config) -> Result<Option<Probing>, String> {
+    if !config.finds_functions() {
+        return Ok(None);
+    }
+    let refused = |why: String| format!("no calls of functions show the progress of processes: {why}");
+    Probing::prepare().map(Some).map_err(refused)
+}
+
 fn watcher(
     config: &Config,
     topology: &Topology,
-    (plan, io): (Option<Plan>, bool),
+    (counts, probing): (Counts, Option<Probing>),
     directory: &Directory,
     signals: Signals,
 ) -> Result<Watcher> {
     let watching = WatcherOptions {
         topology: topology.clone(),
         selection: config.selection(),
-        plan,
-        io,
+        counts,
+        probing,
         release_after: config.release_after.0,
         pages: config.page_limits(),
     };
@@ -162,12 +180,15 @@ fn log_start(log: &mut Log, about: &[(&'static str, Value)], at_birth: Result<()
         let text = format!(
             "a child of a pinned task may run on its creator's PU until it is met, an interval after its birth: {error}"
         );
-        let code = HostNoteCode::ChildrenWhenMet.name().into();
-        log.event("note", &[("code", code), ("text", text.into())]);
+        log_note(log, HostNoteCode::ChildrenWhenMet, &text);
     }
     for named in absent {
         log.event("not_there", &[("text", named.to_string().into())]);
     }
+}
+
+fn log_note(log: &mut Log, code: HostNoteCode, text: &str) {
+    log.event("note", &[("code", code.name().into()), ("text", text.into())]);
 }
 
 /// The daemon while it runs.
@@ -238,14 +259,14 @@ impl Daemon {
         self.report.log.replace(log);
         let same = config.selection() == self.config.selection()
             && config.metric == self.config.metric
+            && config.functions == self.config.functions
             && config.release_after == self.config.release_after
             && config.dry_run == self.config.dry_run
             && config.mapper == self.config.mapper
             && config.interval == self.config.interval
             && thresholds == *self.mapper.thresholds();
         if !same {
-            let rolled_back =
-                watcher.reconfigure(config.selection(), (sources.plan, sources.io), config.release_after.0);
+            let rolled_back = watcher.reconfigure(config.selection(), sources.counts, config.release_after.0);
             self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
             // A new mapper takes the current places of tasks for the operating system's choice, so none may be pinned.
@@ -263,8 +284,9 @@ impl Daemon {
 }
 
 fn report_rolled_back(log: &mut Log, rolled_back: &RolledBack) {
-    let masks = rolled_back.calls.iter().filter(|call| call.failure.is_none()).count();
-    log.event("undone", &[("masks", masks.into())]);
+    let made = rolled_back.calls.iter().filter(|call| call.failure.is_none());
+    let masks = made.filter(|call| matches!(call.action, Action::Mask { .. }));
+    log.event("undone", &[("masks", masks.count().into())]);
     for problem in rolled_back.problems() {
         log.event("not_undone", &[("text", problem.into())]);
     }

@@ -11,7 +11,7 @@ use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{
     self, ContainerTotals, DaemonTotals, MachineState, Settings, State, TaskTotals, Totals,
 };
-use pinfold_runtime::daemon::{History, KnownProcess, Outcome, Report, Tick};
+use pinfold_runtime::daemon::{History, KnownProcess, Outcome, ProgressBy, Report, Tick};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,6 +204,25 @@ impl Report<Watcher> for Reporter {
         fields.push(("text", comparison.to_string().into()));
         self.log.event("compared", &fields);
         self.history.compared(at, comparison);
+    }
+
+    fn progress(&mut self, at: Duration, process: i32, by: &ProgressBy) {
+        let mut fields: Vec<(&str, Value)> = vec![
+            ("at", at.as_secs_f64().into()),
+            ("process", process.into()),
+            ("by", by.code().name().into()),
+        ];
+        match by {
+            ProgressBy::Bytes => {}
+            ProgressBy::Function(function) => {
+                fields.push(("function", function.name.as_str().into()));
+                fields.push(("file", function.file.as_str().into()));
+                fields.push(("calls_per_second", function.calls_per_second.into()));
+                fields.push(("cost", function.cost.into()));
+            }
+            ProgressBy::Nothing { why } => fields.extend(why.iter().map(|why| ("why", why.as_str().into()))),
+        }
+        self.log.event("progress", &fields);
     }
 
     fn known(&mut self, at: Duration, known: &KnownProcess) {

@@ -5,14 +5,13 @@ use super::config::{Config, MetricName};
 use crate::activities;
 use anyhow::{Context, Result};
 use pinfold_linux::counters::{Plan, Request};
+use pinfold_linux::watch::Counts;
 use pinfold_policy::sam::{MapperEvents, Observer};
 use pinfold_runtime::daemon::{CounterRates, Rates, Sharing};
 
-/// The counters, and the rates that follow from them.
+/// What is counted, and the rates that follow from it.
 pub(super) struct Sources {
-    pub(super) plan: Option<Plan>,
-    /// Whether the bytes that each process reads and writes are its progress.
-    pub(super) io: bool,
+    pub(super) counts: Counts,
     pub(super) rates: Box<dyn Rates>,
 }
 
@@ -26,13 +25,11 @@ impl Sources {
             ),
             MetricName::Activities(text) => Self::counted(activities::named(text)?),
             MetricName::Sharing(None) => Ok(Self {
-                plan: None,
-                io: true,
+                counts: without_counters(config, None),
                 rates: Box::new(Sharing::equal()),
             }),
             MetricName::Sharing(Some(event)) => Ok(Self {
-                plan: Some(Plan::new(&[Request::Event(event.clone())])?),
-                io: true,
+                counts: without_counters(config, Some(Plan::new(&[Request::Event(event.clone())])?)),
                 rates: Box::new(Sharing::weighed_by(0)),
             }),
         }
@@ -42,9 +39,20 @@ impl Sources {
         let plan = Plan::new(&requests)?;
         let observer = Observer::new(&events, plan.metrics())?;
         Ok(Self {
-            plan: Some(plan),
-            io: false,
+            counts: Counts {
+                plan: Some(plan),
+                ..Counts::default()
+            },
             rates: Box::new(CounterRates { observer }),
         })
+    }
+}
+
+/// What shows the progress of processes without a counter.
+fn without_counters(config: &Config, plan: Option<Plan>) -> Counts {
+    Counts {
+        plan,
+        io: true,
+        functions: config.finds_functions(),
     }
 }

@@ -198,10 +198,8 @@ impl Left {
                     if let Some(elsewhere) = Elsewhere::find(path, &Procfs::default(), here, namespaces) {
                         return Ok(Some(FoundJournal::Elsewhere(path.to_path_buf(), elsewhere)));
                     }
-                    // Its threads have ended with their namespace. Registers belong to the machine.
-                    contents
-                        .changes
-                        .retain(|_, change| matches!(change, Change::Register(_)));
+                    // Its threads have ended with their namespace. Registers and probes belong to the machine.
+                    contents.changes.retain(|_, change| !matches!(change, Change::Mask(_)));
                 }
             }
             return Ok(Some(FoundJournal::Left(Self {
@@ -305,7 +303,7 @@ impl Duty for Abandoned<'_> {
 
     fn roll_back(self, mut file: Option<File>) {
         loop {
-            let left = match Left::open(self.path, self.here, Writing::Ended) {
+            let mut left = match Left::open(self.path, self.here, Writing::Ended) {
                 Ok(Some(FoundJournal::Left(left))) => left,
                 // The file or its directory was removed.
                 Ok(None) => match file.take().and_then(|file| self.removed(file)) {
@@ -317,6 +315,9 @@ impl Duty for Abandoned<'_> {
             if left.kept() {
                 return;
             }
+            // Probes have a guard of their own. This one may lack the capabilities to remove them.
+            let is_own = |_: &Target, change: &mut Change| !matches!(change, Change::Probes(_));
+            left.contents.changes.retain(is_own);
             let rolled_back = left.roll_back(&Roots::default(), false);
             // Changes that could not be rolled back remain for `pinfold reset`. A damaged journal also remains, because
             // it has to be reported.

@@ -341,7 +341,7 @@ impl Journal {
     fn masks(&self) -> impl Iterator<Item = &MaskChange> {
         self.changes.values().filter_map(|change| match change {
             Change::Mask(change) => Some(change),
-            Change::Register(_) => None,
+            Change::Register(_) | Change::Probes(_) => None,
         })
     }
 

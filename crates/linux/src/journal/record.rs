@@ -6,6 +6,7 @@
 
 use super::origin::{JournalOrigin, Namespaces, PidNamespace, Writer};
 use crate::affinity::CpuMask;
+use crate::functions::ProbeGroup;
 use crate::requested::Requested;
 use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
@@ -35,6 +36,8 @@ pub enum Change {
     Mask(MaskChange),
     /// Bits of a model-specific register of a PU were changed.
     Register(RegisterChange),
+    /// Probes of functions were defined in this group.
+    Probes(ProbeGroup),
 }
 
 /// A thread was pinned.
@@ -92,6 +95,8 @@ pub enum Target {
     Mask(Thread),
     /// This register of this PU.
     Register(u32, PuId),
+    /// This group of probes.
+    Probes(ProbeGroup),
 }
 
 impl Change {
@@ -100,6 +105,7 @@ impl Change {
         match self {
             Self::Mask(change) => Target::Mask(change.thread),
             Self::Register(change) => Target::Register(change.register, change.pu),
+            Self::Probes(group) => Target::Probes(*group),
         }
     }
 }
@@ -173,9 +179,11 @@ impl Record {
                 replaced: optional(words.next()?, hexadecimal)?,
                 written: hexadecimal(words.next()?)?,
             })),
+            "probes" => Self::Change(Change::Probes(probes(&mut words)?)),
             "undone" => Self::RolledBack(match words.next()? {
                 "mask" => Target::Mask(thread(&mut words)?),
                 "register" => Target::Register(hexadecimal(words.next()?)?.try_into().ok()?, pu(words.next()?)?),
+                "probes" => Target::Probes(probes(&mut words)?),
                 _ => return None,
             }),
             "kept" => Self::Kept,
@@ -241,6 +249,10 @@ impl fmt::Display for Record {
                 }
                 write!(f, " {written:#x}")
             }
+            Self::Change(Change::Probes(ProbeGroup { process, began })) => write!(f, "probes {process} {began:#x}"),
+            Self::RolledBack(Target::Probes(ProbeGroup { process, began })) => {
+                write!(f, "undone probes {process} {began:#x}")
+            }
             Self::RolledBack(Target::Mask(thread)) => write!(f, "undone mask {thread}"),
             Self::RolledBack(Target::Register(register, pu)) => write!(f, "undone register {register:#x} {pu}"),
             Self::Kept => f.write_str("kept"),
@@ -261,6 +273,13 @@ fn thread(words: &mut SplitAsciiWhitespace<'_>) -> Option<Thread> {
         process: number()?,
         thread: number()?,
         start: digits::decimal(words.next()?)?,
+    })
+}
+
+fn probes(words: &mut SplitAsciiWhitespace<'_>) -> Option<ProbeGroup> {
+    Some(ProbeGroup {
+        process: digits::decimal(words.next()?)?,
+        began: digits::hexadecimal(words.next()?.strip_prefix("0x")?)?,
     })
 }
 
@@ -372,7 +391,9 @@ pub(crate) mod tests {
                     written,
                 })
             });
-        prop_oneof![mask, register]
+        let probes = (any::<u32>(), any::<u128>());
+        let probes = probes.prop_map(|(process, began)| Change::Probes(ProbeGroup { process, began }));
+        prop_oneof![mask, register, probes]
     }
 
     fn origins() -> impl Strategy<Value = JournalOrigin> {

@@ -15,6 +15,7 @@
 //!    once more a little later: a thread that does not have its original mask yet may create another one.
 //! 4. Bits of a register that still have pinfold's value get their original value. The other bits of the register stay,
 //!    and so do bits that another program has changed since then.
+//! 5. Probes of functions are removed by name.
 //!
 //! Limits: a thread that has set exactly pinfold's mask itself counts as pinned by pinfold. The kernel changes masks by
 //! thread number. If a thread ends between the check of its start time and the change, and its number is reused in that
@@ -28,6 +29,7 @@ use super::record::{Change, MaskChange, RegisterChange, Thread};
 use crate::action::Action;
 use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
+use crate::functions::{ProbeGroup, Tracefs};
 use crate::held::Held;
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
@@ -94,7 +96,7 @@ impl RolledBack {
         let failed = self.calls.iter().filter(|call| call.failure.is_some());
         failed.filter_map(|call| match call.action {
             Action::Mask { thread, .. } => Some(thread),
-            Action::Register { .. } => None,
+            Action::Register { .. } | Action::Probe { .. } => None,
         })
     }
 
@@ -166,6 +168,7 @@ pub(super) fn roll_back<'a>(
         match change {
             Change::Mask(change) => masks.push(change),
             Change::Register(change) => roll_back_register(change, &roots.registers, dry_run, &mut rolled_back),
+            Change::Probes(group) => roll_back_probes(*group, dry_run, &mut rolled_back),
         }
     }
     RollBack::new(&masks, &roots.procfs, dry_run, &mut rolled_back).run(orphans);
@@ -207,6 +210,27 @@ pub(super) fn roll_back_register(
         action: Action::Register { pu, register, now, to },
         failure: failure.map(|error| error.to_string()),
     });
+}
+
+/// Removes the probes of a group that are still defined.
+fn roll_back_probes(group: ProbeGroup, dry_run: bool, rolled_back: &mut RolledBack) {
+    let opened = Tracefs::open();
+    let defined = opened.and_then(|tracefs| {
+        let names = tracefs.defined(group);
+        let names = names.map_err(|error| format!("the list of probes cannot be read ({error})"))?;
+        Ok((tracefs, names))
+    });
+    let (mut tracefs, names) = match defined {
+        Ok(defined) => defined,
+        Err(why) => return rolled_back.unknown.push(format!("the probes {group}: {why}")),
+    };
+    for name in names {
+        let failure = if dry_run { None } else { tracefs.remove(&name).err() };
+        rolled_back.calls.push(RolledBackCall {
+            action: Action::Probe { name },
+            failure: failure.map(|error| error.to_string()),
+        });
+    }
 }
 
 /// This is longer than the kernel takes from copying a creator's mask to showing the new thread in `/proc`.

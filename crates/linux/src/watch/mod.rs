@@ -12,7 +12,8 @@
 //!    overwritten.
 //! 4. **Pages** (`pages`): a separate thread moves the pages of chosen processes to the nodes of their tasks, or
 //!    interleaves them.
-//! 5. **The end**: the changes of the journal are rolled back, as the guard or `pinfold reset` does (`journal`).
+//! 5. **Functions** (`functions`): where nothing else shows the progress of a process, the calls of a function are counted.
+//! 6. **The end**: the changes of the journal are rolled back, as the guard or `pinfold reset` does (`journal`).
 //!
 //! A process's control group shows its container (`containers`). A runtime moves the process there soon after its
 //! start.
@@ -25,6 +26,7 @@
 
 mod containers;
 mod forks;
+mod functions;
 mod group;
 mod pages;
 mod placing;
@@ -40,6 +42,7 @@ pub use selection::{Absent, Selection};
 
 use crate::counters::Plan;
 use crate::cpuset::Cpusets;
+use crate::functions::Probing;
 use crate::held::Held;
 use crate::journal::{Directory, Journal, JournalError, RolledBack, Thread};
 use crate::new_tasks::NewTaskSearch;
@@ -49,6 +52,7 @@ use crate::service::Signals;
 use crate::tasks::TaskTable;
 use containers::{Tracked, TrackedContainers};
 use forks::Forks;
+use functions::WatchedFunctions;
 use pages::{FollowedPages, TaskNodes};
 use pinfold_core::memory::{main_memory, memory_nodes, node_of_pu};
 use pinfold_core::{
@@ -78,16 +82,27 @@ pub struct Statistics {
     pub not_counted: u64,
 }
 
+/// What is counted of tasks and processes.
+#[derive(Default)]
+pub struct Counts {
+    /// The events to count for each task. `None` for its processor time only.
+    pub plan: Option<Plan>,
+    /// Whether the bytes are counted that each process reads and writes.
+    pub io: bool,
+    /// Whether functions are looked for, if they may be probed.
+    pub functions: bool,
+}
+
 /// The parameters of a watcher.
 pub struct WatcherOptions {
     /// The topology, with the usable PUs.
     pub topology: Topology,
     /// The tasks to watch.
     pub selection: Selection,
-    /// The events to count for each task. `None` for its processor time only.
-    pub plan: Option<Plan>,
-    /// Whether the bytes are counted that each process reads and writes.
-    pub io: bool,
+    /// What is counted.
+    pub counts: Counts,
+    /// The right to probe functions; `None` without it.
+    pub probing: Option<Probing>,
     /// A task that has slept for this time gets its original mask back.
     pub release_after: Duration,
     /// The limits of page migration.
@@ -119,6 +134,8 @@ pub struct Watcher {
     forks: Option<Forks>,
     journal: Journal,
     pages: FollowedPages,
+    /// `None` if functions may not be probed.
+    functions: Option<WatchedFunctions>,
     statistics: Statistics,
     notes: Vec<HostNote>,
     /// Whether records of forks were lost before the last observation.
@@ -141,15 +158,21 @@ struct FormerPin {
 
 impl Watcher {
     /// Starts to watch, with a journal in `directory` and a guard. Call it before other threads are started.
-    pub fn new(options: WatcherOptions, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
+    pub fn new(mut options: WatcherOptions, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
         let memory = pages::MemoryNodes {
             all: memory_nodes(&options.topology),
             main: main_memory(&options.topology),
         };
+        let procfs = Procfs::default();
+        let mut journal = Journal::create(directory)?;
+        // Without a record no probe is defined.
+        let probing = options.probing.take();
+        let functions = probing.and_then(|probing| WatchedFunctions::new(&procfs, probing, &mut journal).ok());
         Ok(Self {
             pages: FollowedPages::new(options.pages, memory),
+            functions,
             options,
-            procfs: Procfs::default(),
+            procfs,
             cpusets: Cpusets::default(),
             containers: Containers::default(),
             tracked: TrackedContainers::default(),
@@ -164,7 +187,7 @@ impl Watcher {
             ended: vec![],
             former_pins: vec![],
             forks: None,
-            journal: Journal::create(directory)?,
+            journal,
             statistics: Statistics::default(),
             notes: vec![],
             records_are_lost: false,
@@ -232,13 +255,9 @@ impl Watcher {
     }
 
     /// Changes the selection, or the counted events. Tasks that are no longer watched get their original masks back.
-    pub fn reconfigure(
-        &mut self,
-        selection: Selection,
-        (plan, io): (Option<Plan>, bool),
-        release_after: Duration,
-    ) -> RolledBack {
+    pub fn reconfigure(&mut self, selection: Selection, counts: Counts, release_after: Duration) -> RolledBack {
         let rolled_back = self.end();
+        self.count_functions(&BTreeMap::new());
         self.table = TaskTable::default();
         self.readings.clear();
         self.processes.clear();
@@ -247,8 +266,7 @@ impl Watcher {
         self.ended.clear();
         self.new_tasks.list_all();
         self.options.selection = selection;
-        self.options.plan = plan;
-        self.options.io = io;
+        self.options.counts = counts;
         self.options.release_after = release_after;
         rolled_back
     }
@@ -304,10 +322,13 @@ impl Watcher {
     }
 }
 
-/// All masks are restored at the end, even after a panic.
+/// All masks are restored and all probes removed at the end, even after a panic.
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.end();
+        if let Some(functions) = self.functions.take() {
+            functions.end(&mut self.journal);
+        }
     }
 }
 
@@ -317,7 +338,7 @@ impl Host for Watcher {
     }
 
     fn metrics(&self) -> &[Metric] {
-        self.options.plan.as_ref().map_or(&[], Plan::metrics)
+        self.options.counts.plan.as_ref().map_or(&[], Plan::metrics)
     }
 
     fn observe(&mut self) -> HostSample {
@@ -350,6 +371,12 @@ impl Host for Watcher {
             if let Some(held) = Held::new(process).filter(|_| self.held(id).is_some()) {
                 self.pages.bring(process, held, goal, places);
             }
+        }
+    }
+
+    fn count_functions(&mut self, processes: &BTreeMap<i32, Vec<TaskId>>) {
+        if let Some(functions) = &mut self.functions {
+            functions.count(processes, &self.table);
         }
     }
 

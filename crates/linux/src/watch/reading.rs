@@ -148,7 +148,10 @@ impl Watcher {
                 sample.statuses.push(status);
             }
         }
-        if self.options.io {
+        if let Some(functions) = self.functions.as_ref().filter(|_| self.options.counts.functions) {
+            sample.functions = Some(functions.read());
+        }
+        if self.options.counts.io {
             let processes: BTreeSet<i32> = sample.sample.tasks.iter().map(|task| task.id.process).collect();
             let read = |process: i32| Some((process, self.processes.get(&process)?.io.as_ref()?.read()?));
             sample.bytes = processes.into_iter().filter_map(read).collect();
@@ -210,7 +213,7 @@ impl Watcher {
             .processes
             .get(&id.process)
             .and_then(|process| process.container.as_ref());
-        let metrics = self.options.plan.as_ref().map_or(0, |plan| plan.metrics().len());
+        let metrics = self.options.counts.plan.as_ref().map_or(0, |plan| plan.metrics().len());
         let task = TaskSample {
             id,
             name: reading.name.clone(),
@@ -235,7 +238,7 @@ impl Watcher {
 
     /// Opens the counters of a working task.
     fn open_counters(&mut self, id: TaskId) {
-        let Some(plan) = &self.options.plan else { return };
+        let Some(plan) = &self.options.counts.plan else { return };
         let Some(reading) = self.readings.get_mut(&id.serial) else {
             return;
         };

@@ -165,7 +165,7 @@ impl Watcher {
             return false;
         }
         let by_number = inherited || selection.processes.contains(&process);
-        let (procfs, counts) = (&self.procfs, self.options.io);
+        let (procfs, counts) = (&self.procfs, self.options.counts.io);
         let entered = self.processes.entry(process).or_insert_with(|| WatchedProcess {
             name: String::new(),
             by_number,

@@ -8,7 +8,7 @@ use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Counted, Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::service::Signals;
-use pinfold_linux::watch::{PageLimits, Selection, Watcher, WatcherOptions};
+use pinfold_linux::watch::{Counts, PageLimits, Selection, Watcher, WatcherOptions};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,8 +114,8 @@ pub(crate) fn watching(selection: Selection) -> WatcherOptions {
     WatcherOptions {
         topology: this_machine(),
         selection,
-        plan: None,
-        io: false,
+        counts: Counts::default(),
+        probing: None,
         release_after: Duration::from_secs(10),
         pages: PageLimits::default(),
     }

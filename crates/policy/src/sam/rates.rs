@@ -23,8 +23,8 @@ pub struct TaskRates {
     pub remote: Option<f64>,
     /// Last-level-cache misses: `M`.
     pub memory: Option<f64>,
-    /// The task's progress: instructions, or its part of the bytes that its process reads and writes. `busy` times this
-    /// is its progress in the interval.
+    /// The task's progress: instructions, or its part of the bytes that its process reads and writes, or of the calls of
+    /// a function. `busy` times this is its progress in the interval.
     pub progress: Option<f64>,
     /// Lines from memory. The mapper does not use them.
     pub reads: Option<Reads>,

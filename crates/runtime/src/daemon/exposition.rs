@@ -1,8 +1,8 @@
 //! The state as Prometheus's text format, version 0.0.4. `dist/grafana.json` shows these metrics and no others.
 
 use super::state::{Container, State};
-use pinfold_core::Activity;
 use pinfold_core::text::clean;
+use pinfold_core::{Activity, ProgressCode};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -75,6 +75,7 @@ pub fn text(state: &State) -> String {
             (labels, moves.count as f64)
         }),
     );
+    progress(&mut text, state);
     comparisons(&mut text, state);
     pages(&mut text, state);
     package_metrics(&mut text, state);
@@ -123,6 +124,22 @@ fn comparisons(text: &mut Text, state: &State) {
         "pinfold_withdrawn",
         "Whether the moves are withdrawn, for a turn of a comparison or because they did not help.",
         f64::from(state.withdrawn),
+    );
+}
+
+/// What the progress of processes is measured by.
+fn progress(text: &mut Text, state: &State) {
+    let mut processes: BTreeMap<ProgressCode, u64> = BTreeMap::new();
+    for one in &state.progress {
+        *processes.entry(one.by).or_default() += 1;
+    }
+    text.family(
+        "gauge",
+        "pinfold_processes_measured",
+        "Processes by what their progress is measured by, without counters.",
+        processes
+            .iter()
+            .map(|(by, &count)| (vec![("by", by.name().to_owned())], count as f64)),
     );
 }
 

@@ -106,6 +106,11 @@ impl History {
         state.tasks = self.tasks(tick);
         state.withdrawn = tick.withdrawn;
         state.comparison.clone_from(&self.last_comparison);
+        state.progress = tick
+            .progress
+            .iter()
+            .map(|(&process, by)| state::Progress::new(process, by))
+            .collect();
         state.followed = tick.followed.keys().copied().collect();
         state.totals.pages.clone_from(&self.pages);
         for one in &mut state.containers {
@@ -265,6 +270,7 @@ mod tests {
             rates: &[],
             skipped: true,
             withdrawn: false,
+            progress: &BTreeMap::new(),
             followed: &BTreeMap::from([(7, ProcessGoal::Tasks)]),
             took: Duration::from_millis(5),
         };

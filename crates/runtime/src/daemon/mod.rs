@@ -7,7 +7,9 @@
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
 //! 6. When a process begins to work, `Knowledge` is asked for placements of its program, which the mapper gets.
-//! 7. The mapper also names processes whose pages move, with their nodes. Nothing is measured while pages move.
+//! 7. Where no counter shows the progress of processes, `Rates` chooses what does. If it is a function, the host finds and
+//!    counts it.
+//! 8. The mapper also names processes whose pages move, with their nodes. Nothing is measured while pages move.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait.
 //! The loop of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same
@@ -16,12 +18,15 @@
 mod counter_rates;
 pub mod exposition;
 mod flows;
+mod functions;
 mod history;
+mod progress;
 mod sharing;
 pub mod state;
 
 pub use counter_rates::CounterRates;
 pub use history::History;
+pub use progress::ProgressBy;
 pub use sharing::Sharing;
 
 use pinfold_core::container::Container;
@@ -31,6 +36,7 @@ use pinfold_core::{
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::sam::{FairMapper, Move, TaskRates};
+use progress::ProgressHistory;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,6 +50,19 @@ pub trait Rates {
         before: &HostSample,
         now: &HostSample,
     ) -> Vec<TaskRates>;
+
+    /// What the progress of each process is measured by. A process for which that is not decided yet is missing, and so
+    /// are all if progress needs no choice.
+    fn progress(&self) -> &BTreeMap<i32, ProgressBy> {
+        const NONE: &BTreeMap<i32, ProgressBy> = &BTreeMap::new();
+        NONE
+    }
+
+    /// The processes whose functions are to be counted, for `Host::count_functions`.
+    fn functions(&self) -> &BTreeMap<i32, Vec<TaskId>> {
+        const NONE: &BTreeMap<i32, Vec<TaskId>> = &BTreeMap::new();
+        NONE
+    }
 }
 
 /// Knows the programs of processes from earlier runs.
@@ -111,6 +130,9 @@ pub trait Report<H> {
     /// The moves were compared with the unpinned machine.
     fn compared(&mut self, at: Duration, comparison: MappingComparison);
 
+    /// The progress of a process is measured by something else than before.
+    fn progress(&mut self, at: Duration, process: i32, by: &ProgressBy);
+
     /// The program of a process is known.
     fn known(&mut self, at: Duration, known: &KnownProcess);
 
@@ -132,6 +154,8 @@ pub struct Tick<'a> {
     pub skipped: bool,
     /// Whether the mapper's moves are withdrawn, for a turn of a comparison or because they did not help.
     pub withdrawn: bool,
+    /// What the progress of each process is measured by.
+    pub progress: &'a BTreeMap<i32, ProgressBy>,
     /// The processes whose pages are to be elsewhere, and where.
     pub followed: &'a BTreeMap<i32, ProcessGoal>,
     /// The duration of the tick, from the start of the reading to the end of the last move.
@@ -196,6 +220,7 @@ pub fn watch<H: Host>(
     pace: Pace,
 ) -> Wake {
     let mut before: Option<HostSample> = None;
+    let mut progress = ProgressHistory::default();
     let mut next = host.now();
     loop {
         let began = host.now();
@@ -207,6 +232,14 @@ pub fn watch<H: Host>(
         let known = usual.map_or_else(Vec::new, |before| {
             rates.rates(host.topology(), host.metrics(), before, &sample)
         });
+        for change in progress.changes(rates.progress()) {
+            if change.is_other_unit {
+                mapper.note_other_unit(change.process);
+            }
+            if change.is_news {
+                report.progress(sample.sample.at, change.process, &rates.progress()[&change.process]);
+            }
+        }
         if host.are_pages_under_way() {
             mapper.note_pages_under_way();
         }
@@ -234,6 +267,7 @@ pub fn watch<H: Host>(
         }
         if !pace.dry_run {
             host.follow(mapper.followed());
+            host.count_functions(rates.functions());
         }
         for pages in host.take_page_moves() {
             if pages.result.is_err() {
@@ -252,6 +286,7 @@ pub fn watch<H: Host>(
             rates: &known,
             skipped,
             withdrawn: mapper.is_unpinned(),
+            progress: rates.progress(),
             followed: mapper.followed(),
             took: host.now().saturating_sub(began),
         };

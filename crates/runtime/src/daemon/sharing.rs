@@ -8,15 +8,18 @@
 //! from 0 to 1 and have no unit. With `event` the shares are multiplied by the rate of that event in the task, per
 //! second of its processor time. An example is `context-switches`: tasks that wait for each other have many of them.
 //!
-//! The progress of a task is its part of the bytes that its process reads and writes (`flows`), shared equally between
-//! the working tasks: one task may read and write for all of them.
+//! The progress of a task is its part of the bytes that its process reads and writes (`flows`), or else of the calls of
+//! a function of it (`functions`). It is shared equally between the working tasks: one task may read and write for all
+//! of them.
 //!
 //! Rates that cannot be assumed in this way are missing: remote accesses and bandwidth.
 
 use super::Rates;
 use super::counter_rates::allowed_pus;
-use super::flows::{Flows, Progress};
-use pinfold_core::{Count, HostSample, Metric, ObjectId, PuId, TaskSample, Topology};
+use super::flows::{Flows, Paces, Progress};
+use super::functions::{Candidate, Functions, Shown};
+use super::progress::ProgressBy;
+use pinfold_core::{Count, HostSample, Metric, ObjectId, PuId, TaskId, TaskSample, TaskStatus, Topology};
 use pinfold_policy::sam::TaskRates;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +32,9 @@ const WORKS: f64 = 0.05;
 pub struct Sharing {
     event: Option<usize>,
     flows: Flows,
+    functions: Functions,
+    /// What the progress of each process was measured by in the last interval.
+    measured_by: BTreeMap<i32, ProgressBy>,
 }
 
 impl Sharing {
@@ -41,8 +47,79 @@ impl Sharing {
     pub fn weighed_by(event: usize) -> Self {
         Self {
             event: Some(event),
-            flows: Flows::default(),
+            ..Self::default()
         }
+    }
+}
+
+impl Sharing {
+    /// The progress of each process between two samples: by its bytes, or else by its function.
+    fn progress_of_processes(
+        &mut self,
+        topology: &Topology,
+        before: &HostSample,
+        now: &HostSample,
+    ) -> BTreeMap<i32, Progress> {
+        let paces = Paces::new(topology, before, now);
+        let mut progress = self.flows.progress(before, now, &paces);
+        let mut candidates = BTreeMap::new();
+        for (process, tasks) in working_tasks(now) {
+            match progress.get(&process) {
+                Some(Progress::Undecided) => {}
+                Some(Progress::Rate(_)) => self.functions.stop(process, now.sample.at),
+                Some(Progress::Unknown) | None => {
+                    candidates.insert(process, candidate(&tasks, paces.are_own(process)));
+                }
+            }
+        }
+        self.measured_by = progress
+            .iter()
+            .filter(|(_, one)| matches!(one, Progress::Rate(_)))
+            .map(|(&process, _)| (process, ProgressBy::Bytes))
+            .collect();
+        for (process, shown) in self.functions.progress(before, now, &candidates) {
+            let shown = match shown {
+                Shown::Undecided => Progress::Undecided,
+                Shown::Calls(calls) => Progress::Rate(calls),
+                Shown::Nothing => Progress::Unknown,
+            };
+            progress.insert(process, shown);
+        }
+        for &process in candidates.keys() {
+            let by = match (progress.get(&process), self.functions.found(process)) {
+                (Some(Progress::Undecided), _) => continue,
+                (Some(Progress::Rate(_)), Some(function)) => ProgressBy::Function(function.clone()),
+                _ => ProgressBy::Nothing {
+                    why: self.functions.why_none(process).map(ToOwned::to_owned),
+                },
+            };
+            self.measured_by.insert(process, by);
+        }
+        progress
+    }
+}
+
+/// The working tasks of each process.
+fn working_tasks(now: &HostSample) -> BTreeMap<i32, Vec<(&TaskSample, &TaskStatus)>> {
+    let mut working: BTreeMap<i32, Vec<_>> = BTreeMap::new();
+    for (task, status) in now.sample.tasks.iter().zip(&now.statuses) {
+        if status.busy.is_some_and(|busy| busy >= WORKS) {
+            working.entry(task.id.process).or_default().push((task, status));
+        }
+    }
+    working
+}
+
+/// A function of a process is looked for if several of its tasks work and may be moved: others are not compared.
+fn candidate(tasks: &[(&TaskSample, &TaskStatus)], sets_pace: bool) -> Candidate {
+    let movable = tasks.iter().filter(|(_, status)| status.left_alone.is_none()).count();
+    let mut busiest_first = tasks.to_vec();
+    let busy = |status: &TaskStatus| status.busy.unwrap_or(0.0);
+    busiest_first.sort_by(|(_, one), (_, other)| busy(other).total_cmp(&busy(one)));
+    Candidate {
+        tasks: busiest_first.iter().map(|(task, _)| task.id).collect(),
+        may_search: sets_pace && movable > 1,
+        sets_pace,
     }
 }
 
@@ -82,7 +159,7 @@ impl Rates for Sharing {
             *working.entry((one.task.id.process, one.domain)).or_default() += 1;
             *together.entry(one.task.id.process).or_default() += 1;
         }
-        let progress = self.flows.progress(topology, before, now);
+        let progress = self.progress_of_processes(topology, before, now);
         let earlier = before
             .sample
             .tasks
@@ -119,14 +196,22 @@ impl Rates for Sharing {
                     remote: None,
                     memory: None,
                     progress: match shown {
-                        Some(Progress::Bytes(bytes)) if itself == 1 => Some(bytes / working_in(process) / one.busy),
-                        Some(Progress::Bytes(_)) => Some(0.0),
+                        Some(Progress::Rate(rate)) if itself == 1 => Some(rate / working_in(process) / one.busy),
+                        Some(Progress::Rate(_)) => Some(0.0),
                         Some(Progress::Undecided | Progress::Unknown) | None => None,
                     },
                     reads: None,
                 }
             })
             .collect()
+    }
+
+    fn progress(&self) -> &BTreeMap<i32, ProgressBy> {
+        &self.measured_by
+    }
+
+    fn functions(&self) -> &BTreeMap<i32, Vec<TaskId>> {
+        self.functions.requested()
     }
 }
 
@@ -147,7 +232,7 @@ fn domain_of(topology: &Topology, domains: &[ObjectId], pu: PuId) -> Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{ObjectKind, PuSet, Sample, TaskId, TaskStatus, TopologyBuilder};
+    use pinfold_core::{ObjectKind, PuSet, Sample, TopologyBuilder};
     use std::time::Duration;
 
     /// Two packages of four PUs.
@@ -263,6 +348,8 @@ mod tests {
         assert_eq!(after(30, 1.0, |interval| 10_000 * (interval / 10)), (None, true));
         assert_eq!(after(30, 0.3, |interval| 1000 * interval), (None, true));
         assert_eq!(after(30, 1.0, |_| 77), (None, true));
+        // The process has read its input.
+        assert_eq!(after(60, 1.0, |interval| 1000 * interval.min(50)), (None, true));
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types
 //! (docs/formats/daemon.md).
 
+use super::ProgressBy;
 use crate::TimedComparison;
 use crate::shown::to_be_shown;
 use pinfold_core::container::{self, Qos, Runtime};
+use pinfold_core::function::FoundFunction;
 use pinfold_core::{
-    Activity, Children, Excess, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology,
+    Activity, Children, Excess, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, ProgressCode, Reason,
+    StayCode, Topology,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +38,10 @@ pub struct State {
     /// processes there is no key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<i32>,
+    /// What the progress of processes is measured by, if the daemon had to choose. Without such processes there is no
+    /// key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub progress: Vec<Progress>,
     /// The last comparison of the moves with the unpinned machine; no key before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<TimedComparison>,
@@ -240,6 +247,37 @@ pub struct ContainerTotals {
     pub moves: u64,
     /// The processor time that its tasks used while they were watched.
     pub processor_seconds: f64,
+}
+
+/// What the progress of a process is measured by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The process.
+    pub process: i32,
+    /// By what.
+    pub by: ProgressCode,
+    /// The function whose calls are its progress. Without one there is no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<FoundFunction>,
+    /// Why no function shows its progress. Without a search there is no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Progress {
+    pub(super) fn new(process: i32, by: &ProgressBy) -> Self {
+        let (function, why) = match by {
+            ProgressBy::Bytes => (None, None),
+            ProgressBy::Function(function) => (Some(function.clone()), None),
+            ProgressBy::Nothing { why } => (None, why.clone()),
+        };
+        Self {
+            process,
+            by: by.code(),
+            function,
+            why,
+        }
+    }
 }
 
 /// Why and when a task was moved last.

@@ -3,7 +3,7 @@
 //! It is drawn into a buffer of cells. A terminal shows the buffer, and `plain` turns it into text, so both are the
 //! same.
 
-use pinfold_core::{Activity, LeftAlone, OutcomeCode, size_text};
+use pinfold_core::{Activity, LeftAlone, OutcomeCode, ProgressCode, size_text};
 use pinfold_runtime::daemon::state::{Core, LastMove, Package, State, Task};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -285,9 +285,9 @@ fn draw_tasks(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     }
     let last = tasks.len().saturating_sub(1);
     let shown = tasks.iter().skip(view.scroll.min(last));
-    let columns = fitting(area.width, container_width(state));
+    let columns = fitting(area.width, container_width(state), progress_width(state));
     let rows =
-        shown.map(|task| Row::new(columns.iter().map(|column| (column.cell)(task, state.at))).style(task_style(task)));
+        shown.map(|task| Row::new(columns.iter().map(|column| (column.cell)(task, state))).style(task_style(task)));
     let widths = columns.iter().map(|column| match column.title {
         "WHY" => Constraint::Min(column.width),
         _ => Constraint::Length(column.width),
@@ -303,12 +303,13 @@ struct Column {
     width: u16,
     /// A narrow terminal leaves out columns of low importance. 0 is the most important.
     importance: u8,
-    /// Its text for a task, at this time of the daemon's clock.
-    cell: fn(&Task, f64) -> String,
+    /// Its text for a task.
+    cell: fn(&Task, &State) -> String,
 }
 
-/// The columns. That of containers has a width only where tasks are in containers.
-const COLUMNS: [Column; 11] = [
+/// The columns. That of containers has a width only where tasks are in containers, and that of progress only if the daemon
+/// had to choose what measures it.
+const COLUMNS: [Column; 12] = [
     column("PID", 7, 0, |task, _| task.process.to_string()),
     column("TID", 7, 4, |task, _| task.thread.to_string()),
     column("NAME", 15, 1, |task, _| task.name.clone()),
@@ -325,7 +326,8 @@ const COLUMNS: [Column; 11] = [
     column("INTRA", 7, 10, |task, _| rate(task, Activity::IntraPackageCoherence)),
     column("REMOTE", 7, 8, |task, _| rate(task, Activity::RemoteDram)),
     column("MEMORY", 7, 9, |task, _| rate(task, Activity::MemoryBandwidth)),
-    column("WHY", 18, 6, why),
+    column(PROGRESS, 0, 11, |task, state| progress(task.process, state)),
+    column("WHY", 18, 6, |task, state| why(task, state.at)),
 ];
 
 /// The title of the column of containers.
@@ -353,7 +355,44 @@ fn container_width(state: &State) -> Option<u16> {
     u16::try_from(longest.max(CONTAINER.len())).ok()
 }
 
-const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task, f64) -> String) -> Column {
+/// The title of the column of what measures the progress of a task's process.
+const PROGRESS: &str = "PROGRESS";
+
+/// The most characters of a function's name that are shown.
+const LONGEST_FUNCTION: usize = 24;
+
+/// What measures the progress of a process: `bytes`, or a function. A long name loses its end.
+fn progress(process: i32, state: &State) -> String {
+    let Some(progress) = state.progress.iter().find(|one| one.process == process) else {
+        return "-".to_owned();
+    };
+    match (progress.by, &progress.function) {
+        (ProgressCode::Nothing, _) => "-".to_owned(),
+        (_, Some(function)) if function.name.chars().count() > LONGEST_FUNCTION => {
+            let start: String = function.name.chars().take(LONGEST_FUNCTION - 3).collect();
+            format!("{start}…()")
+        }
+        (_, Some(function)) => format!("{}()", function.name),
+        (by, None) => by.name().to_owned(),
+    }
+}
+
+/// The width of the column of progress; `None` if that of no process is measured by the daemon's choice.
+fn progress_width(state: &State) -> Option<u16> {
+    let mut measured = state
+        .progress
+        .iter()
+        .filter(|one| one.by != ProgressCode::Nothing)
+        .peekable();
+    measured.peek()?;
+    let longest = measured
+        .map(|one| progress(one.process, state).chars().count())
+        .max()
+        .unwrap_or(0);
+    u16::try_from(longest.max(PROGRESS.len())).ok()
+}
+
+const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task, &State) -> String) -> Column {
     Column {
         title,
         width,
@@ -363,10 +402,11 @@ const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task,
 }
 
 /// The most important columns that fit, with a space between them. No column is cut: a cut number would be another
-/// number. Without a width the column of containers is left out.
-fn fitting(width: u16, containers: Option<u16>) -> Vec<Column> {
+/// number. Without a width the columns of containers and of progress are left out.
+fn fitting(width: u16, containers: Option<u16>, progress: Option<u16>) -> Vec<Column> {
     let all = COLUMNS.into_iter().filter_map(|column| match column.title {
         CONTAINER => containers.map(|width| Column { width, ..column }),
+        PROGRESS => progress.map(|width| Column { width, ..column }),
         _ => Some(column),
     });
     let mut ranked: Vec<Column> = all.collect();

@@ -1,7 +1,8 @@
 use super::*;
+use pinfold_core::function::FoundFunction;
 use pinfold_core::{Excess, MappingCode, MappingComparison, MoveReason, ProcessGain};
 use pinfold_runtime::TimedComparison;
-use pinfold_runtime::daemon::state::{Container, MachineState, Moves, Present, Settings, Totals};
+use pinfold_runtime::daemon::state::{Container, MachineState, Moves, Present, Progress, Settings, Totals};
 use std::collections::BTreeMap;
 
 fn task(thread: i32, pu: u32, busy: f64) -> Task {
@@ -193,6 +194,40 @@ fn a_narrow_terminal_has_fewer_columns_and_whole_numbers() {
         assert_eq!(words.join(" "), columns, "{text}");
         assert!(lines.next().unwrap().starts_with("4194300 "), "{text}");
     }
+}
+
+#[test]
+fn what_measures_progress_is_a_column_where_the_daemon_chose_it() {
+    let mut one = state(vec![task(41, 0, 0.5), task(42, 1, 0.4), task(43, 2, 0.3)]);
+    (one.tasks[1].process, one.tasks[2].process) = (50, 60);
+    let function = |name: &str| FoundFunction {
+        name: name.to_owned(),
+        file: "solver".to_owned(),
+        calls_per_second: 100.0,
+        threads: 2,
+        spread: 0.1,
+        cost: 0.001,
+    };
+    let progress = |process, by, function| Progress {
+        process,
+        by,
+        function,
+        why: None,
+    };
+    one.progress = vec![
+        progress(one.tasks[0].process, ProgressCode::Function, Some(function("step"))),
+        progress(one.tasks[1].process, ProgressCode::Bytes, None),
+    ];
+    let wide = |one: &State| plain(one, &View::default(), 150, height(one, 150));
+    let text = wide(&one);
+    assert!(text.contains(" PROGRESS "), "{text}");
+    for expected in ["step()", "bytes"] {
+        assert!(text.contains(expected), "{text}");
+    }
+    one.progress[0].function = Some(function(&"solver::".repeat(9)));
+    assert!(wide(&one).contains("solver::solver::solve…()"));
+    one.progress.clear();
+    assert!(!wide(&one).contains("PROGRESS"));
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub(super) struct Config {
     pub(super) dry_run: bool,
     /// The source of the rates of sharing.
     pub(super) metric: MetricName,
+    /// Whether the calls of functions may show the progress of processes.
+    pub(super) functions: bool,
     /// The behaviour database; `none` for no database.
     pub(super) db: Option<PathBuf>,
     pub(super) tasks: Tasks,
@@ -49,6 +51,7 @@ impl Default for Config {
             release_after: Time(Duration::from_secs(10)),
             dry_run: false,
             metric: MetricName::Counters,
+            functions: true,
             db: None,
             tasks: Tasks::default(),
             thresholds: ThresholdsTable::default(),
@@ -205,6 +208,12 @@ impl Config {
         matches!(self.metric, MetricName::Sharing(_))
     }
 
+    /// Whether functions are looked for whose calls show the progress of processes: only if it is compared, and nothing
+    /// else counts it.
+    pub(super) fn finds_functions(&self) -> bool {
+        self.functions && self.counts_bytes() && self.mapper_options().comparison
+    }
+
     /// How many pages may move.
     pub(super) fn page_limits(&self) -> PageLimits {
         PageLimits {
@@ -214,7 +223,7 @@ impl Config {
     }
 
     /// The extensions of the mapper beyond the paper. An assumption is not validated, because no measurement can refute
-    /// it. Moves that are not made are not compared.
+    /// it. Its moves are compared all the same, by the progress of processes. Moves that are not made are not compared.
     pub(super) fn mapper_options(&self) -> MapperOptions {
         MapperOptions {
             validation: self.mapper.validation && !self.metric.assumed(),

@@ -44,8 +44,8 @@
 //! 6. **Known processes** go to the placement in which an earlier run of their program was fastest, with their pages.
 //!    These moves are compared like the mapper's.
 //!
-//! Progress is instructions, or the bytes that a process reads and writes. Without either for any task no progress is
-//! known, and the mapper moves tasks as the paper's does.
+//! Progress is instructions, the bytes that a process reads and writes, or the calls of a function of it. Without any of
+//! these for any task no progress is known, and the mapper moves tasks as the paper's does.
 //!
 //! Limits: a process that waits in a loop executes instructions. A process that did not work in both arrangements is
 //! not judged. One decision holds for the whole machine: if one process loses, the gain of all others is given up.
@@ -241,6 +241,12 @@ impl FairMapper {
         }
         self.pages.note_under_way();
         self.restart_window();
+    }
+
+    /// The progress of this process has another unit from now on: calls of a function and no longer bytes, or another
+    /// function. What was measured before is forgotten.
+    pub fn note_other_unit(&mut self, process: i32) {
+        self.processes.forget_progress(process);
     }
 
     /// The pages of this process cannot be moved, and `followed` does not name it again.

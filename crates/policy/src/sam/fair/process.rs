@@ -1,7 +1,7 @@
 //! The progress of one process, and how much of it the moves cost or gain.
 //!
 //! Progress is the number of instructions per interval of all tasks of the process, relative to one instruction per
-//! cycle, or the bytes that they read and write. A window is the mean of some intervals in one arrangement.
+//! cycle, the bytes that they read and write, or the calls of a function. A window is the mean of some intervals in one arrangement.
 
 use crate::comparison::turns::{ALPHA, Gain, NEGLIGIBLE, Noise, Turns, Window};
 
@@ -104,6 +104,15 @@ impl Process {
             self.sum.add(progress, busy);
             self.is_known |= self.sum.intervals >= step;
         }
+    }
+
+    /// Its progress has another unit from now on: nothing that was measured compares with it.
+    pub(super) fn forget_progress(&mut self) {
+        *self = Self {
+            is_barred: self.is_barred,
+            listed: self.listed,
+            ..Self::default()
+        };
     }
 
     /// The last interval that listed it.

@@ -65,6 +65,13 @@ impl Processes {
         self.all.values_mut().for_each(Process::restart);
     }
 
+    /// The progress of this process has another unit from now on.
+    pub(super) fn forget_progress(&mut self, process: i32) {
+        if let Some(process) = self.all.get_mut(&process) {
+            process.forget_progress();
+        }
+    }
+
     /// Whether the progress of this process was ever measured, for a step at least.
     pub(super) fn is_known(&self, process: i32) -> bool {
         self.all.get(&process).is_some_and(Process::is_known)
