@@ -227,7 +227,7 @@ impl Config {
     pub(super) fn mapper_options(&self) -> MapperOptions {
         MapperOptions {
             validation: self.mapper.validation && !self.metric.assumed(),
-            comparison: self.mapper.comparison && !self.metric.assumed() && !self.dry_run,
+            comparison: self.mapper.comparison && !self.dry_run,
             ..self.mapper
         }
     }
