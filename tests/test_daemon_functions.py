@@ -25,7 +25,7 @@ REFUSED = (
 @pytest.fixture
 def steps(compiled: Callable[..., Path]) -> Iterator[Callable[[str], int]]:
     """Return a function that starts two threads that call `advance` at this rate, and returns the process."""
-    begun: list["subprocess.Popen[bytes]"] = []
+    begun: list[subprocess.Popen[bytes]] = []
 
     def start(rate: str) -> int:
         process = subprocess.Popen([compiled("steps"), "2", rate, "600"], stdout=subprocess.DEVNULL)

@@ -12,7 +12,8 @@
 //!    overwritten.
 //! 4. **Pages** (`pages`): a separate thread moves the pages of chosen processes to the nodes of their tasks, or
 //!    interleaves them.
-//! 5. **Functions** (`functions`): where nothing else shows the progress of a process, the calls of a function are counted.
+//! 5. **Functions** (`functions`): where nothing else shows the progress of a process, the calls of a function are
+//!    counted.
 //! 6. **The end**: the changes of the journal are rolled back, as the guard or `pinfold reset` does (`journal`).
 //!
 //! A process's control group shows its container (`containers`). A runtime moves the process there soon after its

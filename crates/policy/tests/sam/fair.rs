@@ -251,6 +251,27 @@ fn moves_by_which_some_make_less_progress_are_taken_back() {
 }
 
 #[test]
+fn progress_in_another_unit_is_no_loss() {
+    let in_calls = |_: usize, task: &mut TaskRates| {
+        if task.id.process == 100 {
+            task.progress = task.progress.map(|bytes| bytes / 1000.0);
+        }
+    };
+    for is_known in [true, false] {
+        let mut fair = Fair::new(sharers());
+        fair.run(3, as_it_is);
+        assert!(!fair.moves.is_empty());
+        if is_known {
+            fair.mapper.note_other_unit(100);
+        }
+        fair.run(300, in_calls);
+        let gains = &fair.comparisons[0].1.processes;
+        assert_eq!(gains[0].process, 100);
+        assert_eq!(gains[0].gain > 0.05, is_known, "{gains:?}");
+    }
+}
+
+#[test]
 fn pages_follow_tasks_that_lose_by_being_away_from_them() {
     let mut fair = Fair::new(streamers());
     fair.moves_pages = true;

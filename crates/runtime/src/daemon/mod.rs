@@ -7,8 +7,8 @@
 //! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //! 5. `FairMapper` compares its moves with the unpinned machine. What it found is reported.
 //! 6. When a process begins to work, `Knowledge` is asked for placements of its program, which the mapper gets.
-//! 7. Where no counter shows the progress of processes, `Rates` chooses what does. If it is a function, the host finds and
-//!    counts it.
+//! 7. Where no counter shows the progress of processes, `Rates` chooses what does. If it is a function, the host finds
+//!    and counts it.
 //! 8. The mapper also names processes whose pages move, with their nodes. Nothing is measured while pages move.
 //!
 //! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait.
