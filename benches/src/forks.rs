@@ -6,7 +6,7 @@ use pinfold_core::{Host, Placed};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::service::Signals;
 use pinfold_linux::topology::{self, Source};
-use pinfold_linux::watch::{ForkEvents, PageLimits, Selection, Watcher, WatcherOptions};
+use pinfold_linux::watch::{Counts, ForkEvents, PageLimits, Selection, Watcher, WatcherOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -80,8 +80,8 @@ fn measure(root: &Path) -> Result<f64> {
             processes: vec![process],
             ..Selection::default()
         },
-        plan: None,
-        io: false,
+        counts: Counts::default(),
+        probing: None,
         release_after: Duration::from_secs(3600),
         pages: PageLimits::default(),
     };
