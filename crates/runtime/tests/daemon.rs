@@ -81,7 +81,7 @@ struct Fake {
     bytes: BTreeMap<i32, u64>,
     moves_bytes: Option<fn(i32, bool) -> u64>,
     /// How often the function of a process is called in an interval; `None` if functions are not found.
-    calls: Option<fn(i32, bool) -> u64>,
+    function_calls: Option<fn(i32, bool) -> u64>,
     /// The functions that are looked for or counted, with the intervals since then and the calls.
     functions: BTreeMap<i32, (usize, u64)>,
     /// The most functions that were looked for at one time.
@@ -119,7 +119,7 @@ impl Fake {
             refused: None,
             bytes: BTreeMap::new(),
             moves_bytes: None,
-            calls: None,
+            function_calls: None,
             functions: BTreeMap::new(),
             most_searches: 0,
         }
@@ -127,7 +127,7 @@ impl Fake {
 
     /// The functions after another interval; `None` if functions are not found.
     fn count_calls(&mut self) -> Option<BTreeMap<i32, ProcessFunction>> {
-        let calls = self.calls?;
+        let calls = self.function_calls?;
         for (process, packages) in packages(self) {
             if let Some((since, so_far)) = self.functions.get_mut(&process) {
                 *since += 1;
@@ -621,7 +621,7 @@ fn function() -> FoundFunction {
 fn without_bytes_the_calls_of_a_function_show_whether_moves_help() {
     for (faster_together, outcome, ticks) in [(false, MappingCode::Slower, 160), (true, MappingCode::Kept, 1000)] {
         let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], ticks);
-        fake.calls = Some(if faster_together {
+        fake.function_calls = Some(if faster_together {
             |_, together| if together { 150 } else { 100 }
         } else {
             |_, together| if together { 50 } else { 100 }
@@ -642,7 +642,7 @@ fn without_bytes_the_calls_of_a_function_show_whether_moves_help() {
 #[test]
 fn a_process_stays_until_its_function_was_looked_for() {
     let mut fake = Fake::new(&[(1, 0), (1, 4)], SEARCH);
-    fake.calls = Some(|_, _| 100);
+    fake.function_calls = Some(|_, _| 100);
     let heard = go(&mut fake, false);
     assert_eq!(heard.outcomes, []);
     assert_eq!(fake.functions.len(), 1);
@@ -652,7 +652,7 @@ fn a_process_stays_until_its_function_was_looked_for() {
 fn functions_are_looked_for_one_at_a_time_and_no_more_than_eight_are_counted() {
     let tasks: Vec<(i32, u32)> = (1..=12).flat_map(|process| [(process, 0), (process, 4)]).collect();
     let mut fake = Fake::new(&tasks, 12 * (SEARCH + 5));
-    fake.calls = Some(|_, _| 100);
+    fake.function_calls = Some(|_, _| 100);
     let heard = go(&mut fake, false);
     assert_eq!((fake.most_searches, fake.functions.len()), (1, 8));
     assert_eq!(heard.progress.len(), 8);
@@ -661,7 +661,7 @@ fn functions_are_looked_for_one_at_a_time_and_no_more_than_eight_are_counted() {
 #[test]
 fn no_function_is_looked_for_by_a_dry_run_or_of_a_process_with_a_flow_or_with_one_task() {
     let mut fake = Fake::new(&[(1, 0), (1, 4), (2, 1)], 100);
-    fake.calls = Some(|_, _| 100);
+    fake.function_calls = Some(|_, _| 100);
     fake.moves_bytes = Some(|_, _| 1000);
     assert_eq!(
         go(&mut fake, false).progress,
@@ -669,7 +669,7 @@ fn no_function_is_looked_for_by_a_dry_run_or_of_a_process_with_a_flow_or_with_on
     );
     assert!(fake.functions.is_empty());
     let mut fake = Fake::new(&[(1, 0), (1, 4)], 100);
-    fake.calls = Some(|_, _| 100);
+    fake.function_calls = Some(|_, _| 100);
     go(&mut fake, true);
     assert!(fake.functions.is_empty());
 }
