@@ -176,6 +176,7 @@ impl Host for Fake {
             }
         }
         let all: Arc<PuSet> = Arc::new(self.topology.allowed_pus().clone());
+        let functions = self.count_calls();
         let tasks = self.tasks.iter().map(|task| TaskSample {
             id: task.id,
             name: "task".to_owned(),
@@ -186,7 +187,7 @@ impl Host for Fake {
             counts: vec![],
         });
         HostSample {
-            functions: self.count_calls(),
+            functions,
             bytes: self.bytes.clone(),
             sample: Sample {
                 at: self.now,
