@@ -45,11 +45,27 @@ enum Threads {
     Mapped {
         nodes: Vec<(usize, usize)>,
         maps: Vec<ThreadMap>,
+        /// The numbers of threads per core; `None` if threads share cores only where the cores do not suffice.
+        per_core: Option<PerCore>,
     },
 }
 
+/// Numbers of threads per core, and their line in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PerCore {
+    line: usize,
+    numbers: Vec<usize>,
+}
+
 const ENTRY: &str = "configurations";
-const KEYS: [&str; 5] = ["pinnings", "nodes", "thread_map", "page_map", "prefetch"];
+const KEYS: [&str; 6] = [
+    "pinnings",
+    "nodes",
+    "thread_map",
+    "threads_per_core",
+    "page_map",
+    "prefetch",
+];
 
 /// A result, or the position and the text of the error in a key or a value.
 type Placed<T> = Result<T, (Range<usize>, String)>;
@@ -98,7 +114,9 @@ impl SpaceFile {
             if prefetchers != entry.prefetchers {
                 left_out.extend(machine.prefetchers_left_out());
             }
-            for pinning in self.pinnings(entry, points)? {
+            let pinnings = self.pinnings(entry, points)?;
+            left_out.extend(pinnings.left_out);
+            for pinning in pinnings.possible {
                 for &pages in page_maps {
                     for &prefetchers in &prefetchers {
                         all.push(points.point(pinning.clone(), pages, prefetchers));
@@ -109,7 +127,7 @@ impl SpaceFile {
         Ok(Selection::of(all).without(left_out))
     }
 
-    fn pinnings(&self, entry: &Entry, points: &Points<'_>) -> Result<Vec<Pinning>, SpaceError> {
+    fn pinnings(&self, entry: &Entry, points: &Points<'_>) -> Result<Pinnings, SpaceError> {
         let (machine, threads) = (points.machine, points.threads);
         let error = |line: usize, why: String| SpaceError {
             file: self.file.clone(),
@@ -130,13 +148,16 @@ impl SpaceFile {
                         ));
                     }
                 }
-                Ok(pinnings.iter().map(|(_, pinning)| pinning.clone()).collect())
+                Ok(Pinnings {
+                    possible: pinnings.iter().map(|(_, pinning)| pinning.clone()).collect(),
+                    left_out: vec![],
+                })
             }
-            Threads::Mapped { nodes, maps } => {
-                let mut pinnings = vec![];
+            Threads::Mapped { nodes, maps, per_core } => {
+                let mut found = Pinnings::default();
                 for &(line, nodes) in nodes {
                     for &map in maps {
-                        let pinning = machine.mapped(threads, nodes, map, None).ok_or_else(|| {
+                        let spread = machine.mapped(threads, nodes, map, None).ok_or_else(|| {
                             error(
                                 line,
                                 format!(
@@ -147,10 +168,45 @@ impl SpaceFile {
                                 ),
                             )
                         })?;
-                        pinnings.push(pinning);
+                        match per_core {
+                            None => found.possible.push(spread),
+                            Some(per_core) => found.add(points, nodes, map, per_core),
+                        }
                     }
                 }
-                Ok(pinnings)
+                match per_core {
+                    Some(per_core) if found.possible.is_empty() => Err(error(per_core.line, found.left_out.join("; "))),
+                    _ => Ok(found),
+                }
+            }
+        }
+    }
+}
+
+/// Pinnings of the threads, and a sentence for each number of threads per core that is not possible.
+#[derive(Default)]
+struct Pinnings {
+    possible: Vec<Pinning>,
+    left_out: Vec<String>,
+}
+
+impl Pinnings {
+    /// Adds the pinnings with these numbers of threads per core.
+    fn add(&mut self, points: &Points<'_>, nodes: usize, map: ThreadMap, per_core: &PerCore) {
+        let (machine, threads) = (points.machine, points.threads);
+        for &most in &per_core.numbers {
+            if let Some(pinning) = machine.mapped(threads, nodes, map, Some(most)) {
+                self.possible.push(pinning);
+                continue;
+            }
+            let plural = if nodes == 1 { "" } else { "s" };
+            let sentence = format!(
+                "{threads} threads on {nodes} node{plural} with {most} on a core are left out: {} has {} there",
+                machine.name(),
+                machine.cores_and_pus(nodes),
+            );
+            if !self.left_out.contains(&sentence) {
+                self.left_out.push(sentence);
             }
         }
     }
@@ -185,11 +241,11 @@ fn entry(table: &DeTable<'_>, at: &Range<usize>, line: &impl Fn(usize) -> usize)
     let values = |key: &str| table.get(key).map(|value| (value.span(), items(value)));
     let threads = match (values("pinnings"), values("nodes")) {
         (Some((_, pinnings)), None) => {
-            if let Some((at, _)) = values("thread_map") {
-                return Err((
-                    at,
-                    "`thread_map` needs `nodes`; `pinnings` already say where threads are".to_owned(),
-                ));
+            for key in ["thread_map", "threads_per_core"] {
+                if let Some((at, _)) = values(key) {
+                    let why = format!("`{key}` needs `nodes`; `pinnings` already say where threads are");
+                    return Err((at, why));
+                }
             }
             Threads::Pinned(
                 pinnings
@@ -201,8 +257,18 @@ fn entry(table: &DeTable<'_>, at: &Range<usize>, line: &impl Fn(usize) -> usize)
         (None, Some((_, nodes))) => Threads::Mapped {
             nodes: nodes
                 .into_iter()
-                .map(|value| Ok((line(value.span().start), number(value)?)))
+                .map(|value| Ok((line(value.span().start), number(value, "nodes")?)))
                 .collect::<Placed<_>>()?,
+            per_core: match values("threads_per_core") {
+                Some((at, numbers)) => Some(PerCore {
+                    line: line(at.start),
+                    numbers: numbers
+                        .into_iter()
+                        .map(|value| number(value, "threads"))
+                        .collect::<Placed<_>>()?,
+                }),
+                None => None,
+            },
             maps: match values("thread_map") {
                 Some((_, maps)) => maps.into_iter().map(thread_map).collect::<Placed<_>>()?,
                 None => vec![ThreadMap::Compact],
@@ -246,18 +312,13 @@ fn text<'a>(value: &'a Spanned<DeValue<'_>>, what: &str) -> Placed<&'a str> {
     }
 }
 
-fn number(value: &Spanned<DeValue<'_>>) -> Placed<usize> {
+fn number(value: &Spanned<DeValue<'_>>, of: &str) -> Placed<usize> {
     match value.get_ref() {
         DeValue::Integer(number) => usize::from_str_radix(number.as_str(), number.radix()).ok(),
         _ => None,
     }
     .filter(|&number| number > 0)
-    .ok_or_else(|| {
-        (
-            value.span(),
-            "a number of nodes is a whole number of 1 or more".to_owned(),
-        )
-    })
+    .ok_or_else(|| (value.span(), format!("a number of {of} is a whole number of 1 or more")))
 }
 
 fn pinning(value: &Spanned<DeValue<'_>>) -> Placed<Pinning> {
@@ -388,6 +449,16 @@ mod tests {
                 3,
                 "`thread_map` needs `nodes`",
             ),
+            (
+                "[[configurations]]\npinnings = \"0\"\nthreads_per_core = 2",
+                3,
+                "`threads_per_core` needs `nodes`",
+            ),
+            (
+                "[[configurations]]\nnodes = 1\nthreads_per_core = [1,\n0]",
+                4,
+                "a number of threads is a whole number of 1 or more",
+            ),
             ("[[configurations]]\npinnings = \"0-x\"", 2, "`x` is not a number"),
             (
                 "[[configurations]]\npinnings = [\"0\",\n\"64\"]",
@@ -408,6 +479,39 @@ mod tests {
             assert_eq!(error.line, line, "{error}");
             assert!(error.to_string().contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn ranks_are_on_siblings_where_the_file_says_so() {
+        let text = r#"
+            [[configurations]]
+            nodes = [1, 2]
+            threads_per_core = [1, 2]
+        "#;
+        let shown = |threads| {
+            let found = selected(text, "e5-4650x4", threads).unwrap();
+            let pinnings: Vec<String> = found.points.iter().map(|point| point.pinning.to_string()).collect();
+            (pinnings, found.left_out)
+        };
+        let (pinnings, left_out) = shown(4);
+        assert_eq!(pinnings, ["0-3", "0,1,32,33", "0,1,8,9", "0,32,8,40"]);
+        assert!(left_out.is_empty());
+        let (pinnings, left_out) = shown(16);
+        assert_eq!(pinnings, ["0-7,32-39", "0-15", "0-3,32-35,8-11,40-43"]);
+        assert_eq!(
+            left_out,
+            ["16 threads on 1 node with 1 on a core are left out: e5-4650x4 has 8 cores with 16 CPUs there"]
+        );
+        let error = selected(
+            "[[configurations]]\nnodes = 1\nthreads_per_core = 2",
+            "opteron-6164x4",
+            4,
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.starts_with("space.toml:3: 4 threads on 1 node with 2 on a core"),
+            "{error}"
+        );
     }
 
     #[test]

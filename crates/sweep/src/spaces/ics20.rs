@@ -1,5 +1,5 @@
 //! `ics20`: the configurations of Sánchez Barrera et al. (ICS 2020, section 2). The number of threads is a part of a
-//! configuration.
+//! configuration. `ics20+smt` adds teams that use all PUs of their nodes.
 //!
 //! 1. A quarter, a half and all of the machine's cores have a thread each.
 //! 2. They are on as few nodes as hold them. A half that fits one node is also tried on two.
@@ -11,6 +11,10 @@
 //! 288 with the 16 settings. For two nodes of 24 cores the paper has the number, 320, but no list. These rules give 12
 //! and 24 threads on one node, and 24 and 48 on two: 2 + 2 + 8 + 8 = 20.
 //!
+//! `ics20+smt` also has teams with a thread for each PU, on each number of nodes that the other teams have. On two nodes of
+//! 16 cores with two PUs these are 32 threads on one node and 64 on two, beside 8 and 16 on one, and 16 and 32 on two.
+//! Scravaglieri et al. (JPDC 2023) measured such teams; the rule is ours.
+//!
 //! Known limits: machines have two or four nodes, as the paper's, and a number of cores that four divides.
 
 use super::machine::SpaceMachine;
@@ -19,6 +23,7 @@ use super::point::Point;
 use super::{Request, Selection, Space};
 use pinfold_core::{PageMapping, Prefetchers, ThreadMap};
 use std::collections::BTreeSet;
+use std::ops::Not as _;
 
 pub(super) const ICS20: Space = Space {
     name: "ics20",
@@ -27,6 +32,24 @@ pub(super) const ICS20: Space = Space {
     limited: false,
     thread_counts: Some(|machine| Ok(counts(&teams(machine)?))),
     points: |request| Ok(points(request, &teams(request.machine())?)),
+};
+
+pub(super) const ICS20_AND_SMT: Space = Space {
+    name: "ics20+smt",
+    about: "the configurations of ics20, and teams with a thread for each hardware thread of their nodes",
+    limited: false,
+    thread_counts: Some(|machine| Ok(counts(&teams_with_siblings(machine)?))),
+    points: |request| {
+        let machine = request.machine();
+        let found = points(request, &teams_with_siblings(machine)?);
+        let without = machine.has_siblings().not().then(|| {
+            format!(
+                "teams on siblings are left out: each core of {} has one CPU that may be used",
+                machine.name()
+            )
+        });
+        Ok(found.without(without))
+    },
 };
 
 /// A number of threads on a number of nodes.
@@ -68,6 +91,19 @@ fn teams(machine: &SpaceMachine) -> Result<BTreeSet<Team>, UnsuitableMachine> {
         threads: half,
         nodes: fewest(half).nodes.max(2),
     });
+    Ok(teams)
+}
+
+/// Teams with a core for each thread, and teams with a PU for each thread.
+fn teams_with_siblings(machine: &SpaceMachine) -> Result<BTreeSet<Team>, UnsuitableMachine> {
+    let mut teams = teams(machine)?;
+    let nodes: BTreeSet<usize> = teams.iter().map(|team| team.nodes).collect();
+    if machine.has_siblings() {
+        teams.extend(nodes.into_iter().map(|nodes| Team {
+            threads: machine.pus_of(nodes),
+            nodes,
+        }));
+    }
     Ok(teams)
 }
 
@@ -154,14 +190,48 @@ mod tests {
     }
 
     #[test]
+    fn teams_on_siblings_are_on_the_nodes_of_the_others() {
+        let two = uneven(&[&[2; 16], &[2; 16]]);
+        let points = all(&two, &teams_with_siblings(&two).unwrap());
+        let numa = vec![(8, 1, 2), (16, 1, 2), (16, 2, 8), (32, 1, 2), (32, 2, 8), (64, 2, 8)];
+        assert_eq!(counted(&points), (numa, 30));
+        for point in &points {
+            let siblings = matches!((point.threads, point.num_nodes), (32, 1) | (64, 2));
+            assert_eq!(point.threads_per_core, if siblings { 2 } else { 1 }, "{point:?}");
+            assert!(point.thread_map.is_some(), "{point:?}");
+        }
+        let four = simulated("e5-4650x4");
+        let points = all(&four, &teams_with_siblings(&four).unwrap());
+        let numa = vec![(8, 1, 2), (16, 1, 2), (16, 2, 8), (32, 2, 8), (32, 4, 8), (64, 4, 8)];
+        assert_eq!(counted(&points), (numa, 36 * 16));
+    }
+
+    #[test]
+    fn a_machine_without_siblings_has_the_space_of_the_paper_and_says_why() {
+        let machine = uneven(&[&[1; 4], &[1; 4]]);
+        assert_eq!(teams_with_siblings(&machine).unwrap(), teams(&machine).unwrap());
+        let request = Request {
+            points: Points::new(&machine, 8),
+            limit: None,
+        };
+        let found = (ICS20_AND_SMT.points)(&request).unwrap();
+        assert_eq!(
+            found.left_out.last().unwrap(),
+            "teams on siblings are left out: each core of uneven has one CPU that may be used"
+        );
+    }
+
+    #[test]
     fn one_configuration_is_the_baseline() {
         for name in ["e5-4650x4", "platinum-8168x2"] {
             let machine = simulated(name);
-            let mut points = all(&machine, &teams(&machine).unwrap());
-            points.retain(|point| is_baseline(&machine, point));
-            assert_eq!(points.len(), 1, "{name}");
-            assert_eq!(points[0].threads, machine.cores());
-            assert_eq!(points[0].prefetchers.to_string(), "0000");
+            for teams in [teams(&machine), teams_with_siblings(&machine)] {
+                let mut points = all(&machine, &teams.unwrap());
+                points.retain(|point| is_baseline(&machine, point));
+                assert_eq!(points.len(), 1, "{name}");
+                assert_eq!(points[0].threads, machine.cores());
+                assert_eq!(points[0].prefetchers.to_string(), "0000");
+            }
         }
     }
 

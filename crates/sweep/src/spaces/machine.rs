@@ -87,6 +87,22 @@ impl SpaceMachine {
         self.nodes.iter().map(|node| node.cores).sum()
     }
 
+    /// The cores and PUs of the first nodes, in words.
+    pub(super) fn cores_and_pus(&self, nodes: usize) -> String {
+        let cores: usize = self.nodes[..nodes].iter().map(|node| node.cores).sum();
+        format!("{cores} cores with {} CPUs", self.pus_of(nodes))
+    }
+
+    /// The number of PUs of the first nodes.
+    pub(super) fn pus_of(&self, nodes: usize) -> usize {
+        self.nodes[..nodes].iter().map(|node| node.pus).sum()
+    }
+
+    /// Whether a core has several PUs.
+    pub(super) fn has_siblings(&self) -> bool {
+        self.pus_of(self.nodes.len()) > self.cores()
+    }
+
     /// The smallest number of nodes whose cores are enough for `threads` threads with a core each; `None` if there are
     /// too few cores.
     pub(super) fn fewest_nodes(&self, threads: usize) -> Option<usize> {

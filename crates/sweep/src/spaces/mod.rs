@@ -31,13 +31,14 @@ pub use point::{PAGE_MAPS, Point, page_map_name};
 use point::{Points, distinct};
 
 /// The named spaces.
-pub const SPACES: [Space; 6] = [
+pub const SPACES: [Space; 7] = [
     threads::SPACE,
     hints::SPACE,
     placement::SPACE,
     numa::NUMA,
     numa::NUMA_AND_PREFETCH,
     ics20::ICS20,
+    ics20::ICS20_AND_SMT,
 ];
 
 type ThreadCounts = fn(&SpaceMachine) -> Result<Vec<usize>>;
@@ -292,13 +293,21 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_is_a_part_of_the_configurations_of_ics20_alone() {
+    fn the_number_of_threads_is_a_part_of_the_configurations_of_ics20_and_of_ics20_with_smt() {
+        let counts = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let spaces = Spaces::new(&names, None).unwrap();
+            spaces.thread_counts(&simulated("e5-4650x4")).unwrap()
+        };
         for space in SPACES {
-            let spaces = Spaces::new(&[space.name.to_owned()], None).unwrap();
-            let counts = spaces.thread_counts(&simulated("e5-4650x4")).unwrap();
-            let expected = (space.name == "ics20").then(|| vec![8, 16, 32]);
-            assert_eq!(counts, expected, "{}", space.name);
+            let expected = match space.name {
+                "ics20" => Some(vec![8, 16, 32]),
+                "ics20+smt" => Some(vec![8, 16, 32, 64]),
+                _ => None,
+            };
+            assert_eq!(counts(&[space.name]), expected, "{}", space.name);
         }
+        assert_eq!(counts(&["ics20+smt", "numa", "ics20"]).unwrap(), [8, 16, 32, 64]);
     }
 
     #[test]

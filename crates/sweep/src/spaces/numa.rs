@@ -66,7 +66,7 @@ fn node_counts(points: &Points<'_>) -> Vec<usize> {
     counts.push(nodes);
     counts.retain(|&count| count <= threads);
     let own_core = |&count: &usize| machine.mapped(threads, count, ThreadMap::Compact, Some(1)).is_some();
-    let own_pu = |&count: &usize| machine.nodes()[..count].iter().map(|node| node.pus).sum::<usize>() >= threads;
+    let own_pu = |&count: &usize| machine.pus_of(count) >= threads;
     let some = |counts: Vec<usize>| Some(counts).filter(|counts| !counts.is_empty());
     some(counts.iter().copied().filter(own_core).collect())
         .or_else(|| some(counts.iter().copied().filter(own_pu).collect()))
