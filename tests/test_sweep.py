@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from conftest import PATIENCE, environment, eventually, unwrapped
+from conftest import PATIENCE, ROOT, environment, eventually, unwrapped
 
 #: The columns before the metrics, with their types (docs/formats/data-sets.md).
 COLUMNS = {
@@ -335,6 +335,52 @@ def test_the_space_ics20_has_the_papers_configurations_with_the_regions_of_all_t
         volume = row["likwid:Local DRAM data volume"] + row["likwid:Remote DRAM data volume"]
         assert volume == pytest.approx(row["likwid:Memory data volume"])
         assert volume * 1e9 <= sum(row["node_bytes"]) * 1.01 + 1
+
+
+def small_model(folder: Path) -> Path:
+    """Write a model of four nodes of two cores with two hardware threads, without prefetchers."""
+    text = (ROOT / "machines" / "e5-4650x4.toml").read_text(encoding="utf-8")
+    for before, after in (
+        ('name = "e5-4650x4"', 'name = "small"'),
+        ("cores_per_package = { count = 8,", "cores_per_package = { count = 2,"),
+        ("cores = { count = 8,", "cores = { count = 2,"),
+        ('present = { names = ["dcu_ip", "dcu", "adjacent", "streamer"],', "present = { names = [],"),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    file = folder / "small.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_space_ics20_with_smt_also_has_teams_on_siblings(sweep: Sweep, workload: Callable[[str], Path]) -> None:
+    recordings = record_with(sweep.binary, workload("stream"), sweep.folder, 2, 4, 8, 16)
+    model = small_model(sweep.folder)
+    said = sweep("--machine", str(model), "--space", "ics20+smt", *recordings)
+    assert "settings of prefetchers are left out: small has no others" in said
+    rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
+    keys = ("num_threads", "num_nodes", "threads_per_core")
+    found = Counter(tuple(row[key] for key in keys) for row in rows)
+    own_cores = {(2, 1, 1): 2, (4, 2, 1): 8, (8, 4, 1): 8}
+    siblings = {(4, 1, 2): 2, (8, 2, 2): 8, (16, 4, 2): 8}
+    assert found == own_cores | siblings
+    (baseline,) = [row for row in rows if row["baseline"]]
+    assert tuple(baseline[key] for key in keys) == (8, 4, 1)
+    times = {tuple(row[key] for key in (*keys, "thread_map", "page_map")): row["time_s"] for row in rows}
+    # The siblings of two cores share their caches and pipelines.
+    assert times[8, 2, 2, "compact", "locality"] > times[8, 4, 1, "compact", "locality"]
+    said = sweep("--machine", str(model), "--space", "ics20+smt", "--force", *recordings[:3], status=125)
+    assert "has no recording with 16 threads: the configurations of --space ics20+smt on small have 2, 4, 8, 16" in said
+
+
+def test_ranks_are_on_siblings_where_a_space_of_ones_own_says_so(sweep: Sweep) -> None:
+    space = sweep.folder / "siblings.toml"
+    space.write_text("[[configurations]]\nnodes = [1, 2]\nthreads_per_core = [1, 2, 4]\n")
+    said = sweep("--machine", "e5-4650x4", "--space", str(space), sweep.recording)
+    assert "4 threads on 1 node with 4 on a core are left out: e5-4650x4 has 8 cores with 16 CPUs there" in said
+    rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
+    found = [(row["pinning"], row["threads_per_core"]) for row in rows]
+    assert found == [("0-3", 1), ("0,1,32,33", 2), ("0,1,8,9", 1), ("0,32,8,40", 2)]
 
 
 def test_recordings_that_the_space_ics20_cannot_join_are_named(sweep: Sweep, workload: Callable[[str], Path]) -> None:

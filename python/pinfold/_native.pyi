@@ -245,14 +245,14 @@ MOST_NEIGHBOURS: int
 """The most neighbours that a race of the policy ``react`` tries."""
 
 def neighbours(
-    configuration: tuple[int, int, str, str, str], sizes: Sequence[tuple[int, int]]
-) -> list[tuple[int, int, str, str, str]]:
+    configuration: tuple[int, int, str, str, str, int], sizes: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int, str, str, str, int]]:
     """Return the configurations that the policy ``react`` tries beside one, in its order, on any machine.
 
     Args:
-        configuration: threads, nodes, ``thread_map``, ``page_map`` and ``prefetch``, as the columns of data sets have
-            them.
-        sizes: the numbers of threads and nodes that are tried.
+        configuration: threads, nodes, ``thread_map``, ``page_map``, ``prefetch`` and ``threads_per_core``, as the
+            columns of data sets have them.
+        sizes: the numbers of threads, of nodes, and of threads per core that are tried.
 
     Raises:
         ValueError: a word is unknown.

@@ -210,9 +210,12 @@ class SweepDisplay:
 
 def _configuration(row: Mapping[str, Any]) -> str:
     """Return a configuration in words: its threads, its nodes, and what was done with pages and prefetchers."""
-    words = [f"{row['num_threads']} threads", f"{row['num_nodes']} nodes", row["thread_map"], row["page_map"]]
-    if row["thread_map"] is None:
-        words[2] = row["pinning"]
+    words = [f"{row['num_threads']} threads"]
+    if row["num_nodes"] is not None:
+        words.append(f"{row['num_nodes']} nodes")
+    if (most := row.get("threads_per_core")) is not None and most > 1:
+        words.append(f"{most} on a core")
+    words += [row["thread_map"] or row["pinning"] or "unpinned", row["page_map"]]
     if row["prefetch"] not in (None, "0000"):
         words.append(f"prefetchers {row['prefetch']}")
     return ", ".join(str(word) for word in words if word is not None)

@@ -54,7 +54,7 @@ def regions(  # noqa: PLR0913, PLR0917 - each is a property of the data
     # Regions of a program are near twins.
     nature = np.repeat(random.uniform(size=(programs, 2)), each, axis=0) + random.normal(0, 0.01, size=(number, 2))
     ideal = random.uniform(size=(len(every), 2))
-    baseline = next(place for place, one in enumerate(every) if one == (32, 4, "scatter", "locality", "0000"))
+    baseline = next(place for place, one in enumerate(every) if one == (32, 4, "scatter", "locality", "0000", 1))
     if kind == "structured":
         gains = -2 * ((nature[:, None] - ideal[None]) ** 2).sum(axis=2)
         directions = random.normal(size=(2, len(every) * counters))

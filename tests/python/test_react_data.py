@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from react_cases import regions, rows_of, write
 
-from pinfold.learn.react.data import enough, matched, read, require_counters
+from pinfold.learn.react.data import Configuration, enough, matched, read, require_counters, sizes
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     made = regions("noise", programs=4, settings=("0000", "1111"))
     (found,) = read([write(tmp_path / "data.parquet", rows_of(made)[::-1])])
-    assert found.configurations[found.baseline] == (32, 4, "scatter", "locality", "0000")
+    assert found.configurations[found.baseline] == Configuration(32, 4, "scatter", "locality", "0000")
     assert set(found.configurations) == set(made.configurations)
     assert (found.machine, found.simulated, found.counters) == (made.machine, True, made.counters)
     here = made.names.index(found.names[5])
@@ -59,6 +59,27 @@ def test_a_time_without_a_unit_gives_the_same_gains_and_unpinned_rows_are_left_o
         row["time"] = 1e9 * row.pop("time_s")
     (found,) = read([write(tmp_path / "data.parquet", rows + unpinned)])
     assert np.allclose(sorted(found.gains.ravel()), sorted(made.gains.ravel()))
+
+
+def test_threads_on_siblings_are_configurations_of_their_own_and_never_the_baseline(tmp_path: Path) -> None:
+    rows = rows_of(regions("noise", programs=3, each=1))
+    for row in rows:
+        row["threads_per_core"] = 1
+    siblings = [{**row, "num_threads": 2 * row["num_threads"], "threads_per_core": 2} for row in rows]
+    packed = [{**row, "threads_per_core": 2} for row in rows if row["num_threads"] == 8]
+    (found,) = read([write(tmp_path / "data.parquet", rows + siblings + packed)])
+    assert len(found.configurations) == 18 + 18 + 2
+    assert found.configurations[found.baseline] == Configuration(32, 4, "scatter", "locality", "0000")
+    assert Configuration(64, 4, "scatter", "locality", "0000", 2) in found.configurations
+    assert sizes(found.configurations) == [
+        (8, 1, 1),
+        (8, 1, 2),
+        (16, 1, 2),
+        (16, 2, 1),
+        (32, 2, 2),
+        (32, 4, 1),
+        (64, 4, 2),
+    ]
 
 
 def test_a_missing_configuration_is_an_error(tmp_path: Path) -> None:

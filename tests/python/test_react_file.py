@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,26 @@ def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_pat
     assert 0 < model.score.control <= 1
 
 
+def test_a_model_names_the_sizes_that_neighbours_have(tmp_path: Path, made: Regions, model: ReactModel) -> None:
+    assert model.sizes == ((8, 1, 1), (16, 2, 1), (32, 4, 1))
+    packed = tuple(one._replace(threads_per_core=2) for one in made.configurations)
+    siblings = replace(model, profiles=packed[:1], sizes=((8, 1, 2),))
+    file = tmp_path / "react.json"
+    file.write_text(siblings.text())
+    assert ReactModel.read(file) == siblings
+
+
+@pytest.mark.parametrize("machine", ["e5-4650x4", "platinum-8168x2"])
+def test_a_shipped_model_of_version_2_has_a_core_for_each_thread(machine: str) -> None:
+    model = ReactModel.read(Path(__file__).parents[2] / "models" / f"react-{machine}.json")
+    assert model.sizes == ()
+    assert {one.threads_per_core for one in model.profiles} == {1}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: one.update(react_model=1), "version 1, and this pinfold reads version 2"),
+        (lambda one: one.update(react_model=1), "version 1, and this pinfold reads versions 2 and 3"),
         (lambda one: one.pop("react_model"), "lacks the key `react_model`"),
         (lambda one: one.pop("tree"), "damaged: the key 'tree' is missing"),
         (lambda one: one["tree"].__setitem__(0, [0, 1.5, 0, 1]), "node 0 of the tree"),
@@ -79,6 +96,9 @@ def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_pat
         (lambda one: one.update(profiles=9 * one["profiles"][:1]), "it has 9 profiles, and must have 1 to 8"),
         (lambda one: one["outputs"][0].update(threads=0), "0 threads on"),
         (lambda one: one["outputs"][0].pop("nodes"), "damaged"),
+        (lambda one: one["outputs"][0].update(threads_per_core=0), "0 of .* threads on a core"),
+        (lambda one: one["sizes"][0].pop("nodes"), "damaged: the key 'nodes' is missing"),
+        (lambda one: one["sizes"][0].update(threads=0), "are no size"),
     ],
 )
 def test_damage_is_refused(

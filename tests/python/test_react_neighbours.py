@@ -54,6 +54,16 @@ def test_threads_on_one_node_have_their_pages_there() -> None:
     assert texts(found)[4:] == ["8 threads on 2 nodes, compact, locality, prefetchers 0100"]
 
 
+def test_a_number_of_threads_per_core_is_a_size_of_its_own() -> None:
+    packed = Configuration(8, 2, "compact", "balance", "0100", 2)
+    space = Space((*CONFIGURATIONS, packed))
+    found = [space.configurations[one] for one in space.neighbours(place(8, 2, "compact", "balance", "0100"))]
+    assert packed in found
+    assert packed.text() == "8 threads on 2 nodes, 2 on a core, compact, balance, prefetchers 0100"
+    near = [space.configurations[one] for one in space.neighbours(len(CONFIGURATIONS))]
+    assert Configuration(8, 2, "compact", "balance", "0100") in near
+
+
 def test_a_neighbour_that_was_not_swept_is_left_out() -> None:
     without_scatter = tuple(one for one in CONFIGURATIONS if one.thread_map != "scatter")
     found = Space(without_scatter).neighbours(without_scatter.index(Configuration(8, 2, "compact", "balance", "0100")))

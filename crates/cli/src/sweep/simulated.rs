@@ -205,8 +205,9 @@ fn check_one_recording(machines: &[SweptMachine], spaces: &Spaces) -> Result<()>
         if let Some(threads) = spaces.thread_counts(&machine.space)? {
             let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
             bail!(
-                "the configurations of --space ics20 on {} have {} threads, each of a recording of its own: record the \
+                "the configurations of --space {} on {} have {} threads, each of a recording of its own: record the \
                  program with each number (`pinfold record`), and give the recordings",
+                spaces.with_thread_counts(),
                 machine.model.name,
                 threads.join(", ")
             );

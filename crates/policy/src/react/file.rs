@@ -2,14 +2,17 @@
 
 use super::counters;
 use super::model::{ModelConfiguration, ModelFeature, ReactModel, Score};
+use super::neighbours::Size;
 use crate::rules::Trained;
 use crate::tree::{Damage, Node, Tree};
 use pinfold_core::{LIKWID, NodeId, PageMapping, Prefetchers, ThreadMap};
 use serde::Deserialize;
 use std::str::FromStr;
 
-/// The format version that is read.
-const VERSION: u64 = 2;
+/// The format version that is written.
+const VERSION: u64 = 3;
+/// The oldest version that is read. It has no numbers of threads per core, and no sizes.
+const OLDEST: u64 = 2;
 
 /// The largest number of profiled configurations.
 const MOST_PROFILES: usize = 8;
@@ -26,7 +29,7 @@ pub enum ReactModelError {
     )]
     Other,
     /// It is of another version.
-    #[error("this model has version {0}, and this pinfold reads version {VERSION}; train it again")]
+    #[error("this model has version {0}, and this pinfold reads versions {OLDEST} and {VERSION}; train it again")]
     Version(u64),
     /// The number of profiles is wrong.
     #[error("this model has {0} profiled configurations, and must have 1 to {MOST_PROFILES}; train it again")]
@@ -53,7 +56,7 @@ pub enum ReactModelError {
     /// A configuration is impossible.
     #[error("configuration {number} of `{of}` {what}; train it again")]
     Configuration {
-        /// `baseline`, `profiles` or `outputs`.
+        /// `baseline`, `sizes`, `profiles` or `outputs`.
         of: &'static str,
         /// Its number, from 1.
         number: usize,
@@ -90,6 +93,7 @@ struct File {
     trained: Trained,
     score: Score,
     baseline: FileConfiguration,
+    sizes: Option<Vec<FileSize>>,
     profiles: Vec<FileConfiguration>,
     features: Vec<FileFeature>,
     outputs: Vec<FileConfiguration>,
@@ -101,10 +105,19 @@ struct File {
 struct FileConfiguration {
     threads: usize,
     nodes: usize,
+    threads_per_core: Option<usize>,
     /// On one node all maps are the same.
     thread_map: Option<ThreadMap>,
     page_map: String,
     prefetch: Prefetchers,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileSize {
+    threads: usize,
+    nodes: usize,
+    threads_per_core: usize,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +134,7 @@ impl FromStr for ReactModel {
 
     fn from_str(text: &str) -> Result<Self, ReactModelError> {
         match serde_json::from_str::<Head>(text)?.react_model {
-            Some(VERSION) => {}
+            Some(OLDEST..=VERSION) => {}
             Some(other) => return Err(ReactModelError::Version(other)),
             None => return Err(ReactModelError::Other),
         }
@@ -146,6 +159,7 @@ impl FromStr for ReactModel {
             configurations: outputs,
             trained: file.trained,
             baseline: configuration("baseline", 0, &file.baseline)?,
+            sizes: file.sizes.map(sizes).transpose()?,
             score: file.score,
         })
     }
@@ -184,12 +198,12 @@ fn configuration(
         number: place + 1,
         what,
     };
-    if one.nodes == 0 || one.nodes > one.threads {
-        return Err(wrong(format!(
-            "has {} threads on {} nodes, which is not possible",
-            one.threads, one.nodes
-        )));
-    }
+    let size = Size {
+        threads: one.threads,
+        nodes: one.nodes,
+        threads_per_core: one.threads_per_core,
+    };
+    possible(size).map_err(wrong)?;
     let unknown = || {
         wrong(format!(
             "has the page map `{}`; there are local, remote, locality, balance, interleave and single",
@@ -199,10 +213,46 @@ fn configuration(
     Ok(ModelConfiguration {
         threads: one.threads,
         nodes: one.nodes,
+        threads_per_core: one.threads_per_core,
         thread_map: one.thread_map.unwrap_or(ThreadMap::Compact),
         page_map: page_map(&one.page_map).ok_or_else(unknown)?,
         prefetch: one.prefetch,
     })
+}
+
+fn sizes(all: Vec<FileSize>) -> Result<Vec<Size>, ReactModelError> {
+    let sizes = all.into_iter().enumerate().map(|(place, one)| {
+        let size = Size {
+            threads: one.threads,
+            nodes: one.nodes,
+            threads_per_core: Some(one.threads_per_core),
+        };
+        possible(size).map_err(|what| ReactModelError::Configuration {
+            of: "sizes",
+            number: place + 1,
+            what,
+        })?;
+        Ok(size)
+    });
+    sizes.collect()
+}
+
+/// Why a size is impossible.
+fn possible(size: Size) -> Result<(), String> {
+    let Size {
+        threads,
+        nodes,
+        threads_per_core,
+    } = size;
+    if nodes == 0 || nodes > threads {
+        return Err(format!("has {threads} threads on {nodes} nodes, which is not possible"));
+    }
+    match threads_per_core {
+        Some(most) if most == 0 || most > threads => Err(format!(
+            "has {most} of {threads} threads on a core, which is not possible"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The six page mappings of react's paper.
@@ -227,6 +277,7 @@ fn tree(nodes: Vec<Node<usize>>, features: usize, outputs: usize) -> Result<Tree
 pub(super) mod tests {
     use super::super::model::Profile;
     use super::*;
+    use crate::synthetic::synthetic;
     use pinfold_core::{CacheCounts, RegionCounts};
     use serde_json::{Value, json};
 
@@ -312,6 +363,28 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn version_3_has_threads_per_core_and_the_sizes_of_neighbours_and_version_2_the_sizes_of_the_paper() {
+        let topology = synthetic("package:4 numa:1 core:8 pu:2");
+        let sizes = |file: &Value| -> Vec<(usize, usize, Option<usize>)> {
+            let model: ReactModel = file.to_string().parse().unwrap();
+            let sizes = model.sizes(&topology).into_iter();
+            sizes
+                .map(|size| (size.threads, size.nodes, size.threads_per_core))
+                .collect()
+        };
+        assert_eq!(sizes(&race()), [(8, 1, None), (16, 2, None), (32, 4, None)]);
+        let mut file = race();
+        file["react_model"] = json!(3);
+        file["profiles"][0]["threads_per_core"] = json!(2);
+        file["sizes"] = json!([{"threads": 8, "nodes": 1, "threads_per_core": 2}]);
+        assert_eq!(sizes(&file), [(8, 1, Some(2))]);
+        let model: ReactModel = file.to_string().parse().unwrap();
+        let pinning = |profile: usize| model.profiles[profile].pinning(&topology).unwrap().to_string();
+        assert_eq!(pinning(0), "0,2,4,6,1,3,5,7");
+        assert!(pinning(1).starts_with("0,2,4,6,8,10,12,14,16"), "{}", pinning(1));
+    }
+
+    #[test]
     fn a_file_that_is_damaged_or_of_another_kind_is_refused_with_the_reason() {
         let broken = |change: fn(&mut Value)| {
             let mut file = document();
@@ -333,6 +406,14 @@ pub(super) mod tests {
             (
                 broken(|file| file["outputs"][1]["nodes"] = json!(17)),
                 "configuration 2 of `outputs` has 16 threads on 17 nodes",
+            ),
+            (
+                broken(|file| file["profiles"][1]["threads_per_core"] = json!(0)),
+                "configuration 2 of `profiles` has 0 of 32 threads on a core",
+            ),
+            (
+                broken(|file| file["sizes"] = json!([{"threads": 1, "nodes": 2, "threads_per_core": 1}])),
+                "configuration 1 of `sizes` has 1 threads on 2 nodes",
             ),
             (
                 broken(|file| file["profiles"][0]["page_map"] = json!("first_touch")),

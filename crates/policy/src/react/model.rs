@@ -3,11 +3,13 @@
 //! tree, the fastest profile is taken.
 
 use super::counters;
+use super::neighbours::{Size, sizes};
 use crate::rules::Trained;
 use crate::tree::Tree;
 use pinfold_core::memory::main_memory;
 use pinfold_core::{
     LIKWID, NodeId, PageMapping, Pinning, Prefetchers, PuSet, RegionCounts, ThreadMap, Topology, map_threads,
+    map_threads_per_core,
 };
 use std::fmt;
 
@@ -18,6 +20,8 @@ pub struct ModelConfiguration {
     pub threads: usize,
     /// The number of nodes that the threads use.
     pub nodes: usize,
+    /// The threads on the core that has most. `None`: threads share cores only if the nodes have too few of them.
+    pub threads_per_core: Option<usize>,
     /// How they are spread over these nodes.
     pub thread_map: ThreadMap,
     /// Where the pages are.
@@ -29,9 +33,22 @@ pub struct ModelConfiguration {
 impl ModelConfiguration {
     /// The PUs of its threads; `None` on a machine that is too small, or whose first nodes are.
     pub fn pinning(&self, topology: &Topology) -> Option<Pinning> {
-        let pinning = map_threads(topology, self.threads, self.nodes, self.thread_map)?;
+        let (threads, nodes, map) = (self.threads, self.nodes, self.thread_map);
+        let pinning = match self.threads_per_core {
+            None => map_threads(topology, threads, nodes, map)?,
+            Some(most) => map_threads_per_core(topology, threads, nodes, map, most)?,
+        };
         let pus: PuSet = pinning.pus().iter().copied().collect();
         (pus.len() == self.threads).then_some(pinning)
+    }
+
+    /// Its numbers of threads and nodes.
+    pub(super) fn size(&self) -> Size {
+        Size {
+            threads: self.threads,
+            nodes: self.nodes,
+            threads_per_core: self.threads_per_core,
+        }
     }
 
     /// The page mapping, with the machine's own nodes.
@@ -46,7 +63,7 @@ impl ModelConfiguration {
     /// depend on threads.
     pub(super) fn shares_pages_with(&self, other: &Self) -> bool {
         let free = matches!(self.page_map, PageMapping::Interleave | PageMapping::Single(_));
-        let threads = |one: &Self| (one.threads, one.nodes, one.thread_map);
+        let threads = |one: &Self| (one.size(), one.thread_map);
         self.page_map == other.page_map && (free || threads(self) == threads(other))
     }
 }
@@ -56,11 +73,15 @@ impl fmt::Display for ModelConfiguration {
         let plural = |number: usize| if number == 1 { "" } else { "s" };
         write!(
             f,
-            "{} thread{} on {} node{}, {}, with pages {} and prefetchers {}",
+            "{} thread{} on {} node{}, {}{}, with pages {} and prefetchers {}",
             self.threads,
             plural(self.threads),
             self.nodes,
             plural(self.nodes),
+            match self.threads_per_core {
+                Some(most) if most > 1 => format!("{most} on a core, "),
+                _ => String::new(),
+            },
             self.thread_map,
             match self.page_map {
                 PageMapping::Single(_) => "single".to_owned(),
@@ -141,6 +162,9 @@ pub struct ReactModel {
     pub trained: Trained,
     /// The reference of the possible gain.
     pub baseline: ModelConfiguration,
+    /// The sizes of the training data, which neighbours have. `None` for a model that does not name them: they have the
+    /// sizes of react's paper.
+    pub(super) sizes: Option<Vec<Size>>,
     /// How good it is expected to be.
     pub score: Score,
 }
@@ -161,6 +185,16 @@ impl ReactModel {
                 machine: self.machine.clone(),
             }),
         }
+    }
+
+    /// The sizes of neighbours on a machine.
+    pub(super) fn sizes(&self, topology: &Topology) -> Vec<Size> {
+        let known = self
+            .profiles
+            .iter()
+            .chain([&self.baseline])
+            .map(ModelConfiguration::size);
+        self.sizes.clone().unwrap_or_else(|| sizes(topology, known))
     }
 
     /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. If the tree

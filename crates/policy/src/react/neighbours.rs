@@ -18,19 +18,33 @@ const PAGES: [PageMapping; 4] = [
     PageMapping::Single(NodeId(0)),
 ];
 
-/// A number of threads, and on how many nodes they are.
-pub type Size = (usize, usize);
+/// A number of threads, and on how many nodes and cores they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size {
+    /// The number of threads.
+    pub threads: usize,
+    /// The number of their nodes.
+    pub nodes: usize,
+    /// The threads on the core that has most. `None`: threads share cores only if the nodes have too few of them.
+    pub threads_per_core: Option<usize>,
+}
 
-/// The sizes that are tried on a machine, in ascending order: the `known` ones, and the space of react's paper (section
-/// 2). It has a quarter, a half and all of the cores on as few nodes as hold them, and a half on two nodes as well.
+/// The sizes that are tried on a machine if the model does not name them, in ascending order: the `known` ones, and the
+/// space of react's paper (section 2). It has a quarter, a half and all of the cores on as few nodes as hold them, and a
+/// half on two nodes as well.
 pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> Vec<Size> {
     let cores = topology.objects_of(ObjectKind::Core).count();
     let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
     let fewest = |threads: usize| (threads * nodes).div_ceil(cores.max(1));
-    let parts = [cores / 4, cores / 2, cores].map(|threads| (threads, fewest(threads)));
-    let half_on_two = (cores / 2, 2.min(nodes));
+    let size = |threads, nodes| Size {
+        threads,
+        nodes,
+        threads_per_core: None,
+    };
+    let parts = [cores / 4, cores / 2, cores].map(|threads| size(threads, fewest(threads)));
+    let half_on_two = size(cores / 2, 2.min(nodes));
     let all: BTreeSet<Size> = parts.into_iter().chain([half_on_two]).chain(known).collect();
-    all.into_iter().filter(|&(threads, _)| threads > 0).collect()
+    all.into_iter().filter(|size| size.threads > 0).collect()
 }
 
 /// The neighbours of a configuration that have a place on this machine, in the order in which they are tried.
@@ -53,7 +67,7 @@ pub fn all_neighbours(of: &ModelConfiguration, sizes: &[Size]) -> Vec<ModelConfi
         thread_map,
         ..of.clone()
     });
-    let others = sizes.iter().filter(|&&size| size != (of.threads, of.nodes));
+    let others = sizes.iter().filter(|&&size| size != of.size());
     let sized = others.map(|&size| with_size(of, size));
     let page_maps = PAGES
         .into_iter()
@@ -67,7 +81,12 @@ pub fn all_neighbours(of: &ModelConfiguration, sizes: &[Size]) -> Vec<ModelConfi
 }
 
 /// The configuration with another number of threads. Its pages are as alike as they can be.
-fn with_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfiguration {
+fn with_size(of: &ModelConfiguration, size: Size) -> ModelConfiguration {
+    let Size {
+        threads,
+        nodes,
+        threads_per_core,
+    } = size;
     let page_map = match (of.nodes, nodes) {
         (_, 1) => PageMapping::Local,
         (1, _) => PageMapping::Locality,
@@ -76,6 +95,7 @@ fn with_size(of: &ModelConfiguration, (threads, nodes): Size) -> ModelConfigurat
     ModelConfiguration {
         threads,
         nodes,
+        threads_per_core,
         // One node has only one map.
         thread_map: if nodes == 1 { ThreadMap::Compact } else { of.thread_map },
         page_map,
@@ -93,15 +113,25 @@ mod tests {
         synthetic("package:2 numa:1 core:4 pu:1")
     }
 
-    fn texts(threads: usize, nodes: usize, page_map: PageMapping, sizes: &[Size]) -> Vec<String> {
+    fn size((threads, nodes): (usize, usize)) -> Size {
+        Size {
+            threads,
+            nodes,
+            threads_per_core: None,
+        }
+    }
+
+    fn texts(threads: usize, nodes: usize, page_map: PageMapping, sizes: &[(usize, usize)]) -> Vec<String> {
+        let sizes: Vec<Size> = sizes.iter().copied().map(size).collect();
         let of = ModelConfiguration {
             threads,
             nodes,
+            threads_per_core: None,
             thread_map: ThreadMap::Compact,
             page_map,
             prefetch: "0100".parse().unwrap(),
         };
-        neighbours(&of, sizes, &topology())
+        neighbours(&of, &sizes, &topology())
             .iter()
             .map(ToString::to_string)
             .collect()
@@ -141,7 +171,46 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_papers_space_and_those_that_are_known() {
-        let found = sizes(&topology(), [(3, 2), (8, 2)].into_iter());
-        assert_eq!(found, [(2, 1), (3, 2), (4, 1), (4, 2), (8, 2)]);
+        let found = sizes(&topology(), [(3, 2), (8, 2)].map(size).into_iter());
+        assert_eq!(found, [(2, 1), (3, 2), (4, 1), (4, 2), (8, 2)].map(size));
+    }
+
+    #[test]
+    fn a_size_with_siblings_is_a_neighbour_of_its_own() {
+        let machine = synthetic("package:2 numa:1 core:4 pu:2");
+        let with = |threads, nodes, most| Size {
+            threads,
+            nodes,
+            threads_per_core: Some(most),
+        };
+        let of = ModelConfiguration {
+            threads: 4,
+            nodes: 1,
+            threads_per_core: Some(1),
+            thread_map: ThreadMap::Compact,
+            page_map: PageMapping::Local,
+            prefetch: "0000".parse().unwrap(),
+        };
+        let sizes = [
+            with(4, 1, 1),
+            with(4, 1, 2),
+            with(8, 1, 2),
+            with(4, 1, 3),
+            with(16, 2, 2),
+        ];
+        let found = neighbours(&of, &sizes, &machine);
+        let sized = &found[Prefetcher::ALL.len()..];
+        let pinnings: Vec<String> = sized
+            .iter()
+            .map(|one| one.pinning(&machine).unwrap().to_string())
+            .collect();
+        assert_eq!(
+            pinnings,
+            ["0,2,1,3", "0,2,4,6,1,3,5,7", "0,2,4,6,1,3,5,7,8,10,12,14,9,11,13,15"]
+        );
+        assert_eq!(
+            sized[1].to_string(),
+            "8 threads on 1 node, 2 on a core, compact, with pages local and prefetchers 0000"
+        );
     }
 }

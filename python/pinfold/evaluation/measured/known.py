@@ -53,8 +53,8 @@ class Known:
 
     @classmethod
     def of(cls, found: Regions) -> Known:
-        """Return simulated regions, whose threads have a core each."""
-        settings = tuple(Setting(*one[:5], 1) for one in found.configurations)
+        """Return regions as learning reads them."""
+        settings = tuple(Setting(*one) for one in found.configurations)
         return cls(found.machine, found.programs, found.names, settings, found.baseline, found.gains)
 
     @classmethod

@@ -8,10 +8,10 @@ a configuration: a feature of the models (section 4.2.1). This is the one place 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,15 @@ LEAST_PROGRAMS = 3
 """With fewer, nothing can be held out twice: once to choose a model, and once to judge it."""
 
 
+Size = tuple[int, int, int]
+"""A number of threads, of their nodes, and of threads per core."""
+
+
 class Configuration(NamedTuple):
     """The number of threads, their nodes and their map, the mapping of pages, and the setting of prefetchers.
 
     The texts are the values of the data set's columns. ``thread_map`` is None for a pinning that is neither.
+    ``threads_per_core`` is the most threads on one core: 1 also in data sets without that column.
     """
 
     threads: int
@@ -46,11 +51,23 @@ class Configuration(NamedTuple):
     thread_map: str | None
     page_map: str
     prefetch: str
+    threads_per_core: int = 1
+
+    @property
+    def size(self) -> Size:
+        """The numbers of threads, of nodes, and of threads per core."""
+        return self.threads, self.nodes, self.threads_per_core
 
     def text(self) -> str:
         """Describe it in a line."""
         where = f"{self.threads} threads on {self.nodes} node{'s' if self.nodes > 1 else ''}"
-        return f"{where}, {self.thread_map or 'own map'}, {self.page_map}, prefetchers {self.prefetch}"
+        shared = f", {self.threads_per_core} on a core" if self.threads_per_core > 1 else ""
+        return f"{where}{shared}, {self.thread_map or 'own map'}, {self.page_map}, prefetchers {self.prefetch}"
+
+
+def sizes(configurations: Iterable[Configuration]) -> list[Size]:
+    """Return the sizes of configurations, in ascending order."""
+    return sorted({one.size for one in configurations})
 
 
 @dataclass(frozen=True)
@@ -170,7 +187,7 @@ def read(files: Sequence[Path]) -> list[Regions]:
 
 
 def _optional(table: pyarrow.Table) -> list[str]:
-    names = ("joined_command", "region_object", "region_offset", "region_complete", "baseline")
+    names = ("threads_per_core", "joined_command", "region_object", "region_offset", "region_complete", "baseline")
     return [name for name in names if name in table.column_names]
 
 
@@ -187,16 +204,25 @@ def _name(row: dict[str, object]) -> tuple[str, ...]:
     return str(row.get("joined_command") or row["command"]), str(row["region"])
 
 
+def _configuration(row: dict[str, Any]) -> Configuration:
+    return Configuration(
+        threads=row["num_threads"],
+        nodes=row["num_nodes"],
+        thread_map=row["thread_map"],
+        page_map=row["page_map"],
+        prefetch=row["prefetch"],
+        threads_per_core=row.get("threads_per_core") or 1,
+    )
+
+
 def _of_machine(machine: str, rows: Sequence[dict[str, object]], counters: Sequence[str]) -> Regions:
     of_region: dict[tuple[str, ...], dict[Configuration, dict[str, object]]] = {}
     for row in rows:
-        keys = ("num_threads", "num_nodes", "thread_map", "page_map", "prefetch")
-        configuration = Configuration(*(row[key] for key in keys))  # type: ignore[arg-type]
-        of_region.setdefault(_name(row), {})[configuration] = row
+        of_region.setdefault(_name(row), {})[_configuration(row)] = row
     names = sorted(of_region)
     configurations = sorted(
         {one for found in of_region.values() for one in found},
-        key=lambda one: (one.threads, one.nodes, *map(str, one[2:])),
+        key=lambda one: (one.threads, one.nodes, one.threads_per_core, *map(str, one[2:5])),
     )
     for name in names:
         if missing := [one for one in configurations if one not in of_region[name]]:
@@ -220,8 +246,8 @@ def _of_machine(machine: str, rows: Sequence[dict[str, object]], counters: Seque
 
 
 def _baseline(machine: str, configurations: Sequence[Configuration], marked: Sequence[int]) -> int:
-    """Return the position of the baseline: what the data marks, or all threads and nodes, scatter, locality, all on."""
-    found = [one for one in configurations if one[2:] == ("scatter", "locality", ALL_ON)]
+    """Return the position of the baseline: what the data marks, or all cores and nodes, scatter, locality, all on."""
+    found = [one for one in configurations if one[2:] == ("scatter", "locality", ALL_ON, 1)]
     if len(marked) == 1:
         return marked[0]
     if not found:

@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pinfold.learn.react.data import Configuration
+from pinfold.learn.react.data import Configuration, Size
 from pinfold.learn.trained import Trained
 from pinfold.learn.tree_nodes import Node, leaf_of
 
-VERSION = 2
+VERSION = 3
+OLDEST = 2
+"""The oldest version that is read. It has no ``threads_per_core`` and no ``sizes``."""
+
+SIZE = ("threads", "nodes", "threads_per_core")
 LEAST_FEATURES, MOST_FEATURES = 2, 3
 MOST_PROFILES = 8
 """The largest number of profiled configurations; a race has no more."""
@@ -84,6 +88,9 @@ class ReactModel:
         How good it is.
     baseline : Configuration
         The baseline of the gains.
+    sizes : tuple of tuple
+        The numbers of threads, of nodes, and of threads per core of all configurations of the data. Neighbours of a
+        race have these. Empty in a file of version 2: neighbours have the sizes of the space ``ics20``.
     profiles : tuple of Configuration
         The profiled configurations.
     features : tuple of Feature
@@ -104,6 +111,7 @@ class ReactModel:
     features: tuple[Feature, ...]
     outputs: tuple[Configuration, ...]
     tree: tuple[Node, ...]
+    sizes: tuple[Size, ...] = ()
 
     def predict(self, counters: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> Configuration:
         """Return the configuration for a region.
@@ -131,6 +139,7 @@ class ReactModel:
     def text(self) -> str:
         """Return it as JSON, with each configuration, feature and node on one line."""
         lists: dict[str, list[Any]] = {
+            **({"sizes": [dict(zip(SIZE, one, strict=True)) for one in self.sizes]} if self.sizes else {}),
             "profiles": [one._asdict() for one in self.profiles],
             "features": [asdict(one) for one in self.features],
             "outputs": [one._asdict() for one in self.outputs],
@@ -163,10 +172,10 @@ class ReactModel:
             raise ValueError(f"{file} is not a model of react: it is not JSON ({error}); {_REMEDY}") from error
         if not isinstance(document, dict) or "react_model" not in document:
             raise ValueError(f"{file} is not a model of react: it lacks the key `react_model`; {_REMEDY}")
-        if document["react_model"] != VERSION:
+        if document["react_model"] not in range(OLDEST, VERSION + 1):
             raise ValueError(
-                f"{file} is a model of version {document['react_model']}, and this pinfold reads version {VERSION}: "
-                "train it again with `pinfold learn train react`"
+                f"{file} is a model of version {document['react_model']}, and this pinfold reads versions {OLDEST} and "
+                f"{VERSION}: train it again with `pinfold learn train react`"
             )
         try:
             model = _model(document)
@@ -195,13 +204,23 @@ def _model(document: Mapping[str, Any]) -> ReactModel:
         features=tuple(Feature(**one) for one in document["features"]),
         outputs=tuple(_configuration(one) for one in document["outputs"]),
         tree=tuple(list(node) for node in document["tree"]),
+        sizes=tuple(_size(one) for one in document.get("sizes", ())),
     )
+
+
+def _size(found: Mapping[str, Any]) -> Size:
+    threads, nodes, threads_per_core = (found[key] for key in SIZE)
+    if not all(isinstance(number, int) and number >= 1 for number in (threads, nodes, threads_per_core)):
+        raise ValueError(f"{threads} threads on {nodes} nodes with {threads_per_core} on a core are no size")
+    return threads, nodes, threads_per_core
 
 
 def _configuration(found: Mapping[str, Any]) -> Configuration:
     one = Configuration(**found)
-    if not (isinstance(one.threads, int) and isinstance(one.nodes, int) and one.threads >= one.nodes >= 1):
+    if not (all(isinstance(number, int) for number in one.size) and one.threads >= one.nodes >= 1):
         raise ValueError(f"{one.threads} threads on {one.nodes} nodes are no configuration")
+    if not 1 <= one.threads_per_core <= one.threads:
+        raise ValueError(f"{one.threads_per_core} of {one.threads} threads on a core are no configuration")
     return one
 
 

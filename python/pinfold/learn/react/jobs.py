@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pinfold.learn.origin import Origin
 from pinfold.learn.progress import checked_origin, printer
-from pinfold.learn.react.data import Configuration, Regions, enough, matched, read, require_counters
+from pinfold.learn.react.data import Configuration, Regions, enough, matched, read, require_counters, sizes
 from pinfold.learn.react.file import LEAST_FEATURES, Feature, ReactModel, Score
 from pinfold.learn.react.method import (
     ALL_PAIRS,
@@ -107,6 +107,7 @@ def race(found: Regions, seeds: int, origin: Origin) -> ReactModel:
         features=(),
         outputs=(),
         tree=(),
+        sizes=tuple(sizes(found.configurations)),
     )
 
 
@@ -164,6 +165,7 @@ def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int, origin: 
         ),
         outputs=tuple(judged.configurations[output] for output in fitted.outputs),
         tree=tuple(nodes_of(tree.tree_, lambda value: int(tree.classes_[int(value.argmax())]))),
+        sizes=tuple(sizes(judged.configurations)),
     )
 
 

@@ -15,10 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from pinfold._native import MOST_NEIGHBOURS, neighbours
-from pinfold.learn.react.data import Configuration, Floats
-
-Size = tuple[int, int]
-"""A number of threads and their number of nodes."""
+from pinfold.learn.react.data import Configuration, Floats, Size, sizes
 
 
 @dataclass(frozen=True)
@@ -39,17 +36,18 @@ class Space:
 
     @cached_property
     def _sizes(self) -> list[Size]:
-        return sorted({(one.threads, one.nodes) for one in self.configurations})
+        return sizes(self.configurations)
 
     def neighbours(self, place: int) -> list[int]:
         """Return the positions of the neighbours of a configuration, in the order of trial.
 
         A configuration whose map of threads has no name has no neighbours, because no policy can request it.
         """
-        threads, nodes, thread_map, page_map, prefetch = self.configurations[place]
-        if thread_map is None:
+        one = self.configurations[place]
+        if one.thread_map is None:
             return []
-        near = neighbours((threads, nodes, thread_map, page_map, prefetch), self._sizes)
+        words = (one.threads, one.nodes, one.thread_map, one.page_map, one.prefetch, one.threads_per_core)
+        near = neighbours(words, self._sizes)
         return [self._places[one] for one in map(Configuration._make, near) if one in self._places]
 
     def searched(self, gains: Floats, racers: Sequence[int], most: int = MOST_NEIGHBOURS) -> Floats:

@@ -37,7 +37,6 @@ mod verification;
 mod whole_program;
 
 use super::model::ReactModel;
-use super::neighbours::sizes;
 use super::plan::{Plan, Requests};
 use super::timing::Timing;
 use crate::Policy;
@@ -384,9 +383,8 @@ impl React {
     /// What limits the neighbours that a race tries.
     fn limits<'a>(&self, seen: &Observation<'a>) -> Limits<'a> {
         let model = &self.options.model;
-        let known = model.profiles.iter().chain([&model.baseline]);
-        let mut sizes = sizes(seen.topology(), known.map(|one| (one.threads, one.nodes)));
-        sizes.retain(|&(threads, _)| threads <= self.program.working());
+        let mut sizes = model.sizes(seen.topology());
+        sizes.retain(|size| size.threads <= self.program.working());
         Limits {
             topology: seen.topology(),
             sizes,

@@ -5,7 +5,7 @@
 
 use super::percent;
 use crate::react::model::{ModelConfiguration, Profile};
-use crate::react::neighbours::{MOST_NEIGHBOURS, neighbours};
+use crate::react::neighbours::{MOST_NEIGHBOURS, Size, neighbours};
 use crate::react::timing::{Measured, Timing};
 use pinfold_core::{RegionId, Topology};
 use std::collections::BTreeMap;
@@ -249,8 +249,7 @@ impl Profiles {
 /// What limits the neighbours that can be tried.
 pub(super) struct Limits<'a> {
     pub(super) topology: &'a Topology,
-    /// Numbers of threads, and of their nodes.
-    pub(super) sizes: Vec<(usize, usize)>,
+    pub(super) sizes: Vec<Size>,
     pub(super) sets_prefetchers: bool,
     pub(super) may_move_pages: bool,
 }
