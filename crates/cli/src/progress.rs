@@ -13,9 +13,9 @@ pub(crate) enum Progress {
     /// It is not shown.
     Hidden,
     /// A bar at the bottom of the terminal.
-    Bar(ProgressBar),
+    Bar(ProgressBar, ProgressUnit),
     /// A line for each step, such as `3/288`.
-    Lines { done: Cell<usize>, total: usize },
+    Lines { done: Cell<usize>, total: Cell<usize> },
 }
 
 /// What a bar counts.
@@ -38,7 +38,7 @@ impl Progress {
         bar.set_position(done as u64);
         // What was done earlier says nothing about the time that the rest takes.
         bar.reset_eta();
-        Self::Bar(bar)
+        Self::Bar(bar, counted)
     }
 
     /// Lines for a program that calls this one. The first one says how much was done by an earlier run.
@@ -46,21 +46,26 @@ impl Progress {
         console::say(format_args!("{done}/{total}"));
         Self::Lines {
             done: Cell::new(done),
-            total,
+            total: Cell::new(total),
         }
     }
 
     /// The next one of `total` begins; `text` says which it is.
     pub(crate) fn begin(&self, total: usize, text: &str) {
-        if let Self::Bar(bar) = self {
-            bar.set_length(total as u64);
-            bar.set_message(format!(", {}", one_line(text)));
+        match self {
+            Self::Hidden => {}
+            Self::Bar(bar, _) => {
+                bar.set_length(total as u64);
+                bar.set_message(format!(", {}", one_line(text)));
+            }
+            Self::Lines { total: known, .. } => known.set(total),
         }
     }
 
-    /// The rest takes this time, where a bar cannot know it from the number of steps.
+    /// The rest takes this time, which the caller knows better than the number of steps tells.
     pub(crate) fn left(&self, time: Duration) {
-        if let Self::Bar(bar) = self {
+        if let Self::Bar(bar, counted) = self {
+            bar.set_style(template(*counted, "{prefix}"));
             bar.set_prefix(format!("{:#} to go", HumanDuration(time)));
         }
     }
@@ -69,17 +74,17 @@ impl Progress {
     pub(crate) fn step(&self) {
         match self {
             Self::Hidden => {}
-            Self::Bar(bar) => bar.inc(1),
+            Self::Bar(bar, _) => bar.inc(1),
             Self::Lines { done, total } => {
                 done.set(done.get() + 1);
-                console::say(format_args!("{}/{total}", done.get()));
+                console::say(format_args!("{}/{}", done.get(), total.get()));
             }
         }
     }
 
     /// Removes the bar.
     pub(crate) fn finish(&self) {
-        if let Self::Bar(bar) = self {
+        if let Self::Bar(bar, _) = self {
             bar.finish_and_clear();
         }
     }
@@ -87,16 +92,21 @@ impl Progress {
 
 /// The form of the bar; `resumed` were done before it began.
 fn style(counted: ProgressUnit, resumed: u64) -> ProgressStyle {
-    let ProgressUnit { what, first } = counted;
-    ProgressStyle::with_template(&format!(
-        "{}{{pos}}/{{len}} {what}{{msg}} {{wide_bar}} {{speed}}",
-        message::name()
-    ))
-    .unwrap_or_else(|_| ProgressStyle::default_bar())
-    .with_key("speed", move |state: &ProgressState, line: &mut dyn fmt::Write| {
+    let first = counted.first;
+    template(counted, "{speed}").with_key("speed", move |state: &ProgressState, line: &mut dyn fmt::Write| {
         // A bar that cannot be drawn does not matter to the command.
         let _ = line.write_str(&speed(state.pos() > resumed, first, state.per_sec(), state.eta()));
     })
+}
+
+/// The form of a bar that ends with this.
+fn template(counted: ProgressUnit, end: &str) -> ProgressStyle {
+    let what = counted.what;
+    ProgressStyle::with_template(&format!(
+        "{}{{pos}}/{{len}} {what}{{msg}} {{wide_bar}} {end}",
+        message::name()
+    ))
+    .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// The speed and the time that the rest takes; neither is known before `any` is done.
