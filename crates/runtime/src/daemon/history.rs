@@ -232,6 +232,7 @@ mod tests {
         history.moved(Duration::from_secs(3), &a_move(TASK), &Outcome::Made, Some(&box_of_lxc));
         history.moved(Duration::from_secs(3), &a_move(TASK), &Outcome::Made, Some(&box_of_lxc));
         let sample = HostSample {
+            functions: None,
             sample: Sample {
                 at: Duration::from_secs(4),
                 tasks: vec![TaskSample {
