@@ -106,7 +106,13 @@ impl Clock {
         while self.repetitions < last && self.now < until {
             let fits = (until - self.now) / whole;
             if self.part == 0 && self.done == 0.0 && fits > TOGETHER {
-                self.run_together((fits / STEPS) as u64, last, paces, until);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "it is above 0, and saturates"
+                )]
+                let together = (fits / STEPS) as u64;
+                self.run_together(together, last, paces, until);
             } else {
                 self.run_part(until, paces);
             }

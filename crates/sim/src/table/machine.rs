@@ -258,15 +258,6 @@ impl TableMachine {
         self.clock.repetitions() >= last
     }
 
-    fn task(&self, rank: usize) -> TaskId {
-        let number = i32::try_from(rank).unwrap_or(i32::MAX);
-        TaskId {
-            serial: rank as u64,
-            process: PROCESS,
-            thread: PROCESS.saturating_add(number),
-        }
-    }
-
     /// The name of its tasks: fifteen characters, as the kernel keeps it.
     fn task_name(&self) -> String {
         self.program.name.chars().take(15).collect()
@@ -368,7 +359,7 @@ impl Machine for TableMachine {
             program: self.metrics.iter().map(count).collect(),
             tasks: (0..self.home.threads)
                 .map(|rank| TaskSample {
-                    id: self.task(rank),
+                    id: task(rank),
                     name: self.task_name(),
                     alive,
                     cpu_time: Some(ran),
@@ -395,7 +386,7 @@ impl Machine for TableMachine {
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {
-        let ids: Vec<TaskId> = (0..self.home.threads).map(|rank| self.task(rank)).collect();
+        let ids: Vec<TaskId> = (0..self.home.threads).map(|rank| task(rank)).collect();
         let mut ranks = 0..;
         let pins: Vec<Option<PuId>> = ids
             .iter()
@@ -454,5 +445,14 @@ impl TableMachine {
     /// The PU that a thread is pinned to.
     fn pin(&self, rank: usize) -> Option<PuId> {
         self.applied.pus.as_ref()?.get(rank).copied()
+    }
+}
+
+/// The task of a rank.
+fn task(rank: usize) -> TaskId {
+    TaskId {
+        serial: rank as u64,
+        process: PROCESS,
+        thread: PROCESS.saturating_add(i32::try_from(rank).unwrap_or(i32::MAX)),
     }
 }

@@ -64,7 +64,7 @@ impl MeasuredRows {
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (last, half) = (values.len().checked_sub(1)?, values.len() / 2);
-    Some((values[last / 2] + values[half]) / 2.0)
+    Some(f64::midpoint(values[last / 2], values[half]))
 }
 
 #[cfg(test)]

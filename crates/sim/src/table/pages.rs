@@ -36,8 +36,7 @@ pub(super) fn equal(wanted: PageMapping, pus: &[PuId], places: &Places, topology
     let all = main_memory(topology);
     let mut equal = vec![wanted];
     match wanted {
-        PageMapping::FirstTouch | PageMapping::Locality if on_one_node => equal.extend(AT_THREADS),
-        PageMapping::Local if on_one_node => equal.extend(AT_THREADS),
+        PageMapping::FirstTouch | PageMapping::Locality | PageMapping::Local if on_one_node => equal.extend(AT_THREADS),
         PageMapping::Local => equal.push(PageMapping::FirstTouch),
         PageMapping::Single(node) | PageMapping::Preferred(node) => {
             equal = on_node(node, first, on_one_node, all);
