@@ -386,7 +386,7 @@ impl Machine for TableMachine {
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {
-        let ids: Vec<TaskId> = (0..self.home.threads).map(|rank| task(rank)).collect();
+        let ids: Vec<TaskId> = (0..self.home.threads).map(task).collect();
         let mut ranks = 0..;
         let pins: Vec<Option<PuId>> = ids
             .iter()
