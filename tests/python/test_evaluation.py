@@ -107,6 +107,22 @@ def test_a_section_that_stands_apart_may_be_of_another_build(made: list[str], mo
     assert made[4:] == ["two"], "a whole evaluation makes it for its build"
 
 
+def test_a_section_that_needs_what_is_missing_stays_as_it_is(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(monkeypatch, ONE)
+    monkeypatch.setattr(evaluation, "NEEDS", {"two": lambda: "TABLE is not set"})
+    run(monkeypatch, OTHER)
+    assert made == ["one", "two", "one"]
+    assert "evaluation: two is not made: TABLE is not set" in capsys.readouterr().err
+    assert json.loads(Path("evaluation/two.json").read_text())["build"] == "b1"
+    run(monkeypatch, OTHER, "two")
+    assert made == ["one", "two", "one"]
+    monkeypatch.setattr(evaluation, "NEEDS", {"two": lambda: None})
+    run(monkeypatch, OTHER)
+    assert made == ["one", "two", "one", "two"]
+
+
 def test_a_reduced_section_stands_beside_no_whole_one(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "APART", {"two"})
     run(monkeypatch, ONE)

@@ -130,7 +130,7 @@ def test_the_same_table_gives_the_same_bytes_from_any_kind_of_file(tmp_path: Pat
     (tmp_path / "table.csv.gz").write_bytes(gzip.compress(text.encode()))
     cells = [dict(zip(HEAD.split(","), line.split(","), strict=True)) for line in ROWS]
     typed = [
-        {**one, "time": float(one["time"]), "threads": int(one["threads"]), "spread": float(one["spread"] or "nan")}
+        {**one, "time": float(one["time"]), "threads": float(one["threads"]), "spread": float(one["spread"] or "nan")}
         for one in cells
     ]
     typed[1]["spread"] = None
@@ -237,7 +237,10 @@ def test_rows_can_be_left_out_and_times_have_units(tmp_path: Path, capsys: pytes
             lines(ROWS[0].replace("compact", "random")),
             ["line 2: `random` is no map of threads: give compact or scatter"],
         ),
-        (lines(ROWS[0].replace(",4,1,", ",4,3,")), ["4 threads on 3 nodes are impossible on m, which has 2 nodes"]),
+        (
+            lines(ROWS[0].replace(",4,1,", ",4,3,")),
+            ["4 threads on 3 nodes are impossible on m, which has 2 nodes"],
+        ),
         (lines(ROWS[0] + ",7"), ["line 2: it has 12 cells, and the first line has 11", "delimiter"]),
         (lines(ROWS[0].replace("solve", "")), ["line 2: the column `region` is empty"]),
         (HEAD + "\n", ["table.csv has no rows"]),

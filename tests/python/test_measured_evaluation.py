@@ -1,13 +1,16 @@
 """Shares of the possible gain after a number of trials, on known times."""
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
-from react_cases import Kind, regions
+from react_cases import Kind, regions, write
 
 from pinfold.evaluation.measured import trials
-from pinfold.evaluation.measured.known import Known
+from pinfold.evaluation.measured.known import Known, Setting
+from pinfold.evaluation.measured.policies import Ran, Run
+from pinfold.evaluation.measured.simulator import counterparts, questions
 from pinfold.evaluation.measured.trials import JUDGED, Table, best_single, greedy, oracle, random, shuffled, tried
 from pinfold.learn.react.data import Floats
 
@@ -71,3 +74,68 @@ def test_an_interval_contains_its_share() -> None:
     found = table()
     share = found.share(random(found).gains[:, 0])
     assert share.low <= share.share <= share.high
+
+
+def measured(settings: tuple[Setting, ...], gains: list[list[float]]) -> Table:
+    names = tuple((f"program{place}", "loop") for place in range(len(gains)))
+    return Table(Known("m", tuple(name for name, _ in names), names, settings, 0, np.array(gains)))
+
+
+BASE = Setting(32, 2, "scatter", "locality", "0000", 1)
+SIBLINGS = BASE._replace(threads_per_core=2)
+PAGES = BASE._replace(page_map="balance")
+SETTINGS = (BASE, SIBLINGS, PAGES, BASE._replace(prefetch="1111"), BASE._replace(threads=16, nodes=1))
+
+
+def test_the_simulator_is_asked_what_the_table_is_asked() -> None:
+    # The best configurations of the two regions share cores, and have other pages.
+    found = measured(SETTINGS, [[0, 0.4, 0.1, 0.2, -1], [0, 0.1, 0.6, 0.3, -1]])
+    simulated = table(programs=4)
+    asked = {one.name: one for one in questions(found, [simulated])}
+    siblings = asked["share of the possible gain that needs siblings (SMT)"]
+    assert siblings.measured == pytest.approx((0.4 - 0.2) / 1.0)
+    assert siblings.simulated == (None,)
+    assert asked["share of the possible gain, only prefetchers"].measured == pytest.approx(0.5)
+    assert asked["share of the possible gain, only NUMA"].measured == pytest.approx(0.7)
+    assert asked["speed-up of the best configuration, geometric mean"].measured == pytest.approx(np.exp(0.5))
+
+
+def test_a_configuration_of_one_machine_has_a_counterpart_on_another() -> None:
+    def known(*settings: Setting) -> Known:
+        return Known("m", (), (), settings, 0, np.zeros((0, len(settings))))
+
+    one = known(
+        BASE._replace(threads=48), BASE._replace(threads=48, page_map="interleave"), BASE._replace(page_map="x")
+    )
+    assert counterparts(one, known(*SETTINGS)) == [0, 2, None]
+
+
+def test_a_data_set_that_lacks_a_time_is_refused(tmp_path: Path) -> None:
+    rows = [
+        {
+            **{"machine": "m", "program": program, "command": program, "region": "loop", "simulated": False},
+            **{"num_threads": threads, "num_nodes": 1, "thread_map": "compact", "threads_per_core": 1},
+            **{"page_map": "local", "prefetch": "0000", "pinning": "0", "time_s": 1.0, "baseline": threads == 1},
+        }
+        for program, threads in (("a", 1), ("a", 2), ("b", 1), ("b", 2))
+    ]
+    found = Known.read(write(tmp_path / "data.parquet", rows))
+    assert (len(found.settings), found.names) == (2, (("a", "loop"), ("b", "loop")))
+    with pytest.raises(ValueError, match=r"b loop has no time in Setting\(threads=2"):
+        Known.read(write(tmp_path / "less.parquet", rows[:-1]))
+
+
+def run_of(*trials: float, rate: float = 2.0) -> Run:
+    return Run(trials, rate, requests=len(trials), refused=1)
+
+
+def test_the_trials_of_a_policy_are_the_configurations_that_it_applied() -> None:
+    longest = [run_of(-1.0, 0.2, 0.1, 0.5, rate=3.0), run_of(-0.5, rate=1.9)]
+    alone = {seconds: [2.0, 2.0] for seconds in (10, 60, 600)}
+    ran = Ran("one", {10: [run_of(), run_of()], 60: [run_of(0.2), run_of()], 600: longest}, alone, processor_s=1.0)
+    curve = ran.curve()
+    assert curve.gains[0].tolist() == [0, 0.2, 0.2, 0.5, 0.5, 0.5, 0.5, 0, 0.2, 0.5]
+    assert curve.gains[1].tolist() == [0.0] * len(JUDGED)
+    assert curve.worst == 1
+    assert ran.gains(600) == pytest.approx(np.log([1.5, 0.95]))
+    assert ran.refused() == pytest.approx(6 / 6)

@@ -245,11 +245,6 @@ HEADLINES: Mapping[str, Sequence[Headline]] = {
             "two nodes of 16 cores, by others",
             promised("share of the possible gain after 5 trials, greedy race of other programs"),
         ),
-        Headline(
-            MEASURED,
-            "two nodes of 16 cores, by others",
-            promised("worst region of runs of 10 minutes over the baseline, auto"),
-        ),
     ],
     "costs": [
         Headline(

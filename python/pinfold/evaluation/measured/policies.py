@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from os import sched_getaffinity
 from pathlib import Path
@@ -61,14 +61,14 @@ class Run:
     ----------
     trials : tuple of float
         The gain of each different configuration that was applied, in their order, without the baseline.
-    gain : float
-        The logarithm of the speed-up of the whole run over the baseline, with all costs.
+    rate : float
+        Executions of the region per second in the whole run, with all costs.
     requests, refused : int
         The policy's requests, and those that the table lacked in part or whole.
     """
 
     trials: tuple[float, ...]
-    gain: float
+    rate: float
     requests: int
     refused: int
 
@@ -83,17 +83,20 @@ class Ran:
         The policy.
     runs : mapping of int to list of Run
         By run time, the run of each region.
+    alone : mapping of int to list of float
+        By run time, the rate of each region without a policy and with the same noise.
     processor_s : float
         The processor time of the longest runs, in seconds.
     """
 
     name: str
     runs: Mapping[int, Sequence[Run]]
+    alone: Mapping[int, Sequence[float]]
     processor_s: float
 
     def gains(self, seconds: int) -> Floats:
         """Return the gain of each region in runs of this time, with all costs."""
-        return np.array([run.gain for run in self.runs[seconds]])
+        return np.log([run.rate for run in self.runs[seconds]]) - np.log(self.alone[seconds])
 
     def curve(self) -> Curve:
         """Return the best configuration so far: after each number of trials of the longest runs, and in each run."""
@@ -142,8 +145,18 @@ class Machine:
         found = self._record(0, policy, min(TIMES))
         return found if isinstance(found, str) else None
 
+    @cached_property
+    def _alone(self) -> dict[int, list[float]]:
+        """The rates without a policy. A mean of few executions with noise differs from the table's median."""
+        none = Policy("none", lambda region, seconds: ["--policy", "none"])
+        regions = range(len(self.known.names))
+        with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+            runs = {seconds: list(pool.map(partial(self._run, none, seconds), regions)) for seconds in TIMES}
+        return {seconds: [run.rate for run in of_time] for seconds, of_time in runs.items()}
+
     def run(self, policy: Policy) -> Ran:
         """Run a policy on all regions, in all run times."""
+        alone = self._alone
         regions = range(len(self.known.names))
         with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
             runs, used = {}, 0.0
@@ -151,7 +164,7 @@ class Machine:
                 before = processor_time()
                 runs[seconds] = list(pool.map(partial(self._run, policy, seconds), regions))
                 used = processor_time() - before
-        return Ran(policy.name, runs, used)
+        return Ran(policy.name, runs, alone, used)
 
     def _run(self, policy: Policy, seconds: int, region: int) -> Run:
         record = self._record(region, policy, seconds)
@@ -161,7 +174,7 @@ class Machine:
         tried = dict.fromkeys(self._tried(record["timeline"]["configurations"]))
         return Run(
             trials=tuple(float(self.known.gains[region, place]) for place in tried if place != self.known.baseline),
-            gain=float(np.log(replay["repetitions"] * TRIAL_S / record["ran"])),
+            rate=replay["repetitions"] / record["ran"],
             requests=replay["requests"],
             refused=replay["refused"],
         )

@@ -19,6 +19,7 @@ from typing import Any
 
 from pinfold.learn.cpu_list import cpu_list, cpu_list_of
 from pinfold.learn.foreign.column_map import (
+    NEEDED,
     NO_UNIT,
     OF_CONFIGURATION,
     PAGE_MAPS,
@@ -41,6 +42,9 @@ DEFAULTS: Mapping[str, str] = {"page_map": "first_touch", "prefetch": "0000"}
 
 UNPINNED = "unpinned"
 """The pinning of threads that the operating system places."""
+
+MOST = 1 << 20
+"""The largest number of threads, nodes or runs."""
 
 _REFERENCE = re.compile(r"\{([^{}]+)\}")
 _ROBUST = 1.4826
@@ -133,7 +137,7 @@ class _Columns:
     def row(self, place: int, layouts: Callable[[str], Layouts]) -> Row:
         """Return a row of the data set."""
         row: Row = {name: self._value(name, source, place) for name, source in self._sources.items()}
-        for name in ("machine", "program", "num_threads"):
+        for name in NEEDED:
             if row.get(name) is None:
                 raise self._table.error(
                     place, f"the map `{self._given.name}` gives no `{name}`: add its column, or --set {name}=VALUE"
@@ -180,9 +184,11 @@ class _Columns:
         if cell is None:
             return None
         if name in WHOLE:
-            if not (cell.isascii() and cell.isdigit() and int(cell) > 0):
-                raise self._table.error(place, f"`{name}` is {cell!r}: it must be a whole number of 1 or more")
-            return int(cell)
+            # Tables that Python wrote often have whole numbers as 32.0.
+            digits = cell.removesuffix(".0")
+            if not (re.fullmatch("[0-9]{1,7}", digits) and 0 < int(digits) <= MOST):
+                raise self._table.error(place, f"`{name}` is {cell!r}: it must be a whole number from 1 to {MOST}")
+            return int(digits)
         if name == "spread":
             found = self._number(name, cell, place)
             if found is not None and found < 0:
@@ -195,7 +201,8 @@ class _Columns:
         if name == "prefetch" and not re.fullmatch("[01]{4}", cell):
             raise self._table.error(
                 place,
-                f"`{name}` is {cell!r}: it must be four digits, 1 is off: DCU IP, DCU, L2 adjacent line, L2 streamer",
+                f"`{name}` is {cell!r}: it must be four digits, 1 is off: DCU IP, DCU, L2 adjacent line, L2 streamer "
+                "(a column of numbers loses zeros in front: write it as text)",
             )
         return cell
 
