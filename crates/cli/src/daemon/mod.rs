@@ -272,6 +272,11 @@ impl Daemon {
             // A new mapper takes the current places of tasks for the operating system's choice, so none may be pinned.
             self.mapper = mapper(&self.topology, &thresholds, &config);
         }
+        if config.finds_functions() && !self.config.finds_functions() && !watcher.may_probe() {
+            let text = "no calls of functions show the progress of processes: the daemon began without the right to \
+                        probe them; restart it";
+            log_note(&mut self.report.log, HostNoteCode::NoFunctions, text);
+        }
         watcher.limit_pages(config.page_limits());
         self.report.reconfigure(config.clone(), thresholds);
         self.config = config;

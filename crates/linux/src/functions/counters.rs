@@ -224,7 +224,9 @@ impl FunctionCounters {
 
     /// Starts the thread, unless it works.
     fn work(&mut self) {
-        if std::mem::replace(&mut self.shared.lock().working, true) {
+        let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        // A thread that panicked has not said that it ended.
+        if std::mem::replace(&mut self.shared.lock().working, true) && !is_over {
             return;
         }
         let (shared, procfs) = (Arc::clone(&self.shared), self.procfs.clone());

@@ -203,6 +203,11 @@ impl Watcher {
         Ok(())
     }
 
+    /// Whether functions may be probed.
+    pub fn may_probe(&self) -> bool {
+        self.functions.is_some()
+    }
+
     /// Whether children get their masks before they run.
     pub fn frees_at_birth(&self) -> bool {
         self.forks.as_ref().is_some_and(Forks::cover_all)
