@@ -72,6 +72,14 @@ class Within:
         return f"scripted:{file}"
 
 
+def child_of(process: "subprocess.Popen[str]", name: str) -> int:
+    """Return the child with this name. One of pinfold's threads has started it."""
+    lists = Path(f"/proc/{process.pid}/task").glob("*/children")
+    children = [int(child) for one in lists for child in one.read_text().split()]
+    (found,) = (child for child in children if Path(f"/proc/{child}/comm").read_text() == f"{name}\n")
+    return found
+
+
 @pytest.fixture
 def within(binary: Path, tmp_path: Path) -> Within:
     """Return `pinfold sweep --within-run`."""
@@ -133,19 +141,19 @@ def test_regions_of_a_simulated_program_are_named_as_in_a_simulated_sweep(
 
 
 def test_regions_of_a_program_are_measured_here_and_the_program_ends_when_asked(
-    within: Within, workload: Callable[[str], Path]
+    within: Within, compiled: Callable[..., Path]
 ) -> None:
-    program = (workload("hydro"), "--size", "2M", "--seconds", "100")
-    err = within("--space", "threads", *QUICK, "--end", "--", *program)
+    program = compiled("three_regions", "-fopenmp")
+    err = within("--space", "threads", *QUICK, "--end", "--", program, "100")
     rows, summary = within.rows, within.summary
-    assert summary["regions"] > 1, err
-    assert summary["complete"]
+    assert (summary["regions"], summary["complete"]) == (3, True), err
     regions = {row["region"] for row in rows}
-    assert len(regions) == summary["regions"]
-    assert len(rows) == summary["regions"] * summary["configurations"]
-    assert all(row["time_s"] > 0 and not row["simulated"] for row in rows)
-    assert {row["region_object"] for row in rows} == {"hydro"}
-    assert len({row["region_offset"] for row in rows}) == len(regions)
+    assert len(regions) == 3
+    assert len(rows) == 3 * summary["configurations"]
+    assert all(row["time_s"] > 0 and row["runs"] >= 2 and not row["simulated"] for row in rows)
+    assert {row["region_object"] for row in rows} == {program.name}
+    assert len({row["region_offset"] for row in rows}) == 3
+    assert sum(row["baseline"] for row in rows) == 3
     assert summary["exit_status"] == 128 + signal.SIGTERM
 
 
@@ -167,11 +175,7 @@ def test_nothing_stays_pinned_when_the_sweep_is_over(within: Within, workload: C
         lines += line
         if "The sweep is complete" in lines:
             break
-    (child,) = (
-        int(child)
-        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        if Path(f"/proc/{child}/comm").read_text() == "hydro\n"
-    )
+    child = child_of(process, "hydro")
 
     def is_free() -> bool:
         threads = os.listdir(f"/proc/{child}/task")
@@ -189,6 +193,8 @@ def test_options_that_do_not_fit_are_refused(within: Within) -> None:
     assert "--shard is for sweeps of many runs" in err
     err = within("--machine", machine, "--space", "threads", "--", "true", status=125)
     assert "leave out the command" in err
+    err = within("--space", "threads", status=125)
+    assert "there is no program to measure" in err
 
 
 def test_a_killed_sweep_leaves_neither_a_pinned_program_nor_a_file(
@@ -200,8 +206,7 @@ def test_a_killed_sweep_leaves_neither_a_pinned_program_nor_a_file(
     for line in process.stderr:
         if "configurations of" in line:
             break
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (child,) = (int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "hydro\n")
+    child = child_of(process, "hydro")
     process.kill()
     process.wait()
     eventually(lambda: not alive(child), "the program has ended with pinfold")

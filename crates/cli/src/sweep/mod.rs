@@ -156,7 +156,7 @@ struct Arguments {
     #[arg(
         help_heading = None::<&str>,
         value_name = "FILE.pft",
-        required_unless_present = "command",
+        required_unless_present_any = ["command", "within_run"],
         conflicts_with = "command"
     )]
     recordings: Vec<PathBuf>,

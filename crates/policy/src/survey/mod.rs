@@ -4,12 +4,15 @@
 //! - `schedule`: the order: passes over the places of pages, and in each of them all configurations in random order;
 //! - `subjects`: what is measured, and `walk`: the way of these through a list of configurations;
 //! - `drift`: how the speed of the program changes while it is measured, and `estimate`: the times without that;
-//! - `results`: what was measured, `findings` what users see of it, and `policy` the order of events.
+//! - `results`: what was measured, and `known` what is still due;
+//! - `findings`: what users see of it, `request` what is requested of the machine, and `policy` the order of events.
 
 mod configuration;
 mod drift;
 mod estimate;
 mod findings;
+mod known;
+mod options;
 mod policy;
 mod request;
 mod results;
@@ -19,5 +22,6 @@ mod walk;
 
 pub use configuration::SurveyConfiguration;
 pub use findings::{SurveyEnded, SurveyProgress};
-pub use policy::{By, Configurations, Survey, SurveyOptions};
+pub use options::{By, Configurations, SurveyOptions};
+pub use policy::Survey;
 pub use results::{Measured, Subject};

@@ -12,20 +12,17 @@
 
 use super::configuration::SurveyConfiguration;
 use super::findings::{SurveyEnded, SurveyProgress};
+use super::known::Known;
+use super::options::{By, Configurations, SurveyOptions};
 use super::request::{Placed, Requests, by_region, sets_prefetchers};
 use super::results::{Measured, Results, Subject};
 use super::schedule::{Schedule, Stage};
 use super::subjects::Subjects;
 use super::walk::Walk;
 use crate::Policy;
-use crate::program::metric_choice::MetricRequest;
 use crate::program::observed_program::{Observation, ObservedProgram, Stage as Opening};
-use crate::program::times::Times;
-use crate::program::working_tasks::Skip;
-use pinfold_core::{
-    Applied, Decision, Finding, Metric, NoteCode, RefusalCode, RegionId, RegionKeeps, Sample, Topology,
-};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use pinfold_core::{Applied, Decision, Finding, Metric, NoteCode, RefusalCode, RegionId, Sample, Topology};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -34,58 +31,18 @@ use std::time::Duration;
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
+/// After the initialisation, a region that has ended may repeat within this time. Otherwise the program is measured as a
+/// whole.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The interval of readings after the survey.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// The interval of progress findings.
 const REPORTED: Duration = Duration::from_secs(1);
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// Parallel regions where some repeat, and otherwise the program.
-    #[default]
-    Auto,
-    /// Parallel regions.
-    Regions,
-    /// The whole program.
-    Program,
-}
-
-/// The configurations for a number of threads.
-#[derive(Clone, Debug, Default)]
-pub struct Configurations {
-    /// The configurations.
-    pub list: Vec<SurveyConfiguration>,
-    /// The positions of those that are measured in every pass, so that drift is seen.
-    pub references: Vec<usize>,
-}
-
 /// Makes the configurations for a number of threads. An error is a clause.
 type Make = Box<dyn Fn(&Topology, usize) -> Result<Configurations, String>>;
-
-/// The options of a survey.
-#[derive(Clone, Debug)]
-pub struct SurveyOptions {
-    /// The initialisation; the other times are those of the survey.
-    pub times: Times,
-    /// The metric of a program that is measured as a whole.
-    pub metric: MetricRequest,
-    /// The tasks that are left alone.
-    pub skip: Skip,
-    /// The number of threads; `None` for those that work.
-    pub threads: Option<usize>,
-    /// What is measured.
-    pub by: By,
-    /// A configuration is known well enough if half of its 95 % interval is at most this share of its time.
-    pub interval: f64,
-    /// The fewest and the most measurements of a configuration.
-    pub rounds: (usize, usize),
-    /// The longest time of the survey; `None` for no limit.
-    pub limit: Option<Duration>,
-    /// The seed of the random order.
-    pub seed: u64,
-}
 
 /// A survey that has begun.
 #[derive(Debug)]
@@ -109,40 +66,6 @@ enum Phase {
     Over,
 }
 
-/// What is known of the configurations.
-#[derive(Debug, Default)]
-struct Known {
-    configurations: Vec<SurveyConfiguration>,
-    threads: usize,
-    /// By configuration: why it is left out.
-    left_out: BTreeMap<usize, String>,
-    subjects: Vec<Subject>,
-    /// What the program does not let the survey change of a region.
-    keeps: BTreeMap<Subject, RegionKeeps>,
-    /// The regions that are not measured.
-    others: Vec<RegionId>,
-    /// Whether it was noted that the number of threads has changed.
-    noted_threads: bool,
-}
-
-impl Known {
-    /// Whether a subject can have a configuration.
-    fn can_have(&self, subject: Subject, number: usize) -> bool {
-        let one = &self.configurations[number];
-        let keeps = self.keeps.get(&subject).copied().unwrap_or_default();
-        let other_threads = one.threads.is_some_and(|threads| threads != self.threads);
-        !self.left_out.contains_key(&number)
-            && !(keeps.threads && other_threads)
-            && !(keeps.places && one.pinning.is_some())
-    }
-
-    /// The number of subjects that can have a configuration.
-    fn subjects_of(&self, number: usize) -> usize {
-        let subjects = self.subjects.iter();
-        subjects.filter(|&&subject| self.can_have(subject, number)).count()
-    }
-}
-
 /// The policy.
 pub struct Survey {
     options: SurveyOptions,
@@ -152,6 +75,10 @@ pub struct Survey {
     /// The first sample of the later half of the initialisation.
     first: Option<Sample>,
     known: Known,
+    /// The regions that are not measured.
+    others: Vec<RegionId>,
+    /// Whether it was noted that the number of threads has changed.
+    noted_threads: bool,
     results: Results,
     requests: Requests,
     ended: Option<SurveyEnded>,
@@ -178,6 +105,8 @@ impl Survey {
             phase: Phase::Initialising,
             first: None,
             known: Known::default(),
+            others: vec![],
+            noted_threads: false,
             results: Results::default(),
             requests: Requests::default(),
             ended: None,
@@ -188,12 +117,12 @@ impl Survey {
 
     /// The configurations; none before the number of threads is known.
     pub fn configurations(&self) -> &[SurveyConfiguration] {
-        &self.known.configurations
+        self.known.configurations()
     }
 
     /// The number of threads that the configurations are for.
     pub fn threads(&self) -> usize {
-        self.known.threads
+        self.known.threads()
     }
 
     /// The metric of a program that was measured as a whole.
@@ -203,17 +132,17 @@ impl Survey {
 
     /// The configurations that were left out, with the reason for each.
     pub fn left_out(&self) -> &BTreeMap<usize, String> {
-        &self.known.left_out
+        self.known.left_out()
     }
 
     /// The measured subjects.
     pub fn subjects(&self) -> &[Subject] {
-        &self.known.subjects
+        self.known.subjects()
     }
 
     /// The regions that were not measured, because they are too short, take too little time, or came too late.
     pub fn others(&self) -> &[RegionId] {
-        &self.known.others
+        &self.others
     }
 
     /// The end of the survey; `None` if it did not begin, or is not over.
@@ -252,8 +181,10 @@ impl Policy for Survey {
             Phase::Initialising => (None, None),
             Phase::Running(running) => {
                 let wanted = self.requests.of(placed(running, &self.known, &self.program));
-                let unpinned = |one: usize| self.known.configurations[one].pinning.is_none();
-                let next = running.walk.next(unpinned).clamp(SHORTEST_WAIT, LONGEST_WAIT);
+                let next = running
+                    .walk
+                    .next(|one| self.known.is_unpinned(one))
+                    .clamp(SHORTEST_WAIT, LONGEST_WAIT);
                 let wait = if self.requests.are_returning() {
                     SHORTEST_WAIT
                 } else {
@@ -296,10 +227,15 @@ impl Survey {
         if stage == Opening::Initialising {
             return;
         }
+        let first = self.first.as_ref().unwrap_or(seen.sample());
         let regions = match self.options.by {
             By::Program => None,
-            By::Auto | By::Regions => Subjects::regions(self.first.as_ref().unwrap_or(seen.sample()), seen.sample()),
+            By::Auto | By::Regions => Subjects::regions(first, seen.sample()),
         };
+        let is_early = seen.at() < self.options.times.initialise + PATIENCE;
+        if self.options.by != By::Program && is_early && Subjects::may_come(first, seen.sample()) {
+            return;
+        }
         let subjects = match regions {
             Some(regions) => regions,
             None if self.options.by == By::Regions || stage == Opening::WithoutMetric => return,
@@ -308,12 +244,11 @@ impl Survey {
                 Subjects::Program(super::walk::Progress::default())
             }
         };
-        self.known.threads = self.program.threads(self.options.threads);
-        self.known.subjects = subjects.measured().into_iter().map(|(subject, _)| subject).collect();
+        let threads = self.program.threads(self.options.threads);
         self.requests
             .note_home(self.program.last_seen(seen, self.program.working()));
-        match (self.make)(seen.topology(), self.known.threads) {
-            Ok(configurations) => self.begin(subjects, configurations, seen),
+        match (self.make)(seen.topology(), threads) {
+            Ok(configurations) => self.begin(subjects, configurations, threads, seen),
             Err(why) => {
                 seen.report(note(format!("Nothing is measured: {why}.")));
                 self.phase = Phase::Over;
@@ -322,22 +257,29 @@ impl Survey {
     }
 
     /// The first pass begins.
-    fn begin(&mut self, subjects: Subjects, configurations: Configurations, seen: &mut Observation<'_>) {
+    fn begin(
+        &mut self,
+        subjects: Subjects,
+        configurations: Configurations,
+        threads: usize,
+        seen: &mut Observation<'_>,
+    ) {
         let Configurations { list, references } = configurations;
-        let threads = self.known.threads;
-        self.known.configurations = list;
+        let measured = subjects.measured().into_iter().map(|(subject, _)| subject);
+        self.known = Known::new(list, threads, measured.collect());
         if let Subjects::Program(_) = subjects {
-            for (number, one) in self.known.configurations.iter().enumerate() {
-                if let Some(other) = one.threads.filter(|&other| other != threads) {
+            for number in 0..self.known.configurations().len() {
+                let of_team = self.known.configurations()[number].threads;
+                if let Some(other) = of_team.filter(|&other| other != threads) {
                     let why = format!(
                         "the program has {threads} threads, and no parallel regions that could have {other} of them"
                     );
-                    self.known.left_out.insert(number, why);
+                    self.known.leave_out(number, &why);
                 }
             }
         }
         let schedule = Schedule::new(
-            &self.known.configurations,
+            self.known.configurations(),
             &references,
             seen.topology(),
             threads,
@@ -381,8 +323,8 @@ impl Survey {
         };
         format!(
             "{} configurations of {} threads are measured{places}: {what}.",
-            self.known.configurations.len() - self.known.left_out.len(),
-            self.known.threads
+            self.known.number(),
+            self.known.threads()
         )
     }
 
@@ -391,20 +333,23 @@ impl Survey {
         self.heed(&mut running, seen);
         if let (Subjects::Program(_), true) = (&running.subjects, seen.tasks_changed()) {
             running.walk.restart();
-            let (now, threads) = (self.program.working(), self.known.threads);
-            if now != threads && self.options.threads.is_none() && !self.known.noted_threads {
-                self.known.noted_threads = true;
+            let (now, threads) = (self.program.working(), self.known.threads());
+            if now != threads && self.options.threads.is_none() && !self.noted_threads {
+                self.noted_threads = true;
                 seen.report(note(format!(
                     "{now} threads work now, and the configurations are for {threads}; --threads N says how many to place."
                 )));
             }
         }
-        self.note_kept(seen.sample());
+        for subject in self.known.note_kept(seen.sample()) {
+            // What was measured of it was not in its configurations.
+            let known = &self.known;
+            self.results
+                .retain(subject, |configuration| known.can_have(subject, configuration));
+        }
         let progress = running.subjects.progress(seen.sample(), &mut self.program);
-        let configurations = &self.known.configurations;
-        let turns = running
-            .walk
-            .read(seen.at(), &progress, |one| configurations[one].pinning.is_none());
+        let known = &self.known;
+        let turns = running.walk.read(seen.at(), &progress, |one| known.is_unpinned(one));
         for turn in turns {
             if self.known.can_have(turn.subject, turn.configuration) {
                 self.results.add(turn);
@@ -436,7 +381,7 @@ impl Survey {
                 if running.passes * running.schedule.rounds() >= self.options.rounds.1 {
                     return false;
                 }
-                let due = self.due();
+                let due = self.known.due(&self.results, &self.options);
                 running.stages = running.schedule.pass(|one| due.contains(&one));
                 running.passes += 1;
                 if running.stages.is_empty() {
@@ -444,7 +389,7 @@ impl Survey {
                 }
                 continue;
             };
-            stage.queue.retain(|one| !self.known.left_out.contains_key(one));
+            stage.queue.retain(|one| !self.known.left_out().contains_key(one));
             if stage.queue.is_empty() {
                 continue;
             }
@@ -459,38 +404,6 @@ impl Survey {
             );
             running.stage = stage;
             return true;
-        }
-    }
-
-    /// The configurations that some subject needs more measurements of.
-    fn due(&self) -> BTreeSet<usize> {
-        let (fewest, most) = self.options.rounds;
-        let mut due = BTreeSet::new();
-        for &subject in &self.known.subjects {
-            let (measured, _) = self.results.of(subject);
-            let is_known = |one: usize| {
-                let known = measured.iter().find(|known| known.configuration == one);
-                known.is_some_and(|known| {
-                    let is_precise = known.error.is_some_and(|error| error <= self.options.interval);
-                    known.measurements >= most || (known.measurements >= fewest && is_precise)
-                })
-            };
-            let all = 0..self.known.configurations.len();
-            due.extend(all.filter(|&one| self.known.can_have(subject, one) && !is_known(one)));
-        }
-        due
-    }
-
-    /// Drops what was measured of regions that did not get their configurations.
-    fn note_kept(&mut self, sample: &Sample) {
-        for region in &sample.regions {
-            let subject = Subject::Region(region.id);
-            let before = self.known.keeps.insert(subject, region.keeps).unwrap_or_default();
-            if before != region.keeps {
-                let known = &self.known;
-                self.results
-                    .retain(subject, |configuration| known.can_have(subject, configuration));
-            }
         }
     }
 
@@ -509,7 +422,7 @@ impl Survey {
             .map(|(code, why)| (code, why.clone()))
             .collect();
         for (code, why) in refused {
-            let configurations = &self.known.configurations;
+            let configurations = self.known.configurations();
             let is_left_out: Vec<usize> = match code {
                 RefusalCode::Prefetchers => {
                     self.requests.keep_prefetchers();
@@ -521,12 +434,12 @@ impl Survey {
                     queue.filter(|&one| configurations[one].pages.is_some()).collect()
                 }
                 RefusalCode::Task | RefusalCode::Regions | RefusalCode::Claimed => {
-                    let subjects = self.known.subjects.iter();
+                    let subjects = self.known.subjects().iter();
                     let present = subjects.filter_map(|&subject| running.walk.configuration(subject));
                     present.filter(|&one| configurations[one].pinning.is_some()).collect()
                 }
                 RefusalCode::Unmeasured => {
-                    let subjects = self.known.subjects.iter();
+                    let subjects = self.known.subjects().iter();
                     subjects
                         .filter_map(|&subject| running.walk.configuration(subject))
                         .collect()
@@ -535,14 +448,13 @@ impl Survey {
             };
             for one in is_left_out {
                 running.walk.leave_out(one);
-                self.known.left_out.entry(one).or_insert_with(|| why.clone());
+                self.known.leave_out(one, &why);
             }
         }
     }
 
     fn why_over(&self) -> String {
-        let all_refused = self.known.left_out.len() == self.known.configurations.len();
-        if all_refused {
+        if self.known.number() == 0 {
             "The machine refuses every configuration.".to_owned()
         } else {
             "The sweep is complete.".to_owned()
@@ -551,38 +463,30 @@ impl Survey {
 
     /// How far the survey is.
     fn progress(&self, running: &Running) -> SurveyProgress {
-        let configurations = self.known.configurations.len() - self.known.left_out.len();
+        let configurations = self.known.number();
         let rounds = self.options.rounds.0.next_multiple_of(running.schedule.rounds());
-        let done = self.results.number() / self.known.subjects.len().max(1);
+        let done = self.results.number() / self.known.subjects().len().max(1);
         let planned = (configurations * rounds).max(done);
         let lasted = self.now.saturating_sub(running.began).as_secs_f64();
         SurveyProgress {
             configurations,
-            measured: self.measured_for_all(|_| true),
+            measured: self.known.measured_for_all(&self.measured(), |_| true),
             done,
             planned,
             remaining: (done > 0).then(|| lasted / done as f64 * (planned - done) as f64),
         }
     }
 
-    /// The number of configurations with a result for each subject that is good enough.
-    fn measured_for_all(&self, is_enough: impl Fn(&Measured) -> bool) -> usize {
-        let mut subjects: BTreeMap<usize, usize> = BTreeMap::new();
-        for measured in self.measured().iter().filter(|one| is_enough(one)) {
-            *subjects.entry(measured.configuration).or_default() += 1;
-        }
-        let is_whole = |(&configuration, &number): (&usize, &usize)| number >= self.known.subjects_of(configuration);
-        subjects.iter().filter(|&one| is_whole(one)).count()
-    }
-
     /// The survey ends.
     fn finish(&mut self, running: &Running, complete: bool, why: String) -> Finding {
-        self.known.others = running.subjects.others().to_vec();
-        let drifts = self.known.subjects.iter().map(|&subject| self.results.of(subject).1);
+        self.others = running.subjects.others().to_vec();
+        let measured = self.measured();
+        let is_precise = |one: &Measured| one.error.is_some_and(|error| error <= self.options.interval);
+        let drifts = self.known.subjects().iter().map(|&subject| self.results.of(subject).1);
         let ended = SurveyEnded {
-            configurations: self.known.configurations.len(),
-            measured: self.measured_for_all(|_| true),
-            precise: self.measured_for_all(|one| one.error.is_some_and(|error| error <= self.options.interval)),
+            configurations: self.known.configurations().len(),
+            measured: self.known.measured_for_all(&measured, |_| true),
+            precise: self.known.measured_for_all(&measured, is_precise),
             complete,
             lasted: self.now.saturating_sub(running.began).as_secs_f64(),
             drift: drifts.fold(0.0, f64::max),
@@ -596,12 +500,12 @@ impl Survey {
 
 /// The configurations of all subjects now.
 fn placed<'a>(running: &'a Running, known: &'a Known, program: &ObservedProgram) -> Placed<'a> {
-    let of = |subject: Subject| Some(&known.configurations[running.walk.configuration(subject)?]);
+    let of = |subject: Subject| Some(&known.configurations()[running.walk.configuration(subject)?]);
     Placed {
-        leader: of(running.subjects.leader()).unwrap_or(&known.configurations[0]),
+        leader: of(running.subjects.leader()).unwrap_or(&known.configurations()[0]),
         regions: by_region(running.subjects.placed(), of),
         stage: &running.stage,
-        working: known.threads,
+        working: known.threads(),
         left_alone: program.left_alone(),
     }
 }

@@ -87,6 +87,16 @@ impl Subjects {
         })
     }
 
+    /// Whether a region has ended between two samples that may repeat, and that would be measured then.
+    pub(super) fn may_come(first: &Sample, last: &Sample) -> bool {
+        last.regions.iter().any(|region| {
+            let before = first.regions.iter().find(|before| before.id == region.id);
+            let (executions, seconds) = before.map_or((0.0, 0.0), |before| (before.executions, before.seconds));
+            let (executions, seconds) = (region.executions - executions, region.seconds - seconds);
+            executions > 0.0 && executions < LEAST_EXECUTIONS && seconds >= SHORTEST * executions
+        })
+    }
+
     /// How long they are measured.
     pub(super) fn limits(&self) -> Limits {
         match self {
@@ -226,6 +236,23 @@ mod tests {
             21f64.to_bits()
         );
         assert_eq!(subjects.placed().last(), Some(&(RegionId(6), region(1))));
+    }
+
+    #[test]
+    fn a_region_that_has_ended_too_few_times_may_come() {
+        let first = sample(0, &[]);
+        assert!(Subjects::may_come(&first, &sample(2, &[(1, 2.0, 1.9)])));
+        assert!(!Subjects::may_come(&first, &sample(2, &[])));
+        assert!(
+            !Subjects::may_come(&first, &sample(2, &[(1, 1e5, 0.2)])),
+            "it is too short"
+        );
+    }
+
+    #[test]
+    fn a_region_of_the_programs_start_does_not_come_again() {
+        let begun = sample(1, &[(1, 1.0, 0.5)]);
+        assert!(!Subjects::may_come(&begun, &sample(2, &[(1, 1.0, 0.5)])));
     }
 
     #[test]

@@ -184,10 +184,20 @@ fn drive(machine: &mut impl Machine, survey: &mut Survey, report: &mut Report<'_
 fn here(arguments: &Arguments) -> Result<Swept> {
     let within = &arguments.within;
     limits::raise_own();
+    if let Some(recording) = arguments.recordings.first() {
+        bail!(
+            "`{}` would be simulated: name a machine with --machine (`pinfold machines` lists them), or put -- before a \
+             program that is to be measured here",
+            recording.display()
+        );
+    }
+    let Some(program) = arguments.command.first() else {
+        bail!("there is no program to measure; write it after `--`");
+    };
     let here = machine::here()?;
     let topology = here.topology;
     let space = here::space(arguments, &topology);
-    let file = executable(&arguments.command[0])?;
+    let file = executable(program)?;
     let words: Vec<String> = arguments
         .command
         .iter()
