@@ -115,7 +115,6 @@ impl Process {
                 self.rest(now, why, *may_change);
                 Shown::Nothing
             }
-            (Stage::Searching { first: true }, _) => Shown::Undecided,
             (Stage::Counting(counting), FunctionSearch::Found(_)) => {
                 let calls = host.calls.unwrap_or(0);
                 let grown = calls.saturating_sub(counting.calls);
@@ -177,8 +176,15 @@ impl Functions {
             true
         });
         self.begin_search(at, candidates);
-        for (id, process) in &self.processes {
-            if process.stage == Stage::Waiting && candidates.contains_key(id) && self.requested.len() < MOST {
+        let has_room = self.requested.len() < MOST;
+        for (id, process) in self.processes.iter().filter(|(id, _)| candidates.contains_key(id)) {
+            let waits = match process.stage {
+                Stage::Waiting => has_room,
+                // Perhaps since a moment ago.
+                Stage::Searching { first } => first,
+                Stage::Counting(_) | Stage::Resting { .. } => false,
+            };
+            if waits {
                 shown.insert(*id, Shown::Undecided);
             }
         }

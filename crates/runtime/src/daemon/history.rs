@@ -177,11 +177,13 @@ fn named_rates(rates: &TaskRates) -> BTreeMap<Activity, Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::ProgressBy;
     use crate::daemon::state::ContainerTotals;
     use pinfold_core::container::Membership;
     use pinfold_core::memory::{PageCount, PageMoves};
     use pinfold_core::{
-        Excess, LeftAlone, ProcessGoal, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample, TaskStatus,
+        Excess, LeftAlone, ProcessGoal, ProgressCode, PuId, Reason, RefusalCode, Sample, StayCode, TaskSample,
+        TaskStatus,
     };
     use std::sync::Arc;
 
@@ -253,8 +255,8 @@ mod tests {
                 busy: Some(1.0),
                 container: Some(Arc::new(box_of_lxc.clone())),
             }],
-            bytes: std::collections::BTreeMap::new(),
             watched: 9,
+            ..HostSample::default()
         };
         let moved = |result| ProcessPages { process: 7, result };
         history.pages(&moved(Ok(PageMoves {
@@ -271,7 +273,7 @@ mod tests {
             rates: &[],
             skipped: true,
             withdrawn: false,
-            progress: &BTreeMap::new(),
+            progress: &BTreeMap::from([(7, ProgressBy::Bytes)]),
             followed: &BTreeMap::from([(7, ProcessGoal::Tasks)]),
             took: Duration::from_millis(5),
         };
@@ -300,6 +302,10 @@ mod tests {
             seconds: 0.5,
         };
         assert_eq!((state.followed.as_slice(), &state.totals.pages), (&[7][..], &pages));
+        assert_eq!(
+            (state.progress[0].process, state.progress[0].by),
+            (7, ProgressCode::Bytes)
+        );
         assert_eq!(state.totals.present.left_alone[&LeftAlone::OwnMask], 1);
         let last = state.tasks[0].last_move.as_ref().unwrap();
         assert_eq!(
