@@ -13,10 +13,10 @@ from conftest import PATIENCE, Pinfold, Run, environment
 SMALL = ["-s 64", "-s 100", "-f 0", "-f 1", "-n 10", "-n 20", "-v 300000", "-d 60000", "-l 0", "-i 0", "-c 0", "-t 60"]
 
 #: Small limits of the address space, in KiB: the smallest that is promised, and others in which more of pinfold fits.
-SMALL_SPACES = ["24000", "40000", "100000"]
+SMALL_SPACES = ["27000", "40000", "100000"]
 
 #: The address space that pinfold takes at its exec, in bytes: the rest of 24,000 KiB is for its stack and its heap.
-LARGEST_LOADED = 23 << 20
+LARGEST_LOADED = 25 << 20
 
 #: Another user than root, whose limits the kernel enforces.
 USER = 65432
@@ -86,10 +86,10 @@ def test_a_program_runs_in_a_small_address_space(pinfold: Pinfold, kibibytes: st
 @needs_another_user
 @pytest.mark.usefixtures("static")
 def test_where_the_address_space_is_too_small_one_sentence_says_so(pinfold: Pinfold) -> None:
-    run = pinfold.run("--", "true", prefix=limited("-v 24000", as_user=True), cwd="/")
+    run = pinfold.run("--", "true", prefix=limited("-v 27000", as_user=True), cwd="/")
     assert run.status == 0
     assert run.err.splitlines() == [
-        "pinfold: stepped aside: 24000 KiB of address space (ulimit -v) are too few for it; "
+        "pinfold: stepped aside: 27000 KiB of address space (ulimit -v) are too few for it; "
         "the program runs without pinfold"
     ]
 

@@ -113,7 +113,9 @@ def test_a_program_without_metrics_stays_pinned_and_it_is_reported(
             "both threads are pinned",
         )
         process.terminate()
-        said += process.communicate()[1]
+        # Lines that were read ahead are in this stream, where `communicate` does not look.
+        said += process.stderr.read()
+        process.communicate()
     record = json.loads((pinfold.folder / "record.json").read_text())
     assert record["metric"] is None
     assert record["metric_why"] in unwrapped(said)

@@ -52,6 +52,8 @@ def test_a_policy_says_what_it_was_trained_on() -> None:
         "programs": ["fft"],
         "rows": 80,
         "learner": "RIPPER",
+        "measured_rows": None,
+        "simulated_rows": None,
     }
 
 

@@ -56,9 +56,8 @@ pub(crate) struct Arguments {
 
 const USAGE: &str = "\
 pinfold compare [OPTIONS] [--] CMD [ARGUMENT]...
-       pinfold compare [OPTIONS] --machine MACHINE FILE.pft
-       pinfold compare [OPTIONS] --machine MACHINE [--] CMD [ARGUMENT]...
-       pinfold compare [OPTIONS] --machine data:FILE.parquet --program PROGRAM [--region REGION]";
+       pinfold compare [OPTIONS] --machine MACHINE {FILE.pft | --program PROGRAM}
+       pinfold compare [OPTIONS] --machine MACHINE [--] CMD [ARGUMENT]...";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -67,8 +67,7 @@ pub(crate) struct Arguments {
 const USAGE: &str = "\
 pinfold run [OPTIONS] [--] CMD [ARGUMENT]...
        pinfold run [OPTIONS] -p PID
-       pinfold run [OPTIONS] --machine MACHINE FILE.pft...
-       pinfold run [OPTIONS] --machine data:FILE.parquet --program PROGRAM [--region REGION]";
+       pinfold run [OPTIONS] --machine MACHINE {FILE.pft... | --program PROGRAM}";
 
 const EXAMPLES: &str = "\
 Examples:
