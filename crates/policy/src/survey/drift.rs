@@ -199,10 +199,12 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 fn solved(mut matrix: Vec<Vec<f64>>, mut side: Vec<f64>) -> Vec<f64> {
     let size = side.len();
     for pivot in 0..size {
-        for line in pivot + 1..size {
-            let factor = matrix[line][pivot] / matrix[pivot][pivot];
-            for column in pivot..size {
-                matrix[line][column] -= factor * matrix[pivot][column];
+        let (above, below) = matrix.split_at_mut(pivot + 1);
+        let row = &above[pivot];
+        for (line, lower) in (pivot + 1..).zip(below) {
+            let factor = lower[pivot] / row[pivot];
+            for (value, of_pivot) in lower.iter_mut().zip(row) {
+                *value -= factor * of_pivot;
             }
             side[line] -= factor * side[pivot];
         }

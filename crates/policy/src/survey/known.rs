@@ -77,9 +77,8 @@ impl Known {
         let one = &self.configurations[number];
         let keeps = self.keeps.get(&subject).copied().unwrap_or_default();
         let other_threads = one.threads.is_some_and(|threads| threads != self.threads);
-        !self.left_out.contains_key(&number)
-            && !(keeps.threads && other_threads)
-            && !(keeps.places && one.pinning.is_some())
+        let cannot = keeps.threads && other_threads || keeps.places && one.pinning.is_some();
+        !cannot && !self.left_out.contains_key(&number)
     }
 
     /// The configurations that some subject needs more measurements of.

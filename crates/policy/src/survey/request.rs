@@ -13,12 +13,20 @@ pub(super) struct Requests {
     home: Option<Pinning>,
     /// Whether pages were ever mapped, so that they have to go back.
     mapped: bool,
-    /// Whether the last request pinned threads.
-    pinned: bool,
-    /// Whether threads are at home, and are unpinned next.
-    returning: bool,
+    /// What the last request did with threads.
+    threads: Threads,
     /// Whether the machine has refused to set prefetchers.
     keeps_prefetchers: bool,
+}
+
+/// What a request does with threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Threads {
+    #[default]
+    Unpinned,
+    Pinned,
+    /// They are at home, and are unpinned next.
+    Returning,
 }
 
 /// The configurations of the subjects at one time.
@@ -46,7 +54,7 @@ impl Requests {
 
     /// Whether threads are at home for a moment, before they are unpinned.
     pub(super) fn are_returning(&self) -> bool {
-        self.returning
+        self.threads == Threads::Returning
     }
 
     /// What subjects with these configurations need.
@@ -96,12 +104,16 @@ impl Requests {
         let home = self
             .home
             .clone()
-            .filter(|_| self.pinned && !wanted.pins() && !self.returning);
-        self.returning = home.is_some();
+            .filter(|_| self.threads == Threads::Pinned && !wanted.pins());
         let Some(home) = home else {
-            self.pinned = wanted.pins();
+            self.threads = if wanted.pins() {
+                Threads::Pinned
+            } else {
+                Threads::Unpinned
+            };
             return wanted;
         };
+        self.threads = Threads::Returning;
         let at_home = |region: &RegionConfiguration| RegionConfiguration {
             pinning: Some(home.clone()),
             ..region.clone()
