@@ -40,7 +40,10 @@ impl ParquetColumns {
         let metadata = reader.metadata();
         let columns = metadata.file_metadata().schema_descr().num_columns();
         // The groups say how many rows are read. The sum in the head of the file may be another.
-        let mut of_groups = metadata.row_groups().iter().map(parquet::file::metadata::RowGroupMetaData::num_rows);
+        let mut of_groups = metadata
+            .row_groups()
+            .iter()
+            .map(parquet::file::metadata::RowGroupMetaData::num_rows);
         let rows = of_groups.try_fold(0, |sum: usize, rows| sum.checked_add(usize::try_from(rows).ok()?));
         let rows = rows.unwrap_or(usize::MAX);
         for (number, most, what) in [(rows, MOST_ROWS, "rows"), (columns, MOST_COLUMNS, "columns")] {

@@ -194,7 +194,7 @@ fn a_data_set_of_version_2_that_arrow_wrote_is_read() {
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut changed = bytes.to_vec();
-    for at in 0..bytes.len() - from.len() + 1 {
+    for at in 0..=bytes.len() - from.len() {
         if bytes[at..].starts_with(from) {
             changed[at..at + to.len()].copy_from_slice(to);
         }

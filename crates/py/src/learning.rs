@@ -16,7 +16,6 @@ const SINGLE: &str = "single";
 type Words = (usize, usize, String, String, String, usize);
 
 /// The configurations that the policy `react` tries beside one, in its order, on any machine.
-#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes a list by value")]
 #[pyfunction]
 pub(crate) fn neighbours(configuration: Words, sizes: Vec<(usize, usize, usize)>) -> PyResult<Vec<Words>> {
     let (threads, nodes, thread_map, page_map, prefetch, threads_per_core) = configuration;

@@ -136,15 +136,13 @@ impl Fake {
         }
         let searches = self.functions.values().filter(|(since, _)| *since < SEARCH).count();
         self.most_searches = self.most_searches.max(searches);
-        let read = |&(since, calls): &(usize, u64)| match since < SEARCH {
-            true => ProcessFunction {
-                search: FunctionSearch::Running,
-                calls: None,
+        let read = |&(since, calls): &(usize, u64)| ProcessFunction {
+            search: if since < SEARCH {
+                FunctionSearch::Running
+            } else {
+                FunctionSearch::Found(function())
             },
-            false => ProcessFunction {
-                search: FunctionSearch::Found(function()),
-                calls: Some(calls),
-            },
+            calls: (since >= SEARCH).then_some(calls),
         };
         Some(
             self.functions

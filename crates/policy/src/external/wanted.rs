@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::synthetic::synthetic;
 
-    fn resolved(configuration: WantedConfiguration) -> Result<Configuration, String> {
+    fn resolved(configuration: &WantedConfiguration) -> Result<Configuration, String> {
         let task = TaskId {
             serial: 3,
             process: 10,
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_configuration_has_all_that_was_wanted() {
-        let configuration = resolved(WantedConfiguration {
+        let configuration = resolved(&WantedConfiguration {
             pus: Some(vec![2, 0]),
             pages: Some("interleave".to_owned()),
             prefetch: Some("0011".to_owned()),
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_the_machine_does_not_have_is_named() {
-        let refused = |wanted| resolved(wanted).unwrap_err();
+        let refused = |wanted: WantedConfiguration| resolved(&wanted).unwrap_err();
         let pus = |pus: &[u32]| WantedConfiguration {
             pus: Some(pus.to_vec()),
             ..WantedConfiguration::default()

@@ -202,8 +202,8 @@ mod tests {
             let stages = schedule.pass(|one| due[one]);
             let visited = visited(&stages);
             let any_due = due[..configurations.len()].iter().any(|&due| due);
-            for one in 0..configurations.len() {
-                let wanted = any_due && (due[one] || one == 0);
+            for (one, &due) in due[..configurations.len()].iter().enumerate() {
+                let wanted = any_due && (due || one == 0);
                 let times = visited.iter().filter(|&&other| other == one).count();
                 prop_assert_eq!(times, if wanted { schedule.rounds() } else { 0 });
             }

@@ -127,9 +127,10 @@ impl Process {
                     self.rest(now, &why, true);
                     return Shown::Nothing;
                 }
-                match sets_pace && !time.is_zero() {
-                    true => Shown::Calls(grown as f64 / time.as_secs_f64()),
-                    false => Shown::Nothing,
+                if sets_pace && !time.is_zero() {
+                    Shown::Calls(grown as f64 / time.as_secs_f64())
+                } else {
+                    Shown::Nothing
                 }
             }
             _ => Shown::Nothing,

@@ -152,7 +152,7 @@ impl Course {
     }
 
     /// The next configuration to run; `None` after the last.
-    pub fn next(&mut self) -> Option<usize> {
+    pub fn next_job(&mut self) -> Option<usize> {
         loop {
             while let Some(block) = self.queue.front_mut() {
                 // A block stays while its last run is made, which may have to be repeated.
@@ -346,7 +346,7 @@ mod tests {
     /// Runs a course to its end; `end` says how the nth run of a configuration ends. The configurations in their order.
     fn complete(course: &mut Course, mut end: impl FnMut(usize, usize) -> (RunEnd, bool)) -> Vec<usize> {
         let mut order = vec![];
-        while let Some(job) = course.next() {
+        while let Some(job) = course.next_job() {
             let number = order.iter().filter(|&&other| other == job).count();
             let (end, disturbed) = end(job, number);
             course.add(job, &mut run(order.len(), end, disturbed));
@@ -463,7 +463,7 @@ mod tests {
             let extent = Extent { least: runs, most: runs, interval: None };
             let mut first = course_of(jobs, &[0], extent, seed);
             let mut kept = vec![];
-            while kept.len() < cut && let Some(job) = first.next() {
+            while kept.len() < cut && let Some(job) = first.next_job() {
                 let mut one = run(kept.len(), done(1.0), false);
                 first.add(job, &mut one);
                 kept.push((job, one));
@@ -484,7 +484,7 @@ mod tests {
             let mut course = course_of(jobs, &[0, 1], extent, seed);
             let time = |job: usize| 1.0 + job as f64 / 10.0;
             let (mut spent, mut foreseen) = (0.0, None);
-            while let Some(job) = course.next() {
+            while let Some(job) = course.next_job() {
                 if foreseen.is_none() && course.open().iter().all(|&job| course.count(job) > 0) {
                     foreseen = Some(spent + course.left().1);
                 }

@@ -79,18 +79,18 @@ impl MeasuredPlan {
         is_baseline: impl Fn(&Point) -> bool,
     ) -> Self {
         let mut jobs = vec![];
-        for (&threads, points) in &points {
-            let all = std::iter::once(None).chain(points.iter().cloned().map(Some));
+        let most = points.keys().next_back().copied().unwrap_or(0);
+        for (threads, points) in points {
+            let all = std::iter::once(None).chain(points.into_iter().map(Some));
             jobs.extend(all.map(|point| MeasuredJob {
                 threads,
                 key: key(&machine, &program, threads, point.as_ref()),
                 point,
             }));
         }
-        let most = points.keys().next_back().copied().unwrap_or(0);
         let position = |is: &dyn Fn(&MeasuredJob) -> bool| jobs.iter().position(is);
         let unpinned = position(&|job| job.threads == most && job.point.is_none());
-        let baseline = position(&|job| job.point.as_ref().is_some_and(|point| is_baseline(point)))
+        let baseline = position(&|job| job.point.as_ref().is_some_and(&is_baseline))
             .or_else(|| position(&|job| job.threads == most && job.point.is_some()));
         Self {
             references: unpinned.into_iter().chain(baseline).collect(),

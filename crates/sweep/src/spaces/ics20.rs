@@ -162,7 +162,8 @@ mod tests {
 
     /// The NUMA configurations by threads and nodes, each with its number, and the number of all configurations.
     fn counted(points: &[Point]) -> (Vec<(usize, usize, usize)>, usize) {
-        let mut numa: BTreeMap<(usize, usize), BTreeSet<(Option<&str>, &str)>> = BTreeMap::new();
+        type Names = BTreeSet<(Option<&'static str>, &'static str)>;
+        let mut numa: BTreeMap<(usize, usize), Names> = BTreeMap::new();
         for point in points {
             let name = (point.thread_map.map(ThreadMap::name), page_map_name(point.pages));
             numa.entry((point.threads, point.num_nodes)).or_default().insert(name);

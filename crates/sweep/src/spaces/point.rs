@@ -61,8 +61,11 @@ pub(super) struct Points<'a> {
     pub(super) machine: &'a SpaceMachine,
     pub(super) threads: usize,
     /// The pinnings of both thread maps, by the number of nodes and of threads per core.
-    named: RefCell<BTreeMap<(usize, usize), [Option<Pinning>; 2]>>,
+    named: RefCell<BTreeMap<(usize, usize), OfBothMaps>>,
 }
+
+/// The pinning of each thread map, if it gives one.
+type OfBothMaps = [Option<Pinning>; 2];
 
 impl<'a> Points<'a> {
     pub(super) fn new(machine: &'a SpaceMachine, threads: usize) -> Self {

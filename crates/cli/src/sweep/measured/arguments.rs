@@ -33,8 +33,8 @@ pub(in super::super) struct Arguments {
     /// Run this command of the shell after each run. A run whose check ends with another status than 0 has failed.
     ///
     /// Its standard input is the standard output of the run. Its environment has the configuration of the run:
-    /// PINFOLD_THREADS, PINFOLD_PINNING (`unpinned` for the unpinned program), PINFOLD_PAGE_MAP and PINFOLD_PREFETCH; and
-    /// with --output-dir PINFOLD_OUTPUT_DIR. They are absent after a warm-up run.
+    /// `PINFOLD_THREADS`, `PINFOLD_PINNING` (`unpinned` for the unpinned program), `PINFOLD_PAGE_MAP` and
+    /// `PINFOLD_PREFETCH`; and with --output-dir `PINFOLD_OUTPUT_DIR`. They are absent after a warm-up run.
     #[arg(long, value_name = "COMMAND")]
     pub(super) check: Option<OsString>,
 
@@ -42,7 +42,7 @@ pub(in super::super) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     pub(super) before: Option<OsString>,
 
-    /// Give each run a folder of its own in DIR. `{output}` in the command, and the variable PINFOLD_OUTPUT_DIR, name it.
+    /// Give each run a folder of its own in DIR. `{output}` in the command, and the variable `PINFOLD_OUTPUT_DIR`, name it.
     ///
     /// The standard output of a run is in its file `stdout`, and its standard error in `stderr`.
     #[arg(long, value_name = "DIR")]

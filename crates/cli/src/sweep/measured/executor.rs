@@ -101,7 +101,7 @@ impl Executor<'_> {
         let record = self.commands.folder().join("record.json");
         let _ = fs::remove_file(&record);
         let mut stdout = self.stdout(folder.as_deref())?;
-        let (mut command, stderr) = self.command(job, team, &record, folder.as_deref(), &stdout)?;
+        let (mut command, stderr) = self.command(job, team, &record, folder.as_deref(), stdout.as_ref())?;
         let (reading, before) = (MachineReading::now(), used()?);
         let finished = self.commands.finish(&mut command, Some(stderr))?;
         let (interval, own) = (reading.until_now(), used()?.saturating_sub(before));
@@ -167,7 +167,7 @@ impl Executor<'_> {
         team: Team,
         record: &Path,
         folder: Option<&Path>,
-        stdout: &Option<File>,
+        stdout: Option<&File>,
     ) -> Result<(Command, File)> {
         let mut command = Command::new(&self.pinfold);
         command.args(["run", "-qq", "--initialise=0s"]);

@@ -239,7 +239,7 @@ impl Sweep<'_> {
             if limit.is_some_and(|limit| self.began.elapsed() >= limit) {
                 return Ok(End::Late);
             }
-            let Some(job) = self.course.next() else {
+            let Some(job) = self.course.next_job() else {
                 return Ok(End::Complete);
             };
             let (left, _) = self.course.left();

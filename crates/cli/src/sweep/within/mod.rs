@@ -151,7 +151,7 @@ fn in_policy(swept: &[WithinConfiguration]) -> Configurations {
 }
 
 /// A result of the policy as the data set takes it.
-fn part(measured: Measured) -> MeasuredPart {
+fn part(measured: &Measured) -> MeasuredPart {
     MeasuredPart {
         region: match measured.subject {
             Subject::Program => None,
@@ -289,7 +289,7 @@ fn finish(arguments: &Arguments, swept: &Swept, output: Output, json: Option<Out
             arguments.output.display()
         );
     }
-    let measured: Vec<MeasuredPart> = measured.into_iter().map(part).collect();
+    let measured: Vec<MeasuredPart> = measured.iter().map(part).collect();
     let data_set = within_data_set(&swept.program, &configurations, &measured);
     output.write_with(|file| data_set.write(file))?;
     let regions = survey.subjects().iter().filter(|&&one| one != Subject::Program);

@@ -312,11 +312,11 @@ mod tests {
 
     #[test]
     fn ranks_are_on_siblings_where_the_file_says_so() {
-        let text = r#"
+        let text = "
             [[configurations]]
             nodes = [1, 2]
             threads_per_core = [1, 2]
-        "#;
+        ";
         let shown = |threads| {
             let found = selected(text, "e5-4650x4", threads).unwrap();
             let pinnings: Vec<String> = found.points.iter().map(|point| point.pinning.to_string()).collect();
