@@ -347,3 +347,28 @@ def test_pinfold_itself_is_not_pinned(here: Here) -> None:
     program = script(here.folder, "sleep 0.1")
     here(*here.space([[CPUS[0]]]), *ONCE, "--threads", "1", "--", program)
     assert os.sched_getaffinity(0) == before
+
+
+def test_policies_run_on_what_was_measured_here(
+    here: Here, workload: Callable[[str], Path], pair: tuple[int, int]
+) -> None:
+    program = (workload("compute"), "--threads", "1", "--seconds", "0.1")
+    here(*here.space([[pair[0]], [pair[1]]]), "--threads", "1", "--runs", "2", "--", *program)
+    record = here.folder / "record.json"
+    words = [
+        "--machine",
+        f"data:{here.output}",
+        "--program",
+        "compute",
+        "--policy",
+        "fixed",
+        "--schedule",
+        str(pair[1]),
+    ]
+    run = subprocess.run(
+        [here.binary, "run", *words, "--repeat", "3", "--json", record], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    replayed = json.loads(record.read_text())
+    assert replayed["machine_kind"] == "table"
+    assert replayed["refused"] == []

@@ -3,6 +3,7 @@
 use super::super::Arguments;
 use super::executor::Team;
 use super::program::Program;
+use crate::topo;
 use anyhow::{Result, bail};
 use pinfold_core::{Prefetcher, Prefetchers, Topology};
 use pinfold_linux::memory::{SampledMachine, Sampling};
@@ -134,7 +135,7 @@ pub(in super::super) fn this_machine(topology: &Topology, key: &MachineKey) -> M
             &hash[..hash.len().min(8)]
         ),
         fingerprint: key.fingerprint.clone(),
-        topology: serde_json::to_value(topology).unwrap_or_default(),
+        topology: topo::json::of(topology, &[]),
         llc_bytes: sizes.sum(),
         pus: topology.allowed_pus().len(),
     }
