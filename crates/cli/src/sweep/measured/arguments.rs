@@ -19,7 +19,7 @@ pub(in super::super) struct Arguments {
     pub(in super::super) precision: Option<f64>,
 
     /// Run each configuration N times; with --precision at most N times [default: 3 to 20 times, as --precision needs].
-    #[arg(long, value_parser = number::parse_positive, value_name = "N")]
+    #[arg(short, long, value_parser = number::parse_positive, value_name = "N")]
     runs: Option<usize>,
 
     /// Start no run after this time. What was measured is written, and the same command goes on with the rest.
