@@ -66,10 +66,10 @@ def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_pat
     assert 0 < model.score.control <= 1
 
 
-def test_a_model_names_the_sizes_that_neighbours_have(tmp_path: Path, made: Regions, model: ReactModel) -> None:
+def test_a_model_names_the_sizes_that_neighbours_have(tmp_path: Path, model: ReactModel) -> None:
     assert model.sizes == ((8, 1, 1), (16, 2, 1), (32, 4, 1))
-    packed = tuple(one._replace(threads_per_core=2) for one in made.configurations)
-    siblings = replace(model, profiles=packed[:1], sizes=((8, 1, 2),))
+    packed = tuple(one._replace(threads_per_core=2) for one in model.profiles)
+    siblings = replace(model, profiles=packed, sizes=((8, 1, 2),))
     file = tmp_path / "react.json"
     file.write_text(siblings.text())
     assert ReactModel.read(file) == siblings
