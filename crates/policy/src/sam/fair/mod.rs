@@ -244,7 +244,7 @@ impl FairMapper {
     }
 
     /// The progress of this process has another unit from now on: calls of a function and no longer bytes, or another
-    /// function. What was measured before is forgotten.
+    /// function. The comparison does not go on with what was measured before.
     pub fn note_other_unit(&mut self, process: i32) {
         self.processes.forget_progress(process);
     }

@@ -84,6 +84,8 @@ pub(super) struct Process {
     is_barred: bool,
     /// The last window before the moves.
     before: Option<Window>,
+    /// Whether the progress had another unit in that window.
+    has_other_unit: bool,
     steps: Steps,
     unpinned: Unpinned,
     /// The first half of a pair.
@@ -106,9 +108,12 @@ impl Process {
         }
     }
 
-    /// Its progress has another unit from now on: nothing that was measured compares with it.
+    /// Its progress has another unit from now on: nothing that was measured compares with it. Moves that were made have
+    /// to be compared all the same.
     pub(super) fn forget_progress(&mut self) {
         *self = Self {
+            has_other_unit: true,
+            is_known: self.is_known,
             is_barred: self.is_barred,
             listed: self.listed,
             ..Self::default()
@@ -167,6 +172,7 @@ impl Process {
     /// further interval without moves would be lost if the moves help.
     pub(super) fn note_moves(&mut self, step: u64) {
         self.before = self.window.or_else(|| self.sum.window(step));
+        self.has_other_unit = false;
         self.forget_steps();
     }
 
@@ -209,11 +215,11 @@ impl Process {
         Some(self.window?.log - self.before?.log)
     }
 
-    /// Whether it may have lost progress by the moves.
+    /// Whether it may have lost progress by the moves. Nothing is known of that if the unit has changed since.
     pub(super) fn may_have_lost(&self) -> bool {
         let noise = self.noise.deviation().map_or(UNKNOWN_NOISE, |one| 2.0 * one);
         let change = self.change();
-        change.is_some_and(|change| change < -noise.max(TOLERATED))
+        self.has_other_unit || change.is_some_and(|change| change < -noise.max(TOLERATED))
     }
 
     /// Whether it makes clearly less progress than when moves were given up: the operating system has placed tasks
