@@ -194,7 +194,9 @@ mod simulated {
 
     const THREADS: u16 = 8;
     const PAGE: u64 = 4096;
-    const BLOCK: u64 = 4 << 20;
+    const BLOCK: u64 = 1 << 20;
+    /// The instructions of an access, so many that a region is longer than 100 us.
+    const INSTRUCTIONS: u32 = 160;
 
     /// Three regions in turn: each thread goes through its own block; all write to the same lines; the first thread's
     /// block is read by all.
@@ -233,7 +235,8 @@ mod simulated {
                 let owner = if place == 1 { thread as u64 } else { 0 };
                 match place {
                     2 => events.extend((0..4000).map(|turn| Event::write(64 * (turn % 4), 8, 20))),
-                    _ => events.extend((0..BLOCK / 64).map(|line| Event::read(block(owner) + line * 64, 8, 4))),
+                    _ => events
+                        .extend((0..BLOCK / 64).map(|line| Event::read(block(owner) + line * 64, 8, INSTRUCTIONS))),
                 }
                 events.push(Event::barrier(place, THREADS));
                 if thread == 0 {

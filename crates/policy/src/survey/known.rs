@@ -106,11 +106,17 @@ impl Known {
         for measured in measured.iter().filter(|one| is_enough(one)) {
             *subjects.entry(measured.configuration).or_default() += 1;
         }
+        self.complete(&subjects)
+    }
+
+    /// The number of configurations in which all subjects that can have it are measured; `subjects` has the number of
+    /// measured ones by configuration.
+    pub(super) fn complete(&self, subjects: &BTreeMap<usize, usize>) -> usize {
         let of = |configuration: usize| {
             let all = self.subjects.iter();
             all.filter(|&&subject| self.can_have(subject, configuration)).count()
         };
-        let is_whole = |(&configuration, &number): (&usize, &usize)| number >= of(configuration);
+        let is_whole = |(&configuration, &number): (&usize, &usize)| number > 0 && number >= of(configuration);
         subjects.iter().filter(|&one| is_whole(one)).count()
     }
 }

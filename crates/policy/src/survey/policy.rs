@@ -470,7 +470,7 @@ impl Survey {
         let lasted = self.now.saturating_sub(running.began).as_secs_f64();
         SurveyProgress {
             configurations,
-            measured: self.known.measured_for_all(&self.measured(), |_| true),
+            measured: self.known.complete(&self.results.by_configuration()),
             done,
             planned,
             remaining: (done > 0).then(|| lasted / done as f64 * (planned - done) as f64),

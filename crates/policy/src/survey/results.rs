@@ -2,7 +2,7 @@
 
 use super::estimate::{Estimated, estimate};
 use pinfold_core::{RegionCounts, RegionId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What is measured.
@@ -53,12 +53,19 @@ pub struct Measured {
 #[derive(Debug, Default)]
 pub(super) struct Results {
     turns: BTreeMap<Subject, Vec<Turn>>,
+    /// By configuration: the subjects with a measurement. Progress is reported each second, which must not cost an
+    /// estimate of all times.
+    measured: BTreeMap<usize, BTreeSet<Subject>>,
 }
 
 impl Results {
     /// Adds a measurement. One without units says nothing.
     pub(super) fn add(&mut self, turn: Turn) {
         if turn.units > 0.0 && turn.seconds > 0.0 {
+            self.measured
+                .entry(turn.configuration)
+                .or_default()
+                .insert(turn.subject);
             self.turns.entry(turn.subject).or_default().push(turn);
         }
     }
@@ -68,6 +75,19 @@ impl Results {
         if let Some(turns) = self.turns.get_mut(&subject) {
             turns.retain(|turn| is_valid(turn.configuration));
         }
+        for (&configuration, subjects) in &mut self.measured {
+            if !is_valid(configuration) {
+                subjects.remove(&subject);
+            }
+        }
+    }
+
+    /// By configuration: how many subjects were measured.
+    pub(super) fn by_configuration(&self) -> BTreeMap<usize, usize> {
+        let measured = self.measured.iter();
+        measured
+            .map(|(&configuration, subjects)| (configuration, subjects.len()))
+            .collect()
     }
 
     /// How many measurements there are in all.
