@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_unpinned_program_is_first_and_one_configuration_is_the_baseline() {
-        for (names, configurations) in [(&["hints"][..], None), (&["numa"], Some(19)), (&["ics20"], Some(289))] {
+        for (names, configurations) in [(&["hints"][..], None), (&["numa"], Some(9)), (&["ics20"], Some(289))] {
             let all = space(names).configurations(32).unwrap().configurations;
             assert!(
                 configurations.is_none_or(|number| all.len() == number),
@@ -195,8 +195,13 @@ mod tests {
                 .all(|one| !one.pages.is_some_and(PageMapping::needs_accesses))
         );
         let said = selection.left_out.join("; ");
-        for part in ["of 16 threads", "of 32 threads", "no access can be sampled"] {
+        for part in ["of 16 threads", "of 32 threads"] {
             assert!(said.contains(part), "{said}");
         }
+        // On several nodes pages are also mapped by who accesses them.
+        let selection = without.configurations(32).unwrap();
+        assert!(selection.configurations.iter().any(|one| one.columns.num_threads == 32));
+        let said = selection.left_out.join("; ");
+        assert!(said.contains("no access can be sampled"), "{said}");
     }
 }
