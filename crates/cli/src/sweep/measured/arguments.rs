@@ -27,7 +27,7 @@ pub(in super::super) struct Arguments {
     pub(in super::super) time_limit: Option<Duration>,
 
     /// Run the unpinned program N times before the first measured run, so that files are in memory.
-    #[arg(long, value_parser = number::within(1usize, 1000), value_name = "N", default_value = "1")]
+    #[arg(short = 'w', long = "warmup-runs", visible_alias = "warmup", value_parser = number::within(1usize, 1000), value_name = "N", default_value = "1")]
     pub(super) warm_up: usize,
 
     /// Run this command of the shell after each run. A run whose check ends with another status than 0 has failed.
@@ -77,7 +77,7 @@ impl Arguments {
             (self.precision.is_some(), "--precision"),
             (self.runs.is_some(), "--runs"),
             (self.time_limit.is_some(), "--time-limit"),
-            (self.warm_up != 1, "--warm-up"),
+            (self.warm_up != 1, "--warmup-runs"),
             (self.check.is_some(), "--check"),
             (self.before.is_some(), "--before"),
             (self.output_dir.is_some(), "--output-dir"),

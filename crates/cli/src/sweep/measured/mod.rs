@@ -1,6 +1,6 @@
 //! A sweep that measures on this machine.
 //!
-//! 1. The program runs unpinned first (`--warm-up`). That shows the number of its threads, and that it works.
+//! 1. The program runs unpinned first (`--warmup-runs`). That shows the number of its threads, and that it works.
 //! 2. The spaces of the command line become configurations (`MeasuredPlan`).
 //! 3. The course says which configuration runs next (`Course`), and `executor` runs it. Each run goes to the journal at
 //!    once, so that nothing is lost at an interruption.
