@@ -66,8 +66,8 @@ test-kills: build setup ## children of pinned tasks, kills and storms of cpusets
 test-pages: build setup ## pages that the daemon moves after tasks, in the emulated machine, which hangs in one of ten runs
 	PAGES=1 $(PYTHON) -m pytest tests/guest/test_daemon_pages.py
 
-test-long: build setup ## found functions and whole runs in the emulated machine, which take ten minutes
-	LONG=1 $(PYTHON) -m pytest tests/guest/test_functions.py tests/guest/test_whole_runs.py
+test-long: build setup ## found functions, whole runs and measured sweeps in the emulated machine, which take twenty minutes
+	LONG=1 $(PYTHON) -m pytest $(addprefix tests/guest/test_,functions.py whole_runs.py measured_sweeps.py)
 
 test-cluster: build setup ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
 	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
