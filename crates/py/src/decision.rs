@@ -1,6 +1,6 @@
 //! A policy's decision, and the part of it that the machine applied, as Python objects.
 
-use pinfold_core::{Finding, NoteCode, TaskId, Topology};
+use pinfold_core::{TaskId, Topology};
 use pinfold_policy::external::{Answer, AppliedView, Wanted, WantedConfiguration, WantedError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -156,14 +156,6 @@ pub(crate) fn failed_line(why: String) -> PyResult<String> {
 
 fn line(answer: &Answer) -> PyResult<String> {
     serde_json::to_string(answer).map_err(|error| PyRuntimeError::new_err(error.to_string()))
-}
-
-/// A note for the record of the run.
-pub(crate) fn note(text: &str) -> Finding {
-    Finding::Note {
-        code: NoteCode::Unknown,
-        text: text.to_owned(),
-    }
 }
 
 /// What the machine did of the last decision.

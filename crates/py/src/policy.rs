@@ -1,11 +1,11 @@
 //! A policy of Python as one of the loop.
 
-use crate::decision::{Applied, Decision, note};
+use crate::decision::{Applied, Decision};
 use crate::sample::{Metric, Sample};
 use crate::topology::Topology;
 use pinfold_core::{Finding, TaskId};
 use pinfold_policy::Policy;
-use pinfold_policy::external::{AppliedView, MetricView, SampleView};
+use pinfold_policy::external::{AppliedView, MetricView, SampleView, note};
 use pinfold_sim::EndSwitch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -10,4 +10,4 @@ mod wanted;
 
 pub use message::{Answer, AppliedView, MetricView, Question, SampleView, TaskView};
 pub use policy::{Exchange, External};
-pub use wanted::{Wanted, WantedConfiguration, WantedError};
+pub use wanted::{Wanted, WantedConfiguration, WantedError, note};

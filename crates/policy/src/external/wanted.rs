@@ -178,7 +178,7 @@ fn parsed<T: FromStr<Err: Display>>(option: &str, text: &str) -> Result<T, Wante
 }
 
 /// A sentence for the record of the run.
-pub(super) fn note(text: &str) -> Finding {
+pub fn note(text: &str) -> Finding {
     Finding::Note {
         code: NoteCode::Unknown,
         text: text.to_owned(),

@@ -9,6 +9,7 @@
 //! where no configuration was measured twice. Measurements that fit badly count less (Huber, "Robust Estimation of a
 //! Location Parameter", 1964), because a disturbance is no drift.
 
+use pinfold_core::measurement::Median;
 use std::collections::BTreeMap;
 
 /// One measurement.
@@ -70,8 +71,7 @@ impl Drift {
         for _ in 0..ROUNDS {
             let weight = |residual: f64| (HUBER * deviation / residual.abs()).min(1.0);
             drift.heights = drift.fitted(&cells, weight);
-            let mut residuals = drift.residuals(&cells);
-            deviation = 1.4826 * median(&mut residuals);
+            deviation = 1.4826 * median(drift.residuals(&cells));
             if deviation < 1e-12 {
                 break;
             }
@@ -121,7 +121,7 @@ impl Drift {
     fn residuals(&self, cells: &BTreeMap<usize, Vec<Timed>>) -> Vec<f64> {
         let of_cell = |turns: &Vec<Timed>| {
             let rests: Vec<f64> = turns.iter().map(|one| one.log - self.at(one.at)).collect();
-            let middle = median(&mut rests.clone());
+            let middle = median(rests.iter().copied());
             rests
                 .into_iter()
                 .map(move |rest| (rest - middle).abs())
@@ -137,7 +137,7 @@ impl Drift {
         let mut side = vec![0.0; knots];
         for turns in cells.values() {
             let rests: Vec<f64> = turns.iter().map(|one| one.log - self.at(one.at)).collect();
-            let middle = median(&mut rests.clone());
+            let middle = median(rests.iter().copied());
             let weights: Vec<f64> = rests.iter().map(|rest| weight(rest - middle)).collect();
             let rows: Vec<Vec<f64>> = turns
                 .iter()
@@ -185,14 +185,8 @@ impl Drift {
 }
 
 /// The median; 0 without a value.
-pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        odd if odd % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
+pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    Median::of(values).map_or(0.0, |median| median.value)
 }
 
 /// The solution of `matrix * x = side` for a positive definite matrix, by Gaussian elimination.

@@ -59,7 +59,7 @@ pub(super) fn estimate(turns: &[Turn]) -> Estimated {
     let cell = |logs: &Vec<f64>| {
         let number = logs.len() as f64;
         let freedom = number - 1.0;
-        let middle = median(&mut logs.clone());
+        let middle = median(logs.iter().copied());
         let several = (logs.len() > 1).then(|| {
             let variance = (PRIOR * common + freedom * taken * own_variance(logs, middle)) / (PRIOR + freedom);
             let error = half_width(&Estimate {
@@ -85,7 +85,7 @@ pub(super) fn estimate(turns: &[Turn]) -> Estimated {
 
 /// The median absolute deviation.
 fn deviation(logs: &[f64], middle: f64) -> f64 {
-    median(&mut logs.iter().map(|log| (log - middle).abs()).collect::<Vec<f64>>())
+    median(logs.iter().map(|log| (log - middle).abs()))
 }
 
 /// The variance of one configuration's measurements.
@@ -102,13 +102,13 @@ fn own_variance(logs: &[f64], middle: f64) -> f64 {
 fn common_variance<'a>(cells: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
     let mut residuals = vec![];
     for logs in cells.filter(|logs| logs.len() > 1) {
-        let middle = median(&mut logs.clone());
+        let middle = median(logs.iter().copied());
         let mut its: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
         its.sort_by(f64::total_cmp);
         // The median's own residual is zero, or nearly, and says nothing.
         residuals.extend(&its[1..]);
     }
-    (OF_MAD * median(&mut residuals)).powi(2)
+    (OF_MAD * median(residuals)).powi(2)
 }
 
 #[cfg(test)]

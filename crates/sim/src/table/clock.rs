@@ -5,14 +5,14 @@
 //! depends on the seed, the part and the number of the execution. A change of the configuration in the middle of an
 //! execution changes the speed of the rest of it.
 //!
-//! Many short repetitions are taken together: their total has the mean and the variance of so many executions.
+//! Many short repetitions are taken together: their total has the mean and the variance of the same number of executions.
 
 use pinfold_core::random::Random;
 
 /// Repetitions are taken together if more than this number fits in the time to run.
 const TOGETHER: f64 = 64.0;
 
-/// So many times they are taken together in that time.
+/// The number of times that they are taken together in that time.
 const STEPS: f64 = 16.0;
 
 /// The least factor of repetitions that are taken together.
@@ -86,7 +86,7 @@ impl Clock {
         &self.parts
     }
 
-    /// The program stands still for so many seconds.
+    /// The program stands still for this number of seconds.
     pub(super) fn pause(&mut self, seconds: f64) {
         self.pause += seconds;
     }

@@ -1,5 +1,6 @@
 //! The rows of one region, indexed by configuration.
 
+use pinfold_core::measurement::Median;
 use pinfold_core::{PageMapping, Prefetchers};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -47,10 +48,9 @@ impl MeasuredRows {
     /// What was measured; `None` if the table lacks it. Of several rows of one configuration: the medians.
     pub(super) fn get(&self, key: &Key) -> Option<Measured> {
         let rows = self.rows.get(key)?;
-        let spreads: Vec<f64> = rows.iter().filter_map(|row| row.spread).collect();
         Some(Measured {
-            time: median(rows.iter().map(|row| row.time).collect())?,
-            spread: median(spreads),
+            time: Median::of(rows.iter().map(|row| row.time))?.value,
+            spread: Median::of(rows.iter().filter_map(|row| row.spread)).map(|median| median.value),
         })
     }
 
@@ -58,13 +58,6 @@ impl MeasuredRows {
     pub(super) fn has(&self, key: &Key) -> bool {
         self.rows.contains_key(key)
     }
-}
-
-/// The median; `None` of nothing.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (last, half) = (values.len().checked_sub(1)?, values.len() / 2);
-    Some(f64::midpoint(values[last / 2], values[half]))
 }
 
 #[cfg(test)]

@@ -17,23 +17,16 @@ pub(super) fn blocks(jobs: &[usize], references: &[usize], random: &mut Random) 
     if others.is_empty() && jobs.is_empty() {
         return vec![];
     }
-    shuffle(&mut others, random);
+    random.shuffle(&mut others);
     let number = others.len().div_ceil(MOST).max(1);
     let mut blocks = vec![references.to_vec(); number];
     for (place, job) in others.into_iter().enumerate() {
         blocks[place % number].push(job);
     }
     for block in &mut blocks {
-        shuffle(block, random);
+        random.shuffle(block);
     }
     blocks
-}
-
-/// Fisher and Yates' shuffle.
-fn shuffle(values: &mut [usize], random: &mut Random) {
-    for last in (1..values.len()).rev() {
-        values.swap(last, random.below(last + 1));
-    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ KEY = ("machine", "command", "region", *OF_CONFIGURATION)
 """The columns that tell rows apart."""
 
 DEFAULTS: Mapping[str, str] = {"page_map": "first_touch", "prefetch": "0000"}
-"""Values of columns that a map does not name: what a machine does unless it is told something else."""
+"""Values of columns that a map does not name: what a machine does by default."""
 
 UNPINNED = "unpinned"
 """The pinning of threads that the operating system places."""
