@@ -4,6 +4,7 @@ The binary is `$PINFOLD`, else target/release/pinfold, else target/debug/pinfold
 `eventually` waits for a condition, and fails only after a time that no working program needs.
 """
 
+import fcntl
 import json
 import os
 import pty
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from guest_machine import Guest, missing
+from guest_machine import KERNEL, Guest, missing
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,6 +44,9 @@ OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_(?!DB$|CLAIMS$).*|
 AGENT_OF_COMMAND = 'grep -o -m 1 "/.*agent.so" /proc/self/maps'
 
 CPUS = sorted(os.sched_getaffinity(0))
+
+#: Locked by each test that uses an emulated machine.
+SHARED_MACHINE = KERNEL.parent / "lock"
 
 #: Where a line that was too long goes on.
 CONTINUED = re.compile(r"\npinfold(\[rank \d+\])?: {5,}")
@@ -404,6 +408,22 @@ def uprobes() -> None:
     perfmon, sys_admin = 1 << 38, 1 << 21
     if not int(capabilities, 16) & (perfmon | sys_admin):
         pytest.skip("uprobes need CAP_PERFMON, which we lack")
+
+
+@pytest.fixture(autouse=True)
+def share_of_the_machine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a test marked `quiet` run while no test beside it uses an emulated machine.
+
+    Two emulated machines at once, of eight CPUs each, are slow and unsteady where few CPUs emulate them.
+    """
+    if "guest" not in request.fixturenames:
+        yield
+        return
+    is_quiet = request.node.get_closest_marker("quiet") is not None
+    SHARED_MACHINE.parent.mkdir(parents=True, exist_ok=True)
+    with SHARED_MACHINE.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if is_quiet else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture(scope="session")

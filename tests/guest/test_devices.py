@@ -35,37 +35,41 @@ def test_a_program_near_a_device_has_its_cpus_and_prefers_its_memory(
     assert several.status == 125
 
 
+@pytest.mark.quiet
 def test_the_default_policy_begins_near_a_device_and_compares_it_with_the_whole_machine(
     devices: list[dict[str, Any]], guest: Guest
 ) -> None:
     gpu = next(device for device in devices if device["kind"] == "gpu")
-    # Times in the guest mean nothing, so either may be chosen. The first mask is read while the program initialises.
+    # Times in the guest mean nothing, so either may be faster, and the noise may leave the comparison open for minutes.
+    # The first mask is read while the program initialises.
+    near, whole = "4-5", f"0-{CPUS - 1}"
     run = guest.check(
         f"pinfold run -v --initialise 2s --near pci:{gpu['pci']} --json /tmp/near.json -- "
         "compute --threads 2 --size 64k --seconds 300 > /tmp/out 2> /tmp/err &\n"
         "until program=$(pidof compute); do kill -0 $!; sleep 0.1; done\n"
         "head -n 1 /proc/$program/numa_maps\n"
-        "for try in $(seq 400); do\n"
-        "  grep -q 'times as fast as' /tmp/err && break\n"
-        "  grep -h Cpus_allowed_list /proc/$program/task/*/status; sleep 0.1\n"
+        f"for mask in {near} {whole} {near}; do\n"
+        '  until grep -h "Cpus_allowed_list:[[:space:]]*$mask$" /proc/$program/task/*/status; do\n'
+        "    kill -0 $program || { cat /tmp/err; exit 1; }; sleep 0.1\n"
+        "  done\n"
         "done\n"
-        "kill $program; wait $! || true\n"
-        "grep -q 'times as fast as' /tmp/err || { cat /tmp/err; exit 1; }"
+        "kill $program; wait $! || true; grep -c 'on the whole machine\\|times as fast as' /tmp/err",
+        patience=310,
     )
-    first, *masks = run.splitlines()
+    first, *masks, lines = run.splitlines()
     assert "prefer:2" in first
-    assert masks[0].split() == ["Cpus_allowed_list:", "4-5"]
-    assert {"4-5", f"0-{CPUS - 1}"} <= {mask.split()[1] for mask in masks}
+    order = list(dict.fromkeys(mask.split()[1] for mask in masks))
+    assert order == [near, whole]
+    assert int(lines) > 0
     record = json.loads(guest.check("cat /tmp/near.json"))
-    whole, near = record["candidates"][:2]
-    assert (whole["pus"], whole.get("within"), near["pus"], near["within"]) == (None, None, None, "4-5")
+    candidates = [(one["pus"], one.get("within")) for one in record["candidates"][:2]]
+    assert candidates == [(None, None), (None, near)]
     assert record["proposals"][0]["by"] == "user"
-    compared = record["comparisons"][0]
-    assert (compared["candidate"], compared["with"]) == (0, 1)
-    assert compared["turns"] > 0
+    for compared in record.get("comparisons", []):
+        assert (compared["candidate"], compared["with"], compared["turns"] > 0) == (0, 1, True)
     explained = guest.check("pinfold explain /tmp/near.json")
-    assert "unpinned within 4-5" in explained
-    assert "unpinned, on the CPUs 4-5 alone" in explained
+    assert f"unpinned within {near}" in explained
+    assert f"unpinned, on the CPUs {near} alone" in explained
 
 
 def test_a_device_of_which_the_firmware_says_nothing_is_refused(devices: list[dict[str, Any]], guest: Guest) -> None:

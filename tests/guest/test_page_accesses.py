@@ -121,6 +121,7 @@ def homes(program: Program) -> list[set[int]]:
     return [{int(word[1:].split("=")[0]) for word in area} for area in words]
 
 
+@pytest.mark.quiet
 def test_balance_gives_each_node_the_same_number_of_accesses(start: Start) -> None:
     program = start(1024, 2, "taskset 3")
     assert program.report().nodes == {0: 2 * 256 * (1 + 2 + 4 + 8)}
@@ -141,6 +142,7 @@ def test_balance_gives_each_node_the_same_number_of_accesses(start: Start) -> No
     assert sampled["in_faults"] > 0
 
 
+@pytest.mark.quiet
 def test_locality_puts_pages_on_the_node_of_the_threads_that_use_them(start: Start) -> None:
     program = start(64, 3, "taskset 1")
     assert homes(program) == [{0}] * 3
@@ -151,6 +153,7 @@ def test_locality_puts_pages_on_the_node_of_the_threads_that_use_them(start: Sta
     assert program.report().failures == 0
 
 
+@pytest.mark.quiet
 @pytest.mark.usefixtures("small_pages")
 def test_locality_puts_pages_by_the_accesses_of_a_recording(guest: Guest, binary: Path, tmp_path: Path) -> None:
     if shutil.which("qemu-x86_64") is None:
@@ -186,6 +189,7 @@ def test_locality_puts_pages_by_the_accesses_of_a_recording(guest: Guest, binary
         assert 0 <= pages[node] - its < 16, pages
 
 
+@pytest.mark.quiet
 def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: Start) -> None:
     run = f"pinfold run -q --policy fixed --schedule 7,0,2 --initialise 500ms -t 1s --json /tmp/run.json {SHORT}"
     program = start(256, 2, f"taskset ff {run} --page-map balance --")

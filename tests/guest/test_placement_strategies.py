@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from guest_machine import CPUS, NODES, Guest
 
+pytestmark = pytest.mark.quiet
+
 MIB = 8
 PAGES = MIB * 256
 

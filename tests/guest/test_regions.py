@@ -12,6 +12,8 @@ import pytest
 from guest_machine import CPUS, OPENMP_COMPILERS, Guest
 from react_models import configuration, react_model
 
+pytestmark = pytest.mark.quiet
+
 #: Of teams.c, whose memory is small pages.
 PAGES = 4 * 256
 
@@ -122,9 +124,8 @@ def test_the_default_policy_gives_each_region_the_place_in_which_it_was_fastest(
         f"rm -f {report}*\n"
         f"OMP_WAIT_POLICY=passive pinfold run --db {report}.db --json /tmp/run.json -- {program} {report} "
         "> /tmp/out 2> /tmp/err &\n"
-        "for second in $(seq 100); do\n"
-        "    grep -q 'chosen: .* region' /tmp/err && break; pidof pinfold > /dev/null; sleep 1\n"
-        "done; sleep 1"
+        "until grep -q 'chosen: .* region' /tmp/err; do pidof pinfold > /dev/null; sleep 1; done; sleep 1",
+        patience=400,
     )
     ended = guest.check(f"touch {report}.stop; while pidof pinfold > /dev/null; do sleep 0.05; done; cat {report}")
     nodes = json.loads(ended)
