@@ -24,6 +24,9 @@ CHECK = (
 #: Sampling that ends while the program runs.
 SAMPLING = "--page-options sample-by=page-faults,sample-time=2s,sample-period=50ms"
 
+#: The milliseconds of a run: emulated threads need a second to start, and the sampling follows.
+LASTS = 6000
+
 ALL = set(NODES)
 
 
@@ -116,7 +119,7 @@ def check(run: Placed) -> None:
 
 
 def test_all_configurations_of_numa_have_their_threads_and_pages(guest: Guest) -> None:
-    found = sweep(guest, "numa", "--threads 4 -- placed 4 1500")
+    found = sweep(guest, "numa", f"--threads 4 -- placed 4 {LASTS}")
     for run in found:
         check(run)
     assert {run.page_map for run in found if run.pinning} == {"locality", "balance", "interleave", "single"}
@@ -124,7 +127,7 @@ def test_all_configurations_of_numa_have_their_threads_and_pages(guest: Guest) -
 
 
 def test_all_configurations_of_ics20_have_their_threads_and_pages(guest: Guest) -> None:
-    found = sweep(guest, "ics20", "-- placed {threads} 1500")
+    found = sweep(guest, "ics20", f"-- placed {{threads}} {LASTS}")
     for run in found:
         check(run)
     assert {run.threads for run in found} == {CPUS // 4, CPUS // 2, CPUS}

@@ -72,8 +72,8 @@ def test_beside_another_run_and_after_a_change_the_program_is_unpinned(guest: Gu
         run_until(guest, "times as fast as unpinned", ENOUGH)
     both = guest.check(
         f"""
-        pinfold run --db /tmp/whole.db -- at_home 600 3000 > /tmp/first 2> /dev/null &
-        sleep 1
+        pinfold run --db /tmp/whole.db -- at_home 600 6000 > /tmp/first 2> /dev/null &
+        while ! pidof at_home > /dev/null; do usleep 20000; done; sleep 2
         pinfold run --db /tmp/whole.db -- {PROGRAM} 2> /tmp/lines
         wait
         {UNWRAPPED} /tmp/lines

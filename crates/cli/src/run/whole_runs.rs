@@ -97,7 +97,8 @@ pub(super) struct Runs {
 struct Progress {
     /// Its number in the database; `None` before its start.
     number: Option<i64>,
-    /// The processor time of former children of this process.
+    /// The processor time of former children of this process, before the program was started: a short program may have
+    /// ended when its run begins in the database.
     cpu_before: Duration,
     /// Whether a policy placed the program while it ran.
     is_searched: bool,
@@ -136,7 +137,10 @@ impl Runs {
             candidates,
             pus: None,
             is_requested,
-            run: Progress::default(),
+            run: Progress {
+                cpu_before: used_by_children(),
+                ..Progress::default()
+            },
         };
         if runs.candidates.is_empty() {
             "this machine has one NUMA node, one package and one last-level cache, so the placement of \
@@ -193,8 +197,6 @@ impl Runs {
         if self.candidates.is_empty() {
             return Ok(());
         }
-        self.run.cpu_before =
-            processor_time::reaped_children().map_or(Duration::ZERO, processor_time::ProcessorTime::total);
         let run = BegunRun {
             began: now(),
             area: self
@@ -224,7 +226,7 @@ impl Runs {
 
     /// The program has ended.
     pub(super) fn program_ended(&mut self, record: &Record) {
-        let cpu = processor_time::reaped_children().map_or(Duration::ZERO, processor_time::ProcessorTime::total);
+        let cpu = used_by_children();
         let how = match (self.run.is_searched, self.run.is_stopped) {
             (true, _) => How::Searched,
             (_, true) => How::Stopped,
@@ -264,6 +266,11 @@ impl Runs {
             ended.wall, ended.cpu, plan.why
         )))
     }
+}
+
+/// The processor time of former children of this process.
+fn used_by_children() -> Duration {
+    processor_time::reaped_children().map_or(Duration::ZERO, processor_time::ProcessorTime::total)
 }
 
 /// The time in seconds since 1970.
