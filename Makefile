@@ -175,7 +175,7 @@ evaluation-quick: bench pairs ## a reduced set of them, in minutes
 progress: build ## the rates of metrics beside the figures of real programs that are slowed; takes a quarter of an hour
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation progress
 
-measured: build ## what policies gain on the measured table that PINFOLD_MEASURED names; takes a minute
+measured: build ## what policies gain on the measured table that PINFOLD_MEASURED names; takes five minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation measured
 
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
