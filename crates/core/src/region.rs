@@ -49,49 +49,68 @@ pub struct CacheCounts {
 }
 
 impl CacheCounts {
-    /// `self + factor * growth`. A missing count adds nothing; `None` if both are missing.
-    fn sum(before: Option<Self>, factor: f64, growth: Option<Self>) -> Option<Self> {
-        let (one, other) = (before.unwrap_or_default(), growth.unwrap_or_default());
-        (before.is_some() || growth.is_some()).then_some(Self {
-            requests: one.requests + factor * other.requests,
-            misses: one.misses + factor * other.misses,
-        })
+    const ZERO: Self = Self {
+        requests: 0.0,
+        misses: 0.0,
+    };
+
+    /// `self + factor * growth`.
+    fn plus(&self, factor: f64, growth: &Self) -> Self {
+        Self {
+            requests: self.requests + factor * growth.requests,
+            misses: self.misses + factor * growth.misses,
+        }
     }
 }
 
-/// The machine's counts during the executions of a region: all that the metrics of LIKWID's groups NUMA, L2CACHE,
-/// L3CACHE and ENERGY are computed from.
+/// The machine's counts during the executions of a region, or during a run: all that the metrics of LIKWID's groups
+/// NUMA, L2CACHE, L3CACHE and ENERGY are computed from. A count that is not known is `None`, as all are by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionCounts {
     /// Instructions of all threads.
-    pub instructions: f64,
+    pub instructions: Option<f64>,
     /// Cycles of running threads.
-    pub cycles: f64,
+    pub cycles: Option<f64>,
     /// The second-level caches; `None` on a machine without them.
     pub l2: Option<CacheCounts>,
     /// The third-level caches.
     pub l3: Option<CacheCounts>,
     /// Bytes that demand misses and prefetches brought from memory of a core's own node.
-    pub local_bytes: f64,
+    pub local_bytes: Option<f64>,
     /// The same from memory of other nodes.
-    pub remote_bytes: f64,
-    /// Energy of the cores, in joules. That of idle ones is a part of the package's, and not in it.
-    pub core_joules: f64,
+    pub remote_bytes: Option<f64>,
+    /// Energy of the cores, in joules. On a simulated machine that of idle ones is a part of the package's, and not in
+    /// it.
+    pub core_joules: Option<f64>,
     /// Energy of all packages, in joules.
-    pub package_joules: f64,
+    pub package_joules: Option<f64>,
     /// Energy of all memory, in joules.
-    pub memory_joules: f64,
+    pub memory_joules: Option<f64>,
 }
 
 impl RegionCounts {
-    /// `self + factor * growth`.
+    /// The counts of no time at all.
+    pub const ZERO: Self = Self {
+        instructions: Some(0.0),
+        cycles: Some(0.0),
+        l2: Some(CacheCounts::ZERO),
+        l3: Some(CacheCounts::ZERO),
+        local_bytes: Some(0.0),
+        remote_bytes: Some(0.0),
+        core_joules: Some(0.0),
+        package_joules: Some(0.0),
+        memory_joules: Some(0.0),
+    };
+
+    /// `self + factor * growth`. A count that one of them lacks is missing.
     pub fn plus(&self, factor: f64, growth: &Self) -> Self {
-        let sum = |pick: fn(&Self) -> f64| pick(self) + factor * pick(growth);
+        let sum = |pick: fn(&Self) -> Option<f64>| Some(pick(self)? + factor * pick(growth)?);
+        let cache = |pick: fn(&Self) -> Option<CacheCounts>| Some(pick(self)?.plus(factor, &pick(growth)?));
         Self {
             instructions: sum(|counts| counts.instructions),
             cycles: sum(|counts| counts.cycles),
-            l2: CacheCounts::sum(self.l2, factor, growth.l2),
-            l3: CacheCounts::sum(self.l3, factor, growth.l3),
+            l2: cache(|counts| counts.l2),
+            l3: cache(|counts| counts.l3),
             local_bytes: sum(|counts| counts.local_bytes),
             remote_bytes: sum(|counts| counts.remote_bytes),
             core_joules: sum(|counts| counts.core_joules),
@@ -123,24 +142,37 @@ mod tests {
             misses: 1.0,
         });
         let one = RegionCounts {
-            instructions: 1.0,
-            cycles: 1.0,
+            instructions: Some(1.0),
+            cycles: Some(1.0),
             l2: cache,
             l3: cache,
-            local_bytes: 1.0,
-            remote_bytes: 1.0,
-            core_joules: 1.0,
-            package_joules: 1.0,
-            memory_joules: 1.0,
+            local_bytes: Some(1.0),
+            remote_bytes: Some(1.0),
+            core_joules: Some(1.0),
+            package_joules: Some(1.0),
+            memory_joules: Some(1.0),
         };
-        let half = RegionCounts::default().plus(0.5, &one);
+        let half = RegionCounts::ZERO.plus(0.5, &one);
         assert_eq!(half.plus(0.5, &one), one);
-        let none = Some(CacheCounts::default());
-        let nothing = RegionCounts {
-            l2: none,
-            l3: none,
+        assert_eq!(one.plus(-1.0, &one), RegionCounts::ZERO);
+    }
+
+    #[test]
+    fn a_sum_that_lacks_a_part_is_missing() {
+        let known = RegionCounts {
+            cycles: Some(5.0),
+            package_joules: Some(7.0),
             ..RegionCounts::default()
         };
-        assert_eq!(one.plus(-1.0, &one), nothing);
+        let less = RegionCounts {
+            cycles: Some(2.0),
+            ..RegionCounts::default()
+        };
+        let difference = RegionCounts {
+            cycles: Some(3.0),
+            ..RegionCounts::default()
+        };
+        assert_eq!(known.plus(-1.0, &less), difference);
+        assert_eq!(RegionCounts::ZERO.plus(1.0, &known), known);
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn value(counter: usize, counts: &RegionCounts, executions: f64, seco
     if executions <= 0.0 {
         return None;
     }
-    let one = RegionCounts::default().plus(executions.recip(), counts);
+    let one = RegionCounts::ZERO.plus(executions.recip(), counts);
     LIKWID[counter].value(&one, seconds / executions)
 }
 
@@ -33,15 +33,15 @@ mod tests {
     #[test]
     fn volumes_and_energies_are_those_of_one_execution_and_rates_do_not_depend_on_the_number() {
         let counts = RegionCounts {
-            instructions: 2000.0,
-            cycles: 8000.0,
+            instructions: Some(2000.0),
+            cycles: Some(8000.0),
             l2: Some(CacheCounts {
                 requests: 800.0,
                 misses: 200.0,
             }),
-            local_bytes: 64e6,
-            remote_bytes: 32e6,
-            package_joules: 100.0,
+            local_bytes: Some(64e6),
+            remote_bytes: Some(32e6),
+            package_joules: Some(100.0),
             ..RegionCounts::default()
         };
         for (name, expected) in [
@@ -60,10 +60,11 @@ mod tests {
 
     #[test]
     fn a_ratio_of_nothing_is_missing_and_not_zero() {
-        let nothing = RegionCounts::default();
+        let nothing = RegionCounts::ZERO;
         assert_eq!(of("L3 miss ratio", &nothing, 1.0, 1.0), None);
         assert_eq!(of("Power", &nothing, 0.0, 0.0), None);
         assert_eq!(of("Energy", &nothing, 1.0, 1.0), Some(0.0));
+        assert_eq!(of("Energy", &RegionCounts::default(), 1.0, 1.0), None);
         assert_eq!(position("likwid:Heat"), None);
     }
 }

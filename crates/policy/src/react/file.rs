@@ -325,7 +325,7 @@ pub(super) mod tests {
                     requests: 100.0,
                     misses,
                 }),
-                package_joules: watts * 2.0,
+                package_joules: Some(watts * 2.0),
                 ..RegionCounts::default()
             }),
         }

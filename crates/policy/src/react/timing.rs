@@ -57,7 +57,7 @@ impl Timing {
             id,
             executions: 0.0,
             seconds: 0.0,
-            counts: like.counts.map(|_| RegionCounts::default()),
+            counts: like.counts.map(|_| RegionCounts::ZERO),
             keeps: RegionKeeps::default(),
         }
     }

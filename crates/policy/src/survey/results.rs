@@ -105,7 +105,7 @@ impl Results {
         let measured = cells.into_iter().map(|(configuration, cell)| {
             let its = || turns.iter().filter(|turn| turn.configuration == configuration);
             let units: f64 = its().map(|turn| turn.units).sum();
-            let counts = its().try_fold(RegionCounts::default(), |sum, turn| Some(sum.plus(1.0, &turn.counts?)));
+            let counts = its().try_fold(RegionCounts::ZERO, |sum, turn| Some(sum.plus(1.0, &turn.counts?)));
             Measured {
                 subject,
                 configuration,
@@ -113,7 +113,7 @@ impl Results {
                 error: cell.error,
                 spread: cell.spread,
                 measurements: cell.measurements,
-                counts: counts.map(|counts| RegionCounts::default().plus(units.recip(), &counts)),
+                counts: counts.map(|counts| RegionCounts::ZERO.plus(units.recip(), &counts)),
             }
         });
         (measured.collect(), drift)

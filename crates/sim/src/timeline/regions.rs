@@ -8,11 +8,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What was counted of one region, or is counted in one repetition.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct RegionGrowth {
     pub(crate) executions: f64,
     pub(crate) seconds: f64,
     pub(crate) counts: RegionCounts,
+}
+
+impl Default for RegionGrowth {
+    /// A region that has not ended yet.
+    fn default() -> Self {
+        Self {
+            executions: 0.0,
+            seconds: 0.0,
+            counts: RegionCounts::ZERO,
+        }
+    }
 }
 
 impl RegionGrowth {

@@ -43,15 +43,15 @@ impl RegionTotals {
         let local_prefetches = counters.prefetches_from_memory - remote_prefetches;
         let bytes = |lines: u64| (lines * LINE_BYTES) as f64;
         RegionCounts {
-            instructions: counters.instructions as f64,
-            cycles: counters.busy_cycles,
+            instructions: Some(counters.instructions as f64),
+            cycles: Some(counters.busy_cycles),
             l2: cache(2),
             l3: cache(3),
-            local_bytes: bytes(counters.served[Served::LocalMemory] + local_prefetches),
-            remote_bytes: bytes(counters.served[Served::RemoteMemory] + remote_prefetches),
-            core_joules: core_joules(model, counters),
-            package_joules: self.package_joules,
-            memory_joules: self.memory_joules,
+            local_bytes: Some(bytes(counters.served[Served::LocalMemory] + local_prefetches)),
+            remote_bytes: Some(bytes(counters.served[Served::RemoteMemory] + remote_prefetches)),
+            core_joules: Some(core_joules(model, counters)),
+            package_joules: Some(self.package_joules),
+            memory_joules: Some(self.memory_joules),
         }
     }
 }
