@@ -11,6 +11,7 @@ pub mod claims;
 pub mod counters;
 mod cpuset;
 pub mod embedded;
+pub mod energy;
 pub mod functions;
 mod guard;
 mod held;
