@@ -4,8 +4,9 @@
 //! counted for the whole machine and not for a thread; its events have the names of Linux's PMU `power`, as `perf`
 //! takes them.
 //!
-//! A set can also define metrics of SAM and of placement models as sums and differences of its events, and say how many
-//! events can be counted at the same time. `EventSet::groups` arranges the events in groups that take turns.
+//! A set can also define metrics of SAM, of placement models and of LIKWID's counters as sums and differences of its
+//! events, and say how many events can be counted at the same time. `EventSet::groups` arranges the events in groups that
+//! take turns.
 
 use crate::timeline::{Counter, Energy};
 use serde::Deserialize;
@@ -16,6 +17,9 @@ include!(concat!(env!("OUT_DIR"), "/events.rs"));
 /// The metrics that SAM does not use and placement models do: lines that the own node's memory sent to the core, and
 /// lines that other nodes' memory sent, for prefetches as well.
 pub const READS: [&str; 2] = ["local_reads", "remote_reads"];
+
+/// The metrics that only LIKWID's counters of a measured run need: demand accesses and misses of the caches of a level.
+pub const CACHES: [&str; 4] = ["l2_requests", "l2_misses", "l3_requests", "l3_misses"];
 
 /// The events of a processor.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,7 +58,7 @@ pub struct EventSet {
 #[serde(deny_unknown_fields)]
 pub struct MetricDefinition {
     /// Its name: `cycles`, `instructions`, `intra_package_coherence`, `inter_package_coherence`, `remote_dram`,
-    /// `memory_bandwidth`, or one of [`READS`].
+    /// `memory_bandwidth`, or one of [`READS`] and [`CACHES`].
     pub name: String,
     /// The events that are added.
     pub add: Vec<String>,
@@ -82,7 +86,8 @@ pub struct EventDefinition {
     pub code: Option<u64>,
     /// What one count is, in the singular.
     pub unit: String,
-    /// A simulated machine shows the sum of these counters.
+    /// A simulated machine shows the sum of these counters. It does not show an event without any.
+    #[serde(default)]
     pub counters: Vec<Counter>,
     /// What it shows, and where simulated and real counts differ.
     pub explanation: String,
@@ -106,6 +111,7 @@ impl EventSet {
             .into_iter()
             .filter(|set| set.pmu.is_none() || set.machines.iter().any(|name| name == machine))
             .flat_map(|set| set.events)
+            .filter(|event| !event.counters.is_empty())
             .collect()
     }
 
@@ -139,12 +145,12 @@ impl EventSet {
     /// events of one metric are in one group wherever they fit, so that a difference is one of counts of the same time.
     /// Fixed events are in no group: they are always counted.
     pub fn groups(&self) -> Vec<Vec<&str>> {
-        self.groups_of(|metric| !READS.contains(&metric))
+        self.groups_of(|metric| !READS.contains(&metric) && !CACHES.contains(&metric))
     }
 
     /// The same for placement models, which need [`READS`], too.
     pub fn groups_with_reads(&self) -> Vec<Vec<&str>> {
-        self.groups_of(|_| true)
+        self.groups_of(|metric| !CACHES.contains(&metric))
     }
 
     fn groups_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<Vec<&str>> {
@@ -219,6 +225,27 @@ mod tests {
             .collect()
     }
 
+    /// The metrics whose events are counted in groups.
+    fn grouped(set: &EventSet) -> impl Iterator<Item = &MetricDefinition> {
+        set.metrics
+            .iter()
+            .filter(|metric| !CACHES.contains(&metric.name.as_str()))
+    }
+
+    #[test]
+    fn misses_of_a_cache_are_counted_with_its_requests() {
+        for set in sets() {
+            for [requests, misses] in [["l2_requests", "l2_misses"], ["l3_requests", "l3_misses"]] {
+                assert_eq!(
+                    set.metric(requests).is_some(),
+                    set.metric(misses).is_some(),
+                    "{}: {requests}",
+                    set.name
+                );
+            }
+        }
+    }
+
     #[test]
     fn metrics_are_made_of_events_of_their_set_and_have_the_names_that_sam_knows() {
         assert!(!sets().is_empty());
@@ -233,7 +260,9 @@ mod tests {
             ];
             let names: Vec<&str> = set.metrics.iter().map(|metric| metric.name.as_str()).collect();
             assert!(
-                names.iter().all(|name| known.contains(name) || READS.contains(name)),
+                names
+                    .iter()
+                    .all(|name| known.contains(name) || READS.contains(name) || CACHES.contains(name)),
                 "{}: {names:?}",
                 set.name
             );
@@ -256,7 +285,7 @@ mod tests {
     fn every_event_of_a_metric_is_in_one_group_that_fits_or_has_a_counter_of_its_own() {
         for set in sets() {
             let groups = set.groups_with_reads();
-            for event in set.metrics.iter().flat_map(MetricDefinition::events) {
+            for event in grouped(&set).flat_map(MetricDefinition::events) {
                 let times = groups.iter().flatten().filter(|&&other| other == event).count();
                 assert_eq!(times, usize::from(!set.is_fixed(event)), "{}: {event}", set.name);
             }
@@ -286,7 +315,7 @@ mod tests {
     fn the_events_of_a_metric_are_counted_at_the_same_time_unless_the_machine_has_constraints() {
         for set in sets().into_iter().filter(|set| set.unit_masks.is_none()) {
             let groups = set.groups_with_reads();
-            for metric in &set.metrics {
+            for metric in grouped(&set) {
                 let counted: Vec<&str> = metric.events().filter(|&event| !set.is_fixed(event)).collect();
                 // An event that two metrics need is counted once, with the first.
                 let shared = counted.iter().any(|event| {

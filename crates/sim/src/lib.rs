@@ -28,7 +28,7 @@ pub mod thresholds;
 mod timeline;
 pub mod window;
 
-pub use events::{EventDefinition, EventSet, MetricDefinition, READS};
+pub use events::{CACHES, EventDefinition, EventSet, MetricDefinition, READS};
 pub use machine::{
     EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, RunSettings,
     SimulatedMachine,

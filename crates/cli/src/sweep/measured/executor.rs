@@ -5,16 +5,19 @@
 //!    everything back, also if it is killed, and the kernel kills the program with it. If this process is killed, the
 //!    kernel kills `pinfold run`.
 //! 3. The record of the run shows whether the configuration was applied. The state of the machine before and after shows
-//!    whether others disturbed the run.
+//!    whether others disturbed the run. The record has the counts of the program's tasks, and the meters of the
+//!    processors give the energy of the machine (`counted`).
 //! 4. The command of `--check` reads the program's output.
 
 use super::super::Arguments;
+use super::counted::Counted;
 use super::program::Program;
 use super::seen;
 use crate::finished::{Commands, Finished};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use pinfold_core::{PageMapping, PuSet, Topology};
+use pinfold_linux::energy::EnergyMeter;
 use pinfold_linux::machine_state::{self, MachineInterval, MachineReading};
 use pinfold_linux::processor_time;
 use pinfold_runtime::RunDocument;
@@ -46,6 +49,7 @@ pub(super) struct Executor<'a> {
     pub(super) session: u64,
     /// Whether the configurations set prefetchers.
     pub(super) sets_prefetchers: bool,
+    pub(super) counted: Counted,
 }
 
 /// How a run ended.
@@ -103,7 +107,9 @@ impl Executor<'_> {
         let mut stdout = self.stdout(folder.as_deref())?;
         let (mut command, stderr) = self.command(job, team, &record, folder.as_deref(), stdout.as_ref())?;
         let (reading, before) = (MachineReading::now(), used()?);
+        let meter = EnergyMeter::begin();
         let finished = self.commands.finish(&mut command, Some(stderr))?;
+        let energy = meter.end();
         let (interval, own) = (reading.until_now(), used()?.saturating_sub(before));
         if let Some(signal) = self.commands.interruption(finished.status) {
             return Ok(Ended::Interrupted(signal));
@@ -120,6 +126,8 @@ impl Executor<'_> {
             .context("the record lacks the time of the run")?;
         let state = self.state(job, &interval, own, free);
         let threads = seen::threads(&document);
+        let mut metrics = seen::metrics(&document);
+        metrics.extend(self.counted.likwid(&metrics, &energy, seconds));
         let why = match self.failure(job, team, status, &finished, &document) {
             None => self.check(job, folder.as_deref(), stdout.as_mut())?,
             failure => failure,
@@ -137,7 +145,7 @@ impl Executor<'_> {
             disturbed: state.disturbance(self.topology.allowed_pus().len(), interval.seconds),
             threads,
             state,
-            metrics: seen::metrics(&document),
+            metrics,
         })))
     }
 
@@ -177,6 +185,7 @@ impl Executor<'_> {
             self.arguments.measured.journals.path().as_os_str(),
         ));
         command.args(self.placement(job));
+        command.args(self.counted.events().iter().map(|event| format!("--event={event}")));
         command.arg("--");
         command.args(self.program.command(team.told(), folder));
         command.envs(self.program.variable(team.told()));

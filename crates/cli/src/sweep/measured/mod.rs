@@ -7,6 +7,7 @@
 //! 4. At the end, or at the time limit, `result` writes the data set and tells the user what he should know.
 
 mod arguments;
+mod counted;
 mod executor;
 mod here;
 mod program;
@@ -20,6 +21,7 @@ use crate::machine;
 use crate::progress::{Progress, ProgressUnit};
 use anyhow::{Context, Result, bail};
 pub(super) use arguments::Arguments;
+use counted::Counted;
 use executor::{Ended, Executor, Team};
 pub(super) use here::this_machine;
 use here::{Configurations, SpacesHere};
@@ -77,6 +79,7 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
     let topology = machine::topology_here(arguments.quiet)?;
     let spaces = SpacesHere::new(arguments, &topology)?;
     let program = Program::new(arguments, spaces.varies_threads())?;
+    let counted = Counted::here(spaces.varies_threads());
     let (journal, found) = open_journal::<MeasuredRun>(arguments)?;
     let mut executor = Executor {
         arguments,
@@ -86,7 +89,11 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
         pinfold: std::env::current_exe().context("cannot find the program pinfold itself")?,
         session: session(),
         sets_prefetchers: false,
+        counted,
     };
+    for note in executor.counted.notes() {
+        arguments.say(note);
+    }
     let warm = match warm_up(arguments, &mut executor, &spaces)? {
         Ok(warm) => warm,
         Err(signal) => return Ok(interrupted(signal)),
