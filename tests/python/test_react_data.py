@@ -33,6 +33,26 @@ def test_missing_and_constant_counters_are_no_features() -> None:
     assert np.array_equal(values[:, places.index((3, 1))], made.values[:, 3, 1].astype(np.float32))
 
 
+def test_counters_that_were_not_measured_are_no_features(tmp_path: Path) -> None:
+    rows = rows_of(regions("noise", programs=3, each=1, counters=4))
+    names = [name for name in rows[0] if name.startswith("likwid:")]
+    for row in rows:
+        # A processor without one of the counters, and one whose count is missing in a single row.
+        row["simulated"] = False
+        row[names[0]] = None
+        row["likwid:Energy"] = 5.0 + row["num_threads"] + len(row["program"] + row["page_map"])
+        del row[names[3]]
+    rows[0][names[1]] = None
+    (found,) = read([write(tmp_path / "data.parquet", rows)])
+    assert not found.simulated
+    assert {"Energy", *(name.removeprefix("likwid:") for name in names[:3])} == set(found.counters)
+    _, places = found.features()
+    used = {found.counters[counter] for _, counter in places}
+    assert names[0].removeprefix("likwid:") not in used
+    of_second = [place for place, counter in places if found.counters[counter] == names[1].removeprefix("likwid:")]
+    assert len(of_second) == len(found.configurations) - 1
+
+
 def test_rows_that_stand_for_nothing_are_left_out(tmp_path: Path) -> None:
     rows = rows_of(regions("noise", programs=3, each=1))
     for row in rows:

@@ -1,7 +1,7 @@
 //! An observation at one time. A value that is not available is `None`, never zero.
 
 use crate::function::FunctionSearch;
-use crate::{PuId, RegionSample, TaskId};
+use crate::{PuId, RegionCounts, RegionSample, TaskId};
 use std::time::Duration;
 
 /// One reading of a program. Counts are totals since the task or the program began, so that any two samples give a
@@ -18,6 +18,8 @@ pub struct Sample {
     /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are
     /// not told apart.
     pub regions: Vec<RegionSample>,
+    /// What the whole machine counted since a point in time before the first sample; `None` if that is not measured.
+    pub machine: Option<RegionCounts>,
     /// How far the machine is with the search for a function that shows progress.
     pub function: FunctionSearch,
 }

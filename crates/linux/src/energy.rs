@@ -2,9 +2,9 @@
 //!
 //! 1. `/sys/class/powercap/intel-rapl:N` is a package, and `intel-rapl:N:M` a part of it. AMD's processors have the same
 //!    files. A processor with several dies can have a domain for each (`package-0-die-1`).
-//! 2. `EnergyMeter::begin` reads each counter, and `EnergyMeter::end` reads it again.
-//! 3. A counter begins again after `max_energy_range_uj`. That takes a loaded package a quarter of an hour, so a thread
-//!    reads all counters every half minute.
+//! 2. `EnergyCounters::begin` reads each counter, and `EnergyCounters::read` reads it again.
+//! 3. A counter begins again after `max_energy_range_uj`. That takes a loaded package a quarter of an hour. `EnergyMeter`
+//!    has a thread that reads all counters every half minute.
 //!
 //! The energy is that of the whole machine, idle parts and other programs included. It is missing where a part of it is:
 //! if a package has no counter, if a counter cannot be read, which needs root since Linux 5.10, or if it vanishes.
@@ -102,16 +102,28 @@ pub struct Energy {
     pub seconds: f64,
 }
 
-/// All packages.
+/// The counters of the machine.
 #[derive(Debug)]
-struct Machine {
+pub struct EnergyCounters {
     began: Instant,
     packages: Vec<Package>,
 }
 
-impl Machine {
+impl EnergyCounters {
+    /// The counters from now on; `None` if there are none that can be read.
+    pub fn begin() -> Option<Self> {
+        let counters = Self::below(Path::new("/"));
+        counters.can_be_read().then_some(counters)
+    }
+
+    /// The energy until now. Call it at least once a minute.
+    pub fn read(&mut self) -> Energy {
+        self.advance();
+        self.energy()
+    }
+
     /// Reads `sys` below `root`. A machine has no packages here if one of them has no domain.
-    fn begin(root: &Path) -> Self {
+    fn below(root: &Path) -> Self {
         let (packages, folders) = domains(root);
         let complete = are_complete(&packages, &expected(root));
         let packages = packages.iter().filter(|_| complete);
@@ -121,8 +133,7 @@ impl Machine {
         }
     }
 
-    /// Whether anything can be read.
-    fn has_counters(&self) -> bool {
+    fn can_be_read(&self) -> bool {
         let mut packages = self.packages.iter();
         packages.any(|package| package.whole.is_some() || package.cores.is_some() || package.memory.is_some())
     }
@@ -151,17 +162,10 @@ impl Machine {
     }
 }
 
-/// Measures the energy of the machine from one point in time to another.
+/// Measures the energy of the machine from one point in time to another: a thread reads the counters until the channel
+/// closes. `None` if there are none that can be read.
 #[derive(Debug)]
-pub struct EnergyMeter(State);
-
-#[derive(Debug)]
-enum State {
-    /// A thread reads the counters until the channel closes.
-    Read(Sender<()>, JoinHandle<Machine>),
-    /// Nothing can be read.
-    Missing(Machine),
-}
+pub struct EnergyMeter(Option<(Sender<()>, JoinHandle<EnergyCounters>)>);
 
 impl EnergyMeter {
     /// Begins now.
@@ -170,32 +174,27 @@ impl EnergyMeter {
     }
 
     fn below(root: &Path) -> Self {
-        let machine = Machine::begin(root);
-        if !machine.has_counters() {
-            return Self(State::Missing(machine));
+        let mut counters = EnergyCounters::below(root);
+        if !counters.can_be_read() {
+            return Self(None);
         }
         let (sender, ended) = channel::<()>();
         let reader = thread::spawn(move || {
-            let mut machine = machine;
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                machine.advance();
+                counters.advance();
             }
-            machine
+            counters
         });
-        Self(State::Read(sender, reader))
+        Self(Some((sender, reader)))
     }
 
     /// The energy until now.
     pub fn end(self) -> Energy {
-        match self.0 {
-            State::Missing(machine) => machine.energy(),
-            State::Read(sender, reader) => {
-                drop(sender);
-                let mut machine = reader.join().expect("the thread only reads files");
-                machine.advance();
-                machine.energy()
-            }
-        }
+        let Some((sender, reader)) = self.0 else {
+            return Energy::default();
+        };
+        drop(sender);
+        reader.join().expect("the thread only reads files").read()
     }
 }
 
@@ -359,7 +358,7 @@ mod tests {
     #[test]
     fn a_counter_may_begin_again_several_times() {
         let files = Files::new(&[("intel-rapl:0", "package-0", RANGE - 1)], &[(0, 0)]);
-        let mut machine = Machine::begin(files.0.path());
+        let mut machine = EnergyCounters::below(files.0.path());
         for _ in 0..3 {
             files.set("intel-rapl:0", 5);
             machine.advance();
@@ -405,7 +404,7 @@ mod tests {
         files.set("intel-rapl:1:0", 1_000_000);
         assert_eq!(joules(meter.end()), [None, Some(1.0), Some(0.0)]);
         // It does not come back.
-        let mut machine = Machine::begin(files.0.path());
+        let mut machine = EnergyCounters::below(files.0.path());
         files.set("intel-rapl:1", 1_000_000);
         machine.advance();
         assert_eq!(machine.energy().packages, None);
@@ -421,7 +420,7 @@ mod tests {
         assert_eq!(joules(files.begin().end()), [None, Some(0.0), None]);
         let none = Files::new(&[], &[(0, 0)]);
         assert_eq!(joules(none.begin().end()), [None; 3]);
-        assert!(!Machine::begin(none.0.path()).has_counters());
+        assert!(!EnergyCounters::below(none.0.path()).can_be_read());
     }
 
     #[test]

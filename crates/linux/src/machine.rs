@@ -1,12 +1,13 @@
 //! This machine, with one program running on it.
 
 use crate::claims::{Claims, Taken};
+use crate::energy::EnergyCounters;
 use crate::launch::{Attach, AttachError, Launch, LaunchError, Phase, Ranked, Running};
 use crate::region_code::RegionCode;
 use pinfold_core::function::FunctionRequest;
 use pinfold_core::{
     Applied, Configuration, Instead, Machine, MachineError, MachineKind, Metric, NodeId, Pinning, PuSet, Refusal,
-    RefusalCode, RegionId, Sample, Topology, Wait,
+    RefusalCode, RegionCounts, RegionId, Sample, Topology, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -45,6 +46,8 @@ pub struct LinuxMachine {
     running: Running,
     topology: Topology,
     sharing: Option<Sharing>,
+    /// `None` if the energy is not measured.
+    energy: Option<EnergyCounters>,
 }
 
 /// The interval of checks for claims of other runs. Each check reads a file of each of them.
@@ -137,6 +140,7 @@ impl LinuxMachine {
             running: Running::start(launch)?,
             topology,
             sharing,
+            energy: None,
         })
     }
 
@@ -152,6 +156,7 @@ impl LinuxMachine {
             running: Running::attach(attach)?,
             topology,
             sharing,
+            energy: None,
         })
     }
 
@@ -160,6 +165,11 @@ impl LinuxMachine {
         let program = &mut self.running.shared.lock().program;
         program.find_functions();
         self.running.metrics = program.metrics().to_vec();
+    }
+
+    /// Measures the energy of the machine from now on, where it can.
+    pub fn measure_energy(&mut self) {
+        self.energy = EnergyCounters::begin();
     }
 
     /// Looks up the code of parallel regions from now on.
@@ -197,7 +207,21 @@ impl Machine for LinuxMachine {
         }
         let mut state = self.running.shared.lock();
         let at = state.began.map_or(Duration::ZERO, |began| began.elapsed());
-        state.program.observe(at)
+        let sample = state.program.observe(at);
+        drop(state);
+        let counts = |energy: &mut EnergyCounters| {
+            let energy = energy.read();
+            RegionCounts {
+                core_joules: energy.cores,
+                package_joules: energy.packages,
+                memory_joules: energy.memory,
+                ..RegionCounts::default()
+            }
+        };
+        Sample {
+            machine: self.energy.as_mut().map(counts),
+            ..sample
+        }
     }
 
     fn take_notes(&mut self) -> Vec<String> {

@@ -2,8 +2,9 @@
 
 use pinfold_core::random::Random;
 use pinfold_core::{
-    Applied, Configuration, Decision, NodeId, PageMapping, Pinning, Prefetchers, PuId, Refusal, RefusalCode,
-    RegionConfiguration, RegionId, RegionKeeps, RegionSample, Sample, TaskId, TaskSample, Topology,
+    Applied, Configuration, Count, Decision, Metric, NodeId, PageMapping, Pinning, Prefetchers, PuId, Refusal,
+    RefusalCode, RegionConfiguration, RegionCounts, RegionId, RegionKeeps, RegionSample, Sample, Scope, TaskId,
+    TaskSample, Topology, sources,
 };
 use pinfold_policy::survey::{By, Configurations, Subject, Survey, SurveyConfiguration, SurveyOptions};
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
@@ -36,6 +37,8 @@ struct Program {
     keeps: BTreeMap<RegionId, RegionKeeps>,
     moves: usize,
     refuses_prefetchers: bool,
+    /// The power of the machine in watts, if the program is not an OpenMP program and each execution is a heartbeat.
+    watts: Option<f64>,
 }
 
 /// The factor on the time of a region in a configuration. It differs between regions, PUs, pages and prefetchers.
@@ -73,6 +76,7 @@ impl Program {
             keeps: BTreeMap::new(),
             moves: 0,
             refuses_prefetchers: false,
+            watts: None,
         };
         program.begin(0);
         program
@@ -151,6 +155,25 @@ impl Program {
                 .copied()
                 .unwrap_or_default(),
         };
+        if let Some(watts) = self.watts {
+            let beats: f64 = self.totals.iter().map(|(executions, _)| executions).sum();
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a number of executions"
+            )]
+            let beats = Count::exact(beats as u64);
+            return Sample {
+                at,
+                tasks: (0..THREADS).map(task).collect(),
+                program: vec![Some(beats)],
+                machine: Some(RegionCounts {
+                    package_joules: Some(watts * self.at),
+                    ..RegionCounts::default()
+                }),
+                ..Sample::default()
+            };
+        }
         Sample {
             at,
             tasks: (0..THREADS).map(task).collect(),
@@ -167,7 +190,9 @@ impl Program {
 
     /// Runs a survey for at most `longest` seconds. Returns the last decision.
     fn survey(&mut self, survey: &mut Survey, topology: &Topology, longest: f64) -> Decision {
-        let mut decision = survey.start(topology, &[]);
+        let heartbeat = self.watts.map(|_| sources::HEARTBEAT.metric(Scope::Program));
+        let metrics: Vec<Metric> = heartbeat.into_iter().collect();
+        let mut decision = survey.start(topology, &metrics);
         loop {
             let applied = decision
                 .configuration
@@ -273,6 +298,27 @@ fn a_paper_s_288_configurations_of_20_regions_take_minutes_and_pages_move_twice_
     // Two places: one way in a pass, the other way in the next one.
     assert!(program.moves <= 4, "{}", program.moves);
     assert!(!last.configuration.unwrap().pins());
+}
+
+#[test]
+fn a_whole_program_has_the_energy_of_one_unit_in_each_configuration() {
+    let mut program = Program::new(1, 3);
+    program.watts = Some(50.0);
+    let list: Vec<SurveyConfiguration> = space()
+        .into_iter()
+        .filter(|one| one.prefetchers == Some(Prefetchers::ALL))
+        .collect();
+    let mut survey = Survey::new(options(), over(list));
+    program.survey(&mut survey, &machine(), 3600.0);
+    let measured = survey.measured();
+    assert_eq!(measured.len(), 18);
+    for one in measured {
+        assert_eq!(one.subject, Subject::Program);
+        let counts = one.counts.unwrap();
+        let watts = counts.package_joules.unwrap() / one.seconds;
+        assert!((watts / 50.0 - 1.0).abs() < 0.05, "{watts}");
+        assert_eq!(counts.memory_joules, None);
+    }
 }
 
 #[test]

@@ -510,6 +510,7 @@ impl Machine for SimulatedMachine {
                 })
                 .collect(),
             regions: self.regions(),
+            machine: None,
         }
     }
 

@@ -341,6 +341,7 @@ impl Machine for Scripted {
                 .collect(),
             program: counts(Scope::Program, self.work_done()),
             regions: vec![],
+            machine: None,
         };
         for task in &mut self.tasks {
             task.seen_ended = task.begins <= now && !task.lives(now);

@@ -69,7 +69,7 @@ impl SetListing {
         let here = if self.present { "" } else { ", not here" };
         let _ = writeln!(
             text,
-            "{} ({}{here}): what --policy sam and placement models look at",
+            "{} ({}{here}): what --policy sam, placement models and LIKWID's counters look at",
             self.name, self.pmu
         );
         for metric in &self.metrics {

@@ -154,7 +154,10 @@ impl Subjects {
             Self::Program(done) => {
                 let lasted = program.measurement().over;
                 if !lasted.is_zero() {
-                    *done = done.plus(program.counts(), lasted);
+                    *done = Progress {
+                        counts: sample.machine,
+                        ..done.plus(program.counts(), lasted)
+                    };
                     program.drop_readings();
                 }
                 BTreeMap::from([(Subject::Program, *done)])

@@ -378,6 +378,7 @@ impl Machine for TableMachine {
                     keeps: RegionKeeps::default(),
                 })
                 .collect(),
+            machine: None,
         }
     }
 

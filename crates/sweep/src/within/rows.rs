@@ -61,18 +61,21 @@ pub fn within_data_set(
     configurations: &[WithinConfiguration],
     measured: &[MeasuredPart],
 ) -> DataSet {
-    let counted = measured.iter().any(|one| one.counts.is_some());
+    let counters = counters(program, measured);
     let by_region = measured.iter().any(|one| one.region.is_some());
     let mut order: Vec<&MeasuredPart> = measured.iter().collect();
     order.sort_by_key(|one| (one.configuration, one.region));
     let rows = order.into_iter().map(|one| Row {
         joined: by_region.then(|| joined(program, configurations, measured, one)),
-        metrics: if counted { likwid(one) } else { vec![] },
+        metrics: counters.iter().map(|&counter| value(one, counter)).collect(),
         ..row(program, &configurations[one.configuration], one)
     });
     DataSet {
         schema: "sweep".to_owned(),
-        metrics: if counted { likwid_columns() } else { vec![] },
+        metrics: counters
+            .iter()
+            .map(|&counter| likwid_columns().swap_remove(counter))
+            .collect(),
         models: program
             .model
             .iter()
@@ -137,9 +140,75 @@ fn joined(
     }
 }
 
-fn likwid(one: &MeasuredPart) -> Vec<Option<f64>> {
-    LIKWID
-        .iter()
-        .map(|counter| counter.value(one.counts.as_ref()?, one.seconds))
-        .collect()
+/// The positions of LIKWID's counters that have columns: all that a simulated machine counts, and those that were
+/// measured at least once.
+fn counters(program: &WithinProgram, measured: &[MeasuredPart]) -> Vec<usize> {
+    let simulated = program.simulated && measured.iter().any(|one| one.counts.is_some());
+    let has_column = |&counter: &usize| simulated || measured.iter().any(|one| value(one, counter).is_some());
+    (0..LIKWID.len()).filter(has_column).collect()
+}
+
+/// A counter of one unit.
+fn value(one: &MeasuredPart, counter: usize) -> Option<f64> {
+    LIKWID[counter].value(one.counts.as_ref()?, one.seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spaces::SpaceMachine;
+    use crate::within::WithinSpace;
+    use pinfold_sim::model::builtin;
+
+    fn program(simulated: bool) -> WithinProgram {
+        WithinProgram {
+            machine: "machine".to_owned(),
+            simulated,
+            model: None,
+            topology: Value::Null,
+            llc_bytes: None,
+            name: "solver".to_owned(),
+            command: "solver".to_owned(),
+            identity: "xxh3:1".to_owned(),
+            state: MachineState::default(),
+            code: BTreeMap::new(),
+        }
+    }
+
+    /// A data set of the whole program in two configurations with these counts.
+    fn data_set(simulated: bool, counts: [Option<RegionCounts>; 2]) -> DataSet {
+        let space = WithinSpace {
+            names: vec!["threads".to_owned()],
+            limit: Some(2),
+            machine: SpaceMachine::of_model(&builtin("e5-4650x4").unwrap()),
+            no_accesses: None,
+        };
+        let configurations = space.configurations(2).unwrap().configurations;
+        let part = |(configuration, counts)| MeasuredPart {
+            region: None,
+            configuration,
+            seconds: 2.0,
+            error: None,
+            spread: None,
+            measurements: 1,
+            counts,
+        };
+        let parts: Vec<MeasuredPart> = counts.into_iter().enumerate().map(part).collect();
+        within_data_set(&program(simulated), &configurations, &parts)
+    }
+
+    #[test]
+    fn measured_rows_have_only_counters_that_one_of_them_has_and_simulated_rows_all() {
+        let energy = RegionCounts {
+            package_joules: Some(60.0),
+            ..RegionCounts::default()
+        };
+        let measured = data_set(false, [Some(energy), Some(RegionCounts::default())]);
+        let names: Vec<&str> = measured.metrics.iter().map(|metric| metric.name.as_str()).collect();
+        assert_eq!(names, ["likwid:Energy", "likwid:Power"]);
+        assert_eq!(measured.rows[0].metrics, [Some(60.0), Some(30.0)]);
+        assert_eq!(measured.rows[1].metrics, [None, None]);
+        assert!(data_set(false, [None, None]).metrics.is_empty());
+        assert_eq!(data_set(true, [Some(energy), None]).metrics.len(), LIKWID.len());
+    }
 }

@@ -138,6 +138,7 @@ pub(super) fn launch(
         },
     })?;
     machine.find_region_code();
+    machine.measure_energy();
     if counting.finds_functions {
         machine.find_functions();
     }

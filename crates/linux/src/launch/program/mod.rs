@@ -511,6 +511,7 @@ impl Program {
             tasks,
             program: self.counting.program(),
             regions,
+            machine: None,
             function: self.counting.function_search(),
         }
     }
