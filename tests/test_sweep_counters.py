@@ -1,12 +1,13 @@
 """What the rows of `pinfold sweep` have beside times where the machine meters energy, and where it does not."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from conftest import PATIENCE, environment
+from conftest import PATIENCE, environment, unwrapped
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -27,6 +28,15 @@ METERED = """
     mount --bind "$folder/class" /sys/class || exit 77
     exec "$@"
 """
+
+#: The same, where only root may read the meters, and the command that follows is not allowed to read all files.
+REFUSED = METERED.replace(
+    'exec "$@"',
+    """
+    chmod 0 /sys/class/powercap/*/energy_uj
+    exec setpriv --bounding-set=-dac_override,-dac_read_search "$@"
+    """,
+)
 
 #: A program that takes five joules. The counter of the package begins again meanwhile. On one of the CPUs the counter
 #: of the memory vanishes.
@@ -64,7 +74,7 @@ def test_rows_have_the_energy_that_was_measured_and_no_other(
     restored = "echo 0 > /sys/class/powercap/intel-rapl:0:0/energy_uj"
     metered = ("unshare", "--mount", "sh", "-c", METERED, "sh", str(tmp_path))
     said = sweep(binary, tmp_path, (one, other), "--before", restored, "--", program, before=metered)
-    assert "energy" not in said
+    assert "not measured" not in said
     table = pyarrow.parquet.read_table(tmp_path / "data.parquet")
     counters = {name for name in table.column_names if name.startswith("likwid:")}
     # Neither energy of cores, which nothing meters here, nor counts of events, which only other spaces have.
@@ -77,6 +87,17 @@ def test_rows_have_the_energy_that_was_measured_and_no_other(
         assert row["likwid:Energy"] == pytest.approx(row["likwid:Power"] * row["time_s"])
     memory = {pinning: row["likwid:Energy DRAM"] for pinning, row in rows.items()}
     assert memory == {None: 0, str(one): 0, str(other): None}
+
+
+def test_the_user_is_told_who_may_read_the_meters(binary: Path, tmp_path: Path, several_cpus: list[int]) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    one, other = several_cpus[:2]
+    refused = ("unshare", "--mount", "sh", "-c", REFUSED, "sh", str(tmp_path))
+    said = unwrapped(sweep(binary, tmp_path, (one, other), "--", "sleep", "0.3", before=refused))
+    assert "the energy of runs is not measured: only root may read /sys/class/powercap/intel-rapl:0/energy_uj" in said
+    columns = pyarrow.parquet.read_table(tmp_path / "data.parquet").column_names
+    assert not [name for name in columns if name.startswith("likwid:")]
 
 
 def test_a_machine_without_meters_and_counters_is_swept_without_their_columns(

@@ -9,7 +9,9 @@
 //! The energy is that of the whole machine, idle parts and other programs included. It is missing where a part of it is:
 //! if a package has no counter, if a counter cannot be read, which needs root since Linux 5.10, or if it vanishes.
 //!
-//! Limits: other domains (`uncore`, `psys`) are not read. The kernel renews a counter about once a millisecond.
+//! Limits: other domains (`uncore`, `psys`) are not read. Of AMD's processors `core` is not read: they meter each core,
+//! and Linux shows one core of a package (MSR_AMD_CORE_ENERGY_STATUS in drivers/powercap/intel_rapl_msr.c). The processor
+//! renews a counter about once a millisecond.
 
 use pinfold_core::digits;
 use std::collections::BTreeSet;
@@ -67,8 +69,8 @@ struct Package {
 }
 
 impl Package {
-    /// `folders` has the domain of the package and those of its parts.
-    fn begin(package: &Path, folders: &[PathBuf]) -> Self {
+    /// `folders` has the domains of all packages and of their parts. `core` is read if it has all cores.
+    fn begin(package: &Path, folders: &[PathBuf], has_all_cores: bool) -> Self {
         let prefix = format!("{}:", file_name(package));
         let part = |name: &str| {
             let of_package = folders.iter().filter(|folder| file_name(folder).starts_with(&prefix));
@@ -77,7 +79,7 @@ impl Package {
         };
         Self {
             whole: Counter::begin(package),
-            cores: part("core"),
+            cores: has_all_cores.then(|| part("core")).flatten(),
             memory: part("dram"),
         }
     }
@@ -127,8 +129,10 @@ impl EnergyCounters {
         let (packages, folders) = domains(root);
         let complete = are_complete(&packages, &expected(root));
         let packages = packages.iter().filter(|_| complete);
+        let has_all_cores = is_of_intel(root);
+        let begin = |(_, folder): &(String, PathBuf)| Package::begin(folder, &folders, has_all_cores);
         Self {
-            packages: packages.map(|(_, folder)| Package::begin(folder, &folders)).collect(),
+            packages: packages.map(begin).collect(),
             began: Instant::now(),
         }
     }
@@ -198,7 +202,7 @@ impl EnergyMeter {
     }
 }
 
-/// Why this user cannot read the energy that this machine meters; `None` if he can, or if the machine meters none.
+/// Why this process may not read the energy that the machine meters; `None` if it may, or if the machine meters none.
 pub fn obstacle() -> Option<String> {
     obstacle_below(Path::new("/"))
 }
@@ -254,6 +258,12 @@ fn are_complete(packages: &[(String, PathBuf)], expected: &BTreeSet<(u64, u64)>)
             .all(|(package, die)| has(&format!("package-{package}")) || has(&format!("package-{package}-die-{die}")))
 }
 
+fn is_of_intel(root: &Path) -> bool {
+    let text = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+    let vendor = text.lines().find(|line| line.starts_with("vendor_id"));
+    vendor.is_some_and(|vendor| vendor.ends_with("GenuineIntel"))
+}
+
 fn folders(parent: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_wanted));
@@ -300,6 +310,7 @@ mod tests {
                 this.write(&format!("{topology}/die_id"), &die.to_string());
             }
             this.write("sys/devices/system/cpu/cpufreq/boost", "1");
+            this.write("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel");
             this
         }
 
@@ -394,6 +405,13 @@ mod tests {
             ("intel-rapl:1", "package-1", 0),
         ];
         assert_eq!(measured(&memory, &[(0, 0), (1, 0)]), [Some(2.0), None, None]);
+    }
+
+    #[test]
+    fn the_one_core_of_a_package_that_amd_shows_is_not_the_energy_of_all() {
+        let files = Files::of_two();
+        files.write("proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD");
+        assert_eq!(joules(files.begin().end()), [Some(0.0), None, Some(0.0)]);
     }
 
     #[test]
