@@ -89,6 +89,8 @@ pub(super) struct Runs {
     /// The PUs of the planned area; `None` for an unpinned run.
     pus: Option<PuSet>,
     is_requested: bool,
+    /// Whether the planned area cannot be used now.
+    is_held_back: bool,
     run: Progress,
 }
 
@@ -137,6 +139,7 @@ impl Runs {
             candidates,
             pus: None,
             is_requested,
+            is_held_back: false,
             run: Progress {
                 cpu_before: used_by_children(),
                 ..Progress::default()
@@ -157,10 +160,11 @@ impl Runs {
     /// system places both: what was measured was one run alone.
     fn find_area(&mut self, setting: &Setting<'_>, is_running: bool) {
         let Some(place) = &self.plan.place else { return };
+        self.is_held_back = true;
         let unpinned = |why: String| Plan { place: None, why };
         let free = setting.topology.allowed_pus();
         match place.area.pus(setting.machine, free).filter(|_| !is_running) {
-            Some(pus) => self.pus = Some(pus),
+            Some(pus) => (self.pus, self.is_held_back) = (Some(pus), false),
             None if is_running => {
                 self.plan =
                     unpinned("another run of this program is not at its end, and one run alone was measured".into());
@@ -170,6 +174,11 @@ impl Runs {
                 self.plan = unpinned(format!("other runs of pinfold have CPUs of each area of {area}"));
             }
         }
+    }
+
+    /// Why an area that was found or is tried is not used in this run; `None` if it is, or if there is none.
+    pub(super) fn why_not_placed(&self) -> Option<&str> {
+        (self.is_held_back && !self.is_requested).then_some(self.plan.why.as_str())
     }
 
     /// Whether the whole run is the measurement. If not, the program is measured while it runs, and the database is

@@ -205,7 +205,11 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
                 notes.extend(more);
                 options.rules = options.rules.filter(|_| rules);
                 match Runs::new(setting, &key, !options.known.is_empty(), store.as_ref()) {
-                    Ok(runs) => listener.runs = runs,
+                    Ok(runs) => {
+                        let why = runs.as_ref().and_then(Runs::why_not_placed);
+                        notes.extend(why.map(|why| format!("whole runs: this one is unpinned: {why}")));
+                        listener.runs = runs;
+                    }
                     Err(error) => notes.push(format!("Whole runs are not compared: {error}.")),
                 }
                 listener.learner = store.map(|store| PlacementLearner::new(store, key, behaviour::now));
