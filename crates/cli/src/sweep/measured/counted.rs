@@ -240,12 +240,14 @@ mod tests {
         let here = Counted::of(Some(&set("sandybridge-ep")), |_| true);
         let with = |hits: f64| {
             let metrics = counted(&[
-                ("L2_RQSTS:ALL_DEMAND_DATA_RD:RFO_ANY", 100.0),
-                ("L2_RQSTS:ALL_DEMAND_RD_HIT:RFO_HITS", hits),
+                ("L2_RQSTS:ALL_DEMAND_DATA_RD", 80.0),
+                ("L2_RQSTS:RFO_ANY", 20.0),
+                ("L2_RQSTS:RFO_MISS", 5.0),
+                ("L2_RQSTS:ALL_DEMAND_RD_HIT", hits),
             ]);
             value(&here.likwid(&metrics, &Energy::default(), 1.0), "likwid:L2 miss ratio")
         };
-        assert_eq!((with(75.0), with(101.0)), (Some(0.25), Some(0.0)));
+        assert_eq!((with(60.0), with(86.0)), (Some(0.25), Some(0.0)));
     }
 
     #[test]
