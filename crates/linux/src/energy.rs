@@ -10,8 +10,8 @@
 //! if a package has no counter, if a counter cannot be read, which needs root since Linux 5.10, or if it vanishes.
 //!
 //! Limits: other domains (`uncore`, `psys`) are not read. Of AMD's processors `core` is not read: they meter each core,
-//! and Linux shows one core of a package (MSR_AMD_CORE_ENERGY_STATUS in drivers/powercap/intel_rapl_msr.c). The processor
-//! renews a counter about once a millisecond.
+//! and Linux shows one core of a package (`MSR_AMD_CORE_ENERGY_STATUS` in `drivers/powercap/intel_rapl_msr.c`). The
+//! processor renews a counter about once a millisecond.
 
 use pinfold_core::digits;
 use std::collections::BTreeSet;

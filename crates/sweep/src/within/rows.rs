@@ -176,7 +176,7 @@ mod tests {
     }
 
     /// A data set of the whole program in two configurations with these counts.
-    fn data_set(simulated: bool, counts: [Option<RegionCounts>; 2]) -> DataSet {
+    fn data_set(simulated: bool, counts: &[Option<RegionCounts>; 2]) -> DataSet {
         let space = WithinSpace {
             names: vec!["threads".to_owned()],
             limit: Some(2),
@@ -193,7 +193,7 @@ mod tests {
             measurements: 1,
             counts,
         };
-        let parts: Vec<MeasuredPart> = counts.into_iter().enumerate().map(part).collect();
+        let parts: Vec<MeasuredPart> = counts.iter().copied().enumerate().map(part).collect();
         within_data_set(&program(simulated), &configurations, &parts)
     }
 
@@ -203,12 +203,12 @@ mod tests {
             package_joules: Some(60.0),
             ..RegionCounts::default()
         };
-        let measured = data_set(false, [Some(energy), Some(RegionCounts::default())]);
+        let measured = data_set(false, &[Some(energy), Some(RegionCounts::default())]);
         let names: Vec<&str> = measured.metrics.iter().map(|metric| metric.name.as_str()).collect();
         assert_eq!(names, ["likwid:Energy", "likwid:Power"]);
         assert_eq!(measured.rows[0].metrics, [Some(60.0), Some(30.0)]);
         assert_eq!(measured.rows[1].metrics, [None, None]);
-        assert!(data_set(false, [None, None]).metrics.is_empty());
-        assert_eq!(data_set(true, [Some(energy), None]).metrics.len(), LIKWID.len());
+        assert!(data_set(false, &[None, None]).metrics.is_empty());
+        assert_eq!(data_set(true, &[Some(energy), None]).metrics.len(), LIKWID.len());
     }
 }
