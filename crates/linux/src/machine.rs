@@ -10,7 +10,7 @@ use pinfold_core::{
     RefusalCode, RegionCounts, RegionId, Sample, Topology, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// This machine, and the program that was launched on it or attached to.
@@ -180,6 +180,12 @@ impl LinuxMachine {
     /// The code of the regions that have run, without code in no file.
     pub fn region_code(&self) -> BTreeMap<RegionId, RegionCode> {
         self.running.shared.lock().program.region_code()
+    }
+
+    /// Looks up the code of a region while the machine is in use elsewhere.
+    pub fn region_codes(&self) -> impl Fn(RegionId) -> Option<RegionCode> + use<> {
+        let shared = Arc::clone(&self.running.shared);
+        move |id| shared.lock().program.code_of_region(id)
     }
 
     /// The number of tasks that have started in the program.

@@ -46,6 +46,11 @@ impl RegionCodes {
         }
     }
 
+    /// The place of a region's code; `None` if it has not run, or its code is in no file.
+    pub(crate) fn place(&self, id: RegionId) -> Option<RegionCode> {
+        self.known.get(&id).cloned().flatten()
+    }
+
     /// The places, without regions whose code is in no file.
     pub(crate) fn places(&self) -> BTreeMap<RegionId, RegionCode> {
         let known = self.known.iter();

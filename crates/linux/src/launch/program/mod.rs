@@ -526,6 +526,11 @@ impl Program {
         self.region_codes = Some(RegionCodes::default());
     }
 
+    /// The code of a region that has run.
+    pub(crate) fn code_of_region(&self, id: RegionId) -> Option<RegionCode> {
+        self.region_codes.as_ref()?.place(id)
+    }
+
     /// The code of the regions that have run.
     pub(crate) fn region_code(&self) -> BTreeMap<RegionId, RegionCode> {
         self.region_codes.as_ref().map(RegionCodes::places).unwrap_or_default()
