@@ -26,4 +26,4 @@ pub use notes::notes;
 pub use plan::{MeasuredJob, MeasuredMachine, MeasuredPlan, MeasuredProgram};
 pub use run::{MeasuredRun, RunEnd};
 pub use runs::{Runs, Sheet};
-pub use state::MachineState;
+pub use state::{MachineState, joint};

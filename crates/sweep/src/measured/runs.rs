@@ -9,14 +9,15 @@ use super::drift::Drift;
 use super::estimate::TimeEstimate;
 use super::plan::{MeasuredMachine, MeasuredPlan, MeasuredProgram};
 use super::run::MeasuredRun;
-use crate::journal::{Exact, framed};
+use super::state::joint;
+use crate::journal::framed;
 use crate::shard::Shard;
 use anyhow::Result;
 use pinfold_core::MetricColumn;
 use pinfold_core::measurement::Median;
 use pinfold_dataset::{
-    ConfigurationColumns, DataSet, JoinedColumns, MachineState, MeasuredColumns, ProgramColumns, Row, SamplingColumns,
-    TimeUnit, TrafficColumns, WindowColumns,
+    ConfigurationColumns, DataSet, JoinedColumns, MeasuredColumns, ProgramColumns, Row, SamplingColumns, TimeUnit,
+    TrafficColumns, WindowColumns,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -185,7 +186,7 @@ impl Runs {
             measured: Some(MeasuredColumns {
                 runs: Some(runs.len()),
                 spread: estimate.spread,
-                state: joint_state(&runs),
+                state: joint(runs.iter().map(|run| &run.state)),
             }),
             traffic: TrafficColumns::default(),
             joined: self.sheet.varies_threads.then(|| JoinedColumns {
@@ -217,26 +218,5 @@ impl Runs {
             file.write_all(&framed(run)?)?;
         }
         Ok(())
-    }
-}
-
-/// The state of the machine over several runs: medians, whether any of them was throttled, and the least free memory of
-/// each node. `None` if no run knows it.
-fn joint_state(runs: &[&MeasuredRun]) -> MachineState {
-    let median = |value: fn(&MeasuredRun) -> Option<Exact>| {
-        let values = runs.iter().filter_map(|run| value(run)).map(|value| value.0);
-        Median::of(values).map(|median| median.value)
-    };
-    let free = runs.iter().filter_map(|run| run.state.free_memory_bytes.clone());
-    let least = |one: Vec<u64>, other: Vec<u64>| one.iter().zip(&other).map(|(one, other)| *one.min(other)).collect();
-    MachineState {
-        load_of_others: median(|run| run.state.load_of_others),
-        steal_share: median(|run| run.state.steal_share),
-        frequency_hz: median(|run| run.state.frequency_hz),
-        throttled: runs
-            .iter()
-            .filter_map(|run| run.state.throttled)
-            .reduce(|one, other| one || other),
-        free_memory_bytes: free.reduce(least),
     }
 }

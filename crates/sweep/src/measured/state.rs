@@ -1,6 +1,7 @@
 //! The state of the machine while the program ran, and whether it disturbed the run.
 
 use crate::journal::Exact;
+use pinfold_core::measurement::Median;
 use serde::{Deserialize, Serialize};
 
 /// What the machine did beside the program; `None` if it is not known.
@@ -44,6 +45,28 @@ impl MachineState {
             return Some("the processor was throttled because of its temperature".to_owned());
         }
         None
+    }
+}
+
+/// The state of the machine over several runs: medians, whether any of them was throttled, and the least free memory of
+/// each node. `None` if no run knows it.
+pub fn joint<'a>(states: impl Iterator<Item = &'a MachineState>) -> pinfold_dataset::MachineState {
+    let states: Vec<&MachineState> = states.collect();
+    let median = |value: fn(&MachineState) -> Option<Exact>| {
+        let values = states.iter().filter_map(|state| value(state)).map(|value| value.0);
+        Median::of(values).map(|median| median.value)
+    };
+    let free = states.iter().filter_map(|state| state.free_memory_bytes.clone());
+    let least = |one: Vec<u64>, other: Vec<u64>| one.iter().zip(&other).map(|(one, other)| *one.min(other)).collect();
+    pinfold_dataset::MachineState {
+        load_of_others: median(|state| state.load_of_others),
+        steal_share: median(|state| state.steal_share),
+        frequency_hz: median(|state| state.frequency_hz),
+        throttled: states
+            .iter()
+            .filter_map(|state| state.throttled)
+            .reduce(|one, other| one || other),
+        free_memory_bytes: free.reduce(least),
     }
 }
 
