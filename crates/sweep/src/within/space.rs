@@ -2,7 +2,7 @@
 
 use crate::spaces::{Point, SpaceMachine, Spaces, is_baseline, page_map_name};
 use anyhow::Result;
-use pinfold_core::{PageMapping, Pinning, Prefetchers};
+use pinfold_core::{PageMapping, Pinning, Prefetchers, RegionKeeps};
 use pinfold_dataset::{ConfigurationColumns, Layout};
 
 /// What configurations are made of.
@@ -33,6 +33,14 @@ pub struct WithinConfiguration {
     pub columns: ConfigurationColumns,
     /// Whether others are compared with this one.
     pub baseline: bool,
+}
+
+impl WithinConfiguration {
+    /// Whether a region that keeps this of a program with `threads` threads cannot have the configuration.
+    pub fn is_refused_by(&self, keeps: RegionKeeps, threads: usize) -> bool {
+        let has_others = self.threads.is_some_and(|number| number != threads);
+        keeps.threads && has_others || keeps.places && self.pinning.is_some()
+    }
 }
 
 /// The configurations, and what the machine lacks of the spaces.
