@@ -42,6 +42,11 @@ class Within:
         """Return the data set."""
         return self.folder / "data.parquet"
 
+    @property
+    def partial(self) -> Path:
+        """Return the journal of an unfinished sweep."""
+        return self.folder / "data.parquet.partial"
+
     def start(self, *words: str | Path, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
         """Start `pinfold sweep --within-run -o OUTPUT WORDS`."""
         command = [self.binary, "sweep", "--within-run", "-o", self.output, "--json", self.folder / "json", *words]
@@ -187,10 +192,124 @@ def test_nothing_stays_pinned_when_the_sweep_is_over(within: Within, workload: C
     assert len(within.rows) == within.summary["rows"] > 0
 
 
+def records(file: Path) -> list[dict[str, Any]]:
+    """Return the whole records of a journal."""
+    _, _, rest = file.read_bytes().partition(b"\n")
+    found = []
+    while len(rest) >= 8:
+        length = int.from_bytes(rest[:4], "little")
+        if len(rest) < 8 + length:
+            break
+        found.append(json.loads(rest[8 : 8 + length])["outcome"])
+        rest = rest[8 + length :]
+    return found
+
+
+def turns(file: Path) -> int:
+    """Return the number of measurements in a journal; 0 before it exists."""
+    return sum("Turn" in record for record in records(file)) if file.exists() else 0
+
+
+def test_a_program_that_ended_early_is_measured_to_the_end_in_further_runs(within: Within) -> None:
+    words = ("--machine", within.script(2.5), "--space", "threads", *QUICK)
+    err = within(*words)
+    assert "the same command goes on from there" in err
+    first = within.summary
+    assert (first["complete"], first["resumed"]) == (False, 0)
+    assert within.partial.exists()
+    for _ in range(20):
+        err = within(*words)
+        assert "measurements were made before" in err
+        if within.summary["complete"]:
+            break
+    summary = within.summary
+    assert summary["complete"]
+    assert summary["resumed"] > 0
+    assert not within.partial.exists()
+    times = {row["pinning"]: row["time_s"] for row in within.rows}
+    assert len(times) == summary["configurations"] == summary["measured"]
+    others = [time for pinning, time in times.items() if pinning != "0,1"]
+    assert all(time / times["0,1"] == pytest.approx(1.25, rel=0.05) for time in others)
+
+
+def test_the_second_run_says_beforehand_that_the_program_will_end_too_early(within: Within) -> None:
+    words = ("--machine", within.script(6.0), "--space", "threads", "--initialise", "400ms", "--rounds", "1000")
+    words += ("--precision", "0.001%")
+    within(*words)
+    err = within(*words)
+    assert "if it runs as long as before" in err
+
+
+def test_a_sweep_killed_in_the_middle_goes_on_with_what_it_had_measured(
+    within: Within, compiled: Callable[..., Path]
+) -> None:
+    program = compiled("three_regions", "-fopenmp")
+    words = ("--space", "threads", "--initialise", "400ms", "--rounds", "20", "--end", "--", program, "100")
+    process = within.start(*words)
+    eventually(lambda: turns(within.partial) >= 3, "something is measured")
+    process.kill()
+    process.communicate()
+    assert not within.output.exists()
+    before = turns(within.partial)
+    # A kill in the middle of a record leaves a part of it.
+    within.partial.write_bytes(within.partial.read_bytes()[:-1])
+    err = within(*words)
+    summary = within.summary
+    assert "was cut off" in err
+    assert (summary["complete"], summary["regions"]) == (True, 3), err
+    assert before - 1 <= summary["resumed"] <= before
+    # Regions have other addresses in each run, and are recognised by their code.
+    assert len(within.rows) == 3 * summary["configurations"]
+    assert len({row["region_offset"] for row in within.rows}) == 3
+    assert not within.partial.exists()
+
+
+def test_a_complete_journal_becomes_a_data_set_without_a_run(within: Within, compiled: Callable[..., Path]) -> None:
+    program = compiled("three_regions", "-fopenmp")
+    words = ("--space", "threads", *QUICK, "--", program, "100")
+    process = within.start(*words)
+    assert process.stderr
+    for line in process.stderr:
+        if "The sweep is complete" in line:
+            break
+    process.kill()
+    process.communicate()
+    assert not within.output.exists()
+    measured = turns(within.partial)
+    err = within(*words)
+    summary = within.summary
+    assert (summary["complete"], summary["resumed"], summary["exit_status"]) == (True, measured, None), err
+    assert len(within.rows) == 3 * summary["configurations"]
+    assert {row["region_object"] for row in within.rows} == {program.name}
+    assert sum(row["runs"] for row in within.rows) == measured
+    assert not within.partial.exists()
+
+
+def test_a_journal_of_another_program_or_kind_of_sweep_is_refused_and_kept(
+    within: Within, compiled: Callable[..., Path]
+) -> None:
+    program = compiled("three_regions", "-fopenmp")
+    process = within.start("--space", "threads", *QUICK, "--", program, "100")
+    eventually(lambda: turns(within.partial) >= 3, "something is measured")
+    process.kill()
+    process.communicate()
+    kept = within.partial.read_bytes()
+    err = within("--space", "threads", *QUICK, "--", program, "101", status=125)
+    assert "other arguments of the program" in err
+    assert "choose another output" in err
+    err = within("--space", "threads", *QUICK, "--", "true", status=125)
+    assert "another program" in err
+    whole = [within.binary, "sweep", "--space", "threads", "-o", within.output, "--", program, "1"]
+    refused = subprocess.run(list(map(str, whole)), env=environment(), capture_output=True, text=True, check=False)
+    assert "not a partial result of this kind of sweep" in unwrapped(refused.stderr)
+    assert within.partial.read_bytes() == kept
+
+
 def test_options_that_do_not_fit_are_refused(within: Within) -> None:
     machine = within.script(1.0)
     err = within("--machine", machine, "--space", "threads", "--shard", "1/2", status=125)
     assert "--shard is for sweeps of many runs" in err
+    assert "goes on in another run" in err
     err = within("--machine", machine, "--space", "threads", "--", "true", status=125)
     assert "leave out the command" in err
     err = within("--space", "threads", status=125)

@@ -6,7 +6,7 @@ use pinfold_core::{
     RefusalCode, RegionConfiguration, RegionCounts, RegionId, RegionKeeps, RegionSample, Sample, Scope, TaskId,
     TaskSample, Topology, sources,
 };
-use pinfold_policy::survey::{By, Configurations, Subject, Survey, SurveyConfiguration, SurveyOptions};
+use pinfold_policy::survey::{By, Configurations, Subject, Survey, SurveyConfiguration, SurveyOptions, Surveyed, Turn};
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -226,6 +226,7 @@ fn options() -> SurveyOptions {
         interval: 0.02,
         rounds: (3, 12),
         limit: None,
+        lasted: None,
         seed: 7,
     }
 }
@@ -272,12 +273,36 @@ fn worst(survey: &Survey, usual: f64) -> f64 {
     errors.fold(0.0, f64::max)
 }
 
-fn over(list: Vec<SurveyConfiguration>) -> impl Fn(&Topology, usize) -> Result<Configurations, String> {
-    move |_, threads| {
-        assert_eq!(threads, 8);
+/// By region: the measured times over the true ones of a program that neither drifts nor is slower as a whole.
+fn ratios(survey: &Survey) -> BTreeMap<RegionId, Vec<f64>> {
+    let mut by_region: BTreeMap<RegionId, Vec<f64>> = BTreeMap::new();
+    for one in survey.measured() {
+        let Subject::Region(region) = one.subject else {
+            panic!("{one:?}")
+        };
+        let configuration = &survey.configurations()[one.configuration];
+        let own = RegionConfiguration {
+            pinning: configuration.pinning.clone(),
+            threads: configuration.threads.filter(|&threads| threads != 8),
+            prefetchers: configuration.prefetchers,
+        };
+        let wanted = Configuration {
+            pages: configuration.pages,
+            ..Configuration::default()
+        };
+        let ratio = one.seconds / factor(region.0, &own, &wanted);
+        by_region.entry(region).or_default().push(ratio);
+    }
+    by_region
+}
+
+fn over(list: Vec<SurveyConfiguration>) -> impl Fn(&Topology, &Surveyed) -> Result<Configurations, String> {
+    move |_, surveyed| {
+        assert_eq!(surveyed.threads, 8);
         Ok(Configurations {
             list: list.clone(),
             references: vec![0],
+            earlier: vec![],
         })
     }
 }
@@ -380,6 +405,69 @@ fn a_region_that_keeps_its_team_has_no_times_of_others() {
     assert!(survey.ended().unwrap().complete);
 }
 
+#[test]
+fn a_later_run_that_is_slower_as_a_whole_measures_what_is_missing_and_times_are_comparable() {
+    let list: Vec<SurveyConfiguration> = space().into_iter().step_by(12).collect();
+    let mut first = Program::new(4, 3);
+    let mut survey = Survey::new(options(), over(list.clone()));
+    // The program ends in its first pass.
+    first.survey(&mut survey, &machine(), 6.0);
+    assert!(survey.ended().is_none());
+    let turns = survey.take_turns().into_iter();
+    let earlier: Vec<Turn> = turns.map(|turn| Turn { session: 1, ..turn }).collect();
+    assert!(!earlier.is_empty());
+
+    let mut second = Program::new(4, 5);
+    second.usual *= 1.5;
+    let (known, configurations) = (earlier.clone(), list.len());
+    let mut survey = Survey::new(options(), move |_, _| {
+        Ok(Configurations {
+            list: list.clone(),
+            references: vec![0],
+            earlier: known.clone(),
+        })
+    });
+    second.survey(&mut survey, &machine(), 3600.0);
+    let ended = survey.ended().unwrap();
+    assert!(ended.complete && ended.precise == configurations, "{ended:?}");
+    assert!((ended.drift - 0.5).abs() < 0.1, "{ended:?}");
+    assert_eq!(survey.earlier(), earlier.len());
+    for ratios in ratios(&survey).values() {
+        assert_eq!(ratios.len(), configurations);
+        let (least, most) = (
+            ratios.iter().copied().fold(f64::MAX, f64::min),
+            ratios.iter().copied().fold(0.0, f64::max),
+        );
+        assert!(most / least < 1.05, "{ratios:?}");
+    }
+    // After the reference the second run begins with a configuration that the first one has not measured.
+    let own = survey.take_turns();
+    let is_new = |turn: &&Turn| earlier.iter().all(|before| before.configuration != turn.configuration);
+    let first_of_others = own.iter().find(|turn| turn.configuration != 0).unwrap();
+    assert!(is_new(&first_of_others), "{first_of_others:?}");
+}
+
+#[test]
+fn a_run_after_a_complete_one_measures_nothing() {
+    let list: Vec<SurveyConfiguration> = space().into_iter().step_by(48).collect();
+    let mut survey = Survey::new(options(), over(list.clone()));
+    Program::new(2, 3).survey(&mut survey, &machine(), 3600.0);
+    let turns = survey.take_turns().into_iter();
+    let earlier: Vec<Turn> = turns.map(|turn| Turn { session: 1, ..turn }).collect();
+    let measured = survey.measured();
+    let mut again = Survey::new(options(), move |_, _| {
+        Ok(Configurations {
+            list: list.clone(),
+            references: vec![0],
+            earlier: earlier.clone(),
+        })
+    });
+    Program::new(2, 4).survey(&mut again, &machine(), 3600.0);
+    assert!(again.ended().unwrap().complete);
+    assert!(again.take_turns().is_empty());
+    assert_eq!(again.measured(), measured);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
@@ -400,24 +488,7 @@ proptest! {
         prop_assert!(ended.complete, "{ended:?}");
         prop_assert_eq!(survey.measured().len(), 4 * configurations);
         // Times are those of the middle of the survey, so ratios are compared.
-        let measured = survey.measured();
-        let ratio = |one: &pinfold_policy::survey::Measured| {
-            let Subject::Region(region) = one.subject else { panic!("{one:?}") };
-            let configuration = &survey.configurations()[one.configuration];
-            let own = RegionConfiguration {
-                pinning: configuration.pinning.clone(),
-                threads: configuration.threads.filter(|&threads| threads != 8),
-                prefetchers: configuration.prefetchers,
-            };
-            let wanted = Configuration { pages: configuration.pages, ..Configuration::default() };
-            (region, one.seconds / factor(region.0, &own, &wanted))
-        };
-        let mut by_region: BTreeMap<RegionId, Vec<f64>> = BTreeMap::new();
-        for one in &measured {
-            let (region, ratio) = ratio(one);
-            by_region.entry(region).or_default().push(ratio);
-        }
-        for ratios in by_region.values() {
+        for ratios in ratios(&survey).values() {
             let (least, most) = (ratios.iter().copied().fold(f64::MAX, f64::min), ratios.iter().copied().fold(0.0, f64::max));
             prop_assert!(most / least < 1.05, "{ratios:?}");
         }

@@ -17,6 +17,7 @@ fn options() -> SurveyOptions {
         interval: 0.02,
         rounds: (3, 12),
         limit: None,
+        lasted: None,
         seed: 1,
     }
 }
@@ -33,6 +34,7 @@ fn pinned(pinnings: &[&str]) -> Configurations {
             .chain(pinnings.iter().map(one))
             .collect(),
         references: vec![0],
+        earlier: vec![],
     }
 }
 
@@ -362,6 +364,7 @@ mod simulated {
             Ok(Configurations {
                 list: list.clone(),
                 references: vec![0],
+                earlier: vec![],
             })
         });
         let mappings = survey_on(&model, &mut survey);

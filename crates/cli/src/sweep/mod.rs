@@ -20,6 +20,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measure a program in many configurations, here or on simulated machines.
 ///
@@ -254,6 +255,12 @@ fn check_absent(output: &Path, force: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A number that no other start of the command has.
+fn session() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() << 22 | u64::from(std::process::id() & 0x3f_ffff)
 }
 
 /// The journal of the sweep, with the results of an earlier run.

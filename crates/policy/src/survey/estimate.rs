@@ -37,12 +37,13 @@ pub(super) struct Estimated {
     pub(super) drift: f64,
 }
 
-/// The times of a subject's configurations.
+/// The times of a subject's configurations. All runs of the program that have measured it are linked (`sessions`).
 pub(super) fn estimate(turns: &[Turn]) -> Estimated {
     let timed: Vec<Timed> = turns
         .iter()
         .map(|turn| Timed {
             cell: turn.configuration,
+            session: turn.session,
             at: turn.at.as_secs_f64(),
             log: (turn.seconds / turn.units).ln(),
         })
@@ -50,7 +51,7 @@ pub(super) fn estimate(turns: &[Turn]) -> Estimated {
     let drift = Drift::of(&timed);
     let mut cells: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for one in &timed {
-        cells.entry(one.cell).or_default().push(one.log - drift.at(one.at));
+        cells.entry(one.cell).or_default().push(one.log - drift.at(one));
     }
     // The fitted drift has taken a part of the scatter with it.
     let free = (timed.len() - cells.len()) as f64;
@@ -113,7 +114,7 @@ fn common_variance<'a>(cells: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Subject;
+    use super::super::results::{Subject, THIS_RUN};
     use super::*;
     use pinfold_core::random::Random;
     use std::time::Duration;
@@ -122,6 +123,7 @@ mod tests {
         Turn {
             subject: Subject::Program,
             configuration,
+            session: THIS_RUN,
             at: Duration::from_secs_f64(at),
             units: 10.0,
             seconds: 10.0 * seconds,

@@ -10,23 +10,33 @@ pub struct SurveyProgress {
     pub configurations: usize,
     /// The configurations that were measured at least once, for all subjects.
     pub measured: usize,
-    /// The measurements of each subject so far, and the fewest that the survey needs.
+    /// The measurements of each subject so far, also in earlier runs of the program.
     pub done: usize,
-    /// See `done`.
+    /// Those that the survey needs, by the scatter so far.
     pub planned: usize,
-    /// The time that the fewest measurements need from now on, in seconds; `None` before the first measurement.
+    /// The time that the rest needs, in seconds; `None` before the first measurement of this run.
     pub remaining: Option<f64>,
+    /// Whether the rest may need more, because the scatter of some configuration is not known.
+    pub is_least: bool,
+}
+
+impl SurveyProgress {
+    /// "at least", or "about".
+    pub(super) fn how_exact(&self) -> &'static str {
+        if self.is_least { "at least" } else { "about" }
+    }
 }
 
 impl PolicyFinding for SurveyProgress {
     const NAME: &'static str = "survey_progress";
 
     fn text(&self) -> String {
+        let exact = self.how_exact();
         let remaining = self
             .remaining
-            .map_or_else(String::new, |seconds| format!("; at least {seconds:.0} s more"));
+            .map_or_else(String::new, |seconds| format!("; {exact} {seconds:.0} s more"));
         format!(
-            "{} of {} configurations are measured, by {} of at least {} measurements{remaining}.",
+            "{} of {} configurations are measured, by {} of {exact} {} measurements{remaining}.",
             self.measured, self.configurations, self.done, self.planned
         )
     }

@@ -20,6 +20,65 @@ pub(super) struct Known {
     keeps: BTreeMap<Subject, RegionKeeps>,
 }
 
+/// A configuration that needs more measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The fewest measurements that a subject has of it.
+    pub(super) has: usize,
+    /// The number of further ones that are probably needed.
+    pub(super) needs: usize,
+    /// Whether more may be needed, because the scatter is not known.
+    pub(super) is_least: bool,
+}
+
+impl Due {
+    /// The need of a subject with this result; `None` if the result is good enough.
+    fn of(measured: Option<&Measured>, options: &SurveyOptions) -> Option<Self> {
+        let (fewest, most) = options.rounds;
+        let has = measured.map_or(0, |one| one.measurements);
+        let error = measured.and_then(|one| one.error);
+        if has >= most || (has >= fewest && error.is_some_and(|error| error <= options.interval)) {
+            return None;
+        }
+        // The error falls with the square root of the number of measurements.
+        let wanted = error.map(|error| has as f64 * (error / options.interval).powi(2));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small positive number, at most `most`"
+        )]
+        let wanted = wanted.map_or(fewest, |wanted| wanted.ceil().min(most as f64) as usize);
+        Some(Self {
+            has,
+            needs: wanted.max(fewest).max(has + 1) - has,
+            is_least: error.is_none() && fewest < most,
+        })
+    }
+
+    fn joined(self, other: Self) -> Self {
+        Self {
+            has: self.has.min(other.has),
+            needs: self.needs.max(other.needs),
+            is_least: self.is_least || other.is_least,
+        }
+    }
+}
+
+/// The configurations that have fewer measurements than others that are due; all if they have the same number.
+pub(super) fn behind(due: &BTreeMap<usize, Due>) -> BTreeSet<usize> {
+    let most = due.values().map(|one| one.has).max().unwrap_or(0);
+    let fewer: BTreeSet<usize> = due
+        .iter()
+        .filter(|(_, one)| one.has < most)
+        .map(|(&one, _)| one)
+        .collect();
+    if fewer.is_empty() {
+        due.keys().copied().collect()
+    } else {
+        fewer
+    }
+}
+
 impl Known {
     /// Nothing is left out yet.
     pub(super) fn new(configurations: Vec<SurveyConfiguration>, threads: usize, subjects: Vec<Subject>) -> Self {
@@ -82,20 +141,22 @@ impl Known {
     }
 
     /// The configurations that some subject needs more measurements of.
-    pub(super) fn due(&self, results: &Results, options: &SurveyOptions) -> BTreeSet<usize> {
-        let (fewest, most) = options.rounds;
-        let mut due = BTreeSet::new();
+    pub(super) fn due(&self, results: &Results, options: &SurveyOptions) -> BTreeMap<usize, Due> {
+        let mut due: BTreeMap<usize, Due> = BTreeMap::new();
         for &subject in &self.subjects {
-            let (measured, _) = results.of(subject);
-            let is_known = |one: usize| {
-                let known = measured.iter().find(|known| known.configuration == one);
-                known.is_some_and(|known| {
-                    let is_precise = known.error.is_some_and(|error| error <= options.interval);
-                    known.measurements >= most || (known.measurements >= fewest && is_precise)
-                })
-            };
+            let measured: BTreeMap<usize, Measured> = results
+                .of(subject)
+                .0
+                .into_iter()
+                .map(|one| (one.configuration, one))
+                .collect();
             let all = 0..self.configurations.len();
-            due.extend(all.filter(|&one| self.can_have(subject, one) && !is_known(one)));
+            for one in all.filter(|&one| self.can_have(subject, one)) {
+                if let Some(of_subject) = Due::of(measured.get(&one), options) {
+                    let entry = due.entry(one).or_insert(of_subject);
+                    *entry = entry.joined(of_subject);
+                }
+            }
         }
         due
     }
@@ -118,5 +179,74 @@ impl Known {
         };
         let is_whole = |(&configuration, &number): (&usize, &usize)| number > 0 && number >= of(configuration);
         subjects.iter().filter(|&one| is_whole(one)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MetricRequest, Skip, Times};
+
+    fn options() -> SurveyOptions {
+        SurveyOptions {
+            times: Times::default(),
+            metric: MetricRequest::Auto,
+            skip: Skip::default(),
+            threads: None,
+            by: super::super::By::Auto,
+            interval: 0.02,
+            rounds: (3, 12),
+            limit: None,
+            lasted: None,
+            seed: 0,
+        }
+    }
+
+    fn due(measurements: usize, error: Option<f64>) -> Option<Due> {
+        let measured = Measured {
+            subject: Subject::Program,
+            configuration: 0,
+            seconds: 1.0,
+            error,
+            spread: None,
+            measurements,
+            counts: None,
+        };
+        Due::of((measurements > 0).then_some(&measured), &options())
+    }
+
+    #[test]
+    fn what_is_needed_follows_from_the_scatter_once_it_is_known() {
+        let least = |has, needs| {
+            Some(Due {
+                has,
+                needs,
+                is_least: true,
+            })
+        };
+        assert_eq!((due(0, None), due(1, None)), (least(0, 3), least(1, 2)));
+        assert_eq!((due(3, Some(0.02)), due(12, Some(0.5))), (None, None));
+        let needs = |has, error| due(has, Some(error)).map(|due| due.needs);
+        // Twice the interval needs four times the measurements, and never more than the most.
+        assert_eq!(
+            (needs(3, 0.03), needs(3, 0.2), needs(2, 0.01)),
+            (Some(4), Some(9), Some(1))
+        );
+    }
+
+    #[test]
+    fn what_has_fewer_measurements_than_the_rest_is_behind() {
+        let of = |has: &[usize]| {
+            let due = has.iter().map(|&has| Due {
+                has,
+                needs: 1,
+                is_least: false,
+            });
+            behind(&due.enumerate().collect()).into_iter().collect::<Vec<usize>>()
+        };
+        assert_eq!(
+            (of(&[1, 0, 1, 0]), of(&[2, 2]), of(&[])),
+            (vec![1, 3], vec![0, 1], vec![])
+        );
     }
 }

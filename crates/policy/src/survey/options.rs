@@ -1,6 +1,7 @@
 //! The options of a survey, and its configurations.
 
 use super::configuration::SurveyConfiguration;
+use super::results::{Subject, Turn};
 use crate::program::metric_choice::MetricRequest;
 use crate::program::times::Times;
 use crate::program::working_tasks::Skip;
@@ -18,6 +19,17 @@ pub enum By {
     Program,
 }
 
+/// What is going to be measured, when the program has initialised.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// The number of threads that the configurations are for.
+    pub threads: usize,
+    /// The regions, or the program.
+    pub subjects: Vec<Subject>,
+    /// The metric of a program that is measured as a whole.
+    pub metric: Option<String>,
+}
+
 /// The configurations for a number of threads.
 #[derive(Clone, Debug, Default)]
 pub struct Configurations {
@@ -25,6 +37,8 @@ pub struct Configurations {
     pub list: Vec<SurveyConfiguration>,
     /// The positions of those that are measured in every pass, so that drift is seen.
     pub references: Vec<usize>,
+    /// What earlier runs of the program have measured.
+    pub earlier: Vec<Turn>,
 }
 
 /// The options of a survey.
@@ -46,6 +60,8 @@ pub struct SurveyOptions {
     pub rounds: (usize, usize),
     /// The longest time of the survey; `None` for no limit.
     pub limit: Option<Duration>,
+    /// How long the program lasted in an earlier run; `None` if no run has ended by itself.
+    pub lasted: Option<Duration>,
     /// The seed of the random order.
     pub seed: u64,
 }

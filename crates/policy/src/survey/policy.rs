@@ -12,10 +12,13 @@
 
 use super::configuration::SurveyConfiguration;
 use super::findings::{SurveyEnded, SurveyProgress};
-use super::known::Known;
-use super::options::{By, Configurations, SurveyOptions};
-use super::request::{Placed, Requests, by_region, sets_prefetchers};
-use super::results::{Measured, Results, Subject};
+use super::known::{Known, behind};
+use super::options::{By, Configurations, SurveyOptions, Surveyed};
+use super::outlook::Outlook;
+use super::refusals;
+use super::request::{Placed, Requests, by_region};
+use super::results::{Measured, Results, Subject, Turn};
+use super::running::{Phase, Running};
 use super::schedule::{Schedule, Stage};
 use super::subjects::Subjects;
 use super::walk::Walk;
@@ -41,30 +44,8 @@ const AFTERWARDS: Duration = Duration::from_secs(1);
 /// The interval of progress findings.
 const REPORTED: Duration = Duration::from_secs(1);
 
-/// Makes the configurations for a number of threads. An error is a clause.
-type Make = Box<dyn Fn(&Topology, usize) -> Result<Configurations, String>>;
-
-/// A survey that has begun.
-#[derive(Debug)]
-struct Running {
-    began: Duration,
-    subjects: Subjects,
-    schedule: Schedule,
-    passes: usize,
-    stages: VecDeque<Stage>,
-    stage: Stage,
-    walk: Walk,
-    /// When progress was reported last.
-    reported: Duration,
-}
-
-/// The phase of the run.
-#[derive(Debug)]
-enum Phase {
-    Initialising,
-    Running(Box<Running>),
-    Over,
-}
+/// Makes the configurations, and says what is known of them. An error is a clause.
+type Make = Box<dyn Fn(&Topology, &Surveyed) -> Result<Configurations, String>>;
 
 /// The policy.
 pub struct Survey {
@@ -94,10 +75,10 @@ impl fmt::Debug for Survey {
 }
 
 impl Survey {
-    /// A survey of the configurations that `make` gives for a number of threads.
+    /// A survey of the configurations that `make` gives when the program has initialised.
     pub fn new(
         options: SurveyOptions,
-        make: impl Fn(&Topology, usize) -> Result<Configurations, String> + 'static,
+        make: impl Fn(&Topology, &Surveyed) -> Result<Configurations, String> + 'static,
     ) -> Self {
         Self {
             program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
@@ -148,6 +129,16 @@ impl Survey {
     /// The end of the survey; `None` if it did not begin, or is not over.
     pub fn ended(&self) -> Option<&SurveyEnded> {
         self.ended.as_ref()
+    }
+
+    /// The measurements of this run since the last call.
+    pub fn take_turns(&mut self) -> Vec<Turn> {
+        self.results.take_fresh()
+    }
+
+    /// How many measurements of earlier runs count.
+    pub fn earlier(&self) -> usize {
+        self.results.earlier()
     }
 
     /// What was measured, by subject and configuration.
@@ -206,8 +197,11 @@ impl Policy for Survey {
             Phase::Over => vec![],
             Phase::Initialising => self.program.ended_early(None).unwrap_or_default(),
             Phase::Running(running) => {
-                let more = match self.progress(&running).remaining {
-                    Some(seconds) if seconds >= 1.0 => format!(" It would have needed at least {seconds:.0} s more."),
+                let progress = self.progress(&running);
+                let more = match progress.remaining {
+                    Some(seconds) if seconds >= 1.0 => {
+                        format!(" It would have needed {} {seconds:.0} s more.", progress.how_exact())
+                    }
                     _ => String::new(),
                 };
                 let why = format!("The program has ended before the sweep.{more}");
@@ -247,7 +241,15 @@ impl Survey {
         let threads = self.program.threads(self.options.threads);
         self.requests
             .note_home(self.program.last_seen(seen, self.program.working()));
-        match (self.make)(seen.topology(), threads) {
+        let surveyed = Surveyed {
+            threads,
+            subjects: subjects.measured().into_iter().map(|(subject, _)| subject).collect(),
+            metric: match subjects {
+                Subjects::Program(_) => self.program.metric().map(|metric| metric.name.clone()),
+                Subjects::Regions { .. } => None,
+            },
+        };
+        match (self.make)(seen.topology(), &surveyed) {
             Ok(configurations) => self.begin(subjects, configurations, threads, seen),
             Err(why) => {
                 seen.report(note(format!("Nothing is measured: {why}.")));
@@ -264,7 +266,11 @@ impl Survey {
         threads: usize,
         seen: &mut Observation<'_>,
     ) {
-        let Configurations { list, references } = configurations;
+        let Configurations {
+            list,
+            references,
+            earlier,
+        } = configurations;
         let measured = subjects.measured().into_iter().map(|(subject, _)| subject);
         self.known = Known::new(list, threads, measured.collect());
         if let Subjects::Program(_) = subjects {
@@ -278,14 +284,25 @@ impl Survey {
                 }
             }
         }
-        let schedule = Schedule::new(
+        self.known.note_kept(seen.sample());
+        for turn in earlier {
+            if self.known.can_have(turn.subject, turn.configuration) {
+                self.results.add(turn);
+            }
+        }
+        let mut schedule = Schedule::new(
             self.known.configurations(),
             &references,
             seen.topology(),
             threads,
             self.options.seed,
         );
+        if self.results.earlier() > 0 {
+            schedule.begin_with_references();
+        }
         let mut running = Box::new(Running {
+            references,
+            outlook: Outlook::default(),
             began: seen.at(),
             walk: Walk::begin(seen.at(), vec![], subjects.limits(), std::iter::empty()),
             subjects,
@@ -307,16 +324,7 @@ impl Survey {
 
     /// What is going to be measured.
     fn text_of_plan(&self, running: &Running) -> String {
-        let what = match &running.subjects {
-            Subjects::Program(_) => format!(
-                "the program, by the metric {}",
-                self.program.metric().map_or("none", |metric| metric.name.as_str())
-            ),
-            Subjects::Regions { measured, .. } => match measured.len() {
-                1 => "1 parallel region".to_owned(),
-                number => format!("{number} parallel regions"),
-            },
-        };
+        let what = running.subjects.described(self.program.metric());
         let places = match running.schedule.places() {
             0 | 1 => String::new(),
             places => format!(", with pages at {places} places"),
@@ -357,7 +365,7 @@ impl Survey {
         }
         if seen.at() >= running.reported + REPORTED {
             running.reported = seen.at();
-            seen.report(Finding::own(&self.progress(&running)));
+            self.report(&mut running, seen);
         }
         let is_late = self
             .options
@@ -382,7 +390,16 @@ impl Survey {
                     return false;
                 }
                 let due = self.known.due(&self.results, &self.options);
-                running.stages = running.schedule.pass(|one| due.contains(&one));
+                let rounds = running.schedule.rounds();
+                running.outlook.see(self.done(), &due, &running.references, rounds);
+                // What an earlier run has not come to is first.
+                let is_first = running.passes == 0 && self.results.earlier() > 0;
+                let first = if is_first {
+                    behind(&due)
+                } else {
+                    due.keys().copied().collect()
+                };
+                running.stages = running.schedule.pass(|one| first.contains(&one));
                 running.passes += 1;
                 if running.stages.is_empty() {
                     return false;
@@ -409,44 +426,11 @@ impl Survey {
 
     /// Leaves out what the machine has refused.
     fn heed(&mut self, running: &mut Running, seen: &mut Observation<'_>) {
-        let applied = seen.applied();
-        let instead = applied
-            .instead
-            .iter()
-            .map(|instead| (RefusalCode::Claimed, &instead.why));
-        let refused: Vec<(RefusalCode, String)> = applied
-            .refused
-            .iter()
-            .map(|refusal| (refusal.code, &refusal.why))
-            .chain(instead)
-            .map(|(code, why)| (code, why.clone()))
-            .collect();
-        for (code, why) in refused {
-            let configurations = self.known.configurations();
-            let is_left_out: Vec<usize> = match code {
-                RefusalCode::Prefetchers => {
-                    self.requests.keep_prefetchers();
-                    let all = 0..configurations.len();
-                    all.filter(|&one| sets_prefetchers(&configurations[one])).collect()
-                }
-                RefusalCode::Pages | RefusalCode::PagesTooLong => {
-                    let queue = running.stage.queue.iter().copied();
-                    queue.filter(|&one| configurations[one].pages.is_some()).collect()
-                }
-                RefusalCode::Task | RefusalCode::Regions | RefusalCode::Claimed => {
-                    let subjects = self.known.subjects().iter();
-                    let present = subjects.filter_map(|&subject| running.walk.configuration(subject));
-                    present.filter(|&one| configurations[one].pinning.is_some()).collect()
-                }
-                RefusalCode::Unmeasured => {
-                    let subjects = self.known.subjects().iter();
-                    subjects
-                        .filter_map(|&subject| running.walk.configuration(subject))
-                        .collect()
-                }
-                RefusalCode::Limit | RefusalCode::Unknown => vec![],
-            };
-            for one in is_left_out {
+        for (code, why) in refusals::of(seen.applied()) {
+            if code == RefusalCode::Prefetchers {
+                self.requests.keep_prefetchers();
+            }
+            for one in refusals::left_out(code, &self.known, &running.stage, &running.walk) {
                 running.walk.leave_out(one);
                 self.known.leave_out(one, &why);
             }
@@ -461,19 +445,36 @@ impl Survey {
         }
     }
 
+    /// The measurements of each subject, also in earlier runs.
+    fn done(&self) -> usize {
+        self.results.number() / self.known.subjects().len().max(1)
+    }
+
+    /// The measurements of each subject in this run.
+    fn own(&self) -> usize {
+        (self.results.number() - self.results.earlier()) / self.known.subjects().len().max(1)
+    }
+
     /// How far the survey is.
     fn progress(&self, running: &Running) -> SurveyProgress {
-        let configurations = self.known.number();
-        let rounds = self.options.rounds.0.next_multiple_of(running.schedule.rounds());
-        let done = self.results.number() / self.known.subjects().len().max(1);
-        let planned = (configurations * rounds).max(done);
-        let lasted = self.now.saturating_sub(running.began).as_secs_f64();
-        SurveyProgress {
-            configurations,
-            measured: self.known.complete(&self.results.by_configuration()),
-            done,
-            planned,
-            remaining: (done > 0).then(|| lasted / done as f64 * (planned - done) as f64),
+        running.outlook.progress(
+            self.known.number(),
+            self.known.complete(&self.results.by_configuration()),
+            self.done(),
+            self.own(),
+            self.now.saturating_sub(running.began),
+        )
+    }
+
+    /// Reports how far the survey is, and once that the time will not do.
+    fn report(&self, running: &mut Running, seen: &mut Observation<'_>) {
+        let progress = self.progress(running);
+        seen.report(Finding::own(&progress));
+        let until = |end: Duration| end.saturating_sub(seen.at());
+        let limit = self.options.limit.map(|limit| until(running.began + limit));
+        let usual = self.options.lasted.map(until).filter(|left| !left.is_zero());
+        if let Some(text) = running.outlook.warning(&progress, self.own(), limit, usual) {
+            seen.report(note(text));
         }
     }
 

@@ -1,8 +1,9 @@
 //! What a survey has measured.
 
 use super::estimate::{Estimated, estimate};
+use super::sessions::linked;
 use pinfold_core::{RegionCounts, RegionId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is measured.
@@ -14,19 +15,26 @@ pub enum Subject {
     Region(RegionId),
 }
 
+/// The `session` of measurements in the run that is being surveyed.
+pub const THIS_RUN: u64 = 0;
+
 /// One measurement of a subject in a configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Turn {
-    pub(super) subject: Subject,
-    pub(super) configuration: usize,
-    /// The middle of the measurement.
-    pub(super) at: Duration,
+pub struct Turn {
+    /// What was measured.
+    pub subject: Subject,
+    /// The position of the configuration.
+    pub configuration: usize,
+    /// The run of the program: `THIS_RUN`, or another number for each earlier run.
+    pub session: u64,
+    /// The middle of the measurement, from the begin of the run on.
+    pub at: Duration,
     /// The executions of a region, or the units of the program's metric.
-    pub(super) units: f64,
+    pub units: f64,
     /// The time of these, in seconds.
-    pub(super) seconds: f64,
+    pub seconds: f64,
     /// What was counted meanwhile.
-    pub(super) counts: Option<RegionCounts>,
+    pub counts: Option<RegionCounts>,
 }
 
 /// A subject in a configuration.
@@ -53,21 +61,29 @@ pub struct Measured {
 #[derive(Debug, Default)]
 pub(super) struct Results {
     turns: BTreeMap<Subject, Vec<Turn>>,
-    /// By configuration: the subjects with a measurement. Progress is reported each second, which must not cost an
-    /// estimate of all times.
-    measured: BTreeMap<usize, BTreeSet<Subject>>,
+    /// By configuration and subject: the number of measurements. Progress is reported each second, which must not cost
+    /// an estimate of all times.
+    numbers: BTreeMap<usize, BTreeMap<Subject, usize>>,
+    /// The measurements of this run that nobody has taken.
+    fresh: Vec<Turn>,
 }
 
 impl Results {
     /// Adds a measurement. One without units says nothing.
     pub(super) fn add(&mut self, turn: Turn) {
         if turn.units > 0.0 && turn.seconds > 0.0 {
-            self.measured
-                .entry(turn.configuration)
-                .or_default()
-                .insert(turn.subject);
+            let of_configuration = self.numbers.entry(turn.configuration).or_default();
+            *of_configuration.entry(turn.subject).or_default() += 1;
+            if turn.session == THIS_RUN {
+                self.fresh.push(turn.clone());
+            }
             self.turns.entry(turn.subject).or_default().push(turn);
         }
+    }
+
+    /// The measurements of this run since the last call.
+    pub(super) fn take_fresh(&mut self) -> Vec<Turn> {
+        std::mem::take(&mut self.fresh)
     }
 
     /// Drops the measurements of a subject that are not valid.
@@ -75,7 +91,7 @@ impl Results {
         if let Some(turns) = self.turns.get_mut(&subject) {
             turns.retain(|turn| is_valid(turn.configuration));
         }
-        for (&configuration, subjects) in &mut self.measured {
+        for (&configuration, subjects) in &mut self.numbers {
             if !is_valid(configuration) {
                 subjects.remove(&subject);
             }
@@ -84,43 +100,60 @@ impl Results {
 
     /// By configuration: how many subjects were measured.
     pub(super) fn by_configuration(&self) -> BTreeMap<usize, usize> {
-        let measured = self.measured.iter();
-        measured
+        let numbers = self.numbers.iter();
+        numbers
             .map(|(&configuration, subjects)| (configuration, subjects.len()))
             .collect()
     }
 
     /// How many measurements there are in all.
     pub(super) fn number(&self) -> usize {
-        self.turns.values().map(Vec::len).sum()
+        self.numbers.values().flat_map(BTreeMap::values).sum()
+    }
+
+    /// How many measurements of earlier runs there are.
+    pub(super) fn earlier(&self) -> usize {
+        let turns = self.turns.values().flatten();
+        turns.filter(|turn| turn.session != THIS_RUN).count()
     }
 
     /// The results of a subject by configuration, and how far the subject's speed has drifted: the largest time over
     /// the smallest, minus one.
     pub(super) fn of(&self, subject: Subject) -> (Vec<Measured>, f64) {
-        let Some(turns) = self.turns.get(&subject) else {
-            return (vec![], 0.0);
-        };
-        let Estimated { cells, drift } = estimate(turns);
-        let measured = cells.into_iter().map(|(configuration, cell)| {
-            let its = || turns.iter().filter(|turn| turn.configuration == configuration);
-            let units: f64 = its().map(|turn| turn.units).sum();
-            let counts = its().try_fold(RegionCounts::ZERO, |sum, turn| Some(sum.plus(1.0, &turn.counts?)));
-            Measured {
-                subject,
-                configuration,
-                seconds: cell.seconds,
-                error: cell.error,
-                spread: cell.spread,
-                measurements: cell.measurements,
-                counts: counts.map(|counts| RegionCounts::ZERO.plus(units.recip(), &counts)),
-            }
-        });
-        (measured.collect(), drift)
+        self.turns.get(&subject).map_or((vec![], 0.0), |turns| results(turns))
     }
 
     /// The subjects with measurements.
     pub(super) fn subjects(&self) -> impl Iterator<Item = Subject> {
         self.turns.keys().copied()
     }
+}
+
+/// The results of one subject, from its measurements in one run or several, by configuration. Runs
+/// whose times cannot be compared with those of the others are left out.
+pub fn measured(turns: &[Turn]) -> Vec<Measured> {
+    results(turns).0
+}
+
+fn results(turns: &[Turn]) -> (Vec<Measured>, f64) {
+    let turns = linked(turns);
+    let Some(subject) = turns.first().map(|turn| turn.subject) else {
+        return (vec![], 0.0);
+    };
+    let Estimated { cells, drift } = estimate(&turns);
+    let measured = cells.into_iter().map(|(configuration, cell)| {
+        let its = || turns.iter().filter(|turn| turn.configuration == configuration);
+        let units: f64 = its().map(|turn| turn.units).sum();
+        let counts = its().try_fold(RegionCounts::ZERO, |sum, turn| Some(sum.plus(1.0, &turn.counts?)));
+        Measured {
+            subject,
+            configuration,
+            seconds: cell.seconds,
+            error: cell.error,
+            spread: cell.spread,
+            measurements: cell.measurements,
+            counts: counts.map(|counts| RegionCounts::ZERO.plus(units.recip(), &counts)),
+        }
+    });
+    (measured.collect(), drift)
 }

@@ -6,6 +6,8 @@
 //! 3. A stage goes through its configurations in random order. If pages have several places, it does so twice, because
 //!    pages move seldom then.
 //! 4. A later pass leaves out configurations that are known well enough. The references are in every pass.
+//! 5. If earlier runs of the program were measured, the first pass begins with the references. They show how much faster
+//!    this run is, so that everything after them counts even if the program ends soon.
 
 use super::configuration::{PagePlaces, SurveyConfiguration};
 use pinfold_core::random::Random;
@@ -41,6 +43,8 @@ pub(super) struct Schedule {
     /// The configurations of every pass.
     references: Vec<usize>,
     random: Random,
+    /// Whether the next pass begins with the references.
+    references_first: bool,
     passes: usize,
 }
 
@@ -71,8 +75,14 @@ impl Schedule {
             prefetchers: configurations.iter().map(|one| one.prefetchers).collect(),
             references: references.to_vec(),
             random,
+            references_first: false,
             passes: 0,
         }
+    }
+
+    /// The next pass begins with the references.
+    pub(super) fn begin_with_references(&mut self) {
+        self.references_first = true;
     }
 
     /// How many places the pages have.
@@ -96,6 +106,11 @@ impl Schedule {
             self.groups.reverse();
         }
         self.passes += 1;
+        let references_first = std::mem::take(&mut self.references_first);
+        if references_first {
+            let has_none = |group: &Group| !group.members.iter().any(|one| self.references.contains(one));
+            self.groups.sort_by_key(has_none);
+        }
         let mut stages = VecDeque::new();
         for group in &self.groups {
             let is_in = |one: &&usize| due(**one) || self.references.contains(one);
@@ -107,12 +122,20 @@ impl Schedule {
                 }
             }
             self.random.shuffle(&mut settings);
+            if references_first {
+                let of_references: Vec<Option<Prefetchers>> =
+                    self.references.iter().map(|&one| self.prefetchers[one]).collect();
+                settings.sort_by_key(|setting| !of_references.contains(setting));
+            }
             for setting in settings {
                 let of_setting = members.iter().filter(|&&one| self.prefetchers[one] == setting);
                 let mut round: Vec<usize> = of_setting.copied().collect();
                 let mut queue = vec![];
                 for _ in 0..rounds {
                     self.random.shuffle(&mut round);
+                    if references_first {
+                        round.sort_by_key(|one| !self.references.contains(one));
+                    }
                     queue.extend(&round);
                 }
                 stages.push_back(Stage {
@@ -181,6 +204,25 @@ mod tests {
         let mut schedule = Schedule::new(&configurations, &[0], &topology, 2, 1);
         assert_eq!((schedule.places(), schedule.pass(|_| true).len()), (1, 1));
         assert_eq!(schedule.pass(|_| false), VecDeque::new(), "nothing is due");
+    }
+
+    #[test]
+    fn a_pass_that_begins_with_the_references_has_them_first_and_the_next_one_where_chance_puts_them() {
+        let topology = synthetic("package:2 numa:1 core:2 pu:1");
+        let mut configurations = vec![SurveyConfiguration::default()];
+        configurations.extend(
+            [0, 2].iter().flat_map(|&first| {
+                [(0, 1), (1, 0)].map(|(one, other)| pinned(&[first + one, first + other], None, None))
+            }),
+        );
+        let mut all_first = true;
+        for seed in 0..8 {
+            let mut schedule = Schedule::new(&configurations, &[3], &topology, 2, seed);
+            schedule.begin_with_references();
+            assert_eq!(visited(&schedule.pass(|_| true))[0], 3, "{seed}");
+            all_first &= visited(&schedule.pass(|_| true))[0] == 3;
+        }
+        assert!(!all_first);
     }
 
     proptest! {

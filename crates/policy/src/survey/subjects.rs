@@ -6,7 +6,7 @@
 use super::results::Subject;
 use super::walk::{Limits, Progress};
 use crate::program::observed_program::ObservedProgram;
-use pinfold_core::{RegionId, Sample};
+use pinfold_core::{Metric, RegionId, Sample};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -95,6 +95,20 @@ impl Subjects {
             let (executions, seconds) = (region.executions - executions, region.seconds - seconds);
             executions > 0.0 && executions < LEAST_EXECUTIONS && seconds >= SHORTEST * executions
         })
+    }
+
+    /// A name for users; `metric` is that of a program that is measured as a whole.
+    pub(super) fn described(&self, metric: Option<&Metric>) -> String {
+        match self {
+            Self::Program(_) => format!(
+                "the program, by the metric {}",
+                metric.map_or("none", |metric| metric.name.as_str())
+            ),
+            Self::Regions { measured, .. } => match measured.len() {
+                1 => "1 parallel region".to_owned(),
+                number => format!("{number} parallel regions"),
+            },
+        }
     }
 
     /// How long they are measured.

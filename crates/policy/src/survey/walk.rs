@@ -13,7 +13,7 @@
 //! caches as if the whole program had it. It does not wait for a subject of another phase of the program, whose
 //! executions do not end meanwhile.
 
-use super::results::{Subject, Turn};
+use super::results::{Subject, THIS_RUN, Turn};
 use pinfold_core::RegionCounts;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -216,6 +216,7 @@ impl Walk {
         let turn = Turn {
             subject,
             configuration,
+            session: THIS_RUN,
             at: (at + self.now) / 2,
             units: walker.last.units - before.units,
             seconds: walker.last.seconds - before.seconds,

@@ -33,7 +33,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What the progress bar counts.
 const COUNTED: ProgressUnit = ProgressUnit {
@@ -87,7 +87,7 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
         topology: &topology,
         commands: Commands::new()?,
         pinfold: std::env::current_exe().context("cannot find the program pinfold itself")?,
-        session: session(),
+        session: super::session(),
         sets_prefetchers: false,
         counted,
     };
@@ -133,12 +133,6 @@ pub(super) fn sweep(arguments: &super::Arguments) -> Result<ExitCode> {
         }
         end => result::write(sweep, &jobs, matches!(end, End::Complete), output, json),
     }
-}
-
-/// A number that no other start of the command has.
-fn session() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_secs() << 22 | u64::from(std::process::id() & 0x3f_ffff)
 }
 
 /// What the runs before the first measured one showed.

@@ -13,7 +13,8 @@ pub(in super::super) struct Arguments {
     ///
     /// Threads, pages and prefetchers change at the borders of parallel regions, and each region is measured by itself;
     /// a program without regions that repeat is measured by its metric (docs/metrics.md). When everything is measured,
-    /// the program runs on unpinned. If it ends before, what was measured is written.
+    /// the program runs on unpinned. If it ends before, what was measured is written, and the same command measures the
+    /// rest in another run.
     #[arg(long)]
     pub(in super::super) within_run: bool,
 

@@ -1,16 +1,17 @@
 //! A sweep within one run on a simulated machine, or on a scripted one.
 
 use super::super::Arguments;
+use super::keeper::{Keeper, by_address};
 use super::report::Report;
-use super::{Swept, drive, survey};
+use super::{Run, Swept, drive, survey};
 use crate::machine::{Selected, read_script, script_topology};
 use crate::{recorded, topo};
 use anyhow::{Context, Result, bail};
-use pinfold_core::{RegionId, content_hash};
+use pinfold_core::{Machine, RegionId, content_hash};
 use pinfold_policy::MetricRequest;
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, Scripted, SimulatedMachine};
-use pinfold_sweep::within::{MachineState, WithinProgram, WithinSpace};
+use pinfold_sweep::within::{MachineState, WithinIdentity, WithinProgram, WithinSpace};
 use pinfold_sweep::{CodePlace, SpaceMachine};
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Measures the program of a machine that is not this one.
-pub(super) fn measure(arguments: &Arguments, selected: Selected) -> Result<Swept> {
+pub(super) fn measure(arguments: &Arguments, selected: Selected) -> Result<Swept<'_>> {
     match selected {
         Selected::Scripted(file) => scripted(arguments, &file),
         Selected::Builtin(_) | Selected::ModelFile(_) => simulated(arguments, selected.model()?),
@@ -43,7 +44,7 @@ fn metric(arguments: &Arguments) -> MetricRequest {
 }
 
 /// Measures the one recording on a simulated machine. It repeats until everything is measured.
-fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
+fn simulated(arguments: &Arguments, model: Model) -> Result<Swept<'_>> {
     let [file] = arguments.recordings.as_slice() else {
         bail!(
             "--within-run measures one program: give one recording (FILE.pft) that `pinfold record` wrote, to measure it on {}",
@@ -85,31 +86,25 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept> {
         program,
     }];
     let mut machine = SimulatedMachine::new(model, topology.clone(), programs, settings);
-    let mut survey = survey(arguments, metric(arguments), &space);
+    let program = WithinProgram {
+        machine: machine_name,
+        simulated: true,
+        model: Some(format!("{content:032x}")),
+        topology: topo::json::of(&topology, &[]),
+        llc_bytes: Some(llc_bytes),
+        state: MachineState::default(),
+        name,
+        command: command.join(" "),
+        identity: format!("{hash:032x}"),
+        code,
+    };
     let end = || switch.end();
-    let mut report = Report::new(arguments, Some(&end));
-    let exit_status = drive(&mut machine, &mut survey, &mut report)?;
-    Ok(Swept {
-        program: WithinProgram {
-            machine: machine_name,
-            simulated: true,
-            model: Some(format!("{content:032x}")),
-            topology: topo::json::of(&topology, &[]),
-            llc_bytes: Some(llc_bytes),
-            state: MachineState::default(),
-            name,
-            command: command.join(" "),
-            identity: format!("{hash:032x}"),
-            code,
-        },
-        survey,
-        space,
-        exit_status,
-    })
+    let model = format!("{content:032x}");
+    swept(arguments, &mut machine, &space, (program, model), Some(&end))
 }
 
 /// Measures the program of a script.
-fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
+fn scripted<'a>(arguments: &'a Arguments, file: &Path) -> Result<Swept<'a>> {
     let script = read_script(file)?;
     if let Some(command) = arguments.command.first() {
         bail!(
@@ -128,29 +123,54 @@ fn scripted(arguments: &Arguments, file: &Path) -> Result<Swept> {
     };
     let mut machine =
         Scripted::new(script, topology.clone()).with_context(|| format!("scripted:{}", file.display()))?;
-    let mut survey = survey(arguments, metric(arguments), &space);
-    let mut report = Report::new(arguments, None);
-    let exit_status = drive(&mut machine, &mut survey, &mut report)?;
     let name = file
         .file_name()
         .unwrap_or(file.as_os_str())
         .to_string_lossy()
         .into_owned();
-    Ok(Swept {
-        program: WithinProgram {
-            machine: topology.name().to_owned(),
-            simulated: true,
-            model: None,
-            topology: topo::json::of(&topology, &[]),
-            llc_bytes: None,
-            state: MachineState::default(),
-            command: name.clone(),
-            name,
-            identity: format!("{:032x}", content_hash(&text)),
-            code: BTreeMap::new(),
-        },
-        survey,
-        space,
+    let program = WithinProgram {
+        machine: topology.name().to_owned(),
+        simulated: true,
+        model: None,
+        topology: topo::json::of(&topology, &[]),
+        llc_bytes: None,
+        state: MachineState::default(),
+        command: name.clone(),
+        name,
+        identity: format!("{:032x}", content_hash(&text)),
+        code: BTreeMap::new(),
+    };
+    swept(arguments, &mut machine, &space, (program, "script".to_owned()), None)
+}
+
+/// Measures the program of this machine, whose model is named by its hash.
+fn swept<'a>(
+    arguments: &'a Arguments,
+    machine: &mut impl Machine,
+    space: &WithinSpace,
+    (program, model): (WithinProgram, String),
+    end: Option<&dyn Fn()>,
+) -> Result<Swept<'a>> {
+    let identity = WithinIdentity {
+        machine: model,
+        program: program.identity.clone(),
+        command: program.command.clone(),
+        context: vec![],
+    };
+    let keeper = Keeper::open(arguments, space, identity)?;
+    let mut keeper = match Swept::complete(&program, space, keeper)? {
+        Ok(swept) => return Ok(swept),
+        Err(keeper) => keeper,
+    };
+    keeper.recognise_by(by_address());
+    let mut survey = survey(arguments, metric(arguments), space, &keeper);
+    let mut report = Report::new(arguments, end);
+    let exit_status = drive(machine, &mut survey, &mut keeper, &mut report)?;
+    let run = Run {
+        survey: &survey,
+        lasted: machine.now(),
+        state: None,
         exit_status,
-    })
+    };
+    Swept::new(program, space, keeper, run)
 }

@@ -15,8 +15,9 @@ use pinfold_linux::memory::{SampledMachine, Sampling};
 use pinfold_linux::regions::RegionTable;
 use pinfold_linux::{prefetchers, processor_time};
 use pinfold_policy::MetricRequest;
-use pinfold_sweep::SpaceMachine;
-use pinfold_sweep::within::{MachineState, WithinSpace};
+use pinfold_sweep::measured::MachineState;
+use pinfold_sweep::within::WithinSpace;
+use pinfold_sweep::{Exact, SpaceMachine};
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
@@ -166,11 +167,11 @@ impl Watched {
     pub(super) fn state(self, pus: &PuSet) -> MachineState {
         let interval = self.before.until_now();
         let own = used().zip(self.used).map(|(now, before)| now.saturating_sub(before));
-        let others = |(busy, own): (f64, Duration)| (busy - own.as_secs_f64() / interval.seconds).max(0.0);
+        let others = |(busy, own): (f64, Duration)| Exact((busy - own.as_secs_f64() / interval.seconds).max(0.0));
         MachineState {
             load_of_others: interval.busy.zip(own).map(others),
-            steal_share: interval.stolen,
-            frequency_hz: machine_state::frequency(pus),
+            steal_share: interval.stolen.map(Exact),
+            frequency_hz: machine_state::frequency(pus).map(Exact),
             throttled: interval.throttled,
             free_memory_bytes: self.free,
         }

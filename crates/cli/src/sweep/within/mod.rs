@@ -3,12 +3,15 @@
 //! 1. The space becomes configurations when the number of working threads is known.
 //! 2. The policy `pinfold_policy::survey` measures them, on this machine (`here`), on a simulated one or on a script
 //!    (`elsewhere`). `report` shows its progress.
-//! 3. What was measured becomes a data set (`pinfold_sweep::within`), also if the program ends before the sweep.
+//! 3. Each measurement goes to the journal at once (`keeper`), so that the same command goes on from there.
+//! 4. What was measured becomes a data set (`result`), also if the program ends before the sweep.
 
 mod arguments;
 mod elsewhere;
 mod here;
+mod keeper;
 mod report;
+mod result;
 
 use super::measured::this_machine;
 use super::{Arguments, check_absent};
@@ -18,9 +21,10 @@ use crate::program::executable;
 use anyhow::{Result, bail};
 pub(super) use arguments::Arguments as Options;
 use here::Counting;
+use keeper::{Journaled, Keeper};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pinfold_core::Machine;
+use pinfold_core::{Machine, RegionId};
 use pinfold_files::output::Output;
 use pinfold_linux::limits;
 use pinfold_linux::region_code::RegionCode;
@@ -29,13 +33,13 @@ use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::RecordBuilder;
 use pinfold_store::MachineKey;
 use pinfold_sweep::CodePlace;
+use pinfold_sweep::measured::{MachineState, joint};
 use pinfold_sweep::within::{
-    MeasuredPart, WithinConfiguration, WithinProgram, WithinSelection, WithinSpace, within_data_set,
+    MachineState as MachineColumns, WithinComplete, WithinConfiguration, WithinIdentity, WithinProgram,
+    WithinSelection, WithinSpace,
 };
 use report::Report;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -45,38 +49,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The usual interval, as that of sweeps by whole runs.
 const INTERVAL_OF_TIMES: f64 = 0.02;
 
-/// The summary of a sweep within one run.
-#[derive(Serialize)]
-struct Summary {
-    output: PathBuf,
-    simulated: bool,
-    /// The number of threads that configurations are for.
-    threads: usize,
-    /// The measured parallel regions; 0 if the program was measured as a whole.
-    regions: usize,
-    /// The metric of a program that was measured as a whole.
-    metric: Option<String>,
-    configurations: usize,
-    /// Those that were measured.
-    measured: usize,
-    /// Those that were measured to the wanted interval.
-    precise: usize,
-    /// Whether everything was measured that can be.
-    complete: bool,
-    /// By configuration, its pinning and why it was left out.
-    left_out: BTreeMap<usize, String>,
-    rows: usize,
-    /// How long the sweep took, without the program's initialisation.
-    seconds: f64,
-    /// The largest time over the smallest of the drift, minus one.
-    drift: f64,
-    exit_status: Option<i32>,
-}
-
 pub(super) fn sweep(arguments: &Arguments) -> Result<ExitCode> {
     refuse(arguments)?;
     let output = Output::open("--output", &arguments.output)?;
-    check_absent(&arguments.output, arguments.force)?;
+    // A program that ended before its sweep has left an output.
+    if !arguments.beside(".partial").exists() {
+        check_absent(&arguments.output, arguments.force)?;
+    }
     let json = Output::optional("--json", arguments.json.as_deref())?;
     let selected = match arguments.machine.as_slice() {
         [] => Selected::Here,
@@ -87,32 +66,117 @@ pub(super) fn sweep(arguments: &Arguments) -> Result<ExitCode> {
         Selected::Here => here(arguments)?,
         selected => elsewhere::measure(arguments, selected)?,
     };
-    finish(arguments, &measured, output, json)
+    result::write(arguments, measured, output, json)
 }
 
 /// Refuses options that are for sweeps of whole runs.
 fn refuse(arguments: &Arguments) -> Result<()> {
-    let given = [
-        arguments.shard.map(|_| "--shard"),
-        arguments.measured.of_whole_runs(),
-        arguments.simulated.given(),
-    ];
+    if arguments.shard.is_some() {
+        bail!(
+            "--shard is for sweeps of many runs, and with --within-run there is one: if the program ends too early, the same \
+             command goes on in another run, and without --within-run several computers share the runs"
+        );
+    }
+    let given = [arguments.measured.of_whole_runs(), arguments.simulated.given()];
     match given.into_iter().flatten().next() {
         Some(option) => bail!("{option} is for sweeps of many runs, and with --within-run there is one; leave one out"),
         None => Ok(()),
     }
 }
 
-/// A program that was measured.
-struct Swept {
-    survey: Survey,
-    space: WithinSpace,
+/// A program that was measured, in this run or in earlier ones.
+struct Swept<'a> {
     program: WithinProgram,
+    keeper: Keeper<'a>,
+    selection: WithinSelection,
+    measured: Vec<Measured>,
+    found: WithinComplete,
+    /// Whether everything was measured that can be.
+    is_complete: bool,
+    /// The regions that were not measured.
+    others: Vec<RegionId>,
+    exit_status: Option<i32>,
+}
+
+impl<'a> Swept<'a> {
+    /// What earlier runs have measured completely; otherwise the keeper.
+    fn complete(program: &WithinProgram, space: &WithinSpace, keeper: Keeper<'a>) -> Result<Result<Self, Keeper<'a>>> {
+        let Some(found) = keeper.complete().cloned() else {
+            return Ok(Err(keeper));
+        };
+        let selection = space.configurations(found.threads)?;
+        let (measured, code) = keeper.others(&found, &selection.configurations, &[]);
+        Ok(Ok(Self {
+            program: WithinProgram {
+                state: joint(keeper.earlier_states().iter()),
+                code,
+                ..program.clone()
+            },
+            keeper,
+            selection,
+            measured,
+            found,
+            is_complete: true,
+            others: vec![],
+            exit_status: None,
+        }))
+    }
+
+    /// What this run and earlier ones have measured. `state` is that of the machine in this run. Errors: nothing was
+    /// measured in this run.
+    fn new(program: WithinProgram, space: &WithinSpace, mut keeper: Keeper<'a>, run: Run<'_>) -> Result<Self> {
+        let Run {
+            survey,
+            lasted,
+            state,
+            exit_status,
+        } = run;
+        let mut states = keeper.earlier_states();
+        states.extend(state.clone());
+        // A signal's status is 128 and its number.
+        let by_itself = exit_status.is_some_and(|status| status < 128);
+        if let Err(error) = keeper.end(lasted, by_itself, state.unwrap_or_default()) {
+            keeper.say(error);
+        }
+        let Some(ended) = survey.ended() else {
+            bail!("nothing was measured: the reasons are above");
+        };
+        let found = keeper::found(survey);
+        let selection = space.configurations(found.threads)?;
+        let (mut measured, mut code) = match survey.subjects() {
+            [Subject::Program] => (vec![], BTreeMap::new()),
+            subjects => keeper.others(&found, &selection.configurations, subjects),
+        };
+        measured.append(&mut survey.measured());
+        code.extend(program.code);
+        Ok(Self {
+            program: WithinProgram {
+                state: joint(states.iter()),
+                code,
+                ..program
+            },
+            keeper,
+            selection,
+            measured,
+            found,
+            is_complete: ended.complete,
+            others: survey.others().to_vec(),
+            exit_status,
+        })
+    }
+}
+
+/// A run of the program that is over.
+struct Run<'a> {
+    survey: &'a Survey,
+    lasted: Duration,
+    /// The machine meanwhile; `None` for a machine that is not this one.
+    state: Option<MachineState>,
     exit_status: Option<i32>,
 }
 
 /// The policy of the sweep.
-fn survey(arguments: &Arguments, metric: MetricRequest, space: &WithinSpace) -> Survey {
+fn survey(arguments: &Arguments, metric: MetricRequest, space: &WithinSpace, keeper: &Keeper<'_>) -> Survey {
     let within = &arguments.within;
     let options = SurveyOptions {
         times: Times {
@@ -126,12 +190,18 @@ fn survey(arguments: &Arguments, metric: MetricRequest, space: &WithinSpace) -> 
         interval: arguments.measured.precision.unwrap_or(INTERVAL_OF_TIMES),
         rounds: within.extent(),
         limit: arguments.measured.time_limit,
+        lasted: keeper.lasted(),
         seed: arguments.measured.seed,
     };
-    let space = space.clone();
-    Survey::new(options, move |_, threads| {
-        let selection = space.configurations(threads).map_err(|error| format!("{error:#}"))?;
-        Ok(in_policy(&selection.configurations))
+    let (space, earlier) = (space.clone(), keeper.earlier());
+    Survey::new(options, move |_, surveyed| {
+        let selection = space
+            .configurations(surveyed.threads)
+            .map_err(|error| format!("{error:#}"))?;
+        Ok(Configurations {
+            earlier: earlier(surveyed, &selection.configurations),
+            ..in_policy(&selection.configurations)
+        })
     })
 }
 
@@ -147,22 +217,7 @@ fn in_policy(swept: &[WithinConfiguration]) -> Configurations {
     Configurations {
         references: references.collect(),
         list: swept.iter().map(configuration).collect(),
-    }
-}
-
-/// A result of the policy as the data set takes it.
-fn part(measured: &Measured) -> MeasuredPart {
-    MeasuredPart {
-        region: match measured.subject {
-            Subject::Program => None,
-            Subject::Region(id) => Some(id),
-        },
-        configuration: measured.configuration,
-        seconds: measured.seconds,
-        error: measured.error,
-        spread: measured.spread,
-        measurements: measured.measurements,
-        counts: measured.counts,
+        earlier: vec![],
     }
 }
 
@@ -175,13 +230,19 @@ fn place(code: RegionCode) -> CodePlace {
 }
 
 /// Runs the policy to the program's end.
-fn drive(machine: &mut impl Machine, survey: &mut Survey, report: &mut Report<'_>) -> Result<Option<i32>> {
+fn drive(
+    machine: &mut impl Machine,
+    survey: &mut Survey,
+    keeper: &mut Keeper<'_>,
+    report: &mut Report<'_>,
+) -> Result<Option<i32>> {
     let mut record = RecordBuilder::new(machine, "survey");
-    Ok(pinfold_runtime::run(machine, survey, &mut record, report)?)
+    let mut policy = Journaled { survey, keeper };
+    Ok(pinfold_runtime::run(machine, &mut policy, &mut record, report)?)
 }
 
 /// Measures a program on this machine.
-fn here(arguments: &Arguments) -> Result<Swept> {
+fn here(arguments: &Arguments) -> Result<Swept<'_>> {
     let within = &arguments.within;
     limits::raise_own();
     if let Some(recording) = arguments.recordings.first() {
@@ -205,14 +266,38 @@ fn here(arguments: &Arguments) -> Result<Swept> {
         .collect();
     let key = behaviour::program_key(&file, &words, MachineKey::new(&topology, None))?;
     let machine_here = this_machine(&topology, &key.machine);
+    let program = WithinProgram {
+        machine: machine_here.name,
+        simulated: false,
+        model: None,
+        topology: machine_here.topology,
+        llc_bytes: machine_here.llc_bytes,
+        state: MachineColumns::default(),
+        name: key.name,
+        command: words.join(" "),
+        identity: key.identity,
+        code: BTreeMap::new(),
+    };
+    let identity = WithinIdentity {
+        machine: machine_here.fingerprint,
+        program: program.identity.clone(),
+        command: program.command.clone(),
+        context: keeper::context()?,
+    };
+    let keeper = Keeper::open(arguments, &space, identity)?;
+    let mut keeper = match Swept::complete(&program, &space, keeper)? {
+        Ok(swept) => return Ok(swept),
+        Err(keeper) => keeper,
+    };
     let counting = Counting::new(&within.metric);
-    let mut survey = survey(arguments, counting.metric.clone(), &space);
     let mut notes: Vec<String> = here
         .note
         .into_iter()
         .chain(arguments.measured.journals.left_behind())
         .collect();
     let mut machine = here::launch(arguments, &counting, &space, &mut notes)?;
+    keeper.recognise_by(keeper::by_code(machine.region_codes()));
+    let mut survey = survey(arguments, counting.metric, &space, &keeper);
     for note in notes {
         arguments.say(note);
     }
@@ -222,7 +307,7 @@ fn here(arguments: &Arguments) -> Result<Swept> {
     };
     let mut report = Report::new(arguments, within.end.then_some(&end));
     let watched = here::Watched::begin(topology.allowed_nodes());
-    let exit_status = drive(&mut machine, &mut survey, &mut report)?;
+    let exit_status = drive(&mut machine, &mut survey, &mut keeper, &mut report)?;
     let expected = if report.has_ended_program {
         vec![0, 143]
     } else {
@@ -233,106 +318,16 @@ fn here(arguments: &Arguments) -> Result<Swept> {
             "the program ended with status {status}; what was measured until then is written"
         ));
     }
-    Ok(Swept {
-        program: WithinProgram {
-            machine: machine_here.name,
-            simulated: false,
-            model: None,
-            topology: machine_here.topology,
-            llc_bytes: machine_here.llc_bytes,
-            state: watched.state(topology.allowed_pus()),
-            name: key.name,
-            command: words.join(" "),
-            identity: key.identity,
-            code: machine
-                .region_code()
-                .into_iter()
-                .map(|(id, code)| (id, place(code)))
-                .collect(),
-        },
-        survey,
-        space,
+    let code = machine.region_code().into_iter().map(|(id, code)| (id, place(code)));
+    let program = WithinProgram {
+        code: code.collect(),
+        ..program
+    };
+    let run = Run {
+        survey: &survey,
+        lasted: machine.now(),
+        state: Some(watched.state(topology.allowed_pus())),
         exit_status,
-    })
-}
-
-/// Writes the data set and the summary.
-fn finish(arguments: &Arguments, swept: &Swept, output: Output, json: Option<Output>) -> Result<ExitCode> {
-    let survey = &swept.survey;
-    let Some(ended) = survey.ended() else {
-        bail!("nothing was measured: the reasons are above");
     };
-    let WithinSelection {
-        configurations,
-        left_out: lacking,
-    } = swept.space.configurations(survey.threads())?;
-    for text in lacking {
-        arguments.say(text);
-    }
-    let left_out: BTreeMap<usize, String> = survey.left_out().clone();
-    for (&one, why) in &left_out {
-        let configuration = &configurations[one].columns;
-        arguments.say(format!(
-            "left out: CPUs {} with pages {} and prefetchers {}: {why}",
-            configuration.pinning.as_deref().unwrap_or("any"),
-            configuration.page_map,
-            configuration.prefetch
-        ));
-    }
-    if let Some(text) = text_of_others(survey) {
-        arguments.say(text);
-    }
-    let measured = survey.measured();
-    if measured.is_empty() {
-        bail!(
-            "no configuration was measured, so {} is not written",
-            arguments.output.display()
-        );
-    }
-    let measured: Vec<MeasuredPart> = measured.iter().map(part).collect();
-    let data_set = within_data_set(&swept.program, &configurations, &measured);
-    output.write_with(|file| data_set.write(file))?;
-    let regions = survey.subjects().iter().filter(|&&one| one != Subject::Program);
-    let summary = Summary {
-        output: arguments.output.clone(),
-        simulated: swept.program.simulated,
-        threads: survey.threads(),
-        regions: regions.count(),
-        metric: survey.metric().map(|metric| metric.name.clone()),
-        configurations: ended.configurations,
-        measured: ended.measured,
-        precise: ended.precise,
-        complete: ended.complete,
-        left_out,
-        rows: data_set.rows.len(),
-        seconds: ended.lasted,
-        drift: ended.drift,
-        exit_status: swept.exit_status,
-    };
-    arguments.say(format!("{} rows in {}", summary.rows, summary.output.display()));
-    if let Some(json) = json {
-        json.write_json(&summary)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The regions that were not measured.
-fn text_of_others(survey: &Survey) -> Option<String> {
-    /// The most regions that are named.
-    const NAMED: usize = 4;
-    let others = survey.others();
-    let named: Vec<String> = others.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = others.len().saturating_sub(NAMED);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    (!others.is_empty()).then(|| {
-        format!(
-            "not measured by themselves, because they take less than 1 % of the time in regions, are shorter than 100 us, or \
-             hardly repeat: regions {}{more}",
-            named.join(", ")
-        )
-    })
+    Swept::new(program, &space, keeper, run)
 }
