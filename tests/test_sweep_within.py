@@ -233,8 +233,8 @@ def test_a_program_that_ended_early_is_measured_to_the_end_in_further_runs(withi
 
 
 def test_the_second_run_says_beforehand_that_the_program_will_end_too_early(within: Within) -> None:
-    words = ("--machine", within.script(6.0), "--space", "threads", "--initialise", "400ms", "--rounds", "1000")
-    words += ("--precision", "0.001%")
+    endless = ("--rounds", "1000", "--precision", "0.001%")
+    words = ("--machine", within.script(6.0), "--space", "threads", "--initialise", "400ms", *endless)
     within(*words)
     err = within(*words)
     assert "if it runs as long as before" in err

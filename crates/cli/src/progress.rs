@@ -64,9 +64,18 @@ impl Progress {
 
     /// The rest takes this time, which the caller knows better than the number of steps tells.
     pub(crate) fn left(&self, time: Duration) {
+        self.end_with(format!("{:#} to go", HumanDuration(time)));
+    }
+
+    /// The rest takes this time or more.
+    pub(crate) fn left_at_least(&self, time: Duration) {
+        self.end_with(format!("at least {:#} to go", HumanDuration(time)));
+    }
+
+    fn end_with(&self, text: String) {
         if let Self::Bar(bar, counted) = self {
             bar.set_style(template(*counted, "{prefix}"));
-            bar.set_prefix(format!("{:#} to go", HumanDuration(time)));
+            bar.set_prefix(text);
         }
     }
 

@@ -1,7 +1,8 @@
 //! `pinfold sweep`: programs through spaces of configurations, into one data set.
 //!
-//! With `--within-run`, a program is measured while it runs once (`within`). With `--machine`, recordings are simulated (`simulated`). Without it, a program is measured on this machine
-//! (`measured`). `pinfold sweep merge` (`merge`) makes the data set of all shards.
+//! With `--within-run`, a program is measured while it runs once (`within`). With `--machine`, recordings are simulated
+//! (`simulated`). Without it, a program is measured on this machine (`measured`). `pinfold sweep merge` (`merge`) makes the
+//! data set of all shards.
 
 mod measured;
 mod merge;

@@ -1,7 +1,7 @@
 //! What is still to be done in a survey, and how long that takes.
 //!
-//! After each pass it is known which configurations need more measurements, and by their scatter how many. A measurement
-//! takes as long as those of this run did on average, with the moves of pages between them.
+//! After each pass it is known which configurations need more measurements, and by their scatter how many. A
+//! measurement takes as long as one of this run did on average, with the moves of pages between them.
 
 use super::findings::SurveyProgress;
 use super::known::Due;

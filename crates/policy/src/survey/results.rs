@@ -27,7 +27,7 @@ pub struct Turn {
     pub configuration: usize,
     /// The run of the program: `THIS_RUN`, or another number for each earlier run.
     pub session: u64,
-    /// The middle of the measurement, from the begin of the run on.
+    /// The middle of the measurement, since the run began.
     pub at: Duration,
     /// The executions of a region, or the units of the program's metric.
     pub units: f64,

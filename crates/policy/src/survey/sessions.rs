@@ -1,9 +1,9 @@
 //! Measurements of several runs of the program.
 //!
-//! A run may be faster as a whole than another one: another day, another input of the same size, a cooler processor. The
-//! configurations that two runs share show by how much (`drift`). Without a shared one, directly or by way of further
-//! runs, the times of two runs cannot be compared. Then the measurements of the larger group of runs count, and the
-//! others wait until a later run links them: each pass has the references.
+//! A run may be faster as a whole than another one: another day, a cooler processor. The configurations that two runs
+//! share show by how much (`drift`). Without a shared one, directly or by way of further runs, the times of two runs
+//! cannot be compared. Then the measurements of the larger group of runs count, and the others wait until a later run
+//! links them: each pass has the references.
 
 use super::results::Turn;
 use std::collections::BTreeSet;

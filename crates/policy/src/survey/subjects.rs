@@ -97,7 +97,7 @@ impl Subjects {
         })
     }
 
-    /// A name for users; `metric` is that of a program that is measured as a whole.
+    /// A name for users; `metric` belongs to a program that is measured as a whole.
     pub(super) fn described(&self, metric: Option<&Metric>) -> String {
         match self {
             Self::Program(_) => format!(

@@ -66,9 +66,9 @@ impl History {
         sessions.len()
     }
 
-    /// The measurements of these configurations by subject, each with the position of its configuration. `keys` are those
-    /// of the configurations, for a program of `threads` threads. A measurement of a region in a configuration that the
-    /// program did not let it have is left out.
+    /// The measurements of these configurations by subject, each with the position of its configuration. `keys` has a
+    /// key for each configuration in a program of `threads` threads. A measurement of a region in a configuration that
+    /// the program did not let it have is left out.
     pub fn turns(
         &self,
         threads: usize,

@@ -1,5 +1,5 @@
-//! What the journal of a sweep within one run keeps: each measurement when it is over, and what is needed to use it when
-//! the same command starts again.
+//! What the journal of a sweep within one run keeps: each measurement when it is over, and what the next start of the
+//! same command needs to use it.
 
 use super::space::WithinConfiguration;
 use crate::joined::CodePlace;
@@ -36,7 +36,7 @@ impl WithinIdentity {
         }
     }
 
-    /// The identity of a configuration's measurements, in a program that has this number of threads. `metric` is that of a
+    /// The identity of a configuration's measurements, in a program with this number of threads. `metric` belongs to a
     /// program that is measured as a whole.
     pub fn key(&self, threads: usize, metric: Option<&str>, configuration: &WithinConfiguration) -> Key {
         // The columns of the layout follow from the pinning and the machine.
@@ -84,7 +84,7 @@ pub struct WithinTurn {
     pub subject: WithinSubject,
     /// The region's address in this run; `None` for the whole program.
     pub region: Option<RegionId>,
-    /// The middle of the measurement, in seconds from the begin of the run on.
+    /// The middle of the measurement, in seconds since the run began.
     pub at: Exact,
     /// Executions of the region, or units of the program's metric.
     pub units: Exact,
@@ -159,7 +159,7 @@ pub enum WithinRecord {
     },
     /// The run is over.
     End(WithinEnd),
-    /// Everything is measured. The key is that of all configurations with the options that decide what is enough.
+    /// Everything is measured. The key is a hash of all configurations and of the options that decide what is enough.
     Complete(WithinComplete),
 }
 

@@ -171,6 +171,7 @@ fn swept<'a>(
         lasted: machine.now(),
         state: None,
         exit_status,
+        was_ended: report.has_ended_program,
     };
     Swept::new(program, space, keeper, run)
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use pinfold_core::{Applied, Decision, Finding, Metric, RegionId, RegionKeeps, Sample, Topology, content_hash};
 use pinfold_linux::region_code::RegionCode;
 use pinfold_policy::Policy;
-use pinfold_policy::survey::{self, Measured, Subject, Survey, Surveyed, Turn};
+use pinfold_policy::survey::{self, Measured, Subject, Survey, SurveyEnded, Surveyed, Turn};
 use pinfold_sweep::measured::MachineState;
 use pinfold_sweep::within::{
     History, WithinBegin, WithinComplete, WithinConfiguration, WithinEnd, WithinIdentity, WithinRecord, WithinSpace,
@@ -117,7 +117,7 @@ impl<'a> Keeper<'a> {
         ));
         if used < history.number() {
             self.arguments.say(format_args!(
-                "{} measurements of an earlier sweep are not used: they are of configurations that this space does not have",
+                "{} measurements are not used: they are of configurations that this space does not have",
                 history.number() - used
             ));
         }
@@ -214,12 +214,11 @@ impl<'a> Keeper<'a> {
             });
             self.journal.keep(self.keys[turn.configuration], &record)?;
         }
-        let complete = survey.ended().filter(|ended| ended.complete && !self.is_complete);
-        if complete.is_some() {
+        let found_all = |ended: &SurveyEnded| ended.complete && ended.measured > 0;
+        if !self.is_complete && survey.ended().is_some_and(found_all) {
             self.is_complete = true;
-            let found = found(survey);
-            self.journal
-                .keep(self.complete_key(&self.keys), &WithinRecord::Complete(found))?;
+            let record = WithinRecord::Complete(found(survey));
+            self.journal.keep(self.complete_key(&self.keys), &record)?;
             self.journal.sync()?;
         }
         Ok(())

@@ -122,19 +122,19 @@ impl<'a> Swept<'a> {
         }))
     }
 
-    /// What this run and earlier ones have measured. `state` is that of the machine in this run. Errors: nothing was
-    /// measured in this run.
+    /// What this run and earlier ones have measured. Errors: nothing was measured in this run.
     fn new(program: WithinProgram, space: &WithinSpace, mut keeper: Keeper<'a>, run: Run<'_>) -> Result<Self> {
         let Run {
             survey,
             lasted,
             state,
             exit_status,
+            was_ended,
         } = run;
         let mut states = keeper.earlier_states();
         states.extend(state.clone());
         // A signal's status is 128 and its number.
-        let by_itself = exit_status.is_some_and(|status| status < 128);
+        let by_itself = !was_ended && exit_status.is_some_and(|status| status < 128);
         if let Err(error) = keeper.end(lasted, by_itself, state.unwrap_or_default()) {
             keeper.say(error);
         }
@@ -173,6 +173,8 @@ struct Run<'a> {
     /// The machine meanwhile; `None` for a machine that is not this one.
     state: Option<MachineState>,
     exit_status: Option<i32>,
+    /// Whether pinfold has ended the program.
+    was_ended: bool,
 }
 
 /// The policy of the sweep.
@@ -328,6 +330,7 @@ fn here(arguments: &Arguments) -> Result<Swept<'_>> {
         lasted: machine.now(),
         state: Some(watched.state(topology.allowed_pus())),
         exit_status,
+        was_ended: report.has_ended_program,
     };
     Swept::new(program, &space, keeper, run)
 }

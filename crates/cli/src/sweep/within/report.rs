@@ -40,16 +40,23 @@ impl<'a> Report<'a> {
         let (done, planned) = (number("done"), number("planned"));
         let arguments = self.arguments;
         let total = usize::try_from(planned).unwrap_or(usize::MAX);
-        let progress = self
-            .progress
-            .get_or_insert_with(|| arguments.show_progress(COUNTED, 0, total));
+        let shown = &mut self.shown;
+        let progress = self.progress.get_or_insert_with(|| {
+            *shown = done;
+            arguments.show_progress(COUNTED, usize::try_from(done).unwrap_or(0), total)
+        });
         progress.begin(total, "");
         for _ in self.shown..done {
             progress.step();
         }
         self.shown = self.shown.max(done);
         if let Some(seconds) = own.values["remaining"].as_f64() {
-            progress.left(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            if own.values["is_least"].as_bool() == Some(true) {
+                progress.left_at_least(left);
+            } else {
+                progress.left(left);
+            }
         }
     }
 }
