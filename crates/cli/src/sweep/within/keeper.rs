@@ -181,7 +181,7 @@ impl<'a> Keeper<'a> {
         if self.keys.is_empty() {
             let all = self.space.configurations(survey.threads())?.configurations;
             self.keys = self.keys_of(survey.threads(), metric.as_deref(), &all);
-            self.keep(WithinRecord::Begin(WithinBegin {
+            self.keep(&WithinRecord::Begin(WithinBegin {
                 session: self.session,
                 identity: self.identity.clone(),
                 threads: survey.threads(),
@@ -192,7 +192,7 @@ impl<'a> Keeper<'a> {
             let before = self.keeps.insert(region.id, region.keeps).unwrap_or_default();
             if let Some(subject) = (self.recognise)(region.id).filter(|_| before != region.keeps) {
                 let RegionKeeps { threads, places } = region.keeps;
-                self.keep(WithinRecord::Keeps {
+                self.keep(&WithinRecord::Keeps {
                     subject,
                     threads,
                     places,
@@ -224,8 +224,8 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    fn keep(&mut self, record: WithinRecord) -> Result<()> {
-        self.journal.keep(self.identity.own_key(), &record)
+    fn keep(&mut self, record: &WithinRecord) -> Result<()> {
+        self.journal.keep(self.identity.own_key(), record)
     }
 
     /// The run is over: it lasted this long, and the program ended by itself, or by a signal.
@@ -233,7 +233,7 @@ impl<'a> Keeper<'a> {
         if self.has_failed || self.keys.is_empty() {
             return Ok(());
         }
-        self.keep(WithinRecord::End(WithinEnd {
+        self.keep(&WithinRecord::End(WithinEnd {
             session: self.session,
             lasted: Exact(lasted.as_secs_f64()),
             by_itself,
@@ -295,7 +295,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Says why the journal could not be written.
-    pub(super) fn say(&self, error: anyhow::Error) {
+    pub(super) fn say(&self, error: &anyhow::Error) {
         self.arguments.say(format_args!("{error:#}"));
     }
 

@@ -136,7 +136,7 @@ impl<'a> Swept<'a> {
         // A signal's status is 128 and its number.
         let by_itself = !was_ended && exit_status.is_some_and(|status| status < 128);
         if let Err(error) = keeper.end(lasted, by_itself, state.unwrap_or_default()) {
-            keeper.say(error);
+            keeper.say(&error);
         }
         let Some(ended) = survey.ended() else {
             bail!("nothing was measured: the reasons are above");
