@@ -162,8 +162,8 @@ fn what_a_machine_refuses_is_left_out_with_the_reason() {
 
 #[test]
 fn configurations_that_cannot_be_made_are_said_and_the_program_runs_on() {
-    let mut survey = Survey::new(options(), |_, threads| {
-        Err(format!("{threads} threads have too many placements"))
+    let mut survey = Survey::new(options(), |_, surveyed| {
+        Err(format!("{} threads have too many placements", surveyed.threads))
     });
     let (log, _) = run_policy(
         "threads = 2\nduration = 5.0\n[[phase]]\nstart = 0.0\nrate = 100.0",
