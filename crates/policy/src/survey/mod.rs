@@ -7,7 +7,7 @@
 //! - `results`: what was measured, in this run and in earlier ones (`sessions`), `known` what is still due, and
 //!   `outlook` how long that takes;
 //! - `findings`: what users see of it, `request` what is requested of the machine, and `refusals` what it refuses;
-//! - `policy`: the order of events, and `running` the state between them.
+//! - `policy`: the order of events.
 
 mod configuration;
 mod drift;
@@ -20,7 +20,6 @@ mod policy;
 mod refusals;
 mod request;
 mod results;
-mod running;
 mod schedule;
 mod sessions;
 mod subjects;

@@ -18,7 +18,6 @@ use super::outlook::Outlook;
 use super::refusals;
 use super::request::{Placed, Requests, by_region};
 use super::results::{Measured, Results, Subject, Turn};
-use super::running::{Phase, Running};
 use super::schedule::{Schedule, Stage};
 use super::subjects::Subjects;
 use super::walk::Walk;
@@ -64,6 +63,30 @@ pub struct Survey {
     requests: Requests,
     ended: Option<SurveyEnded>,
     now: Duration,
+}
+
+/// A survey that has begun.
+#[derive(Debug)]
+struct Running {
+    began: Duration,
+    subjects: Subjects,
+    schedule: Schedule,
+    references: Vec<usize>,
+    outlook: Outlook,
+    passes: usize,
+    stages: VecDeque<Stage>,
+    stage: Stage,
+    walk: Walk,
+    /// When progress was reported last.
+    reported: Duration,
+}
+
+/// The phase of the run.
+#[derive(Debug)]
+enum Phase {
+    Initialising,
+    Running(Box<Running>),
+    Over,
 }
 
 impl fmt::Debug for Survey {
