@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
-from conftest import PATIENCE, ROOT, environment, eventually
+from conftest import CPUS, PATIENCE, ROOT, environment, eventually
 from slurm_cluster import Slurm, missing
 
 #: Each shard is long enough to be stopped in the middle.
@@ -133,6 +134,53 @@ def test_ctrl_c_cancels_the_jobs_and_the_same_command_goes_on(
     _, said = process.communicate(timeout=5 * PATIENCE)
     assert process.returncode == 0, said + slurm.logs()
     assert (tmp_path / "data.parquet").read_bytes() == whole(recording, tmp_path, binary)
+
+
+def learn_sweep(*words: object, variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run `pinfold learn sweep --slurm`."""
+    command = [sys.executable, "-m", "pinfold.learn.command", "sweep", "--slurm", *map(str, words)]
+    variables = {"PYTHONPATH": str(ROOT / "python")} | variables
+    return subprocess.run(
+        command, env=environment(variables), check=False, capture_output=True, text=True, timeout=5 * PATIENCE
+    )
+
+
+def test_a_program_is_measured_in_jobs_that_have_a_node_for_themselves(
+    slurm: Slurm, workload: Callable[[str], Path], binary: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "space.toml").write_text(f'[[configurations]]\npinnings = ["{CPUS[0]}", "{CPUS[-1]}"]\n')
+    (tmp_path / "check").write_text("grep -q .\n")
+    words = ["--shards", "2", "--time", "2", "--space", tmp_path / "space.toml", "-o", tmp_path / "data.parquet"]
+    words += ["--threads", "1", "--runs", "2", "--warmup-runs", "1", "--check", f"sh {tmp_path / 'check'}"]
+    program = ("--", workload("compute"), "--threads", "1", "--size", "16k", "--iterations", "5")
+    variables = slurm.variables | {"PINFOLD": str(binary)}
+    done = learn_sweep(*words, *program, variables=variables)
+    assert done.returncode == 0, done.stderr + slurm.logs()
+    assert "2 of 2 shards done" in done.stderr
+    rows = pyarrow.parquet.read_table(tmp_path / "data.parquet").to_pylist()
+    assert {row["pinning"] for row in rows} == {None, str(CPUS[0]), str(CPUS[-1])}
+    assert all(row["runs"] >= 2 and not row["simulated"] for row in rows)
+    submissions = list((tmp_path / "data.parquet.slurm").glob("*submission.sh"))
+    assert submissions
+    assert all("#SBATCH --exclusive" in submission.read_text() for submission in submissions)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--machine", "e5-4650x4", "--", "./solver"), "`./solver` is not a recording (FILE.pft)"),
+        (("--machine", "e5-4650x4", "--runs", "2", "a.pft"), "--runs is for programs that are measured"),
+        (("a.pft",), "`a.pft` is a recording: --machine says where it is simulated"),
+        (("--sampled", "--", "./solver"), "--sampled is for simulated machines"),
+    ],
+)
+def test_options_of_a_measured_and_of_a_simulated_sweep_are_told_apart(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    done = learn_sweep("--shards", "2", "--space", "threads", "-o", tmp_path / "data.parquet", *words, variables={})
+    assert done.returncode == 125
+    assert says in done.stderr
+    assert not any(tmp_path.iterdir())
 
 
 def test_without_slurm_the_error_says_so(recording: Path, binary: Path, tmp_path: Path) -> None:

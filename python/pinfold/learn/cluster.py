@@ -8,6 +8,9 @@
 
 The state of jobs comes from their results and from ``squeue``, since not every cluster has accounting (``sacct``).
 Ctrl-C cancels the jobs; the same command continues from their results.
+
+With recordings, a shard is simulated. With a command it is measured: its job has a node for itself, so that no other
+job disturbs a run.
 """
 
 from __future__ import annotations
@@ -45,6 +48,18 @@ LEAST_MINUTES = 2
 """Slurm may send the signal 60 s earlier than asked (sbatch(1), ``--signal``). It must not come before a job can
 receive it."""
 
+MEASURED = (
+    ("precision", "PERCENT"),
+    ("runs", "N"),
+    ("warmup-runs", "N"),
+    ("check", "COMMAND"),
+    ("before", "COMMAND"),
+    ("output-dir", "DIR"),
+    ("input", "FILE"),
+    ("page-options", "LIST"),
+)
+"""Options of ``pinfold sweep`` on the machine at hand, which every shard gets, with the names of their values."""
+
 MOST_RESUBMISSIONS = 10_000
 """More than a sweep needs: a job that makes no progress is not resubmitted anyway."""
 
@@ -60,7 +75,7 @@ class ShardJob:
         self._sweep: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> None:
-        """Simulate the shard.
+        """Simulate or measure the shard.
 
         Raises:
             RuntimeError: if pinfold fails. Its messages are in the log of the job.
@@ -117,14 +132,9 @@ def sweep(asked: argparse.Namespace) -> None:
     folder = (asked.logs or asked.output.with_name(asked.output.name + ".slurm")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     shards = [folder / f"{number}-of-{asked.shards}.shard" for number in range(1, asked.shards + 1)]
-    words = [str(binary), "sweep", "--quiet", "--jobs", str(asked.cpus)]
-    words += [word for machine in asked.machine for word in ("--machine", machine)]
-    words += [word for space in asked.space for word in ("--space", space)]
-    words += ["--limit", str(asked.limit)] if asked.limit else []
-    words += ["--sampled"] if asked.sampled else []
-    words += [str(recording.absolute()) for recording in asked.recordings]
+    words, program = _words(asked, binary)
     work = [
-        ShardJob([*words, "--shard", f"{number}/{asked.shards}", "-o", str(shard)], shard)
+        ShardJob([*words, "--shard", f"{number}/{asked.shards}", "-o", str(shard), *program], shard)
         for number, shard in enumerate(shards, 1)
         if not shard.exists()
     ]
@@ -140,9 +150,31 @@ def sweep(asked: argparse.Namespace) -> None:
         shard.unlink()
 
 
+def _words(asked: argparse.Namespace, binary: Path) -> tuple[list[str], list[str]]:
+    """Return the command of a shard without its number and its file, and the recordings or the program behind these."""
+    words = [str(binary), "sweep", "--quiet"]
+    words += [word for space in asked.space for word in ("--space", space)]
+    words += ["--limit", str(asked.limit)] if asked.limit else []
+    words += ["--threads", str(asked.threads)] if asked.threads else []
+    if not asked.machine:
+        words += [f"--{name}={value}" for name, value in _measured(asked)]
+        return words, ["--", *asked.what]
+    words += ["--jobs", str(asked.cpus or 1)]
+    words += [word for machine in asked.machine for word in ("--machine", machine)]
+    words += ["--sampled"] if asked.sampled else []
+    return words, [str(Path(recording).absolute()) for recording in asked.what]
+
+
+def _measured(asked: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the given options of ``MEASURED``, with their values."""
+    values = [(name, getattr(asked, f"measured_{name}")) for name, _ in MEASURED]
+    return [(name, value) for name, value in values if value is not None]
+
+
 def _check(asked: argparse.Namespace) -> None:
     if not asked.slurm:
         raise ValueError("`pinfold learn sweep` needs --slurm; without a cluster, use `pinfold sweep`")
+    _check_what(asked)
     if asked.time < LEAST_MINUTES:
         raise ValueError(
             f"--time {asked.time} is too short: Slurm announces the limit of a job up to a minute early, so "
@@ -160,6 +192,27 @@ def _check(asked: argparse.Namespace) -> None:
         raise ValueError(f"{asked.output} exists: --force replaces it, or choose another output")
 
 
+def _check_what(asked: argparse.Namespace) -> None:
+    """Check that recordings come with a machine, and a command without one."""
+    if asked.machine:
+        if given := _measured(asked):
+            option = f"--{given[0][0]}"
+            raise ValueError(f"{option} is for programs that are measured: leave out --machine, or {option}")
+        other = next((word for word in asked.what if not word.endswith(".pft")), None)
+        if other is not None:
+            raise ValueError(
+                f"`{other}` is not a recording (FILE.pft): record the program once with `pinfold record`, or leave out "
+                "--machine to measure it on the nodes of the cluster"
+            )
+    elif asked.sampled:
+        raise ValueError("--sampled is for simulated machines: give --machine, or leave it out")
+    elif asked.what[0].endswith(".pft"):
+        raise ValueError(
+            f"`{asked.what[0]}` is a recording: --machine says where it is simulated; to measure a program on the "
+            "nodes of the cluster, give its command behind `--`"
+        )
+
+
 def _run(asked: argparse.Namespace, folder: Path, work: list[ShardJob]) -> None:
     """Run the jobs, until each shard is there; cancel them on Ctrl-C or an error."""
     import submitit  # noqa: PLC0415
@@ -168,7 +221,9 @@ def _run(asked: argparse.Namespace, folder: Path, work: list[ShardJob]) -> None:
     executor.update_parameters(
         job_name="pinfold-sweep",
         time=asked.time,
-        cpus_per_task=asked.cpus,
+        # A measured program gets all CPUs of its node, unless the user wants fewer.
+        **({"exclusive": True} if not asked.machine else {}),
+        **({"cpus_per_task": asked.cpus or 1} if asked.cpus or asked.machine else {}),
         signal_delay_s=min(MOST_SECONDS_BEFORE_LIMIT, asked.time * 60 // 4),
         array_parallelism=len(work),
         **({"partition": asked.partition} if asked.partition else {}),

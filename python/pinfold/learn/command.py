@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.binary import find_binary
+from pinfold.learn.cluster import MEASURED
 from pinfold.learn.foreign.options import add_import
 from pinfold.text import cleaned_output
 
@@ -73,7 +74,10 @@ On a login node:
 
   pinfold learn sweep --slurm --shards 20 --time 120 --cpus 8 --machine M --space numa -o data.parquet *.pft
 
-It needs the Python package submitit. The data set has the same bytes as that of `pinfold sweep`.
+  pinfold learn sweep --slurm --shards 4 --time 240 --space numa -o measured.parquet -- ./solver input.dat
+
+The first one simulates recordings, and its data set has the same bytes as that of `pinfold sweep`. The second one runs
+the program on nodes of one kind, and each job has a node for itself. It needs the Python package submitit.
 """
 
 
@@ -153,8 +157,9 @@ def _add_sweep(commands: Any) -> None:
         commands,
         "sweep",
         "make a data set on a cluster",
-        "Sweep recordings as `pinfold sweep` does, in shards that are jobs of Slurm, and merge them. Jobs that hit\n"
-        "their time limit are resubmitted. Ctrl-C cancels the jobs; the same command goes on from what is done.",
+        "Sweep recordings or a program as `pinfold sweep` does, in shards that are jobs of Slurm, and merge them.\n"
+        "Jobs that hit their time limit are resubmitted. Ctrl-C cancels the jobs; the same command goes on from\n"
+        "what is done.",
         SWEEP_HELP,
     )
     parser.add_argument("--slurm", action="store_true", help="submit the shards as a job array of Slurm (required)")
@@ -163,20 +168,35 @@ def _add_sweep(commands: Any) -> None:
         "--time", type=_positive, default=60, metavar="MINUTES", help="the time limit of a job (default %(default)s)"
     )
     parser.add_argument("--partition", metavar="NAME", help="the partition (default that of the cluster)")
-    parser.add_argument("--cpus", type=_positive, default=1, metavar="N", help="CPUs of a job (default %(default)s)")
+    parser.add_argument(
+        "--cpus",
+        type=_positive,
+        metavar="N",
+        help="CPUs of a job (default 1; for a measured program all of its node)",
+    )
     parser.add_argument(
         "--logs",
         type=Path,
         metavar="FOLDER",
         help="logs and shards, in a folder that all nodes see (default DATA.parquet.slurm)",
     )
-    for name, text in (("machine", "a machine, as of `pinfold sweep`"), ("space", "configurations, as there")):
-        parser.add_argument(f"--{name}", action="append", required=True, help=f"{text}; repeat for more")
+    parser.add_argument(
+        "--machine",
+        action="append",
+        default=[],
+        help="simulate recordings on this machine, as of `pinfold sweep`; repeat for more. Without it, the program is "
+        "measured on the nodes",
+    )
+    parser.add_argument("--space", action="append", required=True, help="configurations, as there; repeat for more")
+    parser.add_argument("--threads", type=_positive, metavar="N", help="the program has N threads")
     parser.add_argument("--limit", type=_positive, metavar="N", help="at most N placements of `--space threads`")
     parser.add_argument("--sampled", action="store_true", help="simulate pieces of long recordings")
     parser.add_argument("--force", action="store_true", help="replace the data set if it exists")
     _add_output(parser, "DATA.parquet", "the data set")
-    parser.add_argument("recordings", type=Path, nargs="+", metavar="FILE.pft", help="the recordings")
+    measured = parser.add_argument_group("for a measured program, as those of `pinfold sweep`")
+    for name, value in MEASURED:
+        measured.add_argument(f"--{name}", metavar=value, dest=f"measured_{name}")
+    parser.add_argument("what", nargs="+", metavar="WHAT", help="recordings (FILE.pft), or -- and a command")
     parser.set_defaults(job="cluster.sweep", data=[])
 
 
