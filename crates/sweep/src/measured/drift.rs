@@ -5,11 +5,12 @@
 //! 1. Between two sessions the machine may have changed at once, or it is another computer. The configurations that run
 //!    in several sessions give the level of each session: levels of configurations and of sessions are medians of what
 //!    the others leave, in turns.
-//! 2. The level of a configuration is the median of its runs without the drift, which is zero at first. The residual of a run is its distance from that level. A configuration with a single run has none. The unpinned
-//!    program and the baseline run in every block, so there are residuals from the first blocks on.
-//! 3. The drift at a run is the median of the nearest residuals in time, of the same session. The median keeps steps, and single disturbed runs do not move it. At both ends
-//!    of a session, where the nearest are on one side, it follows their slope (Theil, "A rank-invariant method of linear
-//!    and polynomial regression analysis", 1950).
+//! 2. The level of a configuration is the median of its runs without the drift, which is zero at first. The residual of
+//!    a run is its distance from that level. A configuration with a single run has none. The unpinned program and the
+//!    baseline run in every block, so there are residuals from the first blocks on.
+//! 3. The drift at a run is the median of the nearest residuals in time, of the same session. The median keeps steps, and
+//!    single disturbed runs do not move it. At both ends of a session, where the nearest are on one side, it follows their
+//!    slope (Theil, "A rank-invariant method of linear and polynomial regression analysis", 1950).
 //! 4. These steps are repeated until nothing changes much.
 //!
 //! The drift is removed only if it is there: neighbouring residuals must resemble each other more than the same residuals
