@@ -10,25 +10,12 @@
 //! Known limits: libpfm4 does not promise thread safety, so each call into it takes one lock. The mode is set through
 //! the environment. So `library` must be called before C code in another thread changes the environment.
 
+pub(crate) mod sys;
+
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-#[expect(
-    unreachable_pub,
-    non_camel_case_types,
-    non_snake_case,
-    non_upper_case_globals,
-    dead_code,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    reason = "generated from the headers of libpfm4"
-)]
-pub(crate) mod sys {
-    include!(concat!(env!("OUT_DIR"), "/libpfm4.rs"));
-}
 
 /// Makes libpfm4 encode events of absent PMUs: `LIBPFM_ENCODE_INACTIVE` of libpfm(3).
 const ENCODE_INACTIVE: &str = "LIBPFM_ENCODE_INACTIVE";
@@ -185,11 +172,11 @@ impl Library {
             // SAFETY: as above. Programs that this process starts must not inherit the variable.
             unsafe { env::remove_var(ENCODE_INACTIVE) };
         }
-        if status != sys::PFM_SUCCESS.cast_signed() {
+        if status != sys::PFM_SUCCESS {
             return Err(PfmError::Initialise(message(status)));
         }
         Ok(Self {
-            pmus: (0..sys::PFM_PMU_MAX).filter_map(pmu).collect(),
+            pmus: (0..sys::PMU_NUMBERS).filter_map(pmu).collect(),
             calls: Mutex::new(()),
         })
     }
@@ -224,15 +211,7 @@ impl Library {
         };
         let mut attributes = empty_attributes();
         let mut full_name: *mut c_char = ptr::null_mut();
-        let mut argument = sys::pfm_perf_encode_arg_t {
-            attr: &raw mut attributes,
-            fstr: &raw mut full_name,
-            size: size_of::<sys::pfm_perf_encode_arg_t>(),
-            idx: 0,
-            cpu: 0,
-            flags: 0,
-            pad0: 0,
-        };
+        let mut argument = sys::pfm_perf_encode_arg_t::new(&mut attributes, &mut full_name);
         let _lock = self.lock();
         // SAFETY: the string ends in NUL. `argument` and all that it points to live until the call has returned.
         let status = unsafe {
@@ -256,7 +235,7 @@ impl Library {
                 _ => PfmError::Other { name, why },
             }
         };
-        if status != sys::PFM_SUCCESS.cast_signed() {
+        if status != sys::PFM_SUCCESS {
             return Err(error(status));
         }
         let name = copy(full_name).unwrap_or_default();
@@ -281,13 +260,10 @@ pub(crate) fn empty_attributes() -> sys::perf_event_attr {
 
 /// The PMU with this number, if the installed libpfm4 has it.
 fn pmu(id: sys::pfm_pmu_t) -> Option<Pmu> {
-    let mut info = sys::pfm_pmu_info_t {
-        size: size_of::<sys::pfm_pmu_info_t>(),
-        ..Default::default()
-    };
+    let mut info = sys::pfm_pmu_info_t::new();
     // SAFETY: `info` is a local that contains its size.
     let status = unsafe { sys::pfm_get_pmu_info(id, &raw mut info) };
-    (status == sys::PFM_SUCCESS.cast_signed()).then(|| Pmu {
+    (status == sys::PFM_SUCCESS).then(|| Pmu {
         name: copy(info.name).unwrap_or_default(),
         description: copy(info.desc).unwrap_or_default(),
         kind: match info.type_ {
@@ -296,7 +272,7 @@ fn pmu(id: sys::pfm_pmu_t) -> Option<Pmu> {
             sys::PFM_PMU_TYPE_OS_GENERIC => PmuKind::Kernel,
             _ => PmuKind::Unknown,
         },
-        present: info.__bindgen_anon_1.is_present() != 0,
+        present: info.is_present(),
         counters: u32::try_from(info.num_cntrs).unwrap_or(0),
         fixed_counters: u32::try_from(info.num_fixed_cntrs).unwrap_or(0),
         event_count: usize::try_from(info.nevents).unwrap_or(0),
@@ -306,13 +282,10 @@ fn pmu(id: sys::pfm_pmu_t) -> Option<Pmu> {
 
 /// The event with this index of libpfm4. The caller holds the lock.
 fn event(index: c_int) -> Option<Event> {
-    let mut info = sys::pfm_event_info_t {
-        size: size_of::<sys::pfm_event_info_t>(),
-        ..Default::default()
-    };
+    let mut info = sys::pfm_event_info_t::new();
     // SAFETY: `info` is a local that contains its size. A wrong index is refused.
     let status = unsafe { sys::pfm_get_event_info(index, sys::PFM_OS_PERF_EVENT, &raw mut info) };
-    (status == sys::PFM_SUCCESS.cast_signed()).then(|| Event {
+    (status == sys::PFM_SUCCESS).then(|| Event {
         name: copy(info.name).unwrap_or_default(),
         description: copy(info.desc).unwrap_or_default(),
         alias_of: copy(info.equiv),
@@ -322,10 +295,7 @@ fn event(index: c_int) -> Option<Event> {
 
 /// One attribute of an event. `None` for raw masks, which have no name. The caller holds the lock.
 fn attribute(event: c_int, number: c_int) -> Option<Attribute> {
-    let mut info = sys::pfm_event_attr_info_t {
-        size: size_of::<sys::pfm_event_attr_info_t>(),
-        ..Default::default()
-    };
+    let mut info = sys::pfm_event_attr_info_t::new();
     // SAFETY: `info` is a local that contains its size. Wrong numbers are refused.
     let status = unsafe { sys::pfm_get_event_attr_info(event, number, sys::PFM_OS_PERF_EVENT, &raw mut info) };
     let kind = match info.type_ {
@@ -334,11 +304,11 @@ fn attribute(event: c_int, number: c_int) -> Option<Attribute> {
         sys::PFM_ATTR_MOD_INTEGER => AttributeKind::Number,
         _ => return None,
     };
-    (status == sys::PFM_SUCCESS.cast_signed()).then(|| Attribute {
+    (status == sys::PFM_SUCCESS).then(|| Attribute {
         name: copy(info.name).unwrap_or_default(),
         description: copy(info.desc).unwrap_or_default(),
         kind,
-        default: info.__bindgen_anon_1.is_dfl() != 0,
+        default: info.is_default(),
     })
 }
 
@@ -377,7 +347,10 @@ mod tests {
     fn an_event_of_a_processor_that_need_not_be_here_is_encoded() {
         let name = "ivb_ep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM";
         let encoding = library().unwrap().encode(name, Privilege::User).unwrap();
-        assert_eq!((encoding.event_type(), encoding.config()), (sys::PERF_TYPE_RAW, 0x0cd3));
+        assert_eq!(
+            (encoding.event_type(), encoding.config()),
+            (perf_event_open_sys::bindings::PERF_TYPE_RAW, 0x0cd3)
+        );
     }
 
     #[test]
