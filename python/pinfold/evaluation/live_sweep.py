@@ -5,8 +5,9 @@ Run in the project's root after ``make build``, on a machine that nothing else u
     python -m pinfold.evaluation.live_sweep -o target/live_sweep.json
 
 Each workload runs with one and with two threads, unpinned, on one CPU and on two. `pinfold sweep` and `pinfold compare`
-measure the same configurations, one after the other, each with its own order of runs. For each pair of configurations
-whose times differ by 5 % in the comparison, both must have the same order.
+measure the same configurations in turns, in three rounds, each with its own order of runs. So a machine that becomes
+slower meanwhile is slower for both. For each pair of configurations whose times differ by 5 % in the comparison, both
+must have the same order.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from pinfold.evaluation.section import PINFOLD, here
 WORKLOADS = {
     "stream": ("--size", "192M", "--iterations", "60"),
     "compute": ("--size", "16M", "--iterations", "40"),
-    "pairs": ("--iterations", "60"),
-    "false_sharing": ("--iterations", "60"),
+    "pairs": ("--iterations", "20000"),
+    "false_sharing": ("--iterations", "120"),
 }
 """The programs and their arguments, which fix the work: about a second on one CPU."""
 
@@ -40,6 +41,9 @@ CLEAR = 0.05
 """Two configurations whose times differ by this share must have the same order in both measurements."""
 
 UNPINNED = "unpinned"
+
+ROUNDS = 3
+"""Sweeps and comparisons of each workload."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,11 @@ def compared(folder: Path, command: Sequence[str], threads: int, runs: int) -> d
     return {names[name]: median for name, median in medians.items() if name in names}
 
 
+def medians(rounds: Sequence[dict[str, float]], name: str) -> float:
+    """Return the median of the rounds' times of a configuration."""
+    return statistics.median(times[name] for times in rounds)
+
+
 def run(words: Sequence[object]) -> None:
     """Run a command of pinfold."""
     subprocess.run([str(PINFOLD), *map(str, words)], check=True, stdout=subprocess.DEVNULL)
@@ -157,15 +166,23 @@ def measure(runs: int) -> dict[str, Any]:
         folder = Path(name)
         for (workload, arguments), threads in itertools.product(WORKLOADS.items(), (1, 2)):
             command = [f"target/workloads/{workload}", "--threads", str(threads), *arguments]
-            times, summary = swept(folder, command, threads, runs)
-            others = compared(folder, command, threads, runs)
-            rows += [Row(workload, threads, name, times[name], others[name]) for name in times if name in others]
-            around += summary["around_seconds"]
-            program += summary["program_seconds"]
-            disturbed += summary["runs_made"] - summary["runs"]
+            sweeps, comparisons = [], []
+            for _ in range(ROUNDS):
+                times, summary = swept(folder, command, threads, runs)
+                sweeps.append(times)
+                comparisons.append(compared(folder, command, threads, runs))
+                around += summary["around_seconds"]
+                program += summary["program_seconds"]
+                disturbed += summary["runs_made"] - summary["runs"]
+            rows += [
+                Row(workload, threads, name, medians(sweeps, name), medians(comparisons, name))
+                for name in sweeps[0]
+                if name in comparisons[0]
+            ]
             print(f"{workload} with {threads} threads is measured", file=sys.stderr)
     return {
         "machine": here(),
+        "rounds": ROUNDS,
         "runs": runs,
         "repeated_runs": disturbed,
         "rows": [asdict(row) | {"difference": row.difference} for row in rows],
@@ -178,7 +195,7 @@ def main() -> None:
     """Measure, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m pinfold.evaluation.live_sweep", description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, help="the file for the result, as JSON")
-    parser.add_argument("--runs", type=int, default=10, help="the runs of each configuration (default: 10)")
+    parser.add_argument("--runs", type=int, default=3, help="the runs of each configuration in a round (default: 3)")
     given = parser.parse_args()
     result = measure(given.runs)
     given.output.write_text(json.dumps(result, indent=1) + "\n")

@@ -30,16 +30,17 @@ import pyarrow.parquet
 
 from pinfold.evaluation.section import PINFOLD
 
-#: Workloads with one parallel region, and the iterations of about a second on a small machine.
+#: Workloads with one parallel region, and iterations of some seconds on a small machine: what a run does before its
+#: iterations is in the times of whole runs only.
 WORKLOADS = {
-    "stream": 20,
-    "compute": 20,
-    "stencil": 20,
-    "hydro": 10,
-    "kmeans": 10,
-    "nbody": 10,
-    "spmv": 20,
-    "lattice": 10,
+    "stream": 80,
+    "compute": 30,
+    "stencil": 40,
+    "hydro": 40,
+    "kmeans": 50,
+    "nbody": 20,
+    "spmv": 15,
+    "lattice": 300,
 }
 
 Times = Mapping[str, float]
