@@ -7,6 +7,9 @@
 //! Limits: one autocorrelation describes the whole process, which is assumed to be AR(1). A process with a period of
 //! many readings is not AR(1).
 
+/// The standard deviation of normal numbers over the median of their absolute deviations.
+pub const DEVIATION_OVER_MAD: f64 = 1.4826;
+
 /// The rate between two consecutive samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {

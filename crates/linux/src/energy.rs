@@ -6,7 +6,7 @@
 //! 3. A counter begins again after `max_energy_range_uj`. That takes a loaded package a quarter of an hour. `EnergyMeter`
 //!    has a thread that reads all counters every half minute.
 //!
-//! The energy is that of the whole machine, idle parts and other programs included. It is missing where a part of it is:
+//! The whole machine is metered, with its idle parts and other programs. The energy is missing if a part of it is missing:
 //! if a package has no counter, if a counter cannot be read, which needs root since Linux 5.10, or if it vanishes.
 //!
 //! Limits: other domains (`uncore`, `psys`) are not read. Of AMD's processors `core` is not read: they meter each core,
@@ -22,7 +22,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The smallest range is that of a memory's counter, 65 kJ: it would need 2 kW to begin again within this time.
+/// A counter of memory has the smallest range, 65 kJ. Only 2 kW would make it begin again within this time.
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// The counter of one domain, in microjoules.

@@ -2,7 +2,7 @@
 //! has there.
 //!
 //! libpfm4 keeps this interface: a caller says how large its structures are (`size`), numbers of PMUs and codes of errors
-//! never change, and new PMUs come at the end. The kernel's structures and constants are those of the crate
+//! never change, and new PMUs come at the end. The kernel's structures and constants come from the crate
 //! `perf-event-open-sys`.
 
 #![expect(non_camel_case_types, reason = "the names of the C interface")]

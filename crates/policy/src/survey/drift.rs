@@ -13,6 +13,7 @@
 //! of these lines: a run on another day may be faster as a whole.
 
 use pinfold_core::measurement::Median;
+use pinfold_core::statistics::DEVIATION_OVER_MAD;
 use std::collections::BTreeMap;
 
 /// One measurement.
@@ -76,7 +77,7 @@ impl Drift {
         for _ in 0..ROUNDS {
             let weight = |residual: f64| (HUBER * deviation / residual.abs()).min(1.0);
             drift.heights = drift.fitted(&cells, weight);
-            deviation = 1.4826 * median(drift.residuals(&cells));
+            deviation = DEVIATION_OVER_MAD * median(drift.residuals(&cells));
             if deviation < 1e-12 {
                 break;
             }

@@ -8,14 +8,11 @@
 
 use super::drift::{Drift, Timed, median};
 use super::results::Turn;
-use pinfold_core::statistics::{Estimate, half_width};
+use pinfold_core::statistics::{DEVIATION_OVER_MAD, Estimate, half_width};
 use std::collections::BTreeMap;
 
 /// The weight of the common scatter, in degrees of freedom.
 const PRIOR: f64 = 4.0;
-
-/// The normal distribution's standard deviation over its median absolute deviation.
-const OF_MAD: f64 = 1.4826;
 
 /// From this number of measurements on, their own scatter is taken from the median absolute deviation, which one
 /// disturbed measurement does not change.
@@ -68,7 +65,7 @@ pub(super) fn estimate(turns: &[Turn]) -> Estimated {
                 variance: std::f64::consts::FRAC_PI_2 * variance / number,
                 degrees_of_freedom: PRIOR + freedom,
             });
-            (error, OF_MAD * deviation(logs, middle))
+            (error, DEVIATION_OVER_MAD * deviation(logs, middle))
         });
         let (error, spread) = several.unzip();
         Cell {
@@ -92,7 +89,7 @@ fn deviation(logs: &[f64], middle: f64) -> f64 {
 /// The variance of one configuration's measurements.
 fn own_variance(logs: &[f64], middle: f64) -> f64 {
     if logs.len() >= ROBUST {
-        return (OF_MAD * deviation(logs, middle)).powi(2);
+        return (DEVIATION_OVER_MAD * deviation(logs, middle)).powi(2);
     }
     let number = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / number;
@@ -109,7 +106,7 @@ fn common_variance<'a>(cells: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
         // The median's own residual is zero, or nearly, and says nothing.
         residuals.extend(&its[1..]);
     }
-    (OF_MAD * median(residuals)).powi(2)
+    (DEVIATION_OVER_MAD * median(residuals)).powi(2)
 }
 
 #[cfg(test)]

@@ -129,8 +129,8 @@ impl Results {
     }
 }
 
-/// The results of one subject, from its measurements in one run or several, by configuration. Runs
-/// whose times cannot be compared with those of the others are left out.
+/// The results of one subject, from its measurements in one run or several, by configuration. If two groups of runs share
+/// no configuration, the larger group counts.
 pub fn measured(turns: &[Turn]) -> Vec<Measured> {
     results(turns).0
 }

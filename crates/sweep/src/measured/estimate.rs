@@ -7,16 +7,13 @@
 //! machine, and all the others say much.
 
 use pinfold_core::measurement::Median;
-use pinfold_core::statistics::{Estimate, half_width};
+use pinfold_core::statistics::{DEVIATION_OVER_MAD, Estimate, half_width};
 
 /// From this number on, the smallest and the largest time enclose the median with 95 %: `1 - 2 / 2^n`.
 const ENOUGH: usize = 6;
 
 /// The typical deviation counts as this many runs of the configuration itself.
 const PRIOR: f64 = 4.0;
-
-/// The standard deviation of normal numbers over the median of their absolute deviations.
-const NORMAL: f64 = 1.4826;
 
 /// The standard error of the median of normal numbers over that of their mean.
 const MEDIAN: f64 = 1.2533;
@@ -46,7 +43,7 @@ impl TimeEstimate {
         };
         Some(Self {
             time,
-            spread: spread.map(|median| NORMAL * median.value / time),
+            spread: spread.map(|median| DEVIATION_OVER_MAD * median.value / time),
             error: half.map(|half| half / time),
         })
     }

@@ -46,6 +46,14 @@ impl WithinIdentity {
         self.hash(&format!("{threads} {metric:?} {number} {pinning:?} {pages} {prefetch}"))
     }
 
+    /// The keys of these configurations, in their order.
+    pub fn keys(&self, threads: usize, metric: Option<&str>, configurations: &[WithinConfiguration]) -> Vec<Key> {
+        configurations
+            .iter()
+            .map(|one| self.key(threads, metric, one))
+            .collect()
+    }
+
     /// The identity of records about the program.
     pub fn own_key(&self) -> Key {
         self.hash("")

@@ -6,8 +6,8 @@
 //! 3. The formulas of `pinfold_core::LIKWID` make the counters of these. A counter whose count is missing is missing.
 //!
 //! Limits: events are counted in user space. Where there are more events than counters, the kernel lets them take turns,
-//! and counts are scaled. The meter also measures the start and the end of `pinfold run`, so the power of the whole time
-//! is taken for that of the run.
+//! and counts are scaled. The meter also measures the start and the end of `pinfold run`, so a run has the mean power of
+//! the whole time.
 
 use crate::activities;
 use pinfold_core::{CacheCounts, LIKWID, RegionCounts};

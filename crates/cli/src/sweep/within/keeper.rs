@@ -105,7 +105,7 @@ impl<'a> Keeper<'a> {
         let mut keys = BTreeSet::new();
         for (threads, metric) in kinds {
             let all = self.space.configurations(threads)?.configurations;
-            keys.extend(self.keys_of(threads, metric, &all));
+            keys.extend(self.identity.keys(threads, metric, &all));
         }
         let used = history.having(&keys);
         if used == 0 {
@@ -139,19 +139,13 @@ impl<'a> Keeper<'a> {
         self.history.states().cloned().collect()
     }
 
-    fn keys_of(&self, threads: usize, metric: Option<&str>, configurations: &[WithinConfiguration]) -> Vec<Key> {
-        let key = |one| self.identity.key(threads, metric, one);
-        configurations.iter().map(key).collect()
-    }
-
     /// What earlier runs have measured of the subjects of a survey.
     pub(super) fn earlier(&self) -> impl Fn(&Surveyed, &[WithinConfiguration]) -> Vec<Turn> + use<> {
         let (history, recognise) = (Rc::clone(&self.history), Rc::clone(&self.recognise));
         let identity = self.identity.clone();
         move |surveyed, configurations| {
             let metric = surveyed.metric.as_deref();
-            let key = |one| identity.key(surveyed.threads, metric, one);
-            let keys: Vec<Key> = configurations.iter().map(key).collect();
+            let keys = identity.keys(surveyed.threads, metric, configurations);
             let turns = history.turns(surveyed.threads, configurations, &keys);
             let of = |&subject: &Subject| {
                 let its = subject_of(subject, &recognise).and_then(|its| turns.get(&its));
@@ -180,7 +174,7 @@ impl<'a> Keeper<'a> {
         let metric = metric_of(survey);
         if self.keys.is_empty() {
             let all = self.space.configurations(survey.threads())?.configurations;
-            self.keys = self.keys_of(survey.threads(), metric.as_deref(), &all);
+            self.keys = self.identity.keys(survey.threads(), metric.as_deref(), &all);
             self.keep(&WithinRecord::Begin(WithinBegin {
                 session: self.session,
                 identity: self.identity.clone(),
@@ -259,7 +253,7 @@ impl<'a> Keeper<'a> {
     pub(super) fn complete(&self) -> Option<&WithinComplete> {
         self.history.complete(|complete| {
             let all = self.space.configurations(complete.threads).ok()?.configurations;
-            Some(self.complete_key(&self.keys_of(complete.threads, complete.metric.as_deref(), &all)))
+            Some(self.complete_key(&self.identity.keys(complete.threads, complete.metric.as_deref(), &all)))
         })
     }
 
@@ -274,7 +268,9 @@ impl<'a> Keeper<'a> {
             .iter()
             .filter_map(|&subject| subject_of(subject, &self.recognise))
             .collect();
-        let keys = self.keys_of(found.threads, found.metric.as_deref(), configurations);
+        let keys = self
+            .identity
+            .keys(found.threads, found.metric.as_deref(), configurations);
         let (mut measured, mut code) = (vec![], BTreeMap::new());
         for (its, turns) in self.history.turns(found.threads, configurations, &keys) {
             if known.contains(&its) {
