@@ -2,7 +2,8 @@
 //!
 //! 1. A process is polled after pinfold has let go of it, because it traces (`stepping_aside`) or creates very many
 //!    threads (`births`). Its children are polled as well.
-//! 2. Each reading compares the threads and children with the previous reading.
+//! 2. Each reading compares the threads and children with the previous reading, and with the threads that the program
+//!    has from other sources: one that lived shorter than the time between two readings still ends.
 //! 3. The time between two readings grows with the duration of a reading, so that readings take at most a twentieth of
 //!    one PU.
 //!
@@ -13,7 +14,7 @@
 //! the child of a process that has ended in between.
 
 use crate::procfs::Procfs;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The shortest time between the end of a reading and the start of the next one.
@@ -77,29 +78,27 @@ impl Polling {
         self.next
     }
 
-    /// The changes since the last reading. Reads only if the next reading is due.
-    pub(super) fn changes_if_due(&mut self, procfs: &Procfs) -> Vec<ThreadChange> {
+    /// The changes since the last reading. Reads only if the next reading is due. `followed` returns the threads of a
+    /// process that the caller takes to be alive.
+    pub(super) fn changes_if_due(&mut self, procfs: &Procfs, followed: impl Fn(i32) -> Vec<i32>) -> Vec<ThreadChange> {
         let began = Instant::now();
         if self.next.is_none_or(|next| began < next) {
             return vec![];
         }
-        let changes = self.changes(procfs);
+        let changes = self.changes(procfs, followed);
         let rest = (began.elapsed() * REST).max(INTERVAL);
         self.next = (!self.processes.is_empty()).then(|| Instant::now() + rest);
         changes
     }
 
-    fn changes(&mut self, procfs: &Procfs) -> Vec<ThreadChange> {
+    fn changes(&mut self, procfs: &Procfs, followed: impl Fn(i32) -> Vec<i32>) -> Vec<ThreadChange> {
         let mut found = vec![];
         let mut polled: Vec<i32> = self.processes.keys().copied().collect();
         while let Some(process) = polled.pop() {
             let listed = procfs.threads(process);
             let known = self.processes.entry(process).or_default();
-            let gone: Vec<i32> = known
-                .keys()
-                .copied()
-                .filter(|thread| listed.binary_search(thread).is_err())
-                .collect();
+            let mut gone: BTreeSet<i32> = known.keys().copied().chain(followed(process)).collect();
+            gone.retain(|thread| listed.binary_search(thread).is_err());
             for thread in gone {
                 known.remove(&thread);
                 found.push(ThreadChange::Ended { thread });
@@ -159,6 +158,10 @@ mod tests {
         fs::remove_dir_all(root.path().join(path)).unwrap();
     }
 
+    fn nothing(_: i32) -> Vec<i32> {
+        vec![]
+    }
+
     fn started(creator: i32, process: i32, thread: i32) -> ThreadChange {
         ThreadChange::Started {
             creator,
@@ -174,16 +177,19 @@ mod tests {
         write(&root, 7, 7, 'S', 100, "");
         let mut polling = Polling::default();
         polling.add(&procfs, 7);
-        assert_eq!(polling.changes(&procfs), []);
+        assert_eq!(polling.changes(&procfs, nothing), []);
         write(&root, 7, 8, 'R', 200, "30 ");
         write(&root, 30, 30, 'R', 201, "");
-        assert_eq!(polling.changes(&procfs), [started(7, 7, 8), started(7, 30, 30)]);
+        assert_eq!(
+            polling.changes(&procfs, nothing),
+            [started(7, 7, 8), started(7, 30, 30)]
+        );
         polling.add(&procfs, 30);
-        assert_eq!(polling.changes(&procfs), []);
+        assert_eq!(polling.changes(&procfs, nothing), []);
         end(&root, "7/task/8");
-        assert_eq!(polling.changes(&procfs), [ThreadChange::Ended { thread: 8 }]);
+        assert_eq!(polling.changes(&procfs, nothing), [ThreadChange::Ended { thread: 8 }]);
         end(&root, "30");
-        assert_eq!(polling.changes(&procfs), [ThreadChange::Ended { thread: 30 }]);
+        assert_eq!(polling.changes(&procfs, nothing), [ThreadChange::Ended { thread: 30 }]);
         assert!(!polling.has(30) && polling.has(7));
     }
 
@@ -195,7 +201,23 @@ mod tests {
         write(&root, 30, 30, 'Z', 201, "");
         let mut polling = Polling::default();
         polling.add(&procfs, 7);
-        assert_eq!(polling.changes(&procfs), []);
+        assert_eq!(polling.changes(&procfs, nothing), []);
+    }
+
+    #[test]
+    fn a_child_that_ends_before_its_threads_are_read_has_ended() {
+        let root = tempfile::tempdir().unwrap();
+        let procfs = Procfs::new(root.path());
+        write(&root, 7, 7, 'S', 100, "30 ");
+        write(&root, 30, 30, 'R', 201, "");
+        let mut polling = Polling::default();
+        polling.add(&procfs, 7);
+        let followed = |process: i32| vec![process];
+        assert_eq!(polling.changes(&procfs, followed), [started(7, 30, 30)]);
+        end(&root, "30");
+        polling.add(&procfs, 30);
+        assert_eq!(polling.changes(&procfs, followed), [ThreadChange::Ended { thread: 30 }]);
+        assert!(!polling.has(30) && polling.has(7));
     }
 
     #[test]

@@ -125,7 +125,10 @@ impl Program {
 
     /// Reads the polled processes, if they are due.
     pub(super) fn read_polled_if_due(&mut self) {
-        for found in self.polled.polling.changes_if_due(self.reader.procfs()) {
+        let table = &self.table;
+        let followed = |process| table.tasks_of(process).map(|task| task.id.thread).collect();
+        let changes = self.polled.polling.changes_if_due(self.reader.procfs(), followed);
+        for found in changes {
             match found {
                 ThreadChange::Started {
                     creator,
