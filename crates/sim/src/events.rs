@@ -375,6 +375,7 @@ mod tests {
             "e5-2680v3x2",
             "e5-2650lv4x2",
             "gold-6140x2",
+            "gold-6142x2",
             "xeon-8480x2",
         ] {
             assert_eq!(

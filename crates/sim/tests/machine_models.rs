@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Packages, nodes, LLC domains, cores and PUs in the papers and data sheets.
-const SHAPES: [(&str, [usize; 5]); 13] = [
+const SHAPES: [(&str, [usize; 5]); 14] = [
     ("clovertown", [2, 1, 4, 8, 8]),
     ("caneland", [4, 1, 8, 16, 16]),
     ("barcelona", [2, 2, 2, 8, 8]),
@@ -17,6 +17,7 @@ const SHAPES: [(&str, [usize; 5]); 13] = [
     ("e5-2680v3x2", [2, 4, 4, 24, 24]),
     ("e5-2650lv4x2", [2, 4, 4, 28, 28]),
     ("gold-6140x2", [2, 4, 4, 36, 36]),
+    ("gold-6142x2", [2, 2, 2, 32, 64]),
     ("e5-4650x4", [4, 4, 4, 32, 64]),
     ("platinum-8168x2", [2, 2, 2, 48, 96]),
     ("epyc-9654x2", [2, 2, 24, 192, 384]),
