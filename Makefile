@@ -178,6 +178,9 @@ progress: build ## the rates of metrics beside the figures of real programs that
 measured: build ## what policies gain on the measured table that PINFOLD_MEASURED names; takes five minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation measured
 
+reality: build workloads ## simulated regions beside those of the measured table, on machines of one shape; takes hours
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation reality
+
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications
 
@@ -201,4 +204,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured reality fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

@@ -48,7 +48,7 @@ struct Measurement {
 }
 
 fn main() -> Result<ExitCode> {
-    let root = std::env::current_dir().context("the current directory is not to be had")?;
+    let root = std::env::current_dir().context("the current directory cannot be read")?;
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let mut measurements = vec![];
     println!("{:<74} {:>10} {:<6} {:>10}", "cost", "measured", "unit", "promised");

@@ -37,6 +37,8 @@ MACHINES = ("e5-4650x4", "platinum-8168x2")
 
 RESULTS = Path("target/evaluation/react")
 
+SPACE = "ics20"
+
 TRIES = 3
 """How often a region is recorded until as many threads live at the same time as are asked for."""
 
@@ -49,7 +51,7 @@ def folder() -> Path:
     return build_folder(RESULTS)
 
 
-def thread_counts(machine: str) -> tuple[int, int, int]:
+def thread_counts(machine: str) -> tuple[int, ...]:
     """Return the numbers of threads of the space ``ics20`` on a machine."""
     cores = Machine.of(machine).cores
     return cores // 4, cores // 2, cores
@@ -57,15 +59,32 @@ def thread_counts(machine: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Job:
-    """A region on a machine, with all its numbers of threads."""
+    """A region on a machine, with all its numbers of threads.
+
+    Attributes
+    ----------
+    machine : str
+        The machine.
+    workload : Workload
+        The program and its region.
+    space : str
+        The space of configurations.
+    threads : tuple of int
+        The numbers of threads of the space on the machine; empty for those of ``ics20``.
+    results : Path
+        The folder that has a folder for each build.
+    """
 
     machine: str
     workload: Workload
+    space: str = SPACE
+    threads: tuple[int, ...] = ()
+    results: Path = RESULTS
 
     @property
     def data(self) -> Path:
         """The data set of this job."""
-        return folder() / f"{self.workload.name}-{self.machine}.parquet"
+        return build_folder(self.results) / f"{self.workload.name}-{self.machine}.parquet"
 
     @property
     def failure(self) -> Path:
@@ -92,11 +111,16 @@ class Swept:
 def sweep(quick: bool, machines: Sequence[str] = MACHINES) -> Swept:
     """Sweep the missing regions, one after the other: a sweep has work for all processors."""
     jobs = [Job(machine, workload) for machine in machines for workload in workloads(quick)]
+    return swept(jobs, RESULTS / f"regions{'-quick' if quick else ''}.parquet")
+
+
+def swept(jobs: Sequence[Job], file: Path) -> Swept:
+    """Sweep the missing regions of these jobs, and write the data set of all of them to a file."""
     failed = {}
     for number, job in enumerate(jobs, 1):
         name = f"{job.workload.name} on {job.machine}"
         if not job.data.exists() and not job.failure.exists():
-            print(f"react: sweep {number} of {len(jobs)}: {name}", file=sys.stderr, flush=True)
+            print(f"{job.results.name}: sweep {number} of {len(jobs)}: {name}", file=sys.stderr, flush=True)
             try:
                 made_once(job.data, partial(_sweep, job))
             except FailedError as error:
@@ -106,7 +130,6 @@ def sweep(quick: bool, machines: Sequence[str] = MACHINES) -> Swept:
     tables = [work(pyarrow.parquet.read_table(job.data)) for job in jobs if job.data.exists()]
     if not tables:
         return Swept(None, failed)
-    file = RESULTS / f"regions{'-quick' if quick else ''}.parquet"
     pyarrow.parquet.write_table(joined(tables), file, compression="zstd")
     return Swept(file, failed)
 
@@ -140,16 +163,16 @@ def record_and_sweep(job: Job, folder: Path) -> Path:
     Raises:
         FailedError: if the recordings never have these numbers of threads.
     """
-    workload = job.workload
+    workload, threads = job.workload, job.threads or thread_counts(job.machine)
     region = [] if workload.region is None else ["--region", str(workload.region)]
     sampled = [] if workload.program in NOT_SAMPLED else ["--sampled"]
     data = folder / "data.parquet"
     said = ""
     for _ in range(TRIES):
-        recordings = [folder / f"{threads}.pft" for threads in thread_counts(job.machine)]
-        for threads, recording in zip(thread_counts(job.machine), recordings, strict=True):
-            record(workload.command(threads), recording, *region)
-        words = ["sweep", "--quiet", *sampled, "--machine", job.machine, "--space", "ics20", "-o", str(data)]
+        recordings = [folder / f"{number}.pft" for number in threads]
+        for number, recording in zip(threads, recordings, strict=True):
+            record(workload.command(number), recording, *region)
+        words = ["sweep", "--quiet", *sampled, "--machine", job.machine, "--space", job.space, "-o", str(data)]
         command = [str(PINFOLD), *words, *map(str, recordings)]
         result = subprocess.run(command, check=False, capture_output=True, text=True)
         # A sweep refuses recordings with another number of threads before it simulates anything.

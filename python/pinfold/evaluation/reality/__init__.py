@@ -1,0 +1,1 @@
+"""The simulator's populations of regions beside a measured one."""
