@@ -1,7 +1,8 @@
 /*
  * at_home CPU SLEEP: a child uses CPU milliseconds of processor time, and sleeps for SLEEP milliseconds where its mask
  * is on one NUMA node, for three times as long elsewhere. So it is like a program that is slow on several nodes, and a
- * busy host does not change which of its runs is the slower one. Prints the number of CPUs in the mask.
+ * busy host does not change which of its runs is the slower one. Prints the number of CPUs in the mask. The environment
+ * variable AT_HOME_TIMES multiplies both times: more work with the same arguments.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -40,9 +41,11 @@ int main(int number, char **words)
 {
     if (number != 3)
         return 2;
+    const char *longer = getenv("AT_HOME_TIMES");
+    const int times = longer ? atoi(longer) : 1;
     pid_t child = fork();
     if (child == 0) {
-        work(atof(words[1]), atol(words[2]));
+        work(times * atof(words[1]), times * atol(words[2]));
         return 0;
     }
     int status = 1;
