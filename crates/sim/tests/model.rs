@@ -22,6 +22,25 @@ fn a_negative_number_is_refused_with_its_line() {
 }
 
 #[test]
+fn clocks_of_active_cores_that_do_not_fit_the_package_are_refused() {
+    let with = |steps: &str| format!("[core]\nturbo = {{ cores_ghz = {steps}, source = \"assumed\" }}");
+    let error = |steps: &str| {
+        let text = OPTERON.replace("[core]", &with(steps));
+        Model::parse("m.toml", &text).unwrap_err().to_string()
+    };
+    let line = OPTERON.lines().position(|line| line == "[core]").unwrap() + 2;
+    let all = error("[[2, 2.1], [6, 1.9]]");
+    assert!(all.starts_with(&format!("m.toml:{line}: core.turbo: ")), "{all}");
+    assert!(all.contains("end with the clock of all 12"), "{all}");
+    let below = error("[[2, 2.1], [12, 1.5]]");
+    assert!(below.contains("below the 1.7 GHz of core.frequency"), "{below}");
+    for list in ["[2, 2.1]", "[[2, 2.1, 3]]", "[]"] {
+        let error = error(list);
+        assert!(error.contains("pair"), "{list}: {error}");
+    }
+}
+
+#[test]
 fn a_number_without_a_source_is_refused() {
     let (error, _) = refused(", source = \"AMD Opteron 6164 HE product specification\"", "");
     assert!(error.contains("`source` is missing"), "{error}");

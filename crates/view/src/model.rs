@@ -4,7 +4,7 @@ use pinfold_core::summary;
 use pinfold_core::text::one_line;
 use pinfold_sim::microbenchmarks::{Comparison, none_found};
 use pinfold_sim::model::{Measure, Model, Published};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// One number of a model.
@@ -31,11 +31,20 @@ pub fn numbers(model: &Model) -> Result<Vec<Number>, serde_json::Error> {
     Ok(found)
 }
 
-/// Collects the numbers: each is an object with a value and a source.
+/// Collects the numbers: each is an object with a value and a source. The rows of a table have its source.
 fn collect(key: &str, value: &Value, found: &mut Vec<Number>) {
     match value {
         Value::Object(object) => {
             if let (Some(number), Some(Value::Object(source))) = (object.get("value"), object.get("source")) {
+                if let Value::Array(list) = number
+                    && list.first().is_some_and(Value::is_object)
+                {
+                    for (index, row) in list.iter().enumerate() {
+                        let row = json!({ "value": row, "source": source });
+                        collect(&format!("{key}[{index}]"), &row, found);
+                    }
+                    return;
+                }
                 let assumed = source.get("assumed").and_then(Value::as_str);
                 let published = source.get("published").and_then(Value::as_str);
                 found.push(Number {

@@ -172,6 +172,7 @@ impl Model {
         if let Some(misses) = &self.core.locked_misses {
             checker.at_most(misses, 1 << 16, "core.locked_misses")?;
         }
+        self.check_turbo(checker)?;
         self.check_smt(checker)?;
         let (entries, ways) = (self.tlb.entries.value().0, self.tlb.ways.value().0);
         checker.require(
@@ -180,6 +181,17 @@ impl Model {
             "tlb.ways",
             || format!("{entries} entries in {ways} ways do not give a number of sets that is a power of two"),
         )
+    }
+
+    fn check_turbo(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let Some(turbo) = &self.core.turbo else {
+            return Ok(());
+        };
+        let cores = self.shape.cores_per_package.value().0;
+        match turbo.value().fault(cores, self.frequency()) {
+            Some(why) => checker.require(false, turbo.span(), "core.turbo", || why),
+            None => Ok(()),
+        }
     }
 
     fn check_smt(&self, checker: &Checker<'_>) -> Result<(), ModelError> {

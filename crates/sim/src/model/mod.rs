@@ -9,7 +9,8 @@
 //! with a bandwidth for each node, and links with a bandwidth for each direction or a front-side bus for each package.
 //!
 //! Known limits: no hybrid machines, no shared cache levels except the last, no memory-side caches, no nodes without
-//! cores. The frequency is constant: no turbo, no throttling.
+//! cores. The clock of a core depends at most on the number of active cores of its package: no power limits, no
+//! throttling.
 
 mod catalog;
 mod check;
@@ -17,6 +18,7 @@ mod published;
 mod quantity;
 mod route;
 mod topology;
+mod turbo;
 
 pub use catalog::{builtin, builtin_names};
 pub use check::ModelError;
@@ -27,6 +29,7 @@ pub use quantity::{
     PrefetcherSet, Protocol, Quantity, Ratio, RawValue, Size, Source, Sourced,
 };
 pub use route::Routes;
+pub use turbo::{Turbo, TurboStep};
 
 use serde::{Deserialize, Serialize};
 
@@ -85,8 +88,12 @@ pub struct Shape {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
-    /// The clock.
+    /// The base clock. Cycles of latencies that are not of the core and its private caches are cycles of it.
     pub frequency: Sourced<Frequency>,
+    /// The clocks by the number of active cores of the package; the base clock at any number where the model does not
+    /// say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turbo: Option<Sourced<Turbo>>,
     /// The latencies and execution ports of its instructions. Recordings that hold the program's code use them.
     pub microarchitecture: Option<Sourced<MicroarchitectureName>>,
     /// Cycles per instruction where every access hits the L1, for programs whose code is unknown. They contain the
@@ -337,8 +344,14 @@ impl Model {
         Some((core, sibling))
     }
 
-    /// The clock.
+    /// The base clock.
     pub fn frequency(&self) -> Frequency {
         self.core.frequency.value()
+    }
+
+    /// The clock of the cores of a package of which `active` are active.
+    pub fn clock(&self, active: usize) -> Frequency {
+        let turbo = self.core.turbo.as_ref();
+        turbo.map_or(self.frequency(), |turbo| turbo.value().clock(active))
     }
 }

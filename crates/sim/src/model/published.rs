@@ -5,7 +5,7 @@
 //! numbers. Their comparison shows that caches, directory, address translation and queues together reproduce the
 //! number. A figure that calibrates nothing checks the model itself.
 
-use super::{Bandwidth, Latency, Model, Routes, Source, Sourced};
+use super::{Bandwidth, Frequency, Latency, Model, Routes, Source, Sourced};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -234,8 +234,20 @@ impl Published {
     /// The figure in seconds or bytes per second.
     pub fn value(&self, model: &Model) -> f64 {
         match &self.figure {
-            Figure::Latency(latency) => latency.value().cycles(model.frequency()) / model.frequency().0,
+            Figure::Latency(latency) => {
+                let clock = self.clock(model);
+                latency.value().cycles(clock) / clock.0
+            }
             Figure::Bandwidth(bandwidth) => bandwidth.value().0,
+        }
+    }
+
+    /// The clock whose cycles a latency counts. The latency of a private cache is measured with one active core.
+    fn clock(&self, model: &Model) -> Frequency {
+        let (Measure::Latency(of) | Measure::Bandwidth { of, .. }) = self.measure;
+        match of.cache_level() {
+            Some(level) if level + 1 < model.caches.len() => model.clock(1),
+            _ => model.frequency(),
         }
     }
 

@@ -114,6 +114,8 @@ pub enum RawValue {
     Words(Vec<String>),
     /// Several numbers.
     Numbers(Vec<f64>),
+    /// Several pairs of numbers.
+    Pairs(Vec<[f64; 2]>),
 }
 
 /// A kind of value and its units.
@@ -130,7 +132,9 @@ fn positive(raw: RawValue) -> Result<f64, String> {
         RawValue::Number(number) if number.is_finite() && number > 0.0 => Ok(number),
         RawValue::Number(number) => Err(format!("{number} is out of range: give a number above 0")),
         RawValue::Word(word) => Err(format!("`{word}` is not a number: give a number above 0")),
-        RawValue::Words(_) | RawValue::Numbers(_) => Err("a list is not a number: give a number above 0".to_owned()),
+        RawValue::Words(_) | RawValue::Numbers(_) | RawValue::Pairs(_) => {
+            Err("a list is not a number: give a number above 0".to_owned())
+        }
     }
 }
 
@@ -463,7 +467,7 @@ impl<'de> Deserialize<'de> for RawValue {
             type Value = RawValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, a word, a list of words or a list of numbers")
+                f.write_str("a number, a word, or a list of words, of numbers or of pairs of numbers")
             }
 
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<RawValue, E> {
@@ -483,20 +487,25 @@ impl<'de> Deserialize<'de> for RawValue {
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<RawValue, A::Error> {
-                let (mut words, mut numbers) = (vec![], vec![]);
+                let (mut words, mut numbers, mut pairs) = (vec![], vec![], vec![]);
                 while let Some(item) = list.next_element()? {
                     match item {
                         RawValue::Word(word) => words.push(word),
                         RawValue::Number(number) => numbers.push(number),
-                        RawValue::Words(_) | RawValue::Numbers(_) => {
-                            return Err(de::Error::custom("a list within a list"));
+                        RawValue::Numbers(list) => match list[..] {
+                            [first, second] => pairs.push([first, second]),
+                            _ => return Err(de::Error::custom("a list within a list is not a pair of numbers")),
+                        },
+                        RawValue::Words(_) | RawValue::Pairs(_) => {
+                            return Err(de::Error::custom("a list within a list is not a pair of numbers"));
                         }
                     }
                 }
-                match (words.is_empty(), numbers.is_empty()) {
-                    (false, false) => Err(de::Error::custom("the list mixes words and numbers")),
-                    (true, false) => Ok(RawValue::Numbers(numbers)),
-                    (_, true) => Ok(RawValue::Words(words)),
+                match (words.is_empty(), numbers.is_empty(), pairs.is_empty()) {
+                    (_, true, true) => Ok(RawValue::Words(words)),
+                    (true, false, true) => Ok(RawValue::Numbers(numbers)),
+                    (true, true, false) => Ok(RawValue::Pairs(pairs)),
+                    _ => Err(de::Error::custom("the list mixes words, numbers and pairs")),
                 }
             }
         }
