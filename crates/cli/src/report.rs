@@ -150,10 +150,10 @@ fn ceilings_of_model(document: &RunDocument) -> Option<Ceilings> {
 }
 
 fn ceilings(model: &Model) -> Ceilings {
-    let cores = model.cores() as f64;
+    let per_package = model.cores() / model.packages();
     Ceilings {
         source: format!("the model {}", model.name),
-        instructions: cores * model.frequency().0 / model.core.base_cpi.value().0,
+        instructions: model.cores() as f64 * model.clock(per_package).0 / model.core.base_cpi.value().0,
         node_bandwidth: model.memory.bandwidth.value().0,
         nodes: model.nodes(),
     }

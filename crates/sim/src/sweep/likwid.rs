@@ -44,6 +44,7 @@ mod tests {
     fn totals() -> RegionTotals {
         let mut counters = Counters {
             instructions: 1000,
+            core_cycles: 4000.0,
             busy_cycles: 4000.0,
             prefetches_from_memory: 1_000_000,
             prefetches_from_remote_memory: 250_000,

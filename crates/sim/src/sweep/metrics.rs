@@ -27,7 +27,7 @@ const COMMON: [(&str, &str, Formula); 22] = [
     ("ipc", "instruction per cycle", |part, _| {
         ratio(
             part.totals.counters.instructions as f64,
-            part.totals.counters.busy_cycles,
+            part.totals.counters.core_cycles,
         )
     }),
     ("l1_miss_ratio", "miss per access", |part, _| {
@@ -108,7 +108,7 @@ fn served(part: &RegionFigures, by: &[Served]) -> u64 {
 }
 
 fn per_cycle(part: &RegionFigures, count: u64) -> Option<f64> {
-    ratio(count as f64, part.totals.counters.busy_cycles)
+    ratio(count as f64, part.totals.counters.core_cycles)
 }
 
 fn per_access(part: &RegionFigures, count: u64) -> Option<f64> {
@@ -185,7 +185,7 @@ mod tests {
                 seconds: 2.0,
                 counters: Counters {
                     instructions: 800,
-                    busy_cycles: 1600.0,
+                    core_cycles: 1600.0,
                     ..Counters::default()
                 },
                 package_joules: 10.0,

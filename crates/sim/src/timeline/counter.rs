@@ -13,6 +13,8 @@ pub enum Counter {
     Instructions,
     /// Core cycles with the thread on its PU and with work to do.
     Cycles,
+    /// The same time in cycles of the base clock.
+    ReferenceCycles,
     /// Load accesses.
     Loads,
     /// Store accesses.
@@ -66,6 +68,7 @@ impl Counter {
         let served = |served: &[Served]| served.iter().map(|&served| counters.served[served]).sum::<u64>() as f64;
         [
             counters.instructions as f64,
+            counters.core_cycles,
             counters.busy_cycles,
             counters.reads as f64,
             counters.writes as f64,

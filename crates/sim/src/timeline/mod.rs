@@ -228,7 +228,7 @@ impl Timeline {
 
     /// The processor time of a task, in seconds.
     pub(crate) fn processor_seconds(&self, task: usize) -> f64 {
-        self.count(task, Counter::Cycles) / self.model.frequency().0
+        self.count(task, Counter::ReferenceCycles) / self.model.frequency().0
     }
 
     /// The PU of a task; `None` before the program has begun.
@@ -504,7 +504,7 @@ impl Timeline {
         self.rates.as_ref().is_some_and(|rates| {
             let program = self.mix.program_of(task);
             let warm = &rates.programs[program].warm;
-            let cycles = warm.counts[task - self.mix.threads()[program].start][Counter::Cycles as usize];
+            let cycles = warm.counts[task - self.mix.threads()[program].start][Counter::ReferenceCycles as usize];
             cycles < SLEEPING_SHARE * warm.seconds * self.model.frequency().0
         })
     }

@@ -140,9 +140,11 @@ pub struct Counters {
     pub dropped_prefetches: u64,
     /// Misses of the translation look-aside buffer.
     pub tlb_misses: u64,
-    /// Cycles of stalls because of a miss.
+    /// Cycles of the core's clock in which the thread ran.
+    pub core_cycles: f64,
+    /// Those in which it stalled because of a miss.
     pub stall_cycles: f64,
-    /// Cycles of the running thread.
+    /// The time in which the thread ran, like the following times in cycles of the base clock.
     pub busy_cycles: f64,
     /// Cycles of waiting for others, at barriers and for tokens.
     pub wait_cycles: f64,
@@ -189,6 +191,7 @@ impl Counters {
         whole(&mut self.dropped_prefetches, other.dropped_prefetches);
         whole(&mut self.tlb_misses, other.tlb_misses);
         whole(&mut self.switches, other.switches);
+        cycles(&mut self.core_cycles, other.core_cycles);
         cycles(&mut self.stall_cycles, other.stall_cycles);
         cycles(&mut self.busy_cycles, other.busy_cycles);
         cycles(&mut self.wait_cycles, other.wait_cycles);
@@ -231,9 +234,9 @@ pub struct RegionSpan {
     pub region: u64,
     /// The thread, by the order of the streams.
     pub thread: usize,
-    /// When it entered, in cycles since the start of the window.
+    /// When it entered, in cycles of the base clock since the start of the window.
     pub begin: f64,
-    /// When it left or the window ended, in cycles since the start of the window.
+    /// When it left or the window ended, in cycles of the base clock since the start of the window.
     pub end: f64,
 }
 

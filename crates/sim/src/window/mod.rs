@@ -13,6 +13,7 @@
 )]
 
 mod cache;
+mod clocks;
 mod configuration;
 mod core;
 mod counters;

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub struct WindowResult {
     /// From the start of the window to the end of the last thread.
     pub seconds: f64,
-    /// The same in cycles.
+    /// The same in cycles of the base clock.
     pub cycles: f64,
-    /// By thread: when it ended, in cycles.
+    /// By thread: when it ended, in cycles of the base clock.
     pub ends: Vec<f64>,
     /// By thread: its counters.
     pub threads: Vec<Counters>,

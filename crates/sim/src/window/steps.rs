@@ -4,7 +4,8 @@
 //! instruction of the access, for prefetchers that follow strides, and use the model's cycles per instruction and the
 //! guess of dependences in `core`. The other rows come from the decoded code.
 
-use super::time::{Ticks, ticks};
+use super::clocks::Clock;
+use super::time::{Ticks, cycles, ticks};
 use crate::model::{Model, Sourced};
 use pinfold_code::{Dependence, Microarchitecture, StepTiming, Steps, Timing};
 
@@ -32,6 +33,14 @@ impl Waits {
             waits.number += 1;
         }
         waits
+    }
+
+    /// The same at a core's clock.
+    fn at(mut self, clock: Clock) -> Self {
+        for (_, time) in &mut self.all {
+            *time = at(*time, clock);
+        }
+        self
     }
 
     /// When the values of all these loads have arrived.
@@ -113,6 +122,20 @@ impl StepTable {
         table
     }
 
+    /// The same at a core's clock.
+    pub(crate) fn at(&self, clock: Clock) -> Self {
+        let rows = self.rows.iter().map(|row| StepRow {
+            pace: row.pace.map(|pace| at(pace, clock)),
+            address: row.address.at(clock),
+            condition: row.condition.at(clock),
+            ..*row
+        });
+        Self {
+            rows: rows.collect(),
+            sites: self.sites,
+        }
+    }
+
     #[inline]
     pub(crate) fn row(&self, step: u16) -> &StepRow {
         self.rows.get(usize::from(step)).unwrap_or(&self.rows[0])
@@ -130,6 +153,11 @@ fn paces(model: &Model) -> [u32; 2] {
     let throughput = model.core.smt_throughput.as_ref();
     let together = throughput.map_or(1.0, |throughput| model.threads_per_core() as f64 / throughput.value().0);
     [pace, pace * together].map(whole)
+}
+
+/// The time at a core's clock of what takes `time` at the base clock.
+fn at(time: u32, clock: Clock) -> u32 {
+    u32::try_from(clock.time(cycles(Ticks::from(time)))).unwrap_or(u32::MAX)
 }
 
 fn whole(cycles: f64) -> u32 {

@@ -1,5 +1,6 @@
 //! The state of a thread and of its core between two turns.
 
+use super::clocks::Clock;
 use super::core::{FillBuffers, InFlight, Pending};
 use super::pages::TranslationBuffer;
 use super::schedule::ThreadState;
@@ -16,16 +17,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) prefetchers: [bool; 4],
-    /// Time of one instruction of unknown code.
-    pub(crate) pace: Ticks,
     pub(crate) reorder_buffer: u64,
     pub(crate) store_buffer: u64,
-    /// Time that an atomic instruction adds to its access.
-    pub(crate) locked: Ticks,
     /// Whether an atomic instruction waits for everything before it, and everything after it waits for it.
     pub(crate) serial: bool,
-    pub(crate) walk: Ticks,
-    pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
     /// How far a thread may run ahead of the others.
     pub(crate) quantum: Ticks,
@@ -35,8 +30,41 @@ pub(crate) struct Settings {
     pub(crate) competing_time: Ticks,
 }
 
+/// Cycles that an atomic instruction adds where the model does not say it. Agner Fog's instruction tables give 18 to 20
+/// for Intel's cores from Skylake on, and less for AMD's.
+const LOCKED_CYCLES: f64 = 20.0;
+
+/// How long the work of a core takes.
+#[derive(Clone, Copy)]
+pub(crate) struct CoreTimes {
+    /// The clock that it depends on.
+    pub(crate) clock: Clock,
+    /// An instruction of unknown code.
+    pub(crate) pace: Ticks,
+    /// What an atomic instruction adds to its access.
+    pub(crate) locked: Ticks,
+    /// A page walk.
+    pub(crate) walk: Ticks,
+    /// A hit of the L1.
+    pub(crate) l1_latency: Ticks,
+}
+
+impl CoreTimes {
+    pub(crate) fn new(model: &Model, clock: Clock) -> Self {
+        let locked = model.core.locked.as_ref();
+        Self {
+            clock,
+            pace: clock.time(model.core.base_cpi.value().0),
+            locked: clock.time(locked.map_or(LOCKED_CYCLES, |locked| locked.value().0)),
+            walk: clock.latency(model.tlb.walk.value(), model),
+            l1_latency: clock.latency(model.caches[0].latency.value(), model),
+        }
+    }
+}
+
 /// The state of a core besides its caches.
 pub(crate) struct CoreState {
+    pub(crate) times: CoreTimes,
     pub(crate) translations: TranslationBuffer,
     pub(crate) buffers: FillBuffers,
     /// Buffers of the lines that atomic instructions wait for.
@@ -50,6 +78,7 @@ pub(crate) struct CoreState {
 impl CoreState {
     pub(crate) fn new(model: &Model) -> Self {
         Self {
+            times: CoreTimes::new(model, Clock::BASE),
             translations: TranslationBuffer::new(model.tlb.entries.value().0, model.tlb.ways.value().0),
             buffers: FillBuffers::new(model.core.line_fill_buffers.value().0 as usize),
             locked: FillBuffers::new(model.core.locked_at_once()),
@@ -58,6 +87,15 @@ impl CoreState {
             running: 0,
         }
     }
+}
+
+/// Times of a thread in cycles of its cores' clocks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CoreCycles {
+    /// While it ran.
+    pub(crate) busy: f64,
+    /// Of these, stalls because of a miss.
+    pub(crate) stalled: f64,
 }
 
 /// One thread between its turns.
@@ -93,6 +131,7 @@ pub(crate) struct Thread<'a> {
     pub(crate) wrong: u32,
     pub(crate) stalled: Ticks,
     pub(crate) busy: Ticks,
+    pub(crate) core_cycles: CoreCycles,
     pub(crate) waited: Ticks,
     pub(crate) queued: Ticks,
     pub(crate) unrecorded: Unrecorded,
@@ -138,12 +177,20 @@ impl<'a> Thread<'a> {
             last_value: 0,
             stalled: 0,
             busy: 0,
+            core_cycles: CoreCycles::default(),
             waited: 0,
             queued: 0,
             unrecorded: Unrecorded::default(),
             open_regions: vec![],
             ahead: Ahead::default(),
         }
+    }
+
+    /// The thread has kept its PU busy for a time, and stalled for a part of it.
+    pub(crate) fn ran(&mut self, busy: Ticks, stalled: Ticks, clock: Clock) {
+        self.busy += busy;
+        self.core_cycles.busy += clock.cycles(busy);
+        self.core_cycles.stalled += clock.cycles(stalled);
     }
 
     /// Executes the instructions of a step before its access, on a core with one running PU or with more.
@@ -173,10 +220,10 @@ impl<'a> Thread<'a> {
 
     /// A hit of the L1 that loads a value, whose line has arrived at `arrival`.
     #[inline]
-    pub(crate) fn hit(&mut self, row: &StepRow, guessed: bool, arrival: Ticks, settings: &Settings) {
+    pub(crate) fn hit(&mut self, row: &StepRow, guessed: bool, arrival: Ticks, settings: &Settings, times: &CoreTimes) {
         if !row.decoded {
             if guessed {
-                self.dependent_hit(settings);
+                self.dependent_hit(settings, times);
             } else {
                 self.last_value = self.clock;
             }
@@ -187,7 +234,7 @@ impl<'a> Thread<'a> {
         let ready = row.address.until(&self.values);
         let mut value = arrival.max(self.clock);
         if ready > self.clock {
-            value = value.max(ready + settings.l1_latency);
+            value = value.max(ready + times.l1_latency);
         }
         if value > self.clock {
             let blocks = self.instructions + settings.reorder_buffer;
@@ -215,9 +262,9 @@ impl<'a> Thread<'a> {
     /// A hit of the L1 whose address comes from the load before. Its value is available one latency after that load's.
     /// The core runs ahead of it by at most the instructions that the reorder buffer holds.
     #[inline]
-    pub(crate) fn dependent_hit(&mut self, settings: &Settings) {
-        self.last_value = self.last_value.max(self.clock) + settings.l1_latency;
-        let ahead = settings.reorder_buffer * settings.pace;
+    pub(crate) fn dependent_hit(&mut self, settings: &Settings, times: &CoreTimes) {
+        self.last_value = self.last_value.max(self.clock) + times.l1_latency;
+        let ahead = settings.reorder_buffer * times.pace;
         self.stall_until(self.last_value.saturating_sub(ahead));
     }
 }

@@ -1,5 +1,6 @@
-//! Simulated time in whole ticks. A core's cycle has 1024 ticks. So sums do not depend on their order, and the service
-//! time of a line at a given bandwidth is exact to a thousandth of a cycle. Sixty-four bits last for 10^16 cycles.
+//! Simulated time in whole ticks. A cycle of the base clock has 1024 ticks. So sums do not depend on their order, and
+//! the service time of a line at a given bandwidth is exact to a thousandth of a cycle. Sixty-four bits last for 10^16
+//! cycles.
 
 /// A time or a duration.
 pub(crate) type Ticks = u64;

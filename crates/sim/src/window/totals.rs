@@ -44,7 +44,7 @@ impl RegionTotals {
         let bytes = |lines: u64| (lines * LINE_BYTES) as f64;
         RegionCounts {
             instructions: Some(counters.instructions as f64),
-            cycles: Some(counters.busy_cycles),
+            cycles: Some(counters.core_cycles),
             l2: cache(2),
             l3: cache(3),
             local_bytes: Some(bytes(counters.served[Served::LocalMemory] + local_prefetches)),

@@ -32,7 +32,8 @@ impl<const W: usize> Engine<'_, W> {
         let mut counters = self.system.counters[thread].clone();
         let thread = &self.threads[thread];
         counters.instructions = thread.instructions;
-        counters.stall_cycles = cycles(thread.stalled);
+        counters.stall_cycles = thread.core_cycles.stalled;
+        counters.core_cycles = thread.core_cycles.busy;
         counters.busy_cycles = cycles(thread.busy);
         counters.wait_cycles = cycles(thread.waited);
         counters.queue_cycles = cycles(thread.queued);
@@ -69,7 +70,8 @@ impl<const W: usize> Engine<'_, W> {
         for (counted, thread) in self.system.counters.iter().zip(&self.threads) {
             counters += counted;
             counters.instructions += thread.instructions;
-            counters.stall_cycles += cycles(thread.stalled);
+            counters.stall_cycles += thread.core_cycles.stalled;
+            counters.core_cycles += thread.core_cycles.busy;
             counters.busy_cycles += cycles(thread.busy);
             counters.wait_cycles += cycles(thread.waited);
             counters.queue_cycles += cycles(thread.queued);

@@ -10,7 +10,7 @@ use crate::window::time::{Ticks, cycles};
 /// What is counted of one thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadCounts {
-    /// When its counting began and ended, in cycles.
+    /// When its counting began and ended, in cycles of the base clock.
     pub(crate) begin: f64,
     pub(crate) end: f64,
     pub(crate) counters: Counters,

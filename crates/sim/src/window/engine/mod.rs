@@ -13,6 +13,7 @@
 //! shared by arrival times and not by the order in which lines are simulated.
 
 mod accounting;
+mod clocking;
 mod counting;
 mod resuming;
 mod setup;
@@ -20,6 +21,7 @@ mod setup;
 use self::counting::Reading;
 pub(crate) use self::counting::ThreadCounts;
 use self::setup::{SchedulingTimes, settings, teams};
+use super::clocks::Clocks;
 use super::configuration::WindowConfiguration;
 use super::counters::{RegionSpan, TeamMarks};
 use super::directory::BLOCK_SHIFT;
@@ -236,6 +238,8 @@ struct Engine<'a, const W: usize> {
     readings: Vec<Vec<Reading>>,
     /// What changes at the borders of regions; `None` if nothing does.
     plan: Option<RegionPlan>,
+    /// The cores' clocks; `None` if all run at the base clock.
+    clocks: Option<Clocks>,
 }
 
 /// The regions that threads have executed.
@@ -272,6 +276,11 @@ impl<'a, const W: usize> Engine<'a, W> {
             options.seed,
         );
         let undecoded = Arc::new(StepTable::undecoded(model));
+        let tables: Vec<Arc<StepTable>> = streams
+            .iter()
+            .map(|stream| stream.steps(model).unwrap_or_else(|| Arc::clone(&undecoded)))
+            .collect();
+        let clocks = Clocks::new(model, &placement, tables.clone());
         let mut pu_of_thread = vec![0; streams.len()];
         for (pu, (_, threads)) in placement.pus.iter().enumerate() {
             for &thread in threads {
@@ -280,7 +289,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         }
         let plan = (!regions.is_empty())
             .then(|| RegionPlan::new(model, &placement, &pu_of_thread, configuration.prefetchers, regions));
-        Self {
+        let mut engine = Self {
             model,
             cores: placement.cores.iter().map(|_| CoreState::new(model)).collect(),
             queue: Queue::new(placement.pus.len()),
@@ -300,17 +309,18 @@ impl<'a, const W: usize> Engine<'a, W> {
             threads: streams
                 .into_iter()
                 .zip(pu_of_thread)
-                .map(|(stream, pu)| {
-                    let steps = stream.steps(model).unwrap_or_else(|| Arc::clone(&undecoded));
-                    Thread::new(stream, pu, steps)
-                })
+                .zip(tables)
+                .map(|((stream, pu), steps)| Thread::new(stream, pu, steps))
                 .collect(),
             teams,
             team_of,
             times: SchedulingTimes::new(model, options),
             ending: Ending::Threads,
             plan,
-        }
+            clocks,
+        };
+        engine.set_clocks();
+        engine
     }
 
     fn run(mut self) -> Result<(Vec<TeamMarks>, WindowResult), WindowError> {
@@ -411,7 +421,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         self.threads[thread].last_line = u64::MAX;
         loop {
             let state = &mut self.threads[thread];
-            let begin = state.clock;
+            let (begin, stalled) = (state.clock, state.stalled);
             let stop = Runner {
                 system: &mut self.system,
                 core: &mut self.cores[core],
@@ -424,7 +434,11 @@ impl<'a, const W: usize> Engine<'a, W> {
             }
             .run(limit);
             let state = &mut self.threads[thread];
-            state.busy += state.clock - begin;
+            state.ran(
+                state.clock - begin,
+                state.stalled - stalled,
+                self.cores[core].times.clock,
+            );
             match stop {
                 Stop::Ahead => break,
                 Stop::TooMuchMemory => return Err(self.too_much_memory()),
@@ -585,6 +599,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         self.pus[from].threads.retain(|&other| other != thread);
         self.pus[to].threads.push_back(thread);
         self.threads[thread].pu = to;
+        self.change_clocks(from, to);
         self.set_active(to, true);
         let clock = self.threads[thread].clock;
         self.queue.add(to, clock.max(self.pus[to].clock));
@@ -595,7 +610,7 @@ impl<'a, const W: usize> Engine<'a, W> {
     fn occupy(&mut self, thread: usize, time: Ticks) {
         let state = &mut self.threads[thread];
         state.clock += time;
-        state.busy += time;
+        state.ran(time, 0, self.cores[self.pus[state.pu].core].times.clock);
     }
 
     /// A thread that begins to wait polls and then sleeps. Where no other thread wants its PU, polling costs nothing.

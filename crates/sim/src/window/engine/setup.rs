@@ -16,10 +16,6 @@ use std::time::Duration;
 /// short.
 const COMPETING_QUANTA: f64 = 10.0;
 
-/// Cycles that an atomic instruction adds where the model does not say it. Agner Fog's instruction tables give 18 to 20
-/// for Intel's cores from Skylake on, and less for AMD's.
-const LOCKED_CYCLES: f64 = 20.0;
-
 /// The lengths of turns of threads, and the costs of the operating system.
 pub(super) struct SchedulingTimes {
     pub(super) quantum: Ticks,
@@ -54,16 +50,11 @@ pub(super) fn settings<const W: usize>(
     options: &Options,
     system: &System<W>,
 ) -> Settings {
-    let locked = model.core.locked.as_ref();
     Settings {
         prefetchers: working(configuration.prefetchers, model),
-        pace: ticks(model.core.base_cpi.value().0),
         reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
         store_buffer: u64::from(model.core.store_buffer.value().0),
-        locked: ticks(locked.map_or(LOCKED_CYCLES, |locked| locked.value().0)),
         serial: model.core.locked_at_once() == 1,
-        walk: ticks(model.tlb.walk.value().cycles(model.frequency())),
-        l1_latency: system.caches.latency[0],
         quantum: ticks(options.quantum_cycles),
         competing_time: ticks(options.quantum_cycles * COMPETING_QUANTA),
         transfer_margin: ticks(options.quantum_cycles).saturating_sub(system.topology.shortest_transfer()),

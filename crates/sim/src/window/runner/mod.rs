@@ -281,7 +281,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                 self.core.in_flight.arrival(line)
             };
             let guessed = !step.regular && event.instructions <= DEPENDENCE_DISTANCE;
-            thread.hit(row, guessed, arrival, self.settings);
+            thread.hit(row, guessed, arrival, self.settings, &self.core.times);
             if dcu_ip && step.stride != 0 {
                 hits.follow = Some((line, step));
                 break;
@@ -313,7 +313,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             let blocks = self.thread.instructions + self.settings.reorder_buffer;
             self.thread.pending_loads.add(blocks, self.written);
         }
-        self.thread.clock += self.settings.locked;
+        self.thread.clock += self.core.times.locked;
     }
 
     /// Waits for everything in flight.
@@ -331,7 +331,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         let (number, walk) = match self.core.translations.find(page) {
             Some(number) => (number, 0),
             None => match self.translate(page) {
-                Some(number) => (number, self.settings.walk),
+                Some(number) => (number, self.core.times.walk),
                 None => return false,
             },
         };
@@ -354,7 +354,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             }
             if !write {
                 let arrival = self.core.in_flight.arrival(line);
-                self.thread.hit(row, guessed, arrival, self.settings);
+                self.thread.hit(row, guessed, arrival, self.settings, &self.core.times);
             }
             if step.stride != 0 && !write {
                 self.follow(line, step, false);
@@ -434,7 +434,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.store_missed(issue, completion);
         } else if !write {
             if row.decoded && ready > self.thread.clock {
-                completion = completion.max(ready + self.settings.l1_latency);
+                completion = completion.max(ready + self.core.times.l1_latency);
             }
             self.thread.value(row, completion);
             if completion > self.thread.clock {

@@ -2,6 +2,7 @@
 
 use crate::model::{Inclusion, LINE_BYTES, Model};
 use crate::window::cache::{Cache, DIRTY, PREFETCH, WRITABLE};
+use crate::window::clocks::Clock;
 use crate::window::time::{Ticks, ticks};
 
 #[derive(Debug)]
@@ -14,8 +15,10 @@ pub(crate) struct Caches {
     pub(super) shared: Vec<Cache>,
     /// By level, the last one included.
     pub(super) inclusion: Vec<Inclusion>,
-    /// By level, the last one included, from load to use.
-    pub(crate) latency: Vec<Ticks>,
+    /// From load to use, in the order of `private`.
+    private_latency: Vec<Ticks>,
+    /// Of the last level, from load to use.
+    pub(super) shared_latency: Ticks,
 }
 
 impl Caches {
@@ -26,18 +29,27 @@ impl Caches {
             let cache = &model.caches[level];
             Cache::new(cache.size.value().0 / LINE_BYTES, cache.ways.value().0)
         };
-        let frequency = model.frequency();
+        let latencies = private_latencies(model, Clock::BASE);
         Self {
             private: (0..cores).flat_map(|_| (0..levels).map(cache)).collect(),
             levels,
             shared: (0..domains).map(|_| cache(levels)).collect(),
             inclusion: model.caches.iter().map(|cache| cache.inclusion.value()).collect(),
-            latency: model
-                .caches
-                .iter()
-                .map(|cache| ticks(cache.latency.value().cycles(frequency)))
-                .collect(),
+            private_latency: latencies.repeat(cores),
+            shared_latency: ticks(model.caches[levels].latency.value().cycles(model.frequency())),
         }
+    }
+
+    /// A core runs at `clock` from now on.
+    pub(crate) fn set_clock(&mut self, model: &Model, core: usize, clock: Clock) {
+        let first = core * self.levels;
+        self.private_latency[first..first + self.levels].copy_from_slice(&private_latencies(model, clock));
+    }
+
+    /// The latency of a core's cache of `level`, from load to use.
+    #[inline]
+    pub(super) fn private_latency(&self, core: usize, level: usize) -> Ticks {
+        self.private_latency[core * self.levels + level]
     }
 
     /// The highest line number that the tags of every cache can hold.
@@ -102,4 +114,13 @@ impl Caches {
             WRITABLE
         }
     }
+}
+
+/// By private level: the latency for a core that runs at `clock`.
+fn private_latencies(model: &Model, clock: Clock) -> Vec<Ticks> {
+    let private = &model.caches[..model.caches.len() - 1];
+    private
+        .iter()
+        .map(|cache| clock.latency(cache.latency.value(), model))
+        .collect()
 }

@@ -111,7 +111,7 @@ impl<const W: usize> System<W> {
                 continue;
             };
             self.counters[thread].levels[level].hits += 1;
-            let mut latency = self.caches.latency[level];
+            let mut latency = self.caches.private_latency(core, level);
             if write && flags & WRITABLE == 0 {
                 latency += self.upgrade(core, line, time);
             }
@@ -166,7 +166,7 @@ impl<const W: usize> System<W> {
         for level in to + 1..self.caches.levels {
             if let Some(flags) = self.caches.take(core, level, line) {
                 let kept = self.caches.taken_along(level);
-                let latency = self.caches.latency[level];
+                let latency = self.caches.private_latency(core, level);
                 self.fill(core, line, flags & kept | mark, to, level, time);
                 return Some((latency, None));
             }

@@ -35,12 +35,8 @@ impl<const W: usize> System<W> {
         }
         entry.set_owner(Some(core));
         self.directory.set(line, entry);
-        self.transit.transfer(
-            line,
-            time,
-            acknowledged.max(self.caches.latency[self.caches.levels]),
-            None,
-        )
+        self.transit
+            .transfer(line, time, acknowledged.max(self.caches.shared_latency), None)
     }
 
     /// Finds what serves the line, changes the state of all copies, and puts the line into the LLC where lines enter it
@@ -125,7 +121,7 @@ impl<const W: usize> System<W> {
             }
         }
         if in_shared {
-            return (None, self.caches.latency[self.caches.levels]);
+            return (None, self.caches.shared_latency);
         }
         if let Some(from) = entry.dirty() {
             let served = self.transfer(from, domain, true, time);
