@@ -102,6 +102,11 @@ fn a_latency_is_required_where_the_shape_needs_it_and_refused_where_it_excludes_
     );
     let (error, _) = refused("[tlb]", "smt_throughput = { ratio = 1.2, source = \"assumed\" }\n[tlb]");
     assert!(error.contains("core.smt_throughput"), "{error}");
+    let (error, _) = refused("[tlb]", "smt_buffers = { ratio = 0.5, source = \"assumed\" }\n[tlb]");
+    assert!(
+        error.contains("core.smt_buffers") && error.contains("leave the key out"),
+        "{error}"
+    );
 }
 
 #[test]

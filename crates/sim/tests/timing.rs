@@ -279,6 +279,38 @@ fn siblings_share_their_core() {
 }
 
 #[test]
+fn siblings_with_halves_of_the_buffers_hide_less_latency() {
+    let mut model = builtin("gold-6142x2").unwrap();
+    let halved = model.core.smt_buffers.take();
+    assert_eq!(halved.as_ref().map(|share| share.value().0), Some(0.5));
+    let whole = model.clone();
+    model.core.smt_buffers = halved;
+    // A long stride: no load depends on another, and the reorder buffer has room for the instructions of few of them.
+    let loads = |thread: u64| {
+        let base = (1 + thread) << 30;
+        recorded(
+            (0..4000)
+                .map(|load| Event::read(base + load * 64 * 65, 8, 60))
+                .collect(),
+        )
+    };
+    let time = |model: &Model, pus: &[u32]| {
+        let configuration = configuration(pus, PageMapping::FirstTouch, Prefetchers::NONE);
+        run(
+            model,
+            &configuration,
+            (0..).zip(pus).map(|(thread, _)| loads(thread)).collect(),
+        )
+        .seconds
+    };
+    assert!(time(&model, &[0, 32]) > 1.4 * time(&whole, &[0, 32]));
+    assert!(
+        within(time(&model, &[0, 1]), time(&whole, &[0, 1]), 1e-9),
+        "they are not siblings"
+    );
+}
+
+#[test]
 fn all_wait_at_a_barrier_for_the_last() {
     let model = opteron();
     let thread = |instructions| {

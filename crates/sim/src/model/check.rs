@@ -174,6 +174,7 @@ impl Model {
         }
         self.check_turbo(checker)?;
         self.check_smt(checker)?;
+        self.check_smt_buffers(checker)?;
         let (entries, ways) = (self.tlb.entries.value().0, self.tlb.ways.value().0);
         checker.require(
             entries.is_multiple_of(ways) && (entries / ways).is_power_of_two(),
@@ -192,6 +193,22 @@ impl Model {
             Some(why) => checker.require(false, turbo.span(), "core.turbo", || why),
             None => Ok(()),
         }
+    }
+
+    fn check_smt_buffers(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let Some(buffers) = &self.core.smt_buffers else {
+            return Ok(());
+        };
+        let (share, threads) = (buffers.value().0, self.threads_per_core());
+        checker.require(threads > 1, buffers.span(), "core.smt_buffers", || {
+            "a core has one PU: leave the key out".to_owned()
+        })?;
+        checker.require(
+            (1.0 / threads as f64..=1.0).contains(&share),
+            buffers.span(),
+            "core.smt_buffers",
+            || format!("a PU has {share} of the buffers, and {threads} PUs share them: give 1/{threads} to 1"),
+        )
     }
 
     fn check_smt(&self, checker: &Checker<'_>) -> Result<(), ModelError> {

@@ -114,6 +114,10 @@ pub struct Core {
     /// Instructions per cycle of all PUs of a core together, relative to one PU that runs alone; for cores with several
     /// PUs.
     pub smt_throughput: Option<Sourced<Ratio>>,
+    /// Share of the reorder buffer and of the store buffer that a PU may use while another PU of its core runs, too; 1
+    /// where the model does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smt_buffers: Option<Sourced<Ratio>>,
 }
 
 impl Core {

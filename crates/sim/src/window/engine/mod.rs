@@ -231,7 +231,8 @@ struct Engine<'a, const W: usize> {
     /// By thread.
     team_of: Vec<usize>,
     regions: Regions,
-    settings: Settings,
+    /// Of a thread alone on its core, and of one beside others.
+    settings: [Settings; 2],
     times: SchedulingTimes,
     ending: Ending,
     /// By thread: the readings at its `Count` events.
@@ -347,7 +348,7 @@ impl<'a, const W: usize> Engine<'a, W> {
     }
 
     fn too_much_memory(&self) -> WindowError {
-        let bytes = (self.settings.most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
+        let bytes = (self.settings[0].most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
         WindowError::TooMuchMemory(bytes >> 20)
     }
 
@@ -399,7 +400,7 @@ impl<'a, const W: usize> Engine<'a, W> {
     fn reach(&mut self, thread: usize) -> Ticks {
         let thread = &self.threads[thread];
         let ahead = if thread.clock < thread.competes_until {
-            (self.times.quantum - self.settings.transfer_margin).max(1)
+            (self.times.quantum - self.settings[0].transfer_margin).max(1)
         } else {
             self.times.quantum
         };
@@ -419,6 +420,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         let core = self.pus[pu].core;
         self.system.thread_on_core[core] = thread;
         self.threads[thread].last_line = u64::MAX;
+        let beside_others = usize::from(self.cores[core].running > 1);
         loop {
             let state = &mut self.threads[thread];
             let (begin, stalled) = (state.clock, state.stalled);
@@ -426,7 +428,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 system: &mut self.system,
                 core: &mut self.cores[core],
                 thread: state,
-                settings: &self.settings,
+                settings: &self.settings[beside_others],
                 number: thread,
                 index: core,
                 transferred: false,
@@ -580,8 +582,10 @@ impl<'a, const W: usize> Engine<'a, W> {
     fn set_prefetchers(&mut self, thread: usize, region: u64) {
         let Some(plan) = &self.plan else { return };
         let (wanted, write) = (plan.prefetchers(region), plan.write);
-        if wanted != self.settings.prefetchers {
-            self.settings.prefetchers = wanted;
+        if wanted != self.settings[0].prefetchers {
+            for settings in &mut self.settings {
+                settings.prefetchers = wanted;
+            }
             self.occupy(thread, write);
         }
     }

@@ -15,7 +15,7 @@ impl<const W: usize> Engine<'_, W> {
         configuration: &WindowConfiguration,
         running: &Running<'_>,
     ) -> Result<(), WindowError> {
-        if running.blocks.len() > self.settings.most_blocks {
+        if running.blocks.len() > self.settings[0].most_blocks {
             return Err(self.too_much_memory());
         }
         let nodes: Vec<usize> = self
