@@ -505,7 +505,8 @@ impl<'de> Deserialize<'de> for RawValue {
                     (_, true, true) => Ok(RawValue::Words(words)),
                     (true, false, true) => Ok(RawValue::Numbers(numbers)),
                     (true, true, false) => Ok(RawValue::Pairs(pairs)),
-                    _ => Err(de::Error::custom("the list mixes words, numbers and pairs")),
+                    (false, false, true) => Err(de::Error::custom("the list mixes words and numbers")),
+                    _ => Err(de::Error::custom("the list mixes pairs and single values")),
                 }
             }
         }
