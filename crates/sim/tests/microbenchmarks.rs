@@ -74,6 +74,73 @@ fn stores_cost_the_lines_that_they_fetch_and_write() {
     assert_near(by_node(Mix::VectorTriad), 6.4 * 4.0 / 5.5, 0.02);
 }
 
+/// The square machine with measured waits.
+fn square_with_waits() -> Model {
+    let waits = "queueing = { ns_at_share = [[0.5, 40], [0.8, 100]], source = \"a made-up paper\" }\nwrite_cost";
+    Model::parse("m.toml", &SQUARE.replace("write_cost", waits)).unwrap()
+}
+
+/// In nanoseconds, at a bandwidth in bytes per nanosecond of the cores of a node.
+fn loaded(model: &Model, bandwidth: f64) -> f64 {
+    let megabytes = (bandwidth * 1e3) as u32;
+    let (of, by) = (Target::LocalMemory, Cores::Node);
+    measure(model, Measure::LoadedLatency { of, by, megabytes }).unwrap() * 1e9
+}
+
+#[test]
+fn a_chain_beside_a_load_waits_as_was_measured() {
+    let model = square_with_waits();
+    for (bandwidth, expected) in [(1.6, 120.0), (3.2, 140.0), (5.12, 200.0)] {
+        assert_near(loaded(&model, bandwidth), expected, 0.05);
+    }
+}
+
+#[test]
+fn a_chain_beside_a_load_hardly_waits_where_nothing_was_measured() {
+    // By M/D/1 it is half of a line's 10 ns at half of the bandwidth.
+    let latency = loaded(&square(), 3.2);
+    assert!((100.0..106.0).contains(&latency), "{latency}");
+}
+
+#[test]
+fn measured_waits_leave_the_bandwidth_as_it_is() {
+    let reads = Measure::Bandwidth {
+        of: Target::LocalMemory,
+        by: Cores::Node,
+        mix: Mix::Reads,
+    };
+    assert_near(measure(&square_with_waits(), reads).unwrap() / 1e9, 6.4, 0.01);
+}
+
+/// The waits come from two Xeon Gold 6140, and the idle latency, the bandwidth and the curve from Intel MLC on machines
+/// with the same six channels of DDR4-2666: two Xeon Platinum 8180 (FD.io CSIT report, calibration data of Skylake) and
+/// two 8269CY (plantegg.github.io, page of 24 January 2019 on building a kernel).
+#[test]
+fn the_waits_of_one_processor_give_the_curves_of_others() {
+    let machine = include_str!("../../../machines/platinum-8168x2.toml");
+    let of_8180 = [(49.742, 92.3), (111.587, 101.2), (160.243, 121.9)];
+    let of_8269 = [(101.353, 95.0), (133.820, 102.7), (195.882, 130.6)];
+    for (idle, bandwidth, curve) in [("81.1", "108", &of_8180[..]), ("77.9", "112.7", &of_8269)] {
+        let text = machine
+            .replace(
+                "[memory]\nlatency = { ns = 81.1,",
+                &format!("[memory]\nlatency = {{ ns = {idle},"),
+            )
+            .replace(
+                "bandwidth = { gb_per_s = 108,",
+                &format!("bandwidth = {{ gb_per_s = {bandwidth},"),
+            );
+        let mut model = Model::parse("m.toml", &text).unwrap();
+        model.memory.queueing = builtin("gold-6142x2").unwrap().memory.queueing;
+        for &(bandwidth, published) in curve {
+            let megabytes = (bandwidth * 1e3) as u32;
+            let (of, by) = (Target::LocalMemory, Cores::Machine);
+            let simulated = measure(&model, Measure::LoadedLatency { of, by, megabytes }).unwrap();
+            assert_near(simulated * 1e9, published, 0.1);
+        }
+    }
+}
+
 #[test]
 fn what_the_shape_excludes_is_not_measured() {
     let all = measures(&square());
@@ -148,6 +215,82 @@ fn a_bandwidth_without_its_cores_is_refused() {
 fn a_write_that_costs_less_than_a_read_is_refused() {
     let error = refused("write_cost = { ratio = 1.5", "write_cost = { ratio = 0.9");
     assert!(error.contains("memory.write_cost: 0.9 is out of range"), "{error}");
+}
+
+/// The error of the model with these measured waits.
+fn refused_waits(pairs: &str) -> String {
+    let waits = format!("queueing = {{ ns_at_share = {pairs}, source = \"a made-up paper\" }}\nwrite_cost");
+    let error = Model::parse("m.toml", &SQUARE.replace("write_cost", &waits)).unwrap_err();
+    assert_eq!(error.key, "queueing", "{error}");
+    error.why
+}
+
+#[test]
+fn points_that_are_no_measured_waits_are_refused_with_the_remedy() {
+    for (pairs, remedy) in [
+        (
+            "[]",
+            "give a list of pairs of a share of the bandwidth and the wait in ns",
+        ),
+        ("[0.5, 25]", "give a list of pairs"),
+        ("[[0.5, 25, 1]]", "not a pair of numbers"),
+        ("[[50, 25]]", "50 is not a share of the bandwidth"),
+        ("[[0.5, -25]]", "-25 ns is out of range"),
+        ("[[0.9, 25], [0.5, 30]]", "list the pairs by ascending first number"),
+        ("[[0.5, 25], [0.9, 20]]", "leave out the points where it falls"),
+    ] {
+        let why = refused_waits(pairs);
+        assert!(why.contains(remedy), "{pairs}: {why}");
+    }
+}
+
+/// The error of the model with this published curve of the latency under load.
+fn refused_curve(rest: &str) -> String {
+    let table = format!("{SQUARE}\n[[published]]\nof = \"local_memory\"\n{rest}\n");
+    Model::parse("m.toml", &table).unwrap_err().to_string()
+}
+
+#[test]
+fn a_curve_that_nothing_can_measure_is_refused_with_the_remedy() {
+    let curve = "loaded = { ns_at_gb_per_s = [[1, 100], [3, 120]], source = \"a made-up paper\" }";
+    for (rest, remedy) in [
+        (curve.to_owned(), "give `by`, and `mix` as reads"),
+        (
+            format!("by = \"node\"\nmix = \"copy\"\n{curve}"),
+            "give `by`, and `mix` as reads",
+        ),
+        (
+            format!("by = \"core\"\nmix = \"reads\"\n{curve}"),
+            "give `by` as node, package or machine",
+        ),
+        (
+            format!("by = \"node\"\nmix = \"reads\"\n{}", curve.replace("[3,", "[0.5,")),
+            "list the pairs by ascending first number",
+        ),
+        (
+            format!("by = \"node\"\nmix = \"reads\"\ncalibrates = [\"memory.queueing\"]\n{curve}"),
+            "published[1].calibrates: `memory.queueing` is not",
+        ),
+    ] {
+        let error = refused_curve(&rest);
+        assert!(error.contains(remedy), "{error}");
+    }
+}
+
+#[test]
+fn each_point_of_a_published_curve_is_a_figure() {
+    let curve = "loaded = { ns_at_gb_per_s = [[1, 100], [3, 120]], source = \"a made-up paper\" }";
+    let text = format!("{SQUARE}\n[[published]]\nof = \"local_memory\"\nby = \"node\"\nmix = \"reads\"\n{curve}\n");
+    let model = Model::parse("m.toml", &text).unwrap();
+    let names: Vec<String> = model.published[1..].iter().map(|one| one.measure.to_string()).collect();
+    assert_eq!(
+        names,
+        [
+            "latency local memory by node reads at 1.0 GB/s",
+            "latency local memory by node reads at 3.0 GB/s"
+        ]
+    );
+    assert!((model.published[2].value(&model) - 120e-9).abs() < 1e-15);
 }
 
 /// The models agree with the published figures of their machines, and with the sources of their numbers.

@@ -149,7 +149,7 @@ fn origin(published: &Published) -> String {
 /// A figure with its unit.
 fn show(measure: Measure, value: f64) -> String {
     match measure {
-        Measure::Latency(_) => format!("{:.1} ns", value * 1e9),
+        Measure::Latency(_) | Measure::LoadedLatency { .. } => format!("{:.1} ns", value * 1e9),
         Measure::Bandwidth { .. } => format!("{:.1} GB/s", value / 1e9),
     }
 }

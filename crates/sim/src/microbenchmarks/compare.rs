@@ -1,7 +1,7 @@
 //! Every microbenchmark of a machine model, compared with the published figures of the machine.
 
 use super::{Row, measure, measures};
-use crate::model::{Measure, Model, Published, Target};
+use crate::model::{Cores, Measure, Mix, Model, Published, Target};
 use crate::window::WindowError;
 use serde::{Serialize, Serializer};
 use std::sync::{Mutex, PoisonError};
@@ -94,6 +94,8 @@ fn group(measure: Measure) -> Option<&'static str> {
             ..
         } => Some("bandwidth of local memory"),
         Measure::Bandwidth { .. } => Some("bandwidth of remote memory"),
+        // It is measured only where it was published.
+        Measure::LoadedLatency { .. } => None,
     }
 }
 
@@ -120,6 +122,8 @@ struct RowDocument<'a> {
     of: &'static str,
     by: Option<&'static str>,
     mix: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_per_second: Option<f64>,
     unit: &'static str,
     simulated: f64,
     published: Option<PublishedDocument<'a>>,
@@ -146,15 +150,20 @@ impl Serialize for Comparison<'_> {
 }
 
 fn document<'a>(model: &Model, row: &'a Row<'_>) -> RowDocument<'a> {
-    let (quantity, unit, of, by, mix) = match row.measure {
-        Measure::Latency(of) => ("latency", "s", of, None, None),
-        Measure::Bandwidth { of, by, mix } => ("bandwidth", "bytes/s", of, Some(by.word()), Some(mix.word())),
+    let (quantity, unit, by, mix, bytes_per_second) = match row.measure {
+        Measure::Latency(_) => ("latency", "s", None, None, None),
+        Measure::Bandwidth { by, mix, .. } => ("bandwidth", "bytes/s", Some(by), Some(mix), None),
+        Measure::LoadedLatency { by, megabytes, .. } => {
+            let bandwidth = f64::from(megabytes) * 1e6;
+            ("loaded_latency", "s", Some(by), Some(Mix::Reads), Some(bandwidth))
+        }
     };
     RowDocument {
         quantity,
-        of: of.word(),
-        by,
-        mix,
+        of: row.measure.target().word(),
+        by: by.map(Cores::word),
+        mix: mix.map(Mix::word),
+        bytes_per_second,
         unit,
         simulated: row.simulated,
         published: row.published.map(|published| PublishedDocument {

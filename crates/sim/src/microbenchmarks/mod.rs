@@ -11,10 +11,13 @@
 //! - **Bandwidth**: every core goes through its own arrays. With stores, the cores first fill the caches in the same
 //!   manner, so that as many modified lines leave the caches as enter them. No array is read twice, so the size of the
 //!   caches changes only how long the filling takes. Small caches are used here.
+//! - **Latency under load**: `loaded` has the steps.
 //!
-//! Prefetchers are off for latencies, as the tools switch them off, and on for bandwidths. One PU of each core runs.
+//! Prefetchers are off for idle latencies, as the tools switch them off, and on for bandwidths and loads. One PU of each
+//! core runs.
 
 mod compare;
+mod loaded;
 
 use crate::model::{Cores, LINE_BYTES, Measure, Mix, Model, PAGE_BYTES, Published, Size, Target};
 use crate::window::{
@@ -102,6 +105,7 @@ pub fn measure(model: &Model, measure: Measure) -> Result<f64, WindowError> {
             Ok(cycles? / cycles_a_second)
         }
         Measure::Bandwidth { of, by, mix } => bandwidth(model, of, by, mix),
+        Measure::LoadedLatency { of, by, megabytes } => loaded::latency(model, of, by, f64::from(megabytes) * 1e6),
     }
 }
 
@@ -223,15 +227,20 @@ fn core_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
     Ok(elapsed(&result) / lines as f64)
 }
 
-fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, WindowError> {
-    let cores: Vec<usize> = (0..model.cores())
+/// The cores of a measure.
+fn cores_of(model: &Model, by: Cores) -> Vec<usize> {
+    (0..model.cores())
         .filter(|&core| match by {
             Cores::One => core == 0,
             Cores::Node => model.node_of_core(core) == 0,
             Cores::Package => model.package_of_core(core) == 0,
             Cores::Machine => true,
         })
-        .collect();
+        .collect()
+}
+
+fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, WindowError> {
+    let cores = cores_of(model, by);
     // The arrays: how many are read, counted from the first; which one is written; how many arrays' bytes count.
     let (arrays, reads, written, counted) = match mix {
         Mix::Reads => (1, 1, None, 1),

@@ -418,9 +418,10 @@ impl Model {
     }
 
     fn check_published(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
-        for (index, published) in self.published.iter().enumerate() {
-            if let Some((key, why)) = published.fault(self) {
-                checker.require(false, published.span(), format!("published[{index}].{key}"), || why)?;
+        // All points of a curve are in one table.
+        for (index, table) in self.published.chunk_by(|a, b| a.span() == b.span()).enumerate() {
+            if let Some((key, why)) = table.iter().find_map(|published| published.fault(self)) {
+                checker.require(false, table[0].span(), format!("published[{index}].{key}"), || why)?;
             }
         }
         Ok(())

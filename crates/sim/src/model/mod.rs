@@ -14,6 +14,7 @@
 
 mod catalog;
 mod check;
+mod curve;
 mod published;
 mod quantity;
 mod route;
@@ -22,6 +23,7 @@ mod turbo;
 
 pub use catalog::{builtin, builtin_names};
 pub use check::ModelError;
+pub use curve::{LoadedLatency, Queueing};
 pub use pinfold_core::Prefetcher;
 pub use published::{Cores, Figure, Measure, Mix, Published, Target};
 pub use quantity::{
@@ -62,7 +64,7 @@ pub struct Model {
     /// The energy costs.
     pub energy: EnergyModel,
     /// Published latencies and bandwidths.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "published::list")]
     pub published: Vec<Published>,
     /// The costs of the operating system, if they were measured on the machine.
     pub system: Option<SystemCosts>,
@@ -190,6 +192,9 @@ pub struct Memory {
     pub bandwidth: Sourced<Bandwidth>,
     /// How long a written line occupies memory, relative to one that is read; 1 if it is not given.
     pub write_cost: Option<Sourced<Ratio>>,
+    /// How long a line waits behind others, as was measured. Without it, lines arrive at random and are served one
+    /// after the other.
+    pub queueing: Option<Sourced<Queueing>>,
     /// Of one node.
     pub capacity: Option<Sourced<Size>>,
     /// Bandwidth of one package's bus to memory, of both directions together, if the machine has a bus.

@@ -1,12 +1,13 @@
 //! Published latencies and bandwidths of a machine. The simulated machine is compared with them.
 //!
 //! A figure has the measured quantity (`of`), for a bandwidth also the cores and the accesses (`by` and `mix`), and its
-//! publication. Some figures are also the source of a number of the model; `calibrates` names these
-//! numbers. Their comparison shows that caches, directory, address translation and queues together reproduce the
-//! number. A figure that calibrates nothing checks the model itself.
+//! publication. A latency under load is a curve (`loaded`); each of its points is a figure. Some figures are also the
+//! source of a number of the model; `calibrates` names these numbers. Their comparison shows that caches, directory,
+//! address translation and queues together reproduce the number. A figure that calibrates nothing checks the model
+//! itself.
 
-use super::{Bandwidth, Frequency, Latency, Model, Routes, Source, Sourced};
-use serde::{Deserialize, Serialize};
+use super::{Bandwidth, Frequency, Latency, LoadedLatency, Model, Routes, Source, Sourced};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::ops::Range;
 
@@ -132,6 +133,24 @@ pub enum Measure {
         /// The kind of accesses.
         mix: Mix,
     },
+    /// From load to use, for one core while the others read.
+    LoadedLatency {
+        /// The memory that serves them all.
+        of: Target,
+        /// All cores.
+        by: Cores,
+        /// The bandwidth that all cores use together, in 10^6 bytes a second.
+        megabytes: u32,
+    },
+}
+
+impl Measure {
+    /// What serves the accesses.
+    pub fn target(self) -> Target {
+        match self {
+            Self::Latency(of) | Self::Bandwidth { of, .. } | Self::LoadedLatency { of, .. } => of,
+        }
+    }
 }
 
 impl fmt::Display for Measure {
@@ -139,6 +158,12 @@ impl fmt::Display for Measure {
         let text = match self {
             Self::Latency(of) => format!("latency {}", of.word()),
             Self::Bandwidth { of, by, mix } => format!("bandwidth {} by {} {}", of.word(), by.word(), mix.word()),
+            Self::LoadedLatency { of, by, megabytes } => format!(
+                "latency {} by {} reads at {:.1} GB/s",
+                of.word(),
+                by.word(),
+                f64::from(*megabytes) / 1e3
+            ),
         };
         f.write_str(&text.replace('_', " "))
     }
@@ -154,8 +179,8 @@ pub enum Figure {
 }
 
 /// A published figure.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(try_from = "Table", into = "Table")]
+#[derive(Clone, Debug, Serialize)]
+#[serde(into = "Table")]
 pub struct Published {
     /// What was measured.
     pub measure: Measure,
@@ -175,6 +200,8 @@ struct Table {
     #[serde(skip_serializing_if = "Option::is_none")]
     bandwidth: Option<Sourced<Bandwidth>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    loaded: Option<Sourced<LoadedLatency>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<Cores>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mix: Option<Mix>,
@@ -182,51 +209,108 @@ struct Table {
     calibrates: Vec<String>,
 }
 
-impl TryFrom<Table> for Published {
-    type Error = &'static str;
-
-    fn try_from(table: Table) -> Result<Self, Self::Error> {
-        let Table { of, calibrates, .. } = table;
-        let (measure, figure) = match (table.latency, table.bandwidth, table.by, table.mix) {
-            (Some(latency), None, None, None) => (Measure::Latency(of), Figure::Latency(latency)),
-            (Some(_), None, _, _) => return Err("`by` and `mix` have no meaning for a latency: remove them"),
-            (None, Some(bandwidth), Some(by), Some(mix)) if of.is_memory() => {
+impl Table {
+    /// The figures of the table.
+    fn figures(self) -> Result<Vec<Published>, &'static str> {
+        let Table { of, calibrates, .. } = self;
+        let (measure, figure) = match (self.latency, self.bandwidth, self.loaded, self.by, self.mix) {
+            (Some(latency), None, None, None, None) => (Measure::Latency(of), Figure::Latency(latency)),
+            (Some(_), None, None, _, _) => return Err("`by` and `mix` have no meaning for a latency: remove them"),
+            (None, Some(_), None, _, _) | (None, None, Some(_), _, _) if !of.is_memory() => {
+                return Err("`of` does not name a memory: a bandwidth or a load needs one, such as local_memory");
+            }
+            (None, Some(bandwidth), None, Some(by), Some(mix)) => {
                 (Measure::Bandwidth { of, by, mix }, Figure::Bandwidth(bandwidth))
             }
-            (None, Some(_), Some(_), Some(_)) => {
-                return Err("`of` does not name a memory: a bandwidth needs one, such as local_memory");
-            }
-            (None, Some(_), _, _) => {
+            (None, Some(_), None, _, _) => {
                 return Err("a bandwidth depends on the cores and their accesses: give `by` and `mix`");
             }
-            (_, _, _, _) => return Err("give the figure as either `latency` or `bandwidth`"),
+            (None, None, Some(_), Some(Cores::One), _) => {
+                return Err("one core is not loaded by others: give `by` as node, package or machine");
+            }
+            (None, None, Some(loaded), Some(by), Some(Mix::Reads)) => return Ok(points(of, by, &loaded, &calibrates)),
+            (None, None, Some(_), _, _) => {
+                return Err("a latency under load depends on the cores: give `by`, and `mix` as reads");
+            }
+            _ => return Err("give the figure as one of `latency`, `bandwidth` and `loaded`"),
         };
-        Ok(Self {
+        Ok(vec![Published {
             measure,
             figure,
             calibrates,
-        })
+        }])
+    }
+}
+
+/// The points of a curve as figures.
+fn points(of: Target, by: Cores, loaded: &Sourced<LoadedLatency>, calibrates: &[String]) -> Vec<Published> {
+    let curve = loaded.value();
+    let figure = |&[gb_per_s, nanoseconds]: &[f64; 2]| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a bandwidth is checked to be positive and at most 10^6 GB/s"
+        )]
+        let megabytes = (gb_per_s * 1e3).round() as u32;
+        Published {
+            measure: Measure::LoadedLatency { of, by, megabytes },
+            figure: Figure::Latency(loaded.with(Latency::Nanoseconds(nanoseconds))),
+            calibrates: calibrates.to_vec(),
+        }
+    };
+    curve.points().iter().map(figure).collect()
+}
+
+/// The figures of all tables of a model file.
+pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Published>, D::Error> {
+    let tables = Vec::<Figures>::deserialize(deserializer)?;
+    Ok(tables.into_iter().flat_map(|figures| figures.0).collect())
+}
+
+/// The figures of one table.
+#[derive(Deserialize)]
+#[serde(try_from = "Table")]
+struct Figures(Vec<Published>);
+
+impl TryFrom<Table> for Figures {
+    type Error = &'static str;
+
+    fn try_from(table: Table) -> Result<Self, Self::Error> {
+        table.figures().map(Self)
     }
 }
 
 impl From<Published> for Table {
     fn from(published: Published) -> Self {
-        let (of, by, mix) = match published.measure {
-            Measure::Latency(of) => (of, None, None),
-            Measure::Bandwidth { of, by, mix } => (of, Some(by), Some(mix)),
+        let Published {
+            measure,
+            figure,
+            calibrates,
+        } = published;
+        let mut table = Self {
+            of: measure.target(),
+            latency: None,
+            bandwidth: None,
+            loaded: None,
+            by: None,
+            mix: None,
+            calibrates,
         };
-        let (latency, bandwidth) = match published.figure {
-            Figure::Latency(latency) => (Some(latency), None),
-            Figure::Bandwidth(bandwidth) => (None, Some(bandwidth)),
-        };
-        Self {
-            of,
-            latency,
-            bandwidth,
-            by,
-            mix,
-            calibrates: published.calibrates,
+        match (measure, figure) {
+            (Measure::LoadedLatency { by, megabytes, .. }, Figure::Latency(latency)) => {
+                let (Latency::Nanoseconds(time) | Latency::Cycles(time)) = latency.value();
+                let point = LoadedLatency::point(f64::from(megabytes) / 1e3, time);
+                (table.loaded, table.by, table.mix) = (Some(latency.with(point)), Some(by), Some(Mix::Reads));
+            }
+            (_, Figure::Latency(latency)) => table.latency = Some(latency),
+            (measure, Figure::Bandwidth(bandwidth)) => {
+                table.bandwidth = Some(bandwidth);
+                if let Measure::Bandwidth { by, mix, .. } = measure {
+                    (table.by, table.mix) = (Some(by), Some(mix));
+                }
+            }
         }
+        table
     }
 }
 
@@ -269,7 +353,7 @@ impl Published {
 
     /// The key and the reason, where the figure cannot be one of this machine.
     pub(super) fn fault(&self, model: &Model) -> Option<(&'static str, String)> {
-        let (Measure::Latency(of) | Measure::Bandwidth { of, .. }) = self.measure;
+        let of = self.measure.target();
         if self.source().is_assumed() {
             let why = "an assumption is not a published figure: name the publication, or remove the figure".to_owned();
             return Some(("source", why));
@@ -354,6 +438,7 @@ impl Model {
         coherence
             || ["memory.latency", "memory.bandwidth"].contains(&key)
             || (key == "memory.write_cost" && self.memory.write_cost.is_some())
+            || (key == "memory.queueing" && self.memory.queueing.is_some())
             || (key == "memory.front_side_bus" && self.memory.front_side_bus.is_some())
             || ["core.line_fill_buffers", "prefetch.in_flight"].contains(&key)
             || listed("cache", self.caches.len(), "latency")

@@ -74,14 +74,18 @@ impl<T> Sourced<T> {
     pub(super) fn span(&self) -> Range<usize> {
         self.span.clone()
     }
+
+    /// The same with another value.
+    pub(crate) fn with<U>(&self, value: U) -> Sourced<U> {
+        Sourced {
+            value,
+            source: self.source.clone(),
+            span: self.span(),
+        }
+    }
 }
 
 impl<T: Clone> Sourced<T> {
-    /// The same with another value.
-    pub(crate) fn with(&self, value: T) -> Self {
-        Self { value, ..self.clone() }
-    }
-
     /// The value.
     pub fn value(&self) -> T {
         self.value.clone()

@@ -27,6 +27,7 @@ mod pages;
 mod piece;
 mod placement;
 mod profile;
+mod queueing;
 mod regions;
 mod result;
 mod runner;

@@ -2,9 +2,9 @@
 //!
 //! Time is divided into slots, and a slot serves a limited number of lines. An arriving line is served in the slot of
 //! its arrival, or in the first later slot that is not full. The wait until then is the queueing of a saturated server,
-//! whose bandwidth is exact. The wait behind others within a slot is added by the formula of Pollaczek and Khinchine
-//! for Poisson arrivals and constant service (M/D/1): service x load / (2 (1 - load)), with the load of the slot
-//! before.
+//! whose bandwidth is exact. A line whose slot is not full waits behind others by a formula or by a measured curve
+//! (`queueing`). Where slots are full, a server with a curve makes a line wait for its slot, and at least as long as
+//! the curve says.
 //!
 //! A single time at which the server is free next would not do: a line that is simulated later but arrives before an
 //! already served one must not wait behind it. The simulated threads run ahead of each other by a quantum, and a thread
@@ -15,14 +15,9 @@
 //! A written line may take longer than a read one: DRAM turns its bus around between reads and writes, and recovers
 //! from a write before it opens another row.
 
+use super::queueing::{MeasuredWait, Queueing, SLOT_LINES};
 use super::time::Ticks;
 use std::collections::VecDeque;
-
-/// The M/D/1 wait does not grow beyond this load. The full slots give the wait from there on.
-const HIGHEST_LOAD: f64 = 0.95;
-
-/// Lines of a slot: enough to make a slot's load meaningful.
-const SLOT_LINES: u32 = 32;
 
 /// Slots are remembered and forgotten this many at a time.
 const BLOCK: usize = 1024;
@@ -35,8 +30,7 @@ pub(crate) struct Server {
     /// Lines served in each slot from `oldest` on. A full slot has `SLOT_LINES`, and the number of slots after it that
     /// are known to be full.
     taken: VecDeque<u32>,
-    /// The M/D/1 wait after a slot with `lines` lines.
-    waits: Vec<Ticks>,
+    queueing: Queueing,
     /// The oldest remembered slot.
     oldest: u64,
     served: u64,
@@ -56,7 +50,7 @@ impl Server {
             service,
             width: service * Ticks::from(SLOT_LINES),
             taken: VecDeque::new(),
-            waits: (0..=SLOT_LINES).map(|lines| wait_behind(service, lines)).collect(),
+            queueing: Queueing::poisson(service),
             oldest: 0,
             served: 0,
             write_surplus: 0,
@@ -73,6 +67,12 @@ impl Server {
         )]
         let surplus = ((ratio - 1.0) * f64::from(WHOLE)).round() as u32;
         self.write_surplus = surplus;
+        self
+    }
+
+    /// The same server with measured waits: each of `points` is a load and the wait at it, by ascending load.
+    pub(crate) fn with_waits(mut self, points: &[(f64, Ticks)]) -> Self {
+        self.queueing = Queueing::Measured(MeasuredWait::new(points));
         self
     }
 
@@ -101,6 +101,7 @@ impl Server {
 
     /// Occupies the server with a line that arrives at `time`. Returns the wait before its service.
     fn occupy(&mut self, time: Ticks, floor: Ticks) -> Ticks {
+        let least = self.measured_wait(floor);
         let arrival = time / self.width;
         if arrival < self.oldest {
             return 0;
@@ -120,12 +121,31 @@ impl Server {
             if let Some(place) = arrival.checked_sub(self.oldest) {
                 self.taken[place as usize] = SLOT_LINES + u32::try_from(slot - arrival - 1).unwrap_or(0);
             }
-            return (slot * self.width + Ticks::from(before) * self.service).saturating_sub(time);
+            let until = slot * self.width + Ticks::from(before) * self.service;
+            return until.saturating_sub(time).max(least);
         }
-        match (slot - self.oldest).checked_sub(1) {
-            Some(previous) => self.waits[self.taken[previous as usize].min(SLOT_LINES) as usize],
-            None => 0,
+        match (&self.queueing, (slot - self.oldest).checked_sub(1)) {
+            (Queueing::Poisson(waits), Some(previous)) => waits[self.taken[previous as usize].min(SLOT_LINES) as usize],
+            _ => least,
         }
+    }
+
+    /// The measured wait at the load of the slots before `floor`; 0 without measured waits.
+    #[inline]
+    fn measured_wait(&mut self, floor: Ticks) -> Ticks {
+        let Queueing::Measured(measured) = &mut self.queueing else {
+            return 0;
+        };
+        if floor >= (measured.next_slot() + 1) * self.width {
+            let (taken, oldest) = (&self.taken, self.oldest);
+            measured.pass(floor / self.width, |slot| {
+                let place = slot.checked_sub(oldest).map(|place| place as usize);
+                place
+                    .and_then(|place| taken.get(place))
+                    .map_or(0, |&lines| lines.min(SLOT_LINES))
+            });
+        }
+        measured.wait()
     }
 
     /// Makes room for a slot, and forgets those before the one before `floor`.
@@ -138,14 +158,6 @@ impl Server {
         let room = (slot - self.oldest) as usize + BLOCK;
         self.taken.resize(room.max(self.taken.len()), 0);
     }
-}
-
-/// The mean wait of a line, by M/D/1, where the slot before served `lines`.
-fn wait_behind(service: Ticks, lines: u32) -> Ticks {
-    let load = (f64::from(lines) / f64::from(SLOT_LINES)).min(HIGHEST_LOAD);
-    #[expect(clippy::cast_sign_loss, reason = "positive and small")]
-    let wait = (service as f64 * load / (2.0 * (1.0 - load))) as Ticks;
-    wait
 }
 
 #[cfg(test)]
@@ -168,6 +180,39 @@ mod tests {
         }
         let relative = last as f64 / (lines * 700) as f64;
         assert!((relative - 1.0).abs() < 0.01, "{relative}");
+    }
+
+    #[test]
+    fn measured_waits_leave_the_bandwidth_of_a_saturated_server_exact() {
+        let mut server = Server::new(700).with_waits(&[(0.5, 7000), (0.95, 28_000)]);
+        let lines: Ticks = 10_000;
+        let mut done = VecDeque::from(vec![0; 64]);
+        for _ in 0..lines {
+            let arrival = done.pop_front().unwrap();
+            done.push_back(arrival + server.serve(arrival, arrival) + 700);
+        }
+        let relative = done[63] as f64 / (lines * 700) as f64;
+        assert!((relative - 1.0).abs() < 0.01, "{relative}");
+    }
+
+    #[test]
+    fn lines_wait_as_long_as_was_measured_at_their_load() {
+        for (gap, expected) in [(1000, 100), (200, 500), (125, 1500)] {
+            let mut server = Server::new(100).with_waits(&[(0.5, 500), (0.8, 1500)]);
+            let waits: Vec<Ticks> = (0..20_000)
+                .map(|line| server.serve(line * gap, line * gap))
+                .skip(10_000)
+                .collect();
+            let mean = waits.iter().sum::<Ticks>() as f64 / waits.len() as f64;
+            assert!((mean / f64::from(expected) - 1.0).abs() < 0.02, "{gap}: {mean}");
+        }
+    }
+
+    #[test]
+    fn lines_ahead_of_the_floor_are_no_load_yet() {
+        let mut server = Server::new(100).with_waits(&[(1.0, 100_000)]);
+        let waits: Vec<Ticks> = (0..10_000).map(|line| server.serve(line * 100, 0)).collect();
+        assert!(waits.iter().all(|&wait| wait == 0));
     }
 
     #[test]

@@ -71,9 +71,14 @@ fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
 }
 
 fn memory_server(model: &Model) -> Server {
-    let server = Server::new(line_service(model.memory.bandwidth.value().0, model));
-    match &model.memory.write_cost {
-        Some(cost) => server.with_write_cost(cost.value().0),
-        None => server,
+    let mut server = Server::new(line_service(model.memory.bandwidth.value().0, model));
+    if let Some(cost) = &model.memory.write_cost {
+        server = server.with_write_cost(cost.value().0);
     }
+    if let Some(queueing) = &model.memory.queueing {
+        let waits = queueing.value().waits(model.frequency());
+        let waits: Vec<(f64, Ticks)> = waits.into_iter().map(|(load, cycles)| (load, ticks(cycles))).collect();
+        server = server.with_waits(&waits);
+    }
+    server
 }
