@@ -80,25 +80,24 @@ fn square_with_waits() -> Model {
     Model::parse("m.toml", &SQUARE.replace("write_cost", waits)).unwrap()
 }
 
-/// In nanoseconds, at a bandwidth in bytes per nanosecond of the cores of a node.
-fn loaded(model: &Model, bandwidth: f64) -> f64 {
-    let megabytes = (bandwidth * 1e3) as u32;
-    let (of, by) = (Target::LocalMemory, Cores::Node);
+/// In nanoseconds, at a bandwidth of all cores in 10^6 bytes a second.
+fn loaded(model: &Model, by: Cores, megabytes: u32) -> f64 {
+    let of = Target::LocalMemory;
     measure(model, Measure::LoadedLatency { of, by, megabytes }).unwrap() * 1e9
 }
 
 #[test]
 fn a_chain_beside_a_load_waits_as_was_measured() {
     let model = square_with_waits();
-    for (bandwidth, expected) in [(1.6, 120.0), (3.2, 140.0), (5.12, 200.0)] {
-        assert_near(loaded(&model, bandwidth), expected, 0.05);
+    for (megabytes, expected) in [(1600, 120.0), (3200, 140.0), (5120, 200.0)] {
+        assert_near(loaded(&model, Cores::Node, megabytes), expected, 0.05);
     }
 }
 
 #[test]
 fn a_chain_beside_a_load_hardly_waits_where_nothing_was_measured() {
     // By M/D/1 it is half of a line's 10 ns at half of the bandwidth.
-    let latency = loaded(&square(), 3.2);
+    let latency = loaded(&square(), Cores::Node, 3200);
     assert!((100.0..106.0).contains(&latency), "{latency}");
 }
 
@@ -118,9 +117,9 @@ fn measured_waits_leave_the_bandwidth_as_it_is() {
 #[test]
 fn the_waits_of_one_processor_give_the_curves_of_others() {
     let machine = include_str!("../../../machines/platinum-8168x2.toml");
-    let of_8180 = [(49.742, 92.3), (111.587, 101.2), (160.243, 121.9)];
-    let of_8269 = [(101.353, 95.0), (133.820, 102.7), (195.882, 130.6)];
-    for (idle, bandwidth, curve) in [("81.1", "108", &of_8180[..]), ("77.9", "112.7", &of_8269)] {
+    let of_8180 = [(49_742, 92.3), (111_587, 101.2), (160_243, 121.9)];
+    let of_8269 = [(101_353, 95.0), (133_820, 102.7), (195_882, 130.6)];
+    for (idle, bandwidth, curve) in [("81.1", "108", &of_8180), ("77.9", "112.7", &of_8269)] {
         let text = machine
             .replace(
                 "[memory]\nlatency = { ns = 81.1,",
@@ -132,11 +131,8 @@ fn the_waits_of_one_processor_give_the_curves_of_others() {
             );
         let mut model = Model::parse("m.toml", &text).unwrap();
         model.memory.queueing = builtin("gold-6142x2").unwrap().memory.queueing;
-        for &(bandwidth, published) in curve {
-            let megabytes = (bandwidth * 1e3) as u32;
-            let (of, by) = (Target::LocalMemory, Cores::Machine);
-            let simulated = measure(&model, Measure::LoadedLatency { of, by, megabytes }).unwrap();
-            assert_near(simulated * 1e9, published, 0.1);
+        for &(megabytes, published) in curve {
+            assert_near(loaded(&model, Cores::Machine, megabytes), published, 0.1);
         }
     }
 }

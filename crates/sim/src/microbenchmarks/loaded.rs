@@ -8,7 +8,7 @@
 //! 4. The number of instructions is corrected until the bandwidth is the wanted one. If no number gives it, the latency
 //!    is on the straight line between the two nearest bandwidths.
 
-use super::{BASE, SEED, TIMED, cache_of_core, cores_of, elapsed, filled, place, run, timed};
+use super::{BASE, SEED, TIMED, cache_of_core, cores_of, elapsed, filled, marks, place, run, timed};
 use crate::model::{Cores, LINE_BYTES, Model, PAGE_BYTES, Target};
 use crate::window::{Event, Generated, Prefetchers, Stream, WindowError, synthetic};
 use pinfold_core::random::Random;
@@ -121,18 +121,11 @@ fn trial(model: &Model, of: Target, by: Cores, instructions: f64) -> Result<Tria
 
 /// A chain through one line of each page in each of `rounds`.
 fn chain(base: u64, pages: u64, rounds: Range<u64>) -> Box<dyn Stream> {
-    let mut random = Random::new(SEED);
     let mut order: Vec<u64> = (0..pages).collect();
-    random.shuffle(&mut order);
-    let mut next = 0;
-    let loads = (rounds.end - rounds.start) * pages;
-    Box::new(Generated::new(move || {
-        (next < loads).then(|| {
-            let (round, page) = (rounds.start + next / pages, order[(next % pages) as usize]);
-            next += 1;
-            Event::read(base + page * PAGE_BYTES + round * 2 * LINE_BYTES, 8, 1)
-        })
-    }))
+    Random::new(SEED).shuffle(&mut order);
+    let address = |round: u64, page: u64| base + page * PAGE_BYTES + round * 2 * LINE_BYTES;
+    let of_round = |round: u64| order.iter().map(move |&page| Event::read(address(round, page), 8, 1));
+    marks(rounds.flat_map(of_round).collect())
 }
 
 /// Reads the lines of an array again and again until `ended` is true.
@@ -147,7 +140,7 @@ fn load(base: u64, bytes: u64, instructions: f64, ended: &Rc<Cell<bool>>) -> Box
     let mut offset = 0;
     Box::new(Generated::new(move || {
         (!ended.get()).then(|| {
-            let event = Event::read(base + offset, LINE_BYTES as u8, instructions);
+            let event = Event::read(base + offset, 8, instructions);
             offset = (offset + LINE_BYTES) % bytes;
             event
         })
