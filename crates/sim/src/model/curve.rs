@@ -1,26 +1,30 @@
 //! Curves: pairs of numbers that stand for a number that depends on another one.
 
-use super::quantity::{Frequency, Quantity, RawValue};
+use super::{Frequency, Latency, Quantity, RawValue};
 use serde::Serialize;
 
 /// The highest latency or wait, in nanoseconds.
 const LONGEST: f64 = 1e6;
 
-/// How long a line waits behind others, by the share of its server's bandwidth that is in use.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Queueing {
-    /// Pairs of a share and the wait in nanoseconds, by ascending share.
-    ns_at_share: Vec<[f64; 2]>,
+/// The wait of a line behind others, while a share of the bandwidth is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WaitAtShare {
+    /// Of the bandwidth.
+    pub share: f64,
+    /// The wait in nanoseconds.
+    pub ns: f64,
 }
+
+/// How long a line waits behind others, by ascending share of the bandwidth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Queueing(Vec<WaitAtShare>);
 
 impl Queueing {
     /// Pairs of a share and the wait in cycles, by ascending share.
     pub(crate) fn waits(&self, frequency: Frequency) -> Vec<(f64, f64)> {
-        let cycles = |nanoseconds: f64| nanoseconds * 1e-9 * frequency.0;
-        self.ns_at_share
-            .iter()
-            .map(|&[share, wait]| (share, cycles(wait)))
-            .collect()
+        let point = |point: &WaitAtShare| (point.share, Latency::Nanoseconds(point.ns).cycles(frequency));
+        self.0.iter().map(point).collect()
     }
 }
 
@@ -51,7 +55,9 @@ impl Quantity for Queueing {
                 "the wait falls from {wait} to {less} ns at {share}: leave out the points where it falls"
             ));
         }
-        Ok(Self { ns_at_share: pairs })
+        Ok(Self(
+            pairs.into_iter().map(|[share, ns]| WaitAtShare { share, ns }).collect(),
+        ))
     }
 }
 

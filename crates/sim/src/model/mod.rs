@@ -23,7 +23,7 @@ mod turbo;
 
 pub use catalog::{builtin, builtin_names};
 pub use check::ModelError;
-pub use curve::{LoadedLatency, Queueing};
+pub use curve::{LoadedLatency, Queueing, WaitAtShare};
 pub use pinfold_core::Prefetcher;
 pub use published::{Cores, Figure, Measure, Mix, Published, Target};
 pub use quantity::{

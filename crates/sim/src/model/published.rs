@@ -328,7 +328,7 @@ impl Published {
 
     /// The clock whose cycles a latency counts. The latency of a private cache is measured with one active core.
     fn clock(&self, model: &Model) -> Frequency {
-        let (Measure::Latency(of) | Measure::Bandwidth { of, .. }) = self.measure;
+        let of = self.measure.target();
         match of.cache_level() {
             Some(level) if level + 1 < model.caches.len() => model.clock(1),
             _ => model.frequency(),

@@ -35,10 +35,10 @@ def published(quick: bool) -> Part:
     text = (
         "**Simulated**: latencies and saturated bandwidths, measured by microbenchmarks on the models, compared "
         f"with the published figures. {len(compared)} figures of {len(reports)} machines; the worst latency is "
-        f"{worst['latency']:.1f} % off, the worst bandwidth {worst['bandwidth']:.1f} %{loaded}. A figure marked *input* is "
-        f"also the source of a number of the model, and shows that the simulated machine reproduces it; {len(checks)} "
-        "are *checks*, from which no number comes. Several are of a closely related machine, as the source says. No "
-        f"figures were found of: {missing}."
+        f"{worst['latency']:.1f} % off, the worst bandwidth {worst['bandwidth']:.1f} %{loaded}. A figure marked "
+        f"*input* is also the source of a number of the model, and shows that the simulated machine reproduces it; "
+        f"{len(checks)} are *checks*, from which no number comes. Several are of a closely related machine, as the "
+        f"source says. No figures were found of: {missing}."
     )
     columns = ["machine", "measure", "simulated", "published", "diff [%]", "", "source"]
     rows = [[machine, *cells(row)] for machine, row in compared]
