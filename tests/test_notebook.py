@@ -94,6 +94,20 @@ def test_the_same_policy_gives_the_same_run(recording: Recording) -> None:
     assert other != runs[0]
 
 
+@pytest.mark.parametrize("policy", ["none", Seen])
+def test_the_kernel_of_the_simulated_machine_can_be_another_one(
+    recording: Recording, policy: str | Callable[[], Policy]
+) -> None:
+    chosen = policy if isinstance(policy, str) else policy()
+    kernels = [
+        pinfold.simulate(recording, MACHINE, chosen, repeat=20, kernel=kernel).document["simulation"]["kernel"]
+        for kernel in (None, "2.6.39")
+    ]
+    assert kernels == ["6.1", "2.6.39"]
+    with pytest.raises((ValueError, pinfold.PinfoldError), match=r"3\.10, 6\.1"):
+        pinfold.simulate(recording, MACHINE, chosen, kernel="5.0")
+
+
 def test_a_configuration_is_as_fast_as_the_binary_says(recording: Recording) -> None:
     pus = [0, 8, 16, 24]
     own = pinfold.simulate(recording, MACHINE, Configuration(pus), repeat=50)

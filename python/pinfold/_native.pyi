@@ -237,6 +237,7 @@ def simulate(
     repeat: int | None = None,
     seed: int = 0,
     noise: float = 0.0,
+    kernel: str | None = None,
     salvage: bool = False,
 ) -> str:
     """Run recordings side by side under a policy, and return the record as JSON. `pinfold.simulate` calls it."""

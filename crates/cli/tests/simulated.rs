@@ -357,6 +357,58 @@ fn what_is_about_a_simulated_machine_is_refused_elsewhere() {
 }
 
 #[test]
+fn the_kernel_of_a_simulated_machine_is_one_of_the_known_versions() {
+    for command in ["run", "compare"] {
+        let error = error_of(&[command, "--kernel", "7.2", "--", "true"]);
+        assert!(
+            error.contains("the one that runs") && error.contains("--machine"),
+            "{error}"
+        );
+        let output = pinfold(&[command, "--machine", "epyc-7763x2", "--kernel", "5.0", "a.pft"]);
+        assert!(!output.status.success());
+        let error = text(&output.stderr);
+        assert!(error.contains("2.6.39, 3.10, 6.1, 6.12, 7.2"), "{error}");
+    }
+}
+
+#[test]
+fn the_kernel_places_unpinned_threads_and_is_named() {
+    let Some((directory, _, file)) = recorded() else { return };
+    let out = directory.path().join("kernel.json");
+    let run = |kernel: &[&str]| {
+        let machine = [
+            "run",
+            "--machine",
+            "epyc-7763x2",
+            "--policy",
+            "none",
+            "--repeat",
+            "5",
+            "-v",
+        ];
+        let output = pinfold(&[&machine[..], kernel, &["--json", out.to_str().unwrap(), &file]].concat());
+        let shown = text(&output.stderr);
+        assert!(output.status.success(), "{shown}");
+        (json(&out), shown)
+    };
+    let nodes = |record: &Value| {
+        let pus = record["simulation"]["programs"][0]["pus"].as_array().unwrap();
+        let nodes: Vec<u64> = pus.iter().map(|pu| pu.as_u64().unwrap() / 64).collect();
+        nodes
+    };
+    let (default, shown) = run(&[]);
+    assert_eq!(default["simulation"]["kernel"], "6.1");
+    assert!(shown.contains("unpinned on a simulated Linux 6.1"), "{shown}");
+    assert!(nodes(&default).iter().all(|node| *node == nodes(&default)[0]));
+    let (named, _) = run(&["--kernel", "6.1"]);
+    assert_eq!(named, default);
+    let (early, shown) = run(&["--kernel", "2.6.39"]);
+    assert_eq!(early["simulation"]["kernel"], "2.6.39");
+    assert!(shown.contains("unpinned on a simulated Linux 2.6.39"), "{shown}");
+    assert!(nodes(&early).contains(&0) && nodes(&early).contains(&1));
+}
+
+#[test]
 fn pages_and_prefetchers_are_as_they_were_given() {
     let Some((directory, _, file)) = recorded() else { return };
     let simulated = |name: &str, given: &[&str]| {

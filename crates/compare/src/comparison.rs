@@ -89,6 +89,8 @@ pub struct Simulated {
     pub repeat: u64,
     /// The seed of the first round. Each round adds one.
     pub first_seed: u64,
+    /// The version of the simulated Linux, which places the program alone; `None` for a table.
+    pub kernel: Option<String>,
 }
 
 /// A comparison, complete or not.

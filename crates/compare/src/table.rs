@@ -106,11 +106,15 @@ fn subject(comparison: &Comparison) -> String {
             "{command}\nreplayed from a table of measurements of {machine}\nnothing was measured in these runs; each repeats the \
              program {repeat} times, each round with another seed{ended}"
         ),
-        Some(simulated) => format!(
-            "{command}\nsimulated on {machine}\nnothing was measured; each run does {} times what was recorded, each round with \
-             another seed{ended}",
-            simulated.repeat
-        ),
+        Some(Simulated { repeat, kernel, .. }) => {
+            let alone = kernel.as_ref().map_or_else(String::new, |kernel| {
+                format!("\nalone is unpinned on a simulated Linux {kernel}")
+            });
+            format!(
+                "{command}\nsimulated on {machine}\nnothing was measured; each run does {repeat} times what was recorded, each \
+                 round with another seed{ended}{alone}"
+            )
+        }
     }
 }
 
@@ -275,10 +279,15 @@ What each policy chose:
             recording: None,
             repeat: 7,
             first_seed: 0,
+            kernel: Some("7.2".to_owned()),
         });
         let text = text(&simulated);
         assert!(
             text.contains("simulated on 2 packages\nnothing was measured; each run does 7 times"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nalone is unpinned on a simulated Linux 7.2\n"),
             "{text}"
         );
         assert!(!text.contains("user") && !text.contains("measured on"), "{text}");
@@ -292,6 +301,7 @@ What each policy chose:
             recording: None,
             repeat: 7,
             first_seed: 0,
+            kernel: None,
         });
         let text = text(&replayed);
         assert!(

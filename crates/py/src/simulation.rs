@@ -6,7 +6,9 @@ use pinfold_core::{
 };
 use pinfold_runtime::{RecordBuilder, RunDocument, SimulatedProgram, Simulation};
 use pinfold_sim::model::{self, Model};
-use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
+use pinfold_sim::{
+    EndSwitch, Kernel, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine, UnknownKernel,
+};
 use pinfold_trace::Recording;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -131,11 +133,12 @@ struct Wanted {
     repeat: Option<NonZeroU64>,
     seed: u64,
     noise: f64,
+    kernel: Kernel,
 }
 
 /// Runs recordings side by side under a policy of Python. The record of the run, as `pinfold run --json` writes it.
 #[pyfunction]
-#[pyo3(signature = (policy, name, recordings, machine, *, repeat=None, seed=0, noise=0.0, salvage=false))]
+#[pyo3(signature = (policy, name, recordings, machine, *, repeat=None, seed=0, noise=0.0, kernel=None, salvage=false))]
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of pinfold.simulate")]
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -146,6 +149,7 @@ pub(crate) fn simulate(
     repeat: Option<u64>,
     seed: u64,
     noise: f64,
+    kernel: Option<&str>,
     salvage: bool,
 ) -> PyResult<String> {
     let repeat = repeat
@@ -159,6 +163,8 @@ pub(crate) fn simulate(
     if recordings.is_empty() {
         return Err(PyValueError::new_err("there is no recording to simulate"));
     }
+    let kernel = kernel.map(str::parse).transpose();
+    let kernel: Option<Kernel> = kernel.map_err(|error: UnknownKernel| PyValueError::new_err(error.to_string()))?;
     let model = model(machine)?;
     py.detach(|| {
         let programs = recordings
@@ -172,6 +178,7 @@ pub(crate) fn simulate(
             repeat,
             seed,
             noise: noise / 100.0,
+            kernel: kernel.unwrap_or_default(),
         };
         run(policy, name, &wanted)
     })
@@ -197,6 +204,7 @@ fn run(policy: Py<PyAny>, name: &str, wanted: &Wanted) -> PyResult<String> {
         exit_status: 0,
         seed: wanted.seed,
         noise: wanted.noise,
+        kernel: wanted.kernel,
     };
     let topology = wanted.model.topology();
     let mut machine = Interruptible {
@@ -259,6 +267,7 @@ fn simulation(machine: &SimulatedMachine, wanted: &Wanted) -> Simulation {
         repetitions: programs.iter().map(|program| program.repetitions).sum(),
         seed: wanted.seed,
         noise: wanted.noise,
+        kernel: wanted.kernel.to_string(),
         page_map: None,
         prefetch: None,
         windows: machine.windows(),

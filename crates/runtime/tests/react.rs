@@ -11,7 +11,7 @@ use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::{PolicyKind, Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
-use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
+use pinfold_sim::{EndSwitch, Kernel, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
 use serde_json::json;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -162,6 +162,7 @@ fn machine(program: Arc<dyn SimulatedProgram>, repeat: Repeat) -> SimulatedMachi
         exit_status: 0,
         seed: 0,
         noise: 0.0,
+        kernel: Kernel::default(),
     };
     let name = "regions".to_owned();
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)

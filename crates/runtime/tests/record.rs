@@ -70,6 +70,7 @@ fn simulation() -> Simulation {
         repetitions: 7.5,
         seed: u64::MAX,
         noise: 0.05,
+        kernel: "7.2".to_owned(),
         page_map: None,
         prefetch: Some(Prefetchers::NONE),
         windows: 3,

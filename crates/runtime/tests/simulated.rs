@@ -8,7 +8,9 @@ use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, P
 use pinfold_runtime::{Record, RecordBuilder, Recorder};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
-use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram, WindowStore};
+use pinfold_sim::{
+    EndSwitch, Kernel, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram, WindowStore,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -99,6 +101,7 @@ fn machine(program: Arc<dyn SimulatedProgram>, pus: Option<&str>, repeat: Repeat
         exit_status: 0,
         seed,
         noise: 0.0,
+        kernel: Kernel::default(),
     };
     let name = "sharers".to_owned();
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)

@@ -189,7 +189,7 @@ mod simulated {
     use pinfold_sim::model::{Model, builtin};
     use pinfold_sim::sweep::evaluate;
     use pinfold_sim::window::{Event, EventKind, Recorded, Stream, WindowConfiguration};
-    use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
+    use pinfold_sim::{EndSwitch, Kernel, NamedProgram, Repeat, RunSettings, SimulatedMachine, SimulatedProgram};
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;
@@ -280,6 +280,7 @@ mod simulated {
             exit_status: 0,
             seed: 1,
             noise: 0.0,
+            kernel: Kernel::default(),
         };
         let programs = vec![NamedProgram {
             name: "regions".to_owned(),

@@ -12,6 +12,7 @@
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
 mod events;
+mod kernel;
 mod machine;
 pub mod microbenchmarks;
 pub mod misses;
@@ -29,6 +30,7 @@ mod timeline;
 pub mod window;
 
 pub use events::{CACHES, EventDefinition, EventSet, MetricDefinition, READS};
+pub use kernel::{Kernel, UnknownKernel};
 pub use machine::{
     EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, RunSettings,
     SimulatedMachine,

@@ -2,6 +2,7 @@
 //! the counters that a real one would show.
 
 use crate::events::{EventDefinition, EventSet};
+use crate::kernel::Kernel;
 use crate::model::{Model, PAGE_BYTES};
 use crate::noise::{Noise, Readings, Rows};
 use crate::program::SimulatedProgram;
@@ -72,6 +73,8 @@ pub struct RunSettings {
     pub seed: u64,
     /// The standard deviation of a metric's reading over a tenth of a second, relative to it. 0 for exact readings.
     pub noise: f64,
+    /// The kernel, which places unpinned tasks.
+    pub kernel: Kernel,
 }
 
 /// One of the programs of a run.
@@ -218,7 +221,7 @@ impl SimulatedMachine {
             .into_iter()
             .collect();
         let parts = programs.iter().map(|named| Arc::clone(&named.program)).collect();
-        let timeline = Timeline::new(model, parts, topology.allowed_pus(), run.seed);
+        let timeline = Timeline::new(model, run.kernel, parts, topology.allowed_pus(), run.seed);
         let tasks = task_ids(&timeline, programs.len());
         Self {
             timeline,

@@ -5,7 +5,7 @@ mod computing;
 
 use computing::Computing;
 use pinfold_core::{COUNTS_OF_A_JOULE, Machine, Scope, sources};
-use pinfold_sim::{Energy, NamedProgram, Repeat, RunSettings, SimulatedMachine, model};
+use pinfold_sim::{Energy, Kernel, NamedProgram, Repeat, RunSettings, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ fn computing_on(name: &str) -> SimulatedMachine {
         exit_status: 0,
         seed: 0,
         noise: 0.0,
+        kernel: Kernel::default(),
     };
     let name = "computing".to_owned();
     let program = Arc::new(Computing(100_000_000));

@@ -7,7 +7,7 @@ use computing::Computing;
 use pinfold_core::{Configuration, Machine, NodeId, Pinning, ProcessGoal, PuId, PuSet, TaskId, Wait};
 use pinfold_sim::window::{Stream, synthetic};
 use pinfold_sim::{
-    EndSwitch, NamedProgram, ProgramProgress, Repeat, RunSettings, SimulatedMachine, SimulatedProgram, model,
+    EndSwitch, Kernel, NamedProgram, ProgramProgress, Repeat, RunSettings, SimulatedMachine, SimulatedProgram, model,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -70,6 +70,7 @@ fn machine(programs: &[(&str, Arc<dyn SimulatedProgram>)], repeat: Repeat, seed:
         exit_status: 0,
         seed,
         noise: 0.0,
+        kernel: Kernel::default(),
     };
     SimulatedMachine::new(model, topology, programs, run)
 }

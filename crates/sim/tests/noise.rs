@@ -5,7 +5,7 @@ mod computing;
 
 use computing::Computing;
 use pinfold_core::{Configuration, Machine, Pinning, PuId};
-use pinfold_sim::{EndSwitch, NamedProgram, Repeat, RunSettings, SimulatedMachine, model};
+use pinfold_sim::{EndSwitch, Kernel, NamedProgram, Repeat, RunSettings, SimulatedMachine, model};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ fn machine(noise: f64, seed: u64) -> SimulatedMachine {
         exit_status: 0,
         seed,
         noise,
+        kernel: Kernel::default(),
     };
     let mut machine = SimulatedMachine::new(model, topology, vec![program], run);
     machine.apply(&Configuration {

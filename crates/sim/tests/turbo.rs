@@ -11,7 +11,7 @@ use pinfold_sim::model::Model;
 use pinfold_sim::window::{
     Event, EventKind, Options, RegionPlace, RegionPlaces, Stream, WindowResult, simulate_regions, synthetic,
 };
-use pinfold_sim::{NamedProgram, Repeat, RunSettings, SimulatedMachine};
+use pinfold_sim::{Kernel, NamedProgram, Repeat, RunSettings, SimulatedMachine};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -206,6 +206,7 @@ fn the_processor_time_of_a_computing_task_is_the_time() {
         exit_status: 0,
         seed: 0,
         noise: 0.0,
+        kernel: Kernel::default(),
     };
     let program = NamedProgram {
         name: "computing".to_owned(),

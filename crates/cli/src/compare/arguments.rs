@@ -2,7 +2,7 @@
 
 use super::passed::Passed;
 use crate::machine::Selected;
-use crate::run::{duration, number};
+use crate::run::{KERNEL_OF_A_REAL_MACHINE, duration, number};
 use anyhow::{Result, bail};
 use clap::Args;
 use pinfold_compare::Extent;
@@ -230,6 +230,9 @@ impl Arguments {
                  before a program that is to run here",
                 recording.display()
             );
+        }
+        if self.passed.kernel.is_some() {
+            bail!("{KERNEL_OF_A_REAL_MACHINE}");
         }
         let given = [
             (self.simulated.repeat.is_some(), "--repeat"),

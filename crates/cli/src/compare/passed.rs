@@ -3,13 +3,14 @@
 use crate::run::{checked, policies};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use pinfold_sim::Kernel;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// The options that all policies have in common. The others can be given to one policy, as in `--policy "none
 /// --interleave all"`. Options that limit the CPUs are not among them: they would limit all variants but the program
 /// alone.
-const COMMON: [&str; 16] = [
+const COMMON: [&str; 17] = [
     "threads",
     "metric",
     "event",
@@ -22,6 +23,7 @@ const COMMON: [&str; 16] = [
     "overrides",
     "db",
     "noise",
+    "kernel",
     "program",
     "region",
     "unit",
@@ -40,6 +42,8 @@ pub(super) struct Passed {
     pub(super) threads: Option<usize>,
     /// The value of `--program`.
     pub(super) program: Option<OsString>,
+    /// The value of `--kernel`.
+    pub(super) kernel: Option<Kernel>,
 }
 
 impl Passed {
@@ -78,6 +82,7 @@ impl FromArgMatches for Passed {
         let mut passed = Self {
             threads: matches.get_one("threads").copied(),
             program: matches.get_one::<String>("program").map(OsString::from),
+            kernel: matches.get_one("kernel").copied(),
             ..Self::default()
         };
         for (policy, arg) in options() {

@@ -109,6 +109,7 @@ pub(super) fn settings(
         recording: program.file.clone().filter(|_| program.made.is_none()),
         repeat,
         first_seed,
+        kernel: (!arguments.is_table()).then(|| arguments.passed.kernel.unwrap_or_default().to_string()),
     }))
 }
 

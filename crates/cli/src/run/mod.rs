@@ -46,6 +46,7 @@ use place::Where;
 use plan::{Plan, names_events};
 use policies::{Built, Program};
 use report::Report;
+pub(crate) use simulated::KERNEL_OF_A_REAL_MACHINE;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::Path;

@@ -13,7 +13,7 @@ use clap::Args;
 use pinfold_core::{Finding, Machine, NoteCode, PageMapping, Prefetchers, digits};
 use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
-use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
+use pinfold_sim::{EndSwitch, Kernel, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
@@ -59,6 +59,14 @@ pub(super) struct Arguments {
     /// spread].
     #[arg(long, value_parser = super::number::parse_percent, value_name = "PERCENT")]
     pub(super) noise: Option<f64>,
+
+    /// On a simulated machine: the version of Linux that places unpinned threads: 2.6.39, 3.10, 6.1, 6.12 or 7.2
+    /// [default: 6.1].
+    ///
+    /// 2.6.39 and 3.10 spread threads evenly over the NUMA nodes. 6.1 and 6.12 keep the first threads of a program on
+    /// one node. 7.2 also gathers the threads of a small process on one last-level cache.
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<Kernel>,
 
     /// On a simulated machine: keep the configurations that were simulated in this folder, and take from it those that
     /// earlier runs of the same recordings, model and seed have left there. The result is the same.
@@ -116,6 +124,11 @@ impl FromStr for Repetitions {
     }
 }
 
+/// Why no kernel can be selected where a program really runs.
+pub(crate) const KERNEL_OF_A_REAL_MACHINE: &str = "--kernel selects the kernel of a simulated machine, and the kernel \
+    of a real machine is the one that runs; name a model with --machine (`pinfold machines` lists them), or leave \
+    --kernel out";
+
 /// Refuses options that are only for simulated machines.
 pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<()> {
     let simulated = &arguments.simulated;
@@ -125,6 +138,9 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
              them)",
             recording.display()
         );
+    }
+    if simulated.kernel.is_some() {
+        bail!("{KERNEL_OF_A_REAL_MACHINE}");
     }
     let given = [
         (simulated.repeat.is_some(), "--repeat"),
@@ -152,8 +168,12 @@ pub(super) fn refuse_recordings(arguments: &super::Arguments) -> Result<()> {
             recording.display()
         );
     }
-    match simulated.keep_recording {
-        Some(_) => bail!("--keep-recording is about a simulated machine, and a table is replayed; leave it out"),
+    let given = [
+        (simulated.keep_recording.is_some(), "--keep-recording"),
+        (simulated.kernel.is_some(), "--kernel"),
+    ];
+    match given.iter().find(|(given, _)| *given) {
+        Some((_, option)) => bail!("{option} is about a simulated machine, and a table is replayed; leave it out"),
         None => Ok(()),
     }
 }
@@ -224,6 +244,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         exit_status: parts.iter().map(|part| part.recorded.exit_status).max().unwrap_or(0),
         seed,
         noise: arguments.simulated.noise.unwrap_or(0.0),
+        kernel: arguments.simulated.kernel.unwrap_or_default(),
     };
     let files: Vec<(Option<PathBuf>, String)> = parts.iter().map(|part| (part.kept.clone(), part.name())).collect();
     let settings = Settings {
@@ -232,6 +253,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         repetitions,
         seed,
         noise: run.noise,
+        kernel: run.kernel,
         page_map: plan.pages(),
         prefetch: arguments.simulated.prefetch,
     };
@@ -325,6 +347,7 @@ struct Settings {
     repetitions: Repetitions,
     seed: u64,
     noise: f64,
+    kernel: Kernel,
     page_map: Option<PageMapping>,
     prefetch: Option<Prefetchers>,
 }
@@ -343,6 +366,7 @@ impl Settings {
             repetitions: programs.iter().map(|program| program.repetitions).sum(),
             seed: self.seed,
             noise: self.noise,
+            kernel: self.kernel.to_string(),
             page_map: self.page_map,
             prefetch: self.prefetch,
             windows: machine.windows(),

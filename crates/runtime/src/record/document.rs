@@ -132,6 +132,9 @@ pub struct Simulation {
     /// The standard deviation of a reading of a tenth of a second, as a share of it. 0 in records without it.
     #[serde(default)]
     pub noise: f64,
+    /// The version of the simulated Linux, which placed unpinned threads. 6.1 in records without it.
+    #[serde(default = "first_kernel")]
+    pub kernel: String,
     /// The page mapping of the command line.
     pub page_map: Option<PageMapping>,
     /// The prefetchers that were on, if the command line names them.
@@ -142,6 +145,11 @@ pub struct Simulation {
     pub paused: f64,
     /// Each program.
     pub programs: Vec<SimulatedProgram>,
+}
+
+/// The kernel of records that do not name one.
+fn first_kernel() -> String {
+    "6.1".to_owned()
 }
 
 /// One of the programs that ran side by side, or the only one.
@@ -188,8 +196,8 @@ impl Simulation {
         }
         write!(
             f,
-            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}",
-            self.repeat, self.windows, self.paused, self.seed
+            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}, unpinned on a simulated Linux {}",
+            self.repeat, self.windows, self.paused, self.seed, self.kernel
         )
     }
 }
@@ -202,8 +210,8 @@ impl fmt::Display for Simulation {
         write!(
             f,
             "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} configurations in detail, {:.3} s \
-             for moving pages, seed {}",
-            self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed
+             for moving pages, seed {}, unpinned on a simulated Linux {}",
+            self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed, self.kernel
         )
     }
 }

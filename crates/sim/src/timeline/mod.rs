@@ -16,6 +16,7 @@
 //! repetition begins and ends it. While the pages of all programs are moved, the machine uses the energy of an idle
 //! one; while those of some programs are moved, it uses the energy of all programs running.
 
+mod cache_aware;
 mod counter;
 mod kept;
 mod mix;
@@ -31,9 +32,11 @@ pub(crate) use kept::KeptWindows;
 pub use kept::WindowStore;
 pub(crate) use regions::{RegionGrowth, RegionRequest};
 
-use crate::model::Model;
+use crate::kernel::Kernel;
+use crate::model::{Model, PAGE_BYTES};
 use crate::program::SimulatedProgram;
 use crate::window::{PageMapping, Prefetchers, WindowError};
+use cache_aware::{CacheAware, Process};
 use mix::Mix;
 pub(crate) use pages::Moved;
 use pages::{Homes, Pages};
@@ -130,11 +133,19 @@ struct Coming {
 }
 
 impl Timeline {
-    /// A run that has not begun, on these PUs of a machine.
-    pub(crate) fn new(model: Model, programs: Vec<Arc<dyn SimulatedProgram>>, allowed: &PuSet, seed: u64) -> Self {
+    /// A run that has not begun, on these PUs of a machine with this kernel.
+    pub(crate) fn new(
+        model: Model,
+        kernel: Kernel,
+        programs: Vec<Arc<dyn SimulatedProgram>>,
+        allowed: &PuSet,
+        seed: u64,
+    ) -> Self {
         let mix = Mix::new(programs);
         let threads = mix.all_threads();
-        let scheduler = Scheduler::new(&model, allowed, seed);
+        let gathers = kernel.gathers_processes();
+        let caches = gathers.then(|| CacheAware::new(&model, processes(&mix))).flatten();
+        let scheduler = Scheduler::new(kernel, &model, allowed, caches, seed);
         let nodes = model.nodes();
         Self {
             pages: Pages::new(&model, mix.page_owners()),
@@ -510,12 +521,12 @@ impl Timeline {
     }
 
     fn balance(&mut self) {
-        self.next_balance = self.clock + self.scheduler.interval();
-        let tasks = 0..self.placed.pins.len();
-        let stays: Vec<bool> = tasks
-            .map(|task| self.placed.pins[task].is_some() || self.sleeps(task))
+        let sleeps: Vec<bool> = (0..self.placed.pins.len()).map(|task| self.sleeps(task)).collect();
+        let stays: Vec<bool> = (self.placed.pins.iter().zip(&sleeps))
+            .map(|(pin, sleeps)| pin.is_some() || *sleeps)
             .collect();
-        let moved = self.scheduler.balance(&self.placed.assignment, &stays);
+        let moved = self.scheduler.balance(&self.placed.assignment, &stays, &sleeps);
+        self.next_balance = self.clock + self.scheduler.interval();
         if let Some((task, pu)) = moved {
             self.placed.assignment[task] = Some(pu);
             self.make_cold(&[task]);
@@ -568,6 +579,19 @@ impl Timeline {
         self.rates = Some(Rc::clone(&rates));
         Ok(rates)
     }
+}
+
+/// The tasks of each program, and the memory that it touches.
+fn processes(mix: &Mix) -> Vec<Process> {
+    let process = |tasks: &Range<usize>| Process {
+        tasks: tasks.clone(),
+        bytes: 0,
+    };
+    let mut processes: Vec<Process> = mix.threads().iter().map(process).collect();
+    for &(_, owner) in mix.page_owners() {
+        processes[mix.program_of(owner as usize)].bytes += PAGE_BYTES;
+    }
+    processes
 }
 
 fn node(model: &Model, pu: PuId) -> u8 {

@@ -1,4 +1,5 @@
-//! Where the operating system runs unpinned tasks: the parts of Linux's scheduler that decide which cores are busy.
+//! Where the operating system runs unpinned tasks: the parts of Linux's scheduler that decide which cores are busy. The
+//! rules are those of Linux 6.1; `kernel.rs` has the versions that differ.
 //!
 //! - A new task begins near the one that creates it, if that node (a NUMA node) has few tasks (`NumaNodes`). Else it
 //!   goes to the node with the most idle PUs. Within the node it goes to the group with the fewest tasks, from the
@@ -9,6 +10,7 @@
 //!   (`sd_init` in kernel/sched/topology.c: the interval of a domain is its weight in milliseconds, times the busy
 //!   factor 16). Then tasks that share a core spread to idle cores, and tasks of a node that has more of them than
 //!   another go to that one, except where the kernel tolerates the difference (`NumaNodes`).
+//! - In Linux 7.2 the tasks of a small process gather on one last-level cache (`cache_aware.rs`).
 //! - Tasks on a balanced machine still move when a wake-up finds the task's PU busy. In an interval one task moves with
 //!   the probability `MOVE_CHANCE`, which is assumed; no figure is published.
 //!
@@ -17,6 +19,8 @@
 //! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs, several levels
 //! of distances between nodes, and where there are more tasks than PUs, the rotation of tasks among PUs.
 
+use super::cache_aware::{CacheAware, Running};
+use crate::kernel::Kernel;
 use crate::model::Model;
 use pinfold_core::random::Random;
 use pinfold_core::{PuId, PuSet};
@@ -24,9 +28,6 @@ use std::collections::HashMap;
 
 /// The probability that a task moves in a balancing interval although the machine is balanced. Assumed.
 const MOVE_CHANCE: f64 = 1.0 / 64.0;
-
-/// `busy_factor` of `sd_init` in kernel/sched/topology.c since Linux 5.10.
-const BUSY_FACTOR: f64 = 16.0;
 
 /// The difference between the tasks of two nodes that the kernel tolerates while one of them has few:
 /// `NUMA_IMBALANCE_MIN` in kernel/sched/fair.c of Linux 6.1.
@@ -53,20 +54,21 @@ impl AllowedPu {
 /// Since Linux 5.18 a node may have a few tasks while another is idle (`adjust_numa_imbalance` in kernel/sched/fair.c):
 /// a difference of `TOLERATED` tasks does not count while the node that would receive a task has fewer than `few`
 /// others. `few` is an eighth of the node's CPUs where the node has one last-level cache, and else the number of these
-/// caches, and at least 1 (`build_sched_domains` in kernel/sched/topology.c).
+/// caches, and at least 1 (`build_sched_domains` in kernel/sched/topology.c). In older kernels each difference counts,
+/// and `few` is 0.
 struct NumaNodes {
     number: usize,
     few: usize,
 }
 
 impl NumaNodes {
-    fn new(model: &Model) -> Self {
+    fn new(kernel: Kernel, model: &Model) -> Self {
         let number = model.nodes();
         let domains = model.cores() / model.cores_per_domain() / number;
         let few = if domains > 1 { domains } else { model.pus() / number / 8 };
         Self {
             number,
-            few: few.max(1),
+            few: if kernel.tolerates_imbalance() { few.max(1) } else { 0 },
         }
     }
 
@@ -96,14 +98,22 @@ pub(crate) struct Scheduler {
     random: Random,
     /// Seconds between two balancings.
     interval: f64,
+    /// `None` where processes do not gather on a cache.
+    caches: Option<CacheAware>,
+    /// Seconds to the next balancing while tasks gather. PUs of the preferred cache are idle, and an idle PU balances
+    /// without the busy factor: every millisecond for each PU of its node (`get_sd_balance_interval` in
+    /// kernel/sched/fair.c).
+    idle_interval: f64,
+    /// Whether tasks gather, or have moved.
+    is_gathering: bool,
 }
 
 /// By task: its PU; `None` for a task that has none yet.
 pub(crate) type Assignment = Vec<Option<PuId>>;
 
 impl Scheduler {
-    /// The scheduler of a machine with these allowed PUs.
-    pub(crate) fn new(model: &Model, allowed: &PuSet, seed: u64) -> Self {
+    /// The scheduler of a kernel on a machine with these allowed PUs. With `caches`, processes gather on caches.
+    pub(crate) fn new(kernel: Kernel, model: &Model, allowed: &PuSet, caches: Option<CacheAware>, seed: u64) -> Self {
         let places: Vec<AllowedPu> = allowed
             .iter()
             .filter_map(|pu| {
@@ -118,16 +128,23 @@ impl Scheduler {
             })
             .collect();
         Self {
-            interval: BUSY_FACTOR * places.len() as f64 * 1e-3,
+            interval: kernel.balancing_interval(places.len()),
             places,
-            nodes: NumaNodes::new(model),
+            nodes: NumaNodes::new(kernel, model),
             random: Random::new(seed),
+            idle_interval: (model.pus() / model.nodes()) as f64 * 1e-3,
+            is_gathering: caches.is_some(),
+            caches,
         }
     }
 
-    /// Seconds between two balancings.
+    /// Seconds to the next balancing.
     pub(crate) fn interval(&self) -> f64 {
-        self.interval
+        if self.is_gathering {
+            self.idle_interval
+        } else {
+            self.interval
+        }
     }
 
     /// A random whole number below `bound`.
@@ -140,14 +157,14 @@ impl Scheduler {
         let busy = self.busy(assignment);
         let here = creator.and_then(|pu| self.place(pu)).map(|place| place.node);
         let node = self.node_for_one_more(&self.loads(&busy), here);
-        self.select_in(node, &busy)
+        self.select_in(|place| node.is_none_or(|node| place.node == node), &busy)
     }
 
-    /// The PU for one more task of a node, or of any.
-    fn select_in(&mut self, node: Option<usize>, busy: &[[usize; 5]]) -> PuId {
+    /// The PU for one more task, among some.
+    fn select_in(&mut self, is_among: impl Fn(&AllowedPu) -> bool, busy: &[[usize; 5]]) -> PuId {
         let there = || {
             let places = self.places.iter().zip(busy);
-            places.filter(|(place, _)| node.is_none_or(|node| place.node == node))
+            places.filter(|(place, _)| is_among(place))
         };
         let best = there().map(|(_, busy)| busy).min().copied().unwrap_or_default();
         let equals: Vec<PuId> = there()
@@ -206,8 +223,24 @@ impl Scheduler {
         Some(&self.places[place])
     }
 
-    /// One balancing: which task moves where, if any. Tasks whose entry in `stays` is true do not move.
-    pub(crate) fn balance(&mut self, assignment: &Assignment, stays: &[bool]) -> Option<(usize, PuId)> {
+    /// One balancing: which task moves where, if any. Tasks whose entry in `stays` is true do not move. Those whose
+    /// entry in `sleeps` is true hardly run.
+    pub(crate) fn balance(
+        &mut self,
+        assignment: &Assignment,
+        stays: &[bool],
+        sleeps: &[bool],
+    ) -> Option<(usize, PuId)> {
+        let running = self.running(assignment, sleeps);
+        if let Some(caches) = &mut self.caches {
+            caches.prefer(&running);
+        }
+        let moved = self.moved(assignment, stays, &running);
+        self.is_gathering = self.caches.is_some() && moved.is_some();
+        moved.filter(|&(task, target)| Some(target) != assignment[task])
+    }
+
+    fn moved(&mut self, assignment: &Assignment, stays: &[bool], running: &Running) -> Option<(usize, PuId)> {
         let free: Vec<usize> = (0..assignment.len())
             .filter(|&task| !stays[task] && assignment[task].is_some())
             .collect();
@@ -215,29 +248,89 @@ impl Scheduler {
             return None;
         }
         let busy = self.busy(assignment);
+        if let Some(pulled) = self.pulled(assignment, &free, &busy, running) {
+            return Some(pulled);
+        }
+        let homes = self.homes(assignment, &free, &busy, running);
         let on_core = |pu: PuId| {
             let index = self.places.binary_search_by_key(&pu, |place| place.pu).ok()?;
             Some(busy[index][3])
         };
-        let idle: Vec<PuId> = (self.places.iter().zip(&busy))
+        let idle: Vec<&AllowedPu> = (self.places.iter().zip(&busy))
             .filter(|(_, [.., on_core, _])| *on_core == 0)
-            .map(|(place, _)| place.pu)
+            .map(|(place, _)| place)
             .collect();
-        let shares = |&task: &usize| assignment[task].and_then(on_core).is_some_and(|tasks| tasks > 1);
-        let (task, target) = if idle.is_empty() {
+        let may_go = |task: usize, place: &AllowedPu| homes[task].is_none_or(|cache| place.domain == cache);
+        let has_idle = |task: usize| idle.iter().any(|place| may_go(task, place));
+        let shares = |task: usize| assignment[task].and_then(on_core).is_some_and(|tasks| tasks > 1);
+        if idle.is_empty() {
             return None;
-        } else if let Some(task) = free.iter().copied().find(shares) {
-            (task, self.select(&without(assignment, task), None))
-        } else if let Some((task, node)) = self.between_nodes(assignment, &free, &busy) {
+        }
+        if let Some(task) = free.iter().copied().find(|&task| shares(task) && has_idle(task)) {
             let busy = self.busy(&without(assignment, task));
-            (task, self.select_in(Some(node), &busy))
-        } else if self.random.uniform() < MOVE_CHANCE {
-            let task = free[self.random.below(free.len())];
-            (task, idle[self.random.below(idle.len())])
-        } else {
+            return Some((task, self.select_in(|place| may_go(task, place), &busy)));
+        }
+        let without_home: Vec<usize> = free.iter().copied().filter(|&task| homes[task].is_none()).collect();
+        let idle: Vec<(PuId, usize)> = idle.into_iter().map(|place| (place.pu, place.domain)).collect();
+        if let Some((task, node)) = self.between_nodes(assignment, &without_home, &busy) {
+            let busy = self.busy(&without(assignment, task));
+            return Some((task, self.select_in(|place| place.node == node, &busy)));
+        }
+        if self.random.uniform() >= MOVE_CHANCE {
             return None;
+        }
+        let task = free[self.random.below(free.len())];
+        let is_near = |&(_, cache): &(PuId, usize)| homes[task].is_none_or(|home| cache == home);
+        let near: Vec<PuId> = idle.iter().filter(|at| is_near(at)).map(|&(pu, _)| pu).collect();
+        (!near.is_empty()).then(|| (task, near[self.random.below(near.len())]))
+    }
+
+    /// By task: the last-level cache that it runs on. Empty where no process gathers on one.
+    fn running(&self, assignment: &Assignment, sleeps: &[bool]) -> Running {
+        if self.caches.is_none() {
+            return vec![];
+        }
+        let cache = |pu: PuId| Some(self.place(pu)?.domain);
+        (assignment.iter().zip(sleeps))
+            .map(|(pu, sleeps)| pu.filter(|_| !sleeps).and_then(cache))
+            .collect()
+    }
+
+    /// A task that is pulled to the preferred cache of its process.
+    fn pulled(
+        &mut self,
+        assignment: &Assignment,
+        free: &[usize],
+        busy: &[[usize; 5]],
+        running: &Running,
+    ) -> Option<(usize, PuId)> {
+        let is_idle = |cache: usize| {
+            let mut places = self.places.iter().zip(busy);
+            places.any(|(place, [.., on_pu])| place.domain == cache && *on_pu == 0)
         };
-        (Some(target) != assignment[task]).then_some((task, target))
+        let (tasks, cache) = self.caches.as_ref()?.pulled(free, running, is_idle)?;
+        let task = tasks[self.random.below(tasks.len())];
+        let busy = self.busy(&without(assignment, task));
+        Some((task, self.select_in(|place| place.domain == cache, &busy)))
+    }
+
+    /// By task: the cache that a free task does not leave.
+    fn homes(
+        &self,
+        assignment: &Assignment,
+        free: &[usize],
+        busy: &[[usize; 5]],
+        running: &Running,
+    ) -> Vec<Option<usize>> {
+        let mut homes = vec![None; assignment.len()];
+        if let Some(caches) = &self.caches {
+            for &task in free {
+                let index = assignment[task].and_then(|pu| self.places.binary_search_by_key(&pu, |at| at.pu).ok());
+                let is_alone = index.is_some_and(|index| busy[index][4] == 1);
+                homes[task] = caches.home(task, running, is_alone);
+            }
+        }
+        homes
     }
 
     /// A task that goes to another node because its node has more tasks, and that node (`calculate_imbalance` in
@@ -294,8 +387,12 @@ mod tests {
     }
 
     fn scheduler(model: &Model, seed: u64) -> Scheduler {
+        of_kernel(Kernel::V6_1, model, seed)
+    }
+
+    fn of_kernel(kernel: Kernel, model: &Model, seed: u64) -> Scheduler {
         let all = (0..u32::try_from(model.pus()).unwrap()).map(PuId).collect();
-        Scheduler::new(model, &all, seed)
+        Scheduler::new(kernel, model, &all, None, seed)
     }
 
     /// Creates tasks: the first by nobody here, the others by the first.
@@ -311,7 +408,7 @@ mod tests {
     fn balance(scheduler: &mut Scheduler, assignment: &mut Assignment, times: usize) {
         let stays = vec![false; assignment.len()];
         for _ in 0..times {
-            if let Some((task, pu)) = scheduler.balance(assignment, &stays) {
+            if let Some((task, pu)) = scheduler.balance(assignment, &stays, &stays) {
                 assignment[task] = Some(pu);
             }
         }
@@ -347,6 +444,39 @@ mod tests {
             assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 4)), [1, 1, 1, 1]);
             assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 8)), [2, 2, 2, 2]);
             assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 10)), [3, 3, 2, 2]);
+        }
+    }
+
+    #[test]
+    fn tasks_begin_apart_on_nodes_of_any_size_before_imbalance_is_tolerated() {
+        for kernel in [Kernel::V2_6_39, Kernel::V3_10] {
+            for cores in [2, 24] {
+                let model = four_packages(cores);
+                for seed in 0..20 {
+                    let mut scheduler = of_kernel(kernel, &model, seed);
+                    assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 2)), [1, 1, 0, 0]);
+                    assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 4)), [1, 1, 1, 1]);
+                    assert_eq!(tasks_per_package(&model, &create(&mut scheduler, 8)), [2, 2, 2, 2]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_differ_by_one_task_at_most_before_imbalance_is_tolerated() {
+        let model = four_packages(4);
+        let mut scheduler = of_kernel(Kernel::V2_6_39, &model, 1);
+        let mut two: Assignment = [0, 1, 4, 8].map(|pu| Some(PuId(pu))).to_vec();
+        balance(&mut scheduler, &mut two, 1);
+        assert_eq!(tasks_per_package(&model, &two), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn tasks_begin_in_linux_6_12_where_they_begin_in_6_1() {
+        let model = four_packages(24);
+        for seed in 0..20 {
+            let new = create(&mut of_kernel(Kernel::V6_12, &model, seed), 4);
+            assert_eq!(new, create(&mut scheduler(&model, seed), 4));
         }
     }
 

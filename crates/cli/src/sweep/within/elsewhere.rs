@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use pinfold_core::{Machine, RegionId, content_hash};
 use pinfold_policy::MetricRequest;
 use pinfold_sim::model::Model;
-use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, RunSettings, Scripted, SimulatedMachine};
+use pinfold_sim::{EndSwitch, Kernel, NamedProgram, RecordedProgram, Repeat, RunSettings, Scripted, SimulatedMachine};
 use pinfold_sweep::within::{MachineState, WithinIdentity, WithinProgram, WithinSpace};
 use pinfold_sweep::{CodePlace, SpaceMachine};
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept<'_>> {
         exit_status: 0,
         seed: arguments.measured.seed,
         noise: 0.0,
+        kernel: Kernel::default(),
     };
     let program = Arc::new(RecordedProgram::with_regions(recording)?);
     let programs = vec![NamedProgram {
