@@ -179,3 +179,30 @@ fn a_number_out_of_range_is_refused_with_the_range() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+#[test]
+fn optional_numbers_of_prefetchers_are_checked_against_the_others() {
+    for (key, count, words) in [
+        ("streamer_l2_below", 4, "prefetch.llc_in_flight: is missing"),
+        ("llc_in_flight", 4, "prefetch.llc_in_flight: has no meaning unless"),
+        (
+            "adjacent_below",
+            99,
+            "prefetch.adjacent_below: 99 exceed core.line_fill_buffers",
+        ),
+        (
+            "next_page",
+            65,
+            "prefetch.next_page: 65 exceed the lines of a page: give at most 64",
+        ),
+        (
+            "streamer_busy_distance",
+            9,
+            "exceed prefetch.streamer_distance: give at most 8",
+        ),
+    ] {
+        let with = format!("[prefetch]\n{key} = {{ count = {count}, source = \"assumed\" }}");
+        let error = Model::parse("m.toml", &OPTERON.replace("[prefetch]", &with)).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}

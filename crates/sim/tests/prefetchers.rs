@@ -5,8 +5,11 @@ mod common;
 
 use common::{configuration, recorded, run};
 use pinfold_core::NodeId;
-use pinfold_sim::model::builtin;
-use pinfold_sim::window::{Event, PageMapping, Prefetchers, Stream, synthetic};
+use pinfold_sim::model::{LINE_BYTES, Model, PAGE_BYTES, Prefetcher, builtin};
+use pinfold_sim::window::{
+    Event, Options, PageMapping, Prefetchers, Stream, WindowResult, simulate_with_pages, synthetic,
+};
+use std::collections::HashMap;
 
 /// The lines that each thread loads.
 const LINES: u64 = 4096;
@@ -72,5 +75,107 @@ fn useless_prefetches_of_random_loads_are_dropped_on_busy_memory_and_never_more_
     assert!(
         alone.useless > 0.99,
         "the adjacent line of a random one is not used: {alone:?}"
+    );
+}
+
+/// The optional keys of `[prefetch]`.
+const OPTIONAL: [&str; 6] = [
+    "streamer_busy_distance",
+    "streamer_l2_below",
+    "llc_in_flight",
+    "next_page",
+    "adjacent_below",
+    "l1_below",
+];
+
+/// The model of two Xeon Gold 6142 with these optional keys of `[prefetch]` only, without its published figures.
+fn skylake(keys: &[&str]) -> Model {
+    let text = include_str!("../../../machines/gold-6142x2.toml");
+    let (text, _) = text.split_once("[[published]]").unwrap();
+    let removed = |line: &&str| {
+        let key = line.split(" = ").next().unwrap_or_default();
+        OPTIONAL.contains(&key) && !keys.contains(&key)
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !removed(line)).collect();
+    Model::parse("skylake", &lines.join("\n")).unwrap()
+}
+
+/// Threads on cores of their own, each with its memory on its own node. The pages of loads in order were touched before.
+fn local(model: &Model, threads: u32, prefetchers: Prefetchers, stream: fn(u64) -> Box<dyn Stream>) -> WindowResult {
+    let pus: Vec<u32> = (0..threads).map(|thread| thread % 2 * 16 + thread / 2).collect();
+    let pages = (0..threads).flat_map(|thread| {
+        let first = (u64::from(thread) + 1) << 20;
+        (first..first + LINES * LINE_BYTES / PAGE_BYTES).map(move |page| (page, (thread % 2) as u8))
+    });
+    let placed: HashMap<u64, u8> = pages.collect();
+    let configuration = configuration(&pus, PageMapping::FirstTouch, prefetchers);
+    let streams = (0..u64::from(threads)).map(stream).collect();
+    simulate_with_pages(model, &configuration, None, &placed, streams, &Options::default()).unwrap()
+}
+
+/// How many times as fast all prefetchers make the threads.
+fn gain(model: &Model, threads: u32, stream: fn(u64) -> Box<dyn Stream>) -> f64 {
+    let seconds = |prefetchers| local(model, threads, prefetchers, stream).seconds;
+    seconds(Prefetchers::NONE) / seconds(Prefetchers::ALL)
+}
+
+/// Loads of all words of the thread's own memory in order, with ten times as many instructions as `in_order` has.
+fn in_order_with_work(thread: u64) -> Box<dyn Stream> {
+    let base = (thread + 1) << 32;
+    recorded((0..LINES * 8).map(|word| Event::read(base + word * 8, 8, 30)).collect())
+}
+
+#[test]
+fn loads_in_order_gain_more_from_prefetchers_that_wait_than_from_those_that_drop_lines() {
+    let (dropping, waiting) = (skylake(&[]), skylake(&OPTIONAL));
+    let alone = |model| gain(model, 1, in_order);
+    assert!(alone(&waiting) > 1.3 * alone(&dropping));
+    let busy = |model| gain(model, 32, in_order);
+    assert!(busy(&waiting) >= busy(&dropping), "the bandwidth of memory limits both");
+    let held = gain(&waiting, 32, in_order_with_work);
+    assert!(held > 2.0, "{held}: memory is busy, and prefetchers hide its latency");
+}
+
+#[test]
+fn random_loads_on_busy_memory_lose_nothing_to_adjacent_lines_that_are_dropped() {
+    let bandwidth_shared = gain(&skylake(&[]), 32, at_random);
+    assert!(bandwidth_shared < 0.6, "{bandwidth_shared}");
+    let held_back = gain(&skylake(&["adjacent_below"]), 32, at_random);
+    assert!(held_back > 0.95, "{held_back}");
+}
+
+#[test]
+fn the_first_lines_of_the_next_page_and_its_translation_are_there() {
+    let misses = |keys: &[&str]| {
+        let total = local(&skylake(keys), 1, Prefetchers::ALL, in_order_with_work).total();
+        (total.levels[1].misses, total.tlb_misses)
+    };
+    let pages = LINES * LINE_BYTES / PAGE_BYTES;
+    assert_eq!(misses(&[]), (pages, pages), "the first line of each page misses");
+    assert_eq!(misses(&["next_page"]), (1, 1));
+}
+
+#[test]
+fn lines_that_are_prefetched_to_the_last_level_cache_are_hits_there() {
+    let model = skylake(&["streamer_l2_below", "llc_in_flight"]);
+    let result = local(&model, 1, Prefetchers::only(Prefetcher::Streamer), in_order);
+    let total = result.total();
+    let (issued, useful) = (
+        total.prefetches[Prefetcher::Streamer],
+        total.useful_prefetches[Prefetcher::Streamer],
+    );
+    assert!(total.levels[2].hits > LINES / 8, "{total:?}");
+    assert!(useful > issued * 9 / 10, "{total:?}");
+    assert!(total.levels[2].misses < LINES / 8, "{total:?}");
+    assert_eq!(
+        total.dropped_prefetches, 0,
+        "a line that finds no room is fetched later"
+    );
+    assert_eq!(total.prefetches_from_memory, issued);
+    let lines = total.prefetches_from_memory + total.served.sum();
+    assert_eq!(
+        result.memory_bytes[0],
+        lines * LINE_BYTES,
+        "no line comes from memory twice"
     );
 }

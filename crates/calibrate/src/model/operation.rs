@@ -45,6 +45,16 @@ impl Writer<'_> {
             let source = as_in(&self.similar, &similar.in_flight);
             self.count("in_flight", similar.in_flight.value().0 as usize, &source);
         }
+        let has_l3 = self.shape.caches.len() > 2;
+        let buffers = whole(calibration.parallelism.value);
+        for (key, number) in similar.optional() {
+            if !has_l3 && ["streamer_l2_below", "llc_in_flight"].contains(&key) {
+                continue;
+            }
+            let most = if key.ends_with("_below") { buffers } else { usize::MAX };
+            let source = as_in(&self.similar, number);
+            self.count(key, most.min(number.value().0 as usize), &source);
+        }
     }
 
     pub(super) fn system(&mut self) {

@@ -1,7 +1,7 @@
 //! Checks that the numbers of a model agree with each other. Errors of a single number (no unit, no source, negative,
 //! zero) are found where it is parsed.
 
-use super::{Count, Inclusion, LINE_BYTES, Model, Numbering, Sourced};
+use super::{Count, Inclusion, LINE_BYTES, Model, Numbering, PAGE_BYTES, Sourced};
 use std::ops::Range;
 
 /// Why a text is not a model.
@@ -167,8 +167,7 @@ impl Model {
         checker.at_most(&self.core.reorder_buffer, 1 << 16, "core.reorder_buffer")?;
         checker.at_most(&self.core.store_buffer, 1 << 16, "core.store_buffer")?;
         checker.at_most(&self.core.line_fill_buffers, 1 << 16, "core.line_fill_buffers")?;
-        checker.at_most(&self.prefetch.streamer_distance, 1 << 12, "prefetch.streamer_distance")?;
-        checker.at_most(&self.prefetch.in_flight, 1 << 16, "prefetch.in_flight")?;
+        self.check_prefetch(checker)?;
         if let Some(misses) = &self.core.locked_misses {
             checker.at_most(misses, 1 << 16, "core.locked_misses")?;
         }
@@ -209,6 +208,42 @@ impl Model {
             "core.smt_buffers",
             || format!("a PU has {share} of the buffers, and {threads} PUs share them: give 1/{threads} to 1"),
         )
+    }
+
+    fn check_prefetch(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let prefetch = &self.prefetch;
+        checker.at_most(&prefetch.streamer_distance, 1 << 12, "prefetch.streamer_distance")?;
+        checker.at_most(&prefetch.in_flight, 1 << 16, "prefetch.in_flight")?;
+        let buffers = u64::from(self.core.line_fill_buffers.value().0);
+        for (name, count) in prefetch.optional() {
+            let (most, reason) = match name {
+                "streamer_busy_distance" => (
+                    u64::from(prefetch.streamer_distance.value().0),
+                    "prefetch.streamer_distance",
+                ),
+                "llc_in_flight" => (1 << 16, "the limit"),
+                "next_page" => (PAGE_BYTES / LINE_BYTES, "the lines of a page"),
+                _ => (buffers, "core.line_fill_buffers"),
+            };
+            let given = u64::from(count.value().0);
+            checker.require(given <= most, count.span(), format!("prefetch.{name}"), || {
+                format!("{given} exceed {reason}: give at most {most}")
+            })?;
+        }
+        checker.present(
+            prefetch.llc_in_flight.as_ref(),
+            prefetch.streamer_l2_below.is_some(),
+            prefetch.in_flight.span(),
+            "prefetch.llc_in_flight",
+            "prefetch.streamer_l2_below is given",
+        )?;
+        let Some(below) = &prefetch.streamer_l2_below else {
+            return Ok(());
+        };
+        let levels = self.caches.len();
+        checker.require(levels > 2, below.span(), "prefetch.streamer_l2_below", || {
+            format!("has no meaning where the L2 is the last of {levels} levels; remove it")
+        })
     }
 
     fn check_smt(&self, checker: &Checker<'_>) -> Result<(), ModelError> {

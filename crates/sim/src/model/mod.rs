@@ -225,6 +225,38 @@ pub struct Prefetch {
     pub streamer_distance: Sourced<Count>,
     /// Prefetches of a core that may be in flight at the same time.
     pub in_flight: Sourced<Count>,
+    /// How many lines the streamer runs ahead while all line-fill buffers of the core are in use. In between the
+    /// distance is linear in the buffers in use. Without it the distance is the same at any load.
+    pub streamer_busy_distance: Option<Sourced<Count>>,
+    /// The streamer brings lines to the L2 while the core uses fewer line-fill buffers than this and `in_flight` has
+    /// room, and otherwise to the last-level cache only. Without it all lines go to the L2, and those that find no
+    /// room are dropped.
+    pub streamer_l2_below: Option<Sourced<Count>>,
+    /// A core's prefetches to the last-level cache that may be in flight at the same time; with `streamer_l2_below`.
+    pub llc_in_flight: Option<Sourced<Count>>,
+    /// Lines of the next page, in the direction of a stream, that the streamer fetches when it reaches the end of a
+    /// page. Without it streams end at the end of a page.
+    pub next_page: Option<Sourced<Count>>,
+    /// The adjacent line is fetched while the core uses fewer line-fill buffers than this.
+    pub adjacent_below: Option<Sourced<Count>>,
+    /// The L1's prefetchers fetch lines while the core uses fewer line-fill buffers than this.
+    pub l1_below: Option<Sourced<Count>>,
+}
+
+impl Prefetch {
+    /// The optional numbers that the model gives, by key.
+    pub fn optional(&self) -> impl Iterator<Item = (&'static str, &Sourced<Count>)> {
+        [
+            ("streamer_busy_distance", &self.streamer_busy_distance),
+            ("streamer_l2_below", &self.streamer_l2_below),
+            ("llc_in_flight", &self.llc_in_flight),
+            ("next_page", &self.next_page),
+            ("adjacent_below", &self.adjacent_below),
+            ("l1_below", &self.l1_below),
+        ]
+        .into_iter()
+        .filter_map(|(key, count)| count.as_ref().map(|count| (key, count)))
+    }
 }
 
 /// The energy costs. The costs of cache accesses are in `CacheLevel`.

@@ -441,6 +441,10 @@ impl Model {
             || (key == "memory.queueing" && self.memory.queueing.is_some())
             || (key == "memory.front_side_bus" && self.memory.front_side_bus.is_some())
             || ["core.line_fill_buffers", "prefetch.in_flight"].contains(&key)
+            || self
+                .prefetch
+                .optional()
+                .any(|(name, _)| key.strip_prefix("prefetch.") == Some(name))
             || listed("cache", self.caches.len(), "latency")
             || listed("link", self.links.len(), "latency")
             || listed("link", self.links.len(), "bandwidth")

@@ -65,14 +65,51 @@ impl FillBuffers {
     pub(crate) fn take(&mut self, buffer: usize, until: Ticks) {
         self.free[buffer] = until;
     }
+
+    /// The number of buffers that are in use at `time`.
+    #[inline]
+    pub(crate) fn in_use(&self, time: Ticks) -> u32 {
+        self.free.iter().map(|&free| u32::from(free > time)).sum()
+    }
+}
+
+/// A limited number of requests.
+#[derive(Clone, Debug)]
+struct Requests {
+    /// Completion times of the last requests in the order of their issue, as a ring.
+    completions: Vec<Ticks>,
+    next: usize,
+}
+
+impl Requests {
+    fn new(number: usize) -> Self {
+        Self {
+            completions: vec![0; number],
+            next: 0,
+        }
+    }
+
+    #[inline]
+    fn room(&self, time: Ticks) -> bool {
+        self.completions
+            .get(self.next)
+            .is_some_and(|&completion| completion <= time)
+    }
+
+    #[inline]
+    fn add(&mut self, completion: Ticks) {
+        self.completions[self.next] = completion;
+        self.next = (self.next + 1) % self.completions.len();
+    }
 }
 
 /// Prefetches of a core that are in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight {
-    /// Completion times of the last prefetches in the order of their issue, as a ring.
-    completions: Vec<Ticks>,
-    next: usize,
+    /// To the private caches.
+    private: Requests,
+    /// To the last-level cache only.
+    shared: Requests,
     /// Line and completion time, indexed by a hash of the line. A new line overwrites an older one in the same entry,
     /// which then counts as arrived.
     lines: Vec<(u32, Ticks)>,
@@ -81,25 +118,37 @@ pub(crate) struct InFlight {
 const REMEMBERED: usize = 256;
 
 impl InFlight {
-    pub(crate) fn new(number: usize) -> Self {
+    /// At most `private` prefetches to the private caches and `shared` to the last-level cache only are in flight.
+    pub(crate) fn new(private: usize, shared: usize) -> Self {
         Self {
-            completions: vec![0; number],
-            next: 0,
+            private: Requests::new(private),
+            shared: Requests::new(shared),
             lines: vec![(0, 0); REMEMBERED],
         }
     }
 
-    /// Whether one more prefetch may be issued at `time`.
+    /// Whether one more prefetch to the private caches may be issued at `time`.
     #[inline]
     pub(crate) fn room(&self, time: Ticks) -> bool {
-        self.completions[self.next] <= time
+        self.private.room(time)
+    }
+
+    /// Whether one more prefetch to the last-level cache only may be issued at `time`.
+    #[inline]
+    pub(crate) fn shared_room(&self, time: Ticks) -> bool {
+        self.shared.room(time)
     }
 
     #[inline]
     pub(crate) fn add(&mut self, line: u32, completion: Ticks) {
-        self.lines[line as usize % REMEMBERED] = (line, completion);
-        self.completions[self.next] = completion;
-        self.next = (self.next + 1) % self.completions.len();
+        self.note(line, completion);
+        self.private.add(completion);
+    }
+
+    #[inline]
+    pub(crate) fn add_shared(&mut self, line: u32, completion: Ticks) {
+        self.note(line, completion);
+        self.shared.add(completion);
     }
 
     /// A line that a load requested arrives at `completion`.

@@ -29,6 +29,7 @@ mod placement;
 mod profile;
 mod queueing;
 mod regions;
+mod restraint;
 mod result;
 mod runner;
 mod schedule;

@@ -76,6 +76,14 @@ impl Blocks {
         (there == block + 1).then_some(number << BLOCK_SHIFT | Self::within(virtual_line))
     }
 
+    /// The number of a virtual line, if its block has a number.
+    fn find(&self, virtual_line: u64) -> Option<u32> {
+        self.find_recent(virtual_line).or_else(|| {
+            let number = self.numbers.get(&(virtual_line >> BLOCK_SHIFT))?;
+            Some(number << BLOCK_SHIFT | Self::within(virtual_line))
+        })
+    }
+
     fn within(virtual_line: u64) -> u32 {
         virtual_line as u32 & ((1 << BLOCK_SHIFT) - 1)
     }
@@ -140,6 +148,16 @@ impl Pages {
             self.placed[number as usize] = self.place(page, node);
         }
         number
+    }
+
+    /// The page number of virtual page `page`, if the program has touched it.
+    pub(crate) fn touched(&mut self, page: u64) -> Option<u32> {
+        let number = self.blocks.find(page << PAGE_LINE_SHIFT)? >> PAGE_LINE_SHIFT;
+        let place = self.placed.get_mut(number as usize)?;
+        if *place == UNPLACED {
+            *place = *self.earlier.get(&page)?;
+        }
+        Some(number)
     }
 
     /// A thread on `node` has touched a line. Puts its page there, where the page has no node.

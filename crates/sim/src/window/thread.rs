@@ -3,6 +3,7 @@
 use super::clocks::Clock;
 use super::core::{FillBuffers, InFlight, Pending};
 use super::pages::TranslationBuffer;
+use super::restraint::Restraint;
 use super::schedule::ThreadState;
 use super::steps::{StepRow, StepTable, WHOLE};
 use super::stream::{Batch, Stream};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) prefetchers: [bool; 4],
+    pub(crate) restraint: Restraint,
     pub(crate) reorder_buffer: u64,
     pub(crate) store_buffer: u64,
     /// Whether an atomic instruction waits for everything before it, and everything after it waits for it.
@@ -82,8 +84,15 @@ impl CoreState {
             translations: TranslationBuffer::new(model.tlb.entries.value().0, model.tlb.ways.value().0),
             buffers: FillBuffers::new(model.core.line_fill_buffers.value().0 as usize),
             locked: FillBuffers::new(model.core.locked_at_once()),
-            in_flight: InFlight::new(model.prefetch.in_flight.value().0 as usize),
-            streamer: Streamer::new(model.prefetch.streamer_distance.value().0),
+            in_flight: InFlight::new(
+                model.prefetch.in_flight.value().0 as usize,
+                model
+                    .prefetch
+                    .llc_in_flight
+                    .as_ref()
+                    .map_or(0, |number| number.value().0 as usize),
+            ),
+            streamer: Streamer::default(),
             running: 0,
         }
     }

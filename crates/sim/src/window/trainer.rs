@@ -167,28 +167,28 @@ struct Tracked {
     ahead: u32,
 }
 
-/// The L2 streamer of one core: it observes the requests of the L1 to the L2, follows one direction for each page, and
-/// stays within the page.
-#[derive(Clone, Debug)]
+/// How far the streamer runs ahead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// Lines ahead of the request.
+    pub(crate) distance: u32,
+    /// Lines beyond the end of the page.
+    pub(crate) next_page: u32,
+}
+
+/// The L2 streamer of one core: it observes the requests of the L1 to the L2, and follows one direction for each page.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Streamer {
     tracked: [Tracked; STREAMS],
-    distance: u32,
 }
 
 impl Streamer {
-    pub(crate) fn new(distance: u32) -> Self {
-        Self {
-            tracked: [Tracked::default(); STREAMS],
-            distance,
-        }
-    }
-
     /// Records a request for `line`. Returns the lines to fetch: the first line, their number, and whether they
-    /// descend.
+    /// descend. Lines beyond the end of the page stand for lines of the page that follows in virtual memory.
     #[inline]
-    pub(crate) fn request(&mut self, line: u32) -> Option<(u32, u32, bool)> {
+    pub(crate) fn request(&mut self, line: u32, reach: Reach) -> Option<(u32, u32, bool)> {
         let page = line / PAGE_LINES;
-        let distance = self.distance;
+        let Reach { distance, next_page } = reach;
         let stream = &mut self.tracked[page as usize % STREAMS];
         if stream.page != page + 1 {
             *stream = Tracked {
@@ -219,17 +219,26 @@ impl Streamer {
         let first_of_page = page * PAGE_LINES;
         if forward {
             let from = stream.ahead.max(line) + 1;
-            let end = (line + distance + 1).min(first_of_page + PAGE_LINES);
+            let end = (line + distance + 1).min(first_of_page + PAGE_LINES + next_page);
             let number = end.saturating_sub(from).min(STREAMER_DEGREE);
             stream.ahead = from + number - 1;
             (number > 0).then_some((from, number, false))
         } else {
             let before = stream.ahead.min(line);
-            let end = line.saturating_sub(distance).max(first_of_page);
+            let end = line
+                .saturating_sub(distance)
+                .max(first_of_page.saturating_sub(next_page));
             let number = before.saturating_sub(end).min(STREAMER_DEGREE);
             stream.ahead = before - number;
             (number > 0).then(|| (before - 1, number, true))
         }
+    }
+
+    /// The line `target`, which the last request for `line` returned, and those after it were not fetched. The next
+    /// request in the page returns them again.
+    pub(crate) fn put_off(&mut self, line: u32, target: u32, downwards: bool) {
+        let page = line / PAGE_LINES;
+        self.tracked[page as usize % STREAMS].ahead = if downwards { target + 1 } else { target - 1 };
     }
 }
 
@@ -291,14 +300,54 @@ mod tests {
         assert!(lines.into_iter().all(|line| !strides.step(line, 0).regular));
     }
 
+    fn within_page(distance: u32) -> Reach {
+        Reach { distance, next_page: 0 }
+    }
+
+    #[test]
+    fn lines_that_the_streamer_could_not_fetch_are_returned_again() {
+        let mut streamer = Streamer::default();
+        for line in 0..2 {
+            assert_eq!(streamer.request(line, within_page(8)), None);
+        }
+        assert_eq!(streamer.request(2, within_page(8)), Some((3, 2, false)));
+        streamer.put_off(2, 4, false);
+        assert_eq!(streamer.request(3, within_page(8)), Some((4, 2, false)));
+    }
+
+    #[test]
+    fn the_streamer_passes_the_end_of_a_page_by_the_lines_of_its_reach() {
+        for upwards in [true, false] {
+            let mut streamer = Streamer::default();
+            let mut beyond = vec![];
+            for step in 0..PAGE_LINES {
+                let line = PAGE_LINES + if upwards { step } else { PAGE_LINES - 1 - step };
+                let reach = Reach {
+                    distance: 8,
+                    next_page: 2,
+                };
+                if let Some((first, number, downwards)) = streamer.request(line, reach) {
+                    let targets = (0..number).map(|ahead| if downwards { first - ahead } else { first + ahead });
+                    beyond.extend(targets.filter(|target| target / PAGE_LINES != 1));
+                }
+            }
+            let first = if upwards {
+                [2 * PAGE_LINES, 2 * PAGE_LINES + 1]
+            } else {
+                [PAGE_LINES - 1, PAGE_LINES - 2]
+            };
+            assert_eq!(beyond, first);
+        }
+    }
+
     #[test]
     fn the_streamer_runs_ahead_by_its_distance_within_the_page_both_ways() {
         for upwards in [true, false] {
-            let mut streamer = Streamer::new(8);
+            let mut streamer = Streamer::default();
             let mut brought = vec![];
             for step in 0..PAGE_LINES {
                 let line = if upwards { step } else { PAGE_LINES - 1 - step };
-                if let Some((first, number, downwards)) = streamer.request(line) {
+                if let Some((first, number, downwards)) = streamer.request(line, within_page(8)) {
                     assert_eq!(downwards, !upwards);
                     for ahead in 0..number {
                         let next = if downwards { first - ahead } else { first + ahead };

@@ -4,6 +4,7 @@ use super::super::configuration::{WindowConfiguration, working};
 use super::super::counters::TeamMarks;
 use super::super::directory::BLOCK_SHIFT;
 use super::super::options::Options;
+use super::super::restraint::Restraint;
 use super::super::schedule::Waiting;
 use super::super::system::System;
 use super::super::thread::Settings;
@@ -52,6 +53,7 @@ pub(super) fn settings<const W: usize>(
 ) -> [Settings; 2] {
     let alone = Settings {
         prefetchers: working(configuration.prefetchers, model),
+        restraint: Restraint::new(model),
         reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
         store_buffer: u64::from(model.core.store_buffer.value().0),
         serial: model.core.locked_at_once() == 1,

@@ -95,6 +95,12 @@ impl<const W: usize> System<W> {
         self.caches.level(core, 0)
     }
 
+    /// The level of the last-level caches.
+    #[inline]
+    pub(crate) fn shared_level(&self) -> usize {
+        self.caches.levels
+    }
+
     /// Whether a prefetch into level `to` has nothing to do.
     #[inline]
     pub(crate) fn is_near(&self, core: usize, line: u32, to: usize) -> bool {
