@@ -6,8 +6,8 @@
 //! | 6.1, 6.12 | yes | 16 ms for each PU | no |
 //! | 7.2 | yes | 16 ms for each PU | yes (`timeline/cache_aware.rs`) |
 //!
-//! - Linux 2.6.39 and 3.10: `find_idlest_group` in kernel/sched_fair.c (3.10: kernel/sched/fair.c) compares the load of
-//!   groups of CPUs. A task that is created beside a running one goes to an idle node.
+//! - Linux 2.6.39 and 3.10: `find_idlest_group` in `kernel/sched_fair.c` (3.10: `kernel/sched/fair.c`) compares the
+//!   load of groups of CPUs. A task that is created beside a running one goes to an idle node.
 //! - Linux 6.12 chooses PUs as 6.1 does. It has EEVDF (6.6), which decides which of several tasks on one PU runs next,
 //!   and for how long. The window has time slices of 3 ms for each version.
 //! - Linux 7.2 has cache-aware scheduling. Where a process does not gather, the places are assumed to be those of 6.12:

@@ -11,7 +11,7 @@
 //!
 //! A new task begins where the other rules put it: neither fork nor wake-up looks at the preferred cache. The kernel
 //! does all this only if nodes have several last-level caches (`sched_cache_present` in kernel/sched/topology.c). All
-//! thresholds are the defaults of /sys/kernel/debug/sched/llc_balancing.
+//! thresholds are the defaults of `/sys/kernel/debug/sched/llc_balancing`.
 //!
 //! Assumptions: the average number of running tasks (`nr_running_avg`) is the present one. The footprint of a process,
 //! which the kernel estimates by its NUMA hinting faults, is the memory that its recording touches. No task has a
