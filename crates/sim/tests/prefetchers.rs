@@ -139,7 +139,7 @@ fn loads_in_order_gain_more_from_prefetchers_that_wait_than_from_those_that_drop
 #[test]
 fn random_loads_on_busy_memory_lose_nothing_to_adjacent_lines_that_are_dropped() {
     let bandwidth_shared = gain(&skylake(&[]), 32, at_random);
-    assert!(bandwidth_shared < 0.6, "{bandwidth_shared}");
+    assert!(bandwidth_shared < 0.7, "{bandwidth_shared}");
     let held_back = gain(&skylake(&["adjacent_below"]), 32, at_random);
     assert!(held_back > 0.95, "{held_back}");
 }
