@@ -13,8 +13,8 @@
 //!   caches changes only how long the filling takes. Small caches are used here.
 //! - **Latency under load**: `loaded` has the steps.
 //!
-//! Prefetchers are off for idle latencies, as the tools switch them off, and on for bandwidths and loads. One PU of each
-//! core runs.
+//! Prefetchers are off for idle latencies, as the tools switch them off, and on for bandwidths and loads. One PU of
+//! each core runs.
 
 mod compare;
 mod loaded;
