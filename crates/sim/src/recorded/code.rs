@@ -74,6 +74,7 @@ struct Key {
     reorder_buffer: u32,
     pace: f64,
     threads_per_core: usize,
+    smt_throughput: Option<f64>,
 }
 
 impl Key {
@@ -85,6 +86,7 @@ impl Key {
             reorder_buffer: core.reorder_buffer.value().0,
             pace: core.base_cpi.value().0,
             threads_per_core: model.threads_per_core(),
+            smt_throughput: core.smt_throughput.as_ref().map(|throughput| throughput.value().0),
         }
     }
 }
@@ -182,11 +184,28 @@ impl FromAccess for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Ratio, builtin};
 
     #[test]
     fn loads_and_stores_of_an_instruction_have_separate_strides() {
         let hashes = [0x40_1000, 0x40_1004].map(|pc| [hash(pc, false), hash(pc, true)]);
         let [[a, b], [c, d]] = hashes;
         assert!(a != b && c != d && a != c, "{hashes:?}");
+    }
+
+    #[test]
+    fn machines_whose_siblings_differ_have_tables_of_their_own() {
+        const NOP: &[u8] = &[0x90];
+        let code = ProgramCode {
+            steps: Some(Arc::new(Learner::new(Code::new([(0x1000, NOP)])).finish())),
+            tables: Mutex::new(vec![]),
+        };
+        let mut model = builtin("gold-6142x2").unwrap();
+        let pace = |model: &Model| code.table(model).unwrap().row(0).pace;
+        let [alone, beside] = pace(&model);
+        model.core.smt_throughput = model.core.smt_throughput.map(|throughput| throughput.with(Ratio(1.0)));
+        let [same, slower] = pace(&model);
+        assert_eq!(same, alone);
+        assert!(slower > beside, "{slower} {beside}");
     }
 }
