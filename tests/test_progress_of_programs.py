@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pinfold.evaluation.progress.figures import StuckError
 from pinfold.evaluation.progress.measure import Choice, Lengths, Measured, windows
 from pinfold.evaluation.progress.program import Program
 from pinfold.evaluation.progress.programs.compressors import FastReader, Reader
@@ -87,7 +88,11 @@ def test_bytes_fall_as_the_programs_own_figure_does(
     differences: list[float | None] = []
     try:
         for _ in range(TRIES):
-            found, _ = windows(place, LENGTHS)
+            try:
+                found, _ = windows(place, LENGTHS)
+            except StuckError:
+                # A fast machine had read the program's whole file.
+                continue
             free, *slowed = (window.processor for window in found)
             assert max(slowed) < 0.75 * free, "the quota takes processor time from the program"
             differences = Measured(Choice("io", "", None, None), found).differences()

@@ -64,7 +64,7 @@ def test_what_fails_is_named_and_nothing_is_swept_again(tmp_path: Path, monkeypa
         pyarrow.parquet.write_table(rows(("0x10", 1.0, True)), data)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(react_sweep, "folder", lambda: react_sweep.RESULTS / "build")
+    monkeypatch.setattr(react_sweep, "folder", lambda results: results / "build")
     programs = [Workload("works", 1, "--size 1"), Workload("fails", 1, "--size 1")]
     monkeypatch.setattr(react_sweep, "workloads", lambda quick: programs)
     monkeypatch.setattr(react_sweep, "_sweep", swept)

@@ -45,7 +45,6 @@ from pinfold.evaluation.placements import placements
 from pinfold.evaluation.progress.section import progress
 from pinfold.evaluation.provenance import Provenance, code
 from pinfold.evaluation.react.section import react
-from pinfold.evaluation.reality.section import reality
 from pinfold.evaluation.sam.fairness import fairness
 from pinfold.evaluation.sam.section import sam
 from pinfold.evaluation.same_results import FOUND as SAME_RESULTS
@@ -78,7 +77,6 @@ SECTIONS: dict[str, Make] = {
             searches,
             validation,
             measured,
-            reality,
             costs,
         ),
         changes,
@@ -86,10 +84,10 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, progress, host, costs)}
 """The sections that measure the machine that makes them."""
-APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured, reality)}
+APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured)}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
-NEEDS: dict[str, Callable[[], str | None]] = {make.__name__: missing for make in (measured, reality)}
+NEEDS: dict[str, Callable[[], str | None]] = {measured.__name__: missing}
 """The sections that need what few machines have, each with a function that says what is missing. A section whose need
 is missing stays as it is."""
 DERIVED = {changes.__name__}

@@ -246,14 +246,6 @@ HEADLINES: Mapping[str, Sequence[Headline]] = {
             promised("share of the possible gain after 5 trials, greedy race of other programs"),
         ),
     ],
-    "reality": [
-        Headline(
-            SIMULATED,
-            "gold-6142x2",
-            promised("correlation of the mean vectors of gains"),
-            "correlation of the mean gains of configurations with measured ones",
-        ),
-    ],
     "costs": [
         Headline(
             MEASURED,

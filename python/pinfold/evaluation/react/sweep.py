@@ -46,9 +46,9 @@ REGION = ("joined_command", "region_object", "region_offset")
 """The columns that identify a region with any number of threads."""
 
 
-def folder() -> Path:
+def folder(results: Path = RESULTS) -> Path:
     """Return the folder of this build, or of one that gives the same results."""
-    return build_folder(RESULTS)
+    return build_folder(results)
 
 
 def thread_counts(machine: str) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ class Job:
     @property
     def data(self) -> Path:
         """The data set of this job."""
-        return build_folder(self.results) / f"{self.workload.name}-{self.machine}.parquet"
+        return folder(self.results) / f"{self.workload.name}-{self.machine}.parquet"
 
     @property
     def failure(self) -> Path:

@@ -32,11 +32,11 @@ def reality(quick: bool) -> Section:
     """Compare the simulated population with the measured one."""
     file = named()
     if file is None:
-        sys.exit(f"the section `reality` cannot be made: {VARIABLE} does not name the measured table")
+        sys.exit(f"the comparison cannot be made: {VARIABLE} does not name the measured table")
     swept = sweep(quick)
     if swept.file is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in swept.failed.items())
-        sys.exit(f"the section `reality` cannot be made: no region was swept: {reasons}")
+        sys.exit(f"the comparison cannot be made: no region was swept: {reasons}")
     measured, simulated = measured_table(file).known, Known.read(swept.file)
     found = figures(measured, simulated)
     texts = [sizes(measured, simulated), TEXT, *([REDUCED] if quick else [])]
@@ -56,7 +56,7 @@ def reality(quick: bool) -> Section:
         "reality",
         "The simulator beside a measured machine",
         "\n\n".join(texts),
-        [f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation reality"],
+        [f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation.reality"],
         [shown(found)],
         data,
         promises=promises(found),

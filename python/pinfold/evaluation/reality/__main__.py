@@ -1,0 +1,32 @@
+"""Compares simulated regions with those of the measured table that the environment names.
+
+``python -m pinfold.evaluation.reality [--quick]``, in the project's root after ``make build workloads``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from pinfold.evaluation.provenance import Provenance
+from pinfold.evaluation.reality.section import reality
+from pinfold.evaluation.reality.sweep import RESULTS
+
+
+def main() -> None:
+    """Sweep the missing regions, print the table, and write the JSON file."""
+    parser = argparse.ArgumentParser(prog="python -m pinfold.evaluation.reality", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few small regions, in minutes")
+    quick = parser.parse_args().quick
+    made = reality(quick)
+    file = RESULTS / f"reality{'-quick' if quick else ''}.json"
+    promises = {"promises": [asdict(one) for one in made.promises]}
+    document = asdict(Provenance.current(Path(), reduced=quick)) | promises | made.data
+    file.write_text(json.dumps(document, indent=2) + "\n")
+    print(made.text, *("\n".join(table.markdown()) for table in made.tables), f"Written: {file}", sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
