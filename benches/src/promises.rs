@@ -126,11 +126,9 @@ pub(crate) const ALL: &[Promise] = &[
         measure: |_| reading_bytes(),
     },
     Promise {
-        // The processor and its virtualisation determine this cost. What is promised is the share of the program's time,
-        // and a function that costs more is dropped.
         name: "one counted call of a function that pinfold has found",
         unit: "us",
-        bound: Bound::None,
+        bound: Bound::AtMost(5.0),
         measure: |_| functions::counted_call(),
     },
     Promise {

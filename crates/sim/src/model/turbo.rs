@@ -33,7 +33,7 @@ impl Turbo {
         &self.0
     }
 
-    /// The clock of `active` active cores of a package; that of the last step beyond it.
+    /// The clock of the cores of a package when `active` of them are active. The last step holds for any larger number.
     pub fn clock(&self, active: usize) -> Frequency {
         let step = self.0.iter().find(|step| active <= step.cores as usize);
         step.unwrap_or(&self.0[self.0.len() - 1]).clock

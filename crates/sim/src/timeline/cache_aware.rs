@@ -52,8 +52,8 @@ pub(crate) struct CacheAware {
     caches: Vec<usize>,
     pus_of_cache: usize,
     threads_per_core: usize,
-    /// The size of a cache; `None` where the kernel does not know the memory that a process uses, because there is only
-    /// one node.
+    /// The size of a cache. On a machine with one node it is `None`: the kernel does not know how much memory a process
+    /// uses there.
     bytes_of_cache: Option<u64>,
     caches_of_node: usize,
 }

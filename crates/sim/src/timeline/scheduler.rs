@@ -98,7 +98,7 @@ pub(crate) struct Scheduler {
     random: Random,
     /// Seconds between two balancings.
     interval: f64,
-    /// `None` where processes do not gather on a cache.
+    /// How processes gather on caches, if this kernel does that on this machine.
     caches: Option<CacheAware>,
     /// Seconds to the next balancing while tasks gather. PUs of the preferred cache are idle, and an idle PU balances
     /// without the busy factor: every millisecond for each PU of its node (`get_sd_balance_interval` in
