@@ -30,9 +30,9 @@ def recording(workload: Workload, threads: int) -> Path:
     return made_once(file, lambda unfinished: record(workload.command(threads), unfinished, *region))
 
 
-def linux(files: Sequence[Path], seed: int, machine: str = MACHINE) -> Run:
+def linux(files: Sequence[Path], seed: int, *options: str, machine: str = MACHINE) -> Run:
     """Leave the tasks to the scheduler."""
-    return run(files, "--policy", "none", machine=machine, seed=seed)
+    return run(files, "--policy", "none", *options, machine=machine, seed=seed)
 
 
 def sam(files: Sequence[Path], seed: int, *options: str, machine: str = MACHINE) -> Run:
