@@ -44,7 +44,9 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Record from this instruction on, counted over all threads together (exact to 1000 a thread): 2000000, 2M.
+    /// Record from this instruction on, counted over all threads together: 2000000, 2M. Where threads meet, at barriers
+    /// and at the borders of parallel regions, the recorded part begins and ends at the next such place within 100
+    /// million instructions. Otherwise it is exact to 1000 instructions a thread.
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     from: Option<u64>,
 
@@ -173,7 +175,7 @@ impl Arguments {
 
     fn window(&self, program: &Path) -> Result<Option<Window>> {
         if self.every == Some(0) || self.length == Some(0) {
-            bail!("--every and --for take at least 1");
+            bail!("--every and --instructions take at least 1");
         }
         if let Some(region) = &self.region {
             return Ok(Some(Window::Region {
@@ -182,9 +184,9 @@ impl Arguments {
             }));
         }
         match (self.length, self.every) {
-            (None, Some(_)) => bail!("--every needs --for, which says how long each stretch is, or --region"),
+            (None, Some(_)) => bail!("--every needs --instructions, which says how long each stretch is, or --region"),
             (Some(length), Some(every)) if length >= every => {
-                bail!("--for {length} leaves nothing out between stretches that begin --every {every}")
+                bail!("--instructions {length} leaves nothing out between stretches that begin --every {every}")
             }
             _ => {}
         }

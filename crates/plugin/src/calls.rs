@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 thread_local! {
     /// The thread that the calling thread creates, during the system call.
     pub(crate) static CREATING: Cell<Option<Creating>> = const { Cell::new(None) };
+    /// The barriers that had opened when the calling thread arrived at its last one.
+    static OPENED_BEFORE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A thread that is being created.
@@ -160,13 +162,21 @@ fn mark(thread: &mut Thread, kind: u64, identity: u64, threads: u64) {
                 threads,
             });
             recorder::region(identity, true);
+            recorder::meet();
         }
         2 => {
             thread.event(EventKind::RegionEnd { region: identity });
             recorder::region(identity, false);
+            recorder::meet();
         }
-        3 => thread.event(EventKind::BarrierBegin {}),
-        4 => thread.event(EventKind::BarrierEnd {}),
+        3 => {
+            OPENED_BEFORE.set(recorder::opened_barriers());
+            thread.event(EventKind::BarrierBegin {});
+        }
+        4 => {
+            recorder::leave_barrier(OPENED_BEFORE.get());
+            thread.event(EventKind::BarrierEnd {});
+        }
         5 => thread.event(EventKind::WorkBegin { region: identity }),
         6 => thread.event(EventKind::WorkEnd { region: identity }),
         _ => {}

@@ -19,8 +19,12 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Instructions of a thread between two checks of the window's bounds: the precision of `--from` and `--for`.
+/// Instructions of a thread between two checks of the window's bounds: the precision of `--from` and `--instructions`
+/// where threads do not meet.
 pub(crate) const LOOK: u64 = 1000;
+
+/// Instructions after which a window opens or closes although the threads have not met since its bound.
+const LONGEST_WAIT: u64 = 100_000_000;
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 static MEMORY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
@@ -30,6 +34,15 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static WINDOW: AtomicU64 = AtomicU64::new(0);
 /// Instructions of all threads together. Counted only if the window is in instructions.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+/// The number of instructions at which the window is to open or close next; `u64::MAX` for never. A window of
+/// instructions has it.
+static NEXT_BOUND: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Held while a bound is reached.
+static BOUND: Mutex<()> = Mutex::new(());
+/// Barriers that have opened.
+static OPENED_BARRIERS: AtomicU64 = AtomicU64::new(0);
+/// Whether threads have met at a barrier or a border of a parallel region.
+static HAVE_MET: AtomicBool = AtomicBool::new(false);
 /// Whether no further window can start.
 static LAST_WINDOW_ENDED: AtomicBool = AtomicBool::new(false);
 /// Whether the recorded process has forked this one, which is not recorded.
@@ -76,6 +89,10 @@ pub(crate) fn start(file: &str) -> io::Result<()> {
         Some(_) => 0,
     };
     WINDOW.store(recording_from_the_start, Ordering::Relaxed);
+    if let Some(Window::Instructions { from, length, .. }) = settings.window {
+        let first = if from == 0 { length } else { Some(from) };
+        NEXT_BOUND.store(first.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
     SETTINGS.set(settings).map_err(|_| io::ErrorKind::AlreadyExists)?;
     MEMORY.store(memory, Ordering::Release);
     set_status(Status::Started, 1);
@@ -243,26 +260,63 @@ pub(crate) fn window_is_of_instructions() -> bool {
 
 /// Counts `more` instructions. The window may open or close.
 pub(crate) fn add_instructions(more: u64) {
+    let total = INSTRUCTIONS.fetch_add(more, Ordering::Relaxed) + more;
+    if total >= NEXT_BOUND.load(Ordering::Relaxed) {
+        reach_bound(total, false);
+    }
+}
+
+/// The number of barriers that have opened.
+pub(crate) fn opened_barriers() -> u64 {
+    OPENED_BARRIERS.load(Ordering::Relaxed)
+}
+
+/// A thread leaves a barrier; `before` had opened when it arrived there. The first one to leave it sees it open while
+/// the others are still in it.
+pub(crate) fn leave_barrier(before: u64) {
+    let opens = OPENED_BARRIERS.compare_exchange(before, before + 1, Ordering::Relaxed, Ordering::Relaxed);
+    if opens.is_ok() {
+        meet();
+    }
+}
+
+/// All threads of a team wait, at a barrier that opens or outside a parallel region. If the window is to open or close,
+/// it does so here. So no thread is cut in the middle of work that others then wait for.
+pub(crate) fn meet() {
+    HAVE_MET.store(true, Ordering::Relaxed);
+    let total = INSTRUCTIONS.load(Ordering::Relaxed);
+    if total >= NEXT_BOUND.load(Ordering::Relaxed) {
+        reach_bound(total, true);
+    }
+}
+
+/// Opens or closes the window, unless it is better to wait until threads meet.
+#[cold]
+fn reach_bound(total: u64, meets: bool) {
     let Some(Window::Instructions { from, length, every }) =
         SETTINGS.get().and_then(|settings| settings.window.as_ref())
     else {
         return;
     };
-    let total = INSTRUCTIONS.fetch_add(more, Ordering::Relaxed) + more;
-    if let (Some(length), None) = (length, every)
-        && total.saturating_sub(*from) >= *length
-    {
-        LAST_WINDOW_ENDED.store(true, Ordering::Relaxed);
+    let _guard = lock(&BOUND);
+    // Another thread may have been faster.
+    let Some(late) = total.checked_sub(NEXT_BOUND.load(Ordering::Relaxed)) else {
+        return;
+    };
+    let can_meet = threads() > 1 && HAVE_MET.load(Ordering::Relaxed);
+    if can_meet && !meets && late < LONGEST_WAIT {
+        return;
     }
-    let inside = total.checked_sub(*from).is_some_and(|passed| {
-        let passed = every.map_or(passed, |every| passed % every);
-        length.is_none_or(|length| passed < length)
-    });
-    let window = WINDOW.load(Ordering::Relaxed);
-    if (window % 2 == 1) != inside {
-        // If another thread was faster, it has made this change.
-        let _ = WINDOW.compare_exchange(window, window + 1, Ordering::Relaxed, Ordering::Relaxed);
-    }
+    let opens = WINDOW.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+    let next = match (opens, length, every) {
+        (true, length, _) => length.map(|length| total + length),
+        (false, _, Some(every)) => Some(from + (total - from).div_ceil(*every) * every),
+        (false, _, None) => {
+            LAST_WINDOW_ENDED.store(true, Ordering::Relaxed);
+            None
+        }
+    };
+    NEXT_BOUND.store(next.unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 /// Appends a block to the file.

@@ -47,7 +47,7 @@ pub enum TraceError {
         most: usize,
     },
     /// The lines and threads are too many for counts of each line by thread.
-    #[error("{}: counts of its lines by its {threads} threads need more than {mebibytes} MiB; record a window of the program (record --for), or fewer threads", path.display())]
+    #[error("{}: counts of its lines by its {threads} threads need more than {mebibytes} MiB; record a window of the program (record --instructions), or fewer threads", path.display())]
     TooManyLines {
         /// The file.
         path: PathBuf,

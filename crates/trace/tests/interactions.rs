@@ -131,6 +131,6 @@ fn too_many_lines_for_their_counts_are_an_error_that_says_what_to_do() {
     let recording = recording(&[vec![part(0..100_000, true, 10)], vec![part(0..100_000, false, 20)]]);
     let error = Interactions::within(&recording, 2 << 20).unwrap_err().to_string();
     assert!(error.contains("by its 2 threads need more than 2 MiB"), "{error}");
-    assert!(error.contains("record --for"), "{error}");
+    assert!(error.contains("record --instructions"), "{error}");
     assert_eq!(Interactions::of(&recording).unwrap().lines.number, 100_000);
 }

@@ -1,8 +1,10 @@
 //! The places where a window that ends by a count of instructions cuts off each thread.
 //!
-//! Such a window closes for all threads at once, wherever each of them is. When it is simulated, threads reach these
-//! places at different times. From its last recorded instruction in the window on, a thread waits for what lies
-//! outside: also at a barrier, because the recording does not have what its partners still do before it.
+//! Such a window closes for all threads at once. The recorder waits for a barrier or a border of a parallel region: there
+//! all threads wait, and their waiting is the program's own. If none comes, the window closes wherever each thread is.
+//! When it is simulated, threads reach these places at different times. From its last recorded instruction in the window
+//! on, a thread waits for what lies outside: also at a barrier, because the recording does not have what its partners
+//! still do before it.
 //!
 //! A thread that worked before the window and has no instruction in it had no processor while it was recorded: all its
 //! work of that time is missing. A thread that slept or was in a barrier waited as the program does.
@@ -36,8 +38,18 @@ impl Work {
     }
 }
 
-/// Puts `RecordedBegin` where each thread's windows begin, and `RecordedEnd` after its last instruction in each.
-/// `worked` is by thread as in `Work`.
+/// A thread's part in one window, by places of its events.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    begins: usize,
+    /// The event after the last instruction; `None` without an instruction.
+    worked_before: Option<usize>,
+    /// The event of the window's end; the number of events if the thread did not see it.
+    ends: usize,
+}
+
+/// Puts `RecordedBegin` where each thread's windows begin, and `RecordedEnd` after its last instruction in each that
+/// cuts threads in their work. `worked` is by thread as in `Work`.
 pub(super) fn mark(orders: &mut [Orders], threads: &[ThreadEvents], worked: &[Vec<bool>]) {
     let all = || threads.iter().flat_map(|thread| &thread.events);
     let of = |wanted: Kind| {
@@ -46,8 +58,19 @@ pub(super) fn mark(orders: &mut [Orders], threads: &[ThreadEvents], worked: &[Ve
     };
     let closed = of(Kind::WindowEnd {}).max() > of(Kind::WindowBegin {}).max();
     let opened = of(Kind::WindowBegin {}).min();
-    for ((orders, thread), worked) in orders.iter_mut().zip(threads).zip(worked) {
-        let mut marks = marks(orders, thread, worked, closed);
+    let stretches: Vec<Vec<Stretch>> = orders
+        .iter()
+        .zip(threads)
+        .zip(worked)
+        .map(|((orders, thread), worked)| stretches(orders, thread, worked, closed))
+        .collect();
+    let cuts: Vec<u64> = threads
+        .iter()
+        .zip(&stretches)
+        .flat_map(|(thread, stretches)| stretches.iter().filter_map(|stretch| cut(thread, *stretch)))
+        .collect();
+    for ((orders, thread), stretches) in orders.iter_mut().zip(threads).zip(&stretches) {
+        let mut marks = marks(thread, stretches, &cuts);
         if marks.is_empty()
             && let Some(opened) = opened.filter(|_| closed)
             && works_at(thread, opened)
@@ -74,37 +97,67 @@ fn works_at(thread: &ThreadEvents, sequence: u64) -> bool {
     works && thread.events.iter().all(|event| event.kind != Kind::WindowBegin {})
 }
 
-/// The marks of a thread. `closed` means that the last window had closed when the recording ended: a thread that slept
-/// then does not say so itself.
-fn marks(orders: &Orders, thread: &ThreadEvents, worked: &[bool], closed: bool) -> Vec<(usize, Event)> {
-    let mut marks = vec![];
-    let (mut begun, mut ended) = (None, None);
+/// The stretches of a thread. `closed` means that the last window had closed when the recording ended: a thread that
+/// slept then does not say so itself.
+fn stretches(orders: &Orders, thread: &ThreadEvents, worked: &[bool], closed: bool) -> Vec<Stretch> {
+    let mut found = vec![];
+    let mut open: Option<Stretch> = None;
     for (place, event) in thread.events.iter().enumerate() {
-        if worked[place] && !orders.silent(place) {
-            ended = Some(place);
+        if let Some(stretch) = open.as_mut().filter(|_| worked[place] && !orders.silent(place)) {
+            stretch.worked_before = Some(place);
         }
         match event.kind {
-            Kind::WindowBegin {} => (begun, ended) = (Some(place), None),
-            Kind::WindowEnd {} => marks.extend(window_marks(begun.take(), ended.take())),
+            Kind::WindowBegin {} => {
+                open = Some(Stretch {
+                    begins: place,
+                    worked_before: None,
+                    ends: thread.events.len(),
+                });
+            }
+            Kind::WindowEnd {} => found.extend(open.take().map(|stretch| Stretch { ends: place, ..stretch })),
             // The following events are not omitted work.
-            Kind::ThreadEnd { .. } => begun = None,
+            Kind::ThreadEnd { .. } => open = None,
             _ => {}
         }
     }
-    if closed {
-        marks.extend(window_marks(begun, ended));
-    }
-    marks
+    found.extend(open.filter(|_| closed));
+    found
 }
 
-fn window_marks(begun: Option<usize>, ended: Option<usize>) -> impl Iterator<Item = (usize, Event)> {
-    let both = begun.zip(ended);
-    both.into_iter().flat_map(|(begun, ended)| {
-        [
-            (begun, Event::mark(EventKind::RecordedBegin, 0)),
-            (ended, Event::mark(EventKind::RecordedEnd, 0)),
-        ]
-    })
+/// The position, in the order of all events, at which the end of a window cut a thread in its work. `None` if the
+/// thread had come to a place where it waits for others.
+fn cut(thread: &ThreadEvents, stretch: Stretch) -> Option<u64> {
+    let after = &thread.events[stretch.worked_before?..stretch.ends];
+    let waits = after.iter().any(|event| {
+        matches!(
+            event.kind,
+            Kind::BarrierBegin {}
+                | Kind::FutexWait { .. }
+                | Kind::WorkEnd { .. }
+                | Kind::RegionBegin { .. }
+                | Kind::RegionEnd { .. }
+        )
+    });
+    let end = thread.events.get(stretch.ends)?;
+    (!waits).then_some(end.sequence)
+}
+
+/// The marks of a thread. `cuts` are the positions at which threads were cut in their work.
+fn marks(thread: &ThreadEvents, stretches: &[Stretch], cuts: &[u64]) -> Vec<(usize, Event)> {
+    let sequence = |place: usize| thread.events[place].sequence;
+    let nexts = stretches.iter().skip(1).map(|next| sequence(next.begins));
+    let mut marks = vec![];
+    for (stretch, next) in stretches.iter().zip(nexts.chain([u64::MAX])) {
+        let Some(worked_before) = stretch.worked_before else {
+            continue;
+        };
+        marks.push((stretch.begins, Event::mark(EventKind::RecordedBegin, 0)));
+        let window = sequence(stretch.begins)..next;
+        if cuts.iter().any(|cut| window.contains(cut)) {
+            marks.push((worked_before, Event::mark(EventKind::RecordedEnd, 0)));
+        }
+    }
+    marks
 }
 
 #[cfg(test)]
@@ -168,6 +221,43 @@ mod tests {
         assert_eq!(
             marks(&orders[1], 3),
             [(0, RecordedBegin), (1, RecordedEnd), (2, Barrier)]
+        );
+    }
+
+    #[test]
+    fn a_window_that_closes_where_all_threads_wait_cuts_none() {
+        let first = [
+            (1, Kind::WindowBegin {}),
+            (3, Kind::BarrierBegin {}),
+            (5, Kind::BarrierEnd {}),
+            (6, Kind::WindowEnd {}),
+        ];
+        let second = [
+            (2, Kind::WindowBegin {}),
+            (4, Kind::BarrierBegin {}),
+            (7, Kind::WindowEnd {}),
+            (8, Kind::BarrierEnd {}),
+        ];
+        let works = [(2, Kind::WindowBegin {}), (9, Kind::WindowEnd {})];
+        let marked = |threads: &[ThreadEvents]| {
+            let mut orders = order::orders(threads, true, false);
+            // Only the first leaver's part between barrier and window's end has no instruction.
+            let worked = vec![vec![true, true, true, false]; threads.len()];
+            mark(&mut orders, threads, &worked);
+            let ends = |orders: &Orders| {
+                let kinds = marks(orders, 2);
+                kinds.iter().filter(|(_, kind)| *kind == EventKind::RecordedEnd).count()
+            };
+            orders.iter().map(ends).collect::<Vec<_>>()
+        };
+        let together = [thread(0, &first), thread(1, &second)];
+        assert_eq!(marked(&together), [0, 0]);
+        let [first, second] = together;
+        let apart = [first, second, thread(2, &works)];
+        assert_eq!(
+            marked(&apart),
+            [1, 1, 1],
+            "one works on, so the others wait for what is not recorded"
         );
     }
 

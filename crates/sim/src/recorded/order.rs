@@ -277,7 +277,11 @@ impl<'a> Translation<'a> {
     fn arrive_at_barrier(&mut self, place: usize) {
         if let Some(arrival) = self.synchronisation.arrival(self.number, place) {
             self.in_barrier = true;
-            self.orders.events.extend(pass(arrival));
+            if self.outside_windows {
+                self.put(Event::barrier(arrival.barrier, arrival.members));
+            } else {
+                self.orders.events.extend(pass(arrival));
+            }
         }
     }
 }
@@ -471,10 +475,17 @@ mod tests {
                 (1, Kind::FutexWake { address: 8, limit: 1 }),
                 (2, Kind::WindowBegin {}),
                 (3, Kind::WindowEnd {}),
+                (4, Kind::BarrierBegin {}),
+                (5, Kind::BarrierEnd {}),
             ],
         );
         let orders = orders(&[thread], true, false);
-        assert_eq!(ordering(&orders[0]), [(EventKind::Signal, 1)]);
+        let kinds: Vec<EventKind> = orders[0].events.iter().map(|event| event.kind).collect();
+        assert_eq!(
+            kinds,
+            [EventKind::Signal, EventKind::Barrier],
+            "a barrier costs no accesses there"
+        );
         let silent: Vec<bool> = (0..4).map(|place| orders[0].silent(place)).collect();
         assert_eq!(silent, [true, true, false, true]);
     }
