@@ -19,6 +19,7 @@ mod joined;
 mod journal;
 pub mod measured;
 mod notes;
+mod placements;
 mod plan;
 mod regions;
 mod rows;

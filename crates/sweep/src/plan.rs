@@ -2,11 +2,12 @@
 
 use crate::joined::{Joined, MachineThreads, Recorded};
 use crate::journal::{Exact, Key, Outcome, OutcomeRow};
+use crate::placements::{Placement, Placements};
 use crate::spaces::{Point, SpaceMachine, Spaces};
 use anyhow::{Context, Result, bail};
 use pinfold_core::{MetricColumn, content_hash};
 use pinfold_sim::model::Model;
-use pinfold_sim::sampled::Samples;
+use pinfold_sim::sampled::{Samples, Sampling};
 use pinfold_sim::sweep::{Metrics, evaluate, evaluate_sampled, likwid_values};
 use pinfold_sim::window::PageProfile;
 use pinfold_sim::{Coverage, RecordedProgram, SimulatedProgram as _};
@@ -51,12 +52,15 @@ pub struct SweptProgram {
 }
 
 /// How much of each program is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
     /// All of it.
     Whole,
-    /// Pieces of long programs.
-    Sampled,
+    /// Pieces of long programs, until the half-width of the interval of the time over the time is at most `precision`.
+    Sampled {
+        /// Above 0.
+        precision: f64,
+    },
 }
 
 /// One configuration of one program on one machine.
@@ -85,6 +89,7 @@ pub struct Plan {
     pub(crate) joined: Option<Joined>,
     pub(crate) build: u128,
     pub(crate) extent: Extent,
+    placements: Placements,
 }
 
 impl SweptMachine {
@@ -225,6 +230,7 @@ impl Plan {
             joined,
             build,
             extent,
+            placements: Placements::default(),
         })
     }
 
@@ -241,13 +247,25 @@ impl Plan {
         let configuration = job.point.window_configuration();
         let needs_profile = configuration.pages.needs_accesses();
         let profile = needs_profile.then(|| program.profile());
-        let samples = match self.extent {
-            Extent::Sampled => program.samples(),
+        let sampled = match self.extent {
+            Extent::Sampled { precision } => program.samples().zip(Some(precision)),
             Extent::Whole => None,
         };
         let (model, recorded) = (&machine.model, &program.recorded);
-        let evaluation = match samples {
-            Some(samples) => evaluate_sampled(model, recorded, samples, &configuration, profile),
+        let evaluation = match sampled {
+            Some((samples, precision)) => {
+                let states = self.placements.states(Placement {
+                    machine: job.machine,
+                    program: job.program,
+                    pinning: configuration.pinning.clone(),
+                });
+                let sampling = Sampling {
+                    samples,
+                    precision,
+                    states: &states,
+                };
+                evaluate_sampled(model, recorded, &sampling, &configuration, profile)
+            }
             None => evaluate(model, recorded, &configuration, profile),
         };
         let evaluation = evaluation.with_context(|| {
@@ -409,7 +427,8 @@ mod tests {
             key_of(1, 2, 3, 4, &other_mapping, Extent::Whole),
             key_of(1, 2, 3, 4, &other_pinning, Extent::Whole),
             key_of(1, 2, 3, 4, &other_prefetchers, Extent::Whole),
-            key_of(1, 2, 3, 4, &first, Extent::Sampled),
+            key_of(1, 2, 3, 4, &first, Extent::Sampled { precision: 0.02 }),
+            key_of(1, 2, 3, 4, &first, Extent::Sampled { precision: 0.04 }),
         ];
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
         assert_eq!(keys[0], key_of(1, 2, 3, 4, &first.clone(), Extent::Whole));

@@ -90,6 +90,8 @@ struct Sweep {
     /// A hash of each recording.
     recordings: Vec<String>,
     sampled: bool,
+    /// Of sampled times; `None` if all is simulated.
+    precision: Option<f64>,
     /// The number of jobs.
     configurations: usize,
     /// A hash of all jobs.
@@ -98,6 +100,10 @@ struct Sweep {
 
 impl Sweep {
     fn of(plan: &Plan) -> Self {
+        let precision = match plan.extent {
+            Extent::Sampled { precision } => Some(precision),
+            Extent::Whole => None,
+        };
         let keys: Vec<u8> = plan.jobs.iter().flat_map(|job| job.key.0.to_le_bytes()).collect();
         Self {
             build: format!("{:032x}", plan.build),
@@ -107,7 +113,8 @@ impl Sweep {
                 .iter()
                 .map(|program| format!("{:032x}", program.content))
                 .collect(),
-            sampled: plan.extent == Extent::Sampled,
+            sampled: precision.is_some(),
+            precision,
             configurations: plan.jobs.len(),
             plan: format!("{:032x}", content_hash(&keys)),
         }
@@ -123,6 +130,8 @@ impl Sweep {
             Some("other recordings, or the same in another order")
         } else if self.sampled != other.sampled {
             Some("a sweep with --sampled, and one without")
+        } else if self.precision != other.precision {
+            Some("another --precision")
         } else {
             (self != other).then_some("other configurations (--space, --limit)")
         }
@@ -400,6 +409,7 @@ mod tests {
             }],
             recordings: vec!["r".to_owned()],
             sampled: false,
+            precision: None,
             configurations: 10,
             plan: "p".to_owned(),
         }
@@ -506,11 +516,12 @@ mod tests {
     #[test]
     fn shards_of_different_sweeps_are_refused_by_name() {
         type Change = fn(&mut Sweep);
-        let changes: [(Change, &str); 6] = [
+        let changes: [(Change, &str); 7] = [
             (|sweep| sweep.build = "c".to_owned(), "is of another build of pinfold"),
             (|sweep| sweep.machines[0].model = "2".to_owned(), "other machines"),
             (|sweep| sweep.recordings[0] = "s".to_owned(), "other recordings"),
             (|sweep| sweep.sampled = true, "--sampled"),
+            (|sweep| sweep.precision = Some(0.04), "another --precision"),
             (|sweep| sweep.configurations = 11, "other configurations"),
             (|sweep| sweep.plan = "q".to_owned(), "other configurations"),
         ];

@@ -210,7 +210,8 @@ impl Arguments {
     /// Whether the sweep measures on this machine. Options of the other kind of sweep are refused.
     fn measures(&self) -> Result<bool> {
         if !self.machine.is_empty() {
-            if let Some(option) = self.measured.given() {
+            self.check_precision_of_simulation()?;
+            if let Some(option) = self.measured.given_besides(&["--precision"]) {
                 bail!("{option} is about runs on this machine, and with --machine nothing runs here; leave one out");
             }
             return Ok(false);
@@ -226,6 +227,17 @@ impl Arguments {
             bail!("{option} is about simulated machines; name one with --machine, or leave it out");
         }
         Ok(true)
+    }
+
+    fn check_precision_of_simulation(&self) -> Result<()> {
+        match self.measured.precision {
+            Some(_) if !self.simulated.is_sampled() => bail!(
+                "--precision is about runs on this machine and about pieces of recordings: give --sampled with it, or leave it \
+                 out: the simulation of a whole recording has no error of sampling"
+            ),
+            Some(0.0) => bail!("--precision 0 cannot be reached by a sample; leave out --sampled to simulate all"),
+            _ => Ok(()),
+        }
     }
 
     fn show_progress(&self, counted: ProgressUnit, done: usize, total: usize) -> Progress {

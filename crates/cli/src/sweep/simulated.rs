@@ -55,6 +55,11 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
+    /// Whether pieces of recordings are simulated.
+    pub(super) fn is_sampled(&self) -> bool {
+        self.sampled
+    }
+
     /// The first option that was given, if any.
     pub(super) fn given(&self) -> Option<&'static str> {
         let given = [
@@ -121,7 +126,11 @@ const COUNTED: ProgressUnit = ProgressUnit {
 impl super::Arguments {
     fn extent(&self) -> Extent {
         if self.simulated.sampled {
-            Extent::Sampled
+            /// The usual precision.
+            const PRECISION: f64 = 0.02;
+            Extent::Sampled {
+                precision: self.measured.precision.unwrap_or(PRECISION),
+            }
         } else {
             Extent::Whole
         }

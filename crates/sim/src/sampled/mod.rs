@@ -8,6 +8,7 @@
 //!    `history`). Both readings serve all configurations.
 //! 4. For a configuration, each piece is simulated from the caches, translations and pages that the program would have
 //!    left. The time of the whole program and all counts are estimated, with the interval of the time (`estimate`).
+//!    The caches and translations before a piece serve all configurations of a placement (`states`).
 //! 5. More pieces of the most uncertain strata are simulated until the interval is narrow, or no pieces are left.
 //!
 //! Known limits: the history orders touches by instructions, not by the time of the simulated machine. A piece begins
@@ -21,6 +22,7 @@ mod logical;
 mod phases;
 mod pieces;
 mod scan;
+mod states;
 mod statistics;
 mod strata;
 #[cfg(test)]
@@ -43,6 +45,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use strata::{Stratum, strata};
 
+pub use states::PieceStates;
+
 pub(crate) use crate::window::{BLOCK_PAGE_SHIFT, BLOCK_SHIFT};
 
 /// Bits of a line's number within its page.
@@ -58,8 +62,6 @@ const ATOMS: u64 = 4;
 const MOST_PIECES: usize = 48;
 /// Pieces that are simulated at first.
 const FIRST_PIECES: usize = 10;
-/// The half-width of the interval, relative to the time, that ends the simulation of further pieces.
-const NARROW: f64 = 0.02;
 /// The share of the accesses that the pieces may have. Above it the whole simulation is as fast.
 const MOST_SHARE: f64 = 0.3;
 
@@ -99,6 +101,17 @@ pub struct Samples {
     executions: BTreeMap<u64, u64>,
     accesses: u64,
     code: Option<Arc<ProgramCode>>,
+}
+
+/// How a program is sampled in a configuration.
+pub struct Sampling<'a> {
+    /// The program.
+    pub samples: &'a Samples,
+    /// The half-width of the interval of the time over the time that ends the simulation of further pieces.
+    pub precision: f64,
+    /// What was kept of other configurations of this program on the same model with the same pinning; new states, if
+    /// there were none.
+    pub states: &'a PieceStates,
 }
 
 /// An estimate of a program's warm repetition. All values are simulated, none is measured.
@@ -191,7 +204,9 @@ impl Samples {
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
+}
 
+impl Sampling<'_> {
     /// Simulates pieces of the program in a configuration, and estimates its warm repetition. `profile` is needed for
     /// the page mappings `locality` and `balance`.
     pub fn evaluate(
@@ -201,19 +216,31 @@ impl Samples {
         configuration: &WindowConfiguration,
         profile: Option<&PageProfile>,
     ) -> Result<Sampled, WindowError> {
-        let placed = self.placed(model, program, configuration, profile);
-        let mut pieces: Vec<Vec<(usize, Simulated)>> = self.cut.strata.iter().map(|_| vec![]).collect();
-        for (stratum, number) in self.first() {
-            self.simulate_next(model, configuration, &placed, &mut pieces, stratum, number)?;
+        let setting = Setting {
+            model,
+            configuration: WindowConfiguration {
+                // All pages have their nodes already.
+                pages: PageMapping::FirstTouch,
+                ..configuration.clone()
+            },
+            placed: self.samples.placed(model, program, configuration, profile),
+            states: self.states,
+        };
+        let Samples { cut, captured, .. } = self.samples;
+        let mut pieces: Vec<Vec<(usize, Simulated)>> = cut.strata.iter().map(|_| vec![]).collect();
+        for (stratum, number) in self.samples.first() {
+            self.samples
+                .simulate_next(&setting, &mut pieces[stratum], stratum, number)?;
         }
         while let Some((stratum, number)) = self.next(&pieces) {
-            self.simulate_next(model, configuration, &placed, &mut pieces, stratum, number)?;
+            self.samples
+                .simulate_next(&setting, &mut pieces[stratum], stratum, number)?;
         }
-        let (whole, regions) = estimate(model, &self.cut, &pieces);
+        let (whole, regions) = estimate(model, cut, &pieces);
         let accesses: u64 = pieces
             .iter()
             .flatten()
-            .map(|(number, _)| self.captured[number].accesses)
+            .map(|(number, _)| captured[number].accesses)
             .sum();
         let part = |estimate: estimate::Estimate| SampledPart {
             totals: estimate.totals,
@@ -224,16 +251,39 @@ impl Samples {
             .map(|(region, estimate)| (region, part(estimate)))
             .collect();
         for (region, part) in &mut regions {
-            part.totals.executions = self.executions.get(region).copied().unwrap_or(0);
+            part.totals.executions = self.samples.executions.get(region).copied().unwrap_or(0);
         }
         Ok(Sampled {
             whole: part(whole),
             regions,
-            share: accesses as f64 / self.accesses.max(1) as f64,
+            share: accesses as f64 / self.samples.accesses.max(1) as f64,
             released: pieces.iter().flatten().map(|(_, piece)| piece.released).sum(),
         })
     }
 
+    /// The stratum that gets more simulated pieces, and their number; `None` if the interval is narrow, or if all
+    /// pieces are simulated.
+    fn next(&self, pieces: &Pieces) -> Option<(usize, usize)> {
+        let cut = &self.samples.cut;
+        let times = times_of_strata(cut, pieces);
+        let time: f64 = times.iter().map(|(time, _)| time).sum();
+        let variances: Vec<_> = times.iter().filter_map(|(_, variance)| *variance).collect();
+        if statistics::half_width(&variances) <= self.precision * time {
+            return None;
+        }
+        let left = |number: usize| cut.strata[number].order.len() - pieces[number].len();
+        let (number, _) = times
+            .iter()
+            .enumerate()
+            .filter(|&(number, _)| left(number) > 0)
+            .filter_map(|(number, (_, variance))| Some((number, (*variance)?.value)))
+            .max_by(|one, other| one.1.total_cmp(&other.1))?;
+        // Half as many again, so that estimates are not made after each.
+        Some((number, pieces[number].len().div_ceil(2).min(left(number))))
+    }
+}
+
+impl Samples {
     /// The number of pieces of each stratum that are simulated at first.
     fn first(&self) -> Vec<(usize, usize)> {
         let all: usize = self.cut.strata.iter().map(|stratum| stratum.members.len()).sum();
@@ -248,47 +298,23 @@ impl Samples {
             .collect()
     }
 
-    /// The stratum that gets more simulated pieces, and their number; `None` if the interval is narrow, or if all
-    /// pieces are simulated.
-    fn next(&self, pieces: &Pieces) -> Option<(usize, usize)> {
-        let times = times_of_strata(&self.cut, pieces);
-        let time: f64 = times.iter().map(|(time, _)| time).sum();
-        let variances: Vec<_> = times.iter().filter_map(|(_, variance)| *variance).collect();
-        if statistics::half_width(&variances) <= NARROW * time {
-            return None;
-        }
-        let left = |number: usize| self.cut.strata[number].order.len() - pieces[number].len();
-        let (number, _) = times
-            .iter()
-            .enumerate()
-            .filter(|&(number, _)| left(number) > 0)
-            .filter_map(|(number, (_, variance))| Some((number, (*variance)?.value)))
-            .max_by(|one, other| one.1.total_cmp(&other.1))?;
-        // Half as many again, so that estimates are not made after each.
-        Some((number, pieces[number].len().div_ceil(2).min(left(number))))
-    }
-
     fn simulate_next(
         &self,
-        model: &Model,
-        configuration: &WindowConfiguration,
-        placed: &[u8],
-        pieces: &mut [Vec<(usize, Simulated)>],
+        setting: &Setting<'_>,
+        simulated: &mut Vec<(usize, Simulated)>,
         stratum: usize,
         number: usize,
     ) -> Result<(), WindowError> {
-        let done = pieces[stratum].len();
+        let done = simulated.len();
         for &piece in &self.cut.strata[stratum].order[done..done + number] {
             let captured = &self.captured[&piece];
             let past = self.history.before(captured.history, true);
+            let state = setting.states.place(piece);
             let running = Running {
                 blocks: &self.blocks,
-                placed,
+                placed: &setting.placed,
                 past: &past,
-            };
-            let configuration = WindowConfiguration {
-                pages: PageMapping::FirstTouch,
-                ..configuration.clone()
+                state: state.as_deref(),
             };
             let streams = captured
                 .threads
@@ -298,8 +324,11 @@ impl Samples {
                     Box::new(Slice { events, next: 0, code }) as Box<dyn Stream + '_>
                 })
                 .collect();
-            let result = simulate_piece(model, &configuration, &running, streams, &Options::default())?;
-            pieces[stratum].push((piece, Simulated::new(model, result, &captured.inside)));
+            let Setting {
+                model, configuration, ..
+            } = setting;
+            let result = simulate_piece(model, configuration, &running, streams, &Options::default())?;
+            simulated.push((piece, Simulated::new(model, result, &captured.inside)));
         }
         Ok(())
     }
@@ -327,6 +356,15 @@ impl Samples {
         }
         placed
     }
+}
+
+/// What all pieces of a program have in common in a configuration.
+struct Setting<'a> {
+    model: &'a Model,
+    configuration: WindowConfiguration,
+    /// By page number: its node.
+    placed: Vec<u8>,
+    states: &'a PieceStates,
 }
 
 /// The atoms of a piece, including its warm-up.

@@ -150,6 +150,22 @@ fn windows() -> Vec<Generated> {
         .collect()
 }
 
+fn sampled(
+    samples: &Samples,
+    model: &Model,
+    program: &Generated,
+    configuration: &WindowConfiguration,
+    profile: Option<&PageProfile>,
+    states: &PieceStates,
+) -> Sampled {
+    let sampling = Sampling {
+        samples,
+        precision: 0.02,
+        states,
+    };
+    sampling.evaluate(model, program, configuration, profile).unwrap()
+}
+
 #[test]
 fn nineteen_of_twenty_intervals_have_the_time_of_the_whole_simulation() {
     let model = builtin("e5-4650x4").unwrap();
@@ -162,9 +178,14 @@ fn nineteen_of_twenty_intervals_have_the_time_of_the_whole_simulation() {
         let whole = evaluate(&model, program, configuration, Some(&profile)).unwrap().parts[0]
             .totals
             .seconds;
-        let sampled = samples
-            .evaluate(&model, program, configuration, Some(&profile))
-            .unwrap();
+        let sampled = sampled(
+            &samples,
+            &model,
+            program,
+            configuration,
+            Some(&profile),
+            &PieceStates::default(),
+        );
         let error = sampled.whole.totals.seconds / whole - 1.0;
         let interval = sampled.whole.time_error.unwrap();
         assert_eq!(sampled.released, 0);
@@ -181,13 +202,38 @@ fn regions_have_their_share_and_their_executions() {
     let program = program(3, 2, &[Work::Random, Work::Random], 100_000, 0.0);
     let samples = Samples::with_size(&program, SIZE).unwrap();
     let configuration = &configurations(&model, 2)[0];
-    let sampled = samples.evaluate(&model, &program, configuration, None).unwrap();
+    let sampled = sampled(&samples, &model, &program, configuration, None, &PieceStates::default());
     let region = &sampled.regions[&REGION];
     assert_eq!(region.totals.executions, 2);
     let share = region.totals.seconds / sampled.whole.totals.seconds;
     assert!((0.95..=1.0).contains(&share), "{share}");
     let reads = sampled.whole.totals.counters.reads as f64 / 200_000.0;
     assert!((reads - 1.0).abs() < 0.02, "{reads}");
+}
+
+#[test]
+fn kept_states_change_no_result() {
+    let model = builtin("e5-4650x4").unwrap();
+    for program in &windows()[..10] {
+        let samples = Samples::with_size(program, SIZE).unwrap();
+        let profile = program.page_profile();
+        let states = PieceStates::default();
+        let first = &configurations(&model, program.threads())[0];
+        let mappings = [PageMapping::Interleave, PageMapping::Locality, PageMapping::Local];
+        for (pages, prefetchers) in mappings
+            .into_iter()
+            .zip([Prefetchers::ALL, Prefetchers::NONE, Prefetchers::ALL])
+        {
+            let configuration = WindowConfiguration {
+                pinning: first.pinning.clone(),
+                pages,
+                prefetchers,
+            };
+            let evaluate =
+                |states: &PieceStates| sampled(&samples, &model, program, &configuration, Some(&profile), states);
+            assert_eq!(evaluate(&states), evaluate(&PieceStates::default()));
+        }
+    }
 }
 
 #[test]
@@ -238,6 +284,7 @@ proptest! {
             blocks: &scan.blocks,
             placed: &[],
             past: &past,
+            state: None,
         };
         let streams = captured[0].threads.iter().map(|events| Box::new(Slice { events, next: 0, code: None }) as Box<dyn Stream + '_>);
         let configuration = &configurations(&model, 3)[0];

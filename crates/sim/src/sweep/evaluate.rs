@@ -12,7 +12,7 @@
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
 use crate::model::Model;
 use crate::program::SimulatedProgram;
-use crate::sampled::{SampledPart, Samples};
+use crate::sampled::{SampledPart, Sampling};
 use crate::window::{
     Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
     simulate_with_pages, unrecorded_share,
@@ -55,7 +55,7 @@ pub struct Evaluation {
 pub fn evaluate_sampled(
     model: &Model,
     program: &dyn SimulatedProgram,
-    samples: &Samples,
+    sampling: &Sampling<'_>,
     configuration: &WindowConfiguration,
     profile: Option<&PageProfile>,
 ) -> Result<Evaluation, WindowError> {
@@ -64,7 +64,7 @@ pub fn evaluate_sampled(
     if pus.len() < program.threads() {
         return evaluate(model, program, configuration, profile);
     }
-    let sampled = samples.evaluate(model, program, configuration, profile)?;
+    let sampled = sampling.evaluate(model, program, configuration, profile)?;
     let part = |region, part: SampledPart| RegionFigures {
         region,
         cold_seconds: None,

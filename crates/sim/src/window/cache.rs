@@ -6,6 +6,7 @@
 //! line of the host's cache.
 
 use super::host::{self, position};
+use super::state::Sparse;
 
 /// The line is newer than the copies in the outer levels.
 pub(crate) const DIRTY: u32 = 1;
@@ -141,6 +142,16 @@ impl Cache {
             line: self.line(number, last),
             flags: last & FLAGS,
         })
+    }
+
+    /// The contents, for `put`.
+    pub(crate) fn state(&self) -> Sparse<u32> {
+        Sparse::of(&self.words)
+    }
+
+    /// Fills the empty cache with the contents of one of the same geometry.
+    pub(crate) fn put(&mut self, state: &Sparse<u32>) {
+        state.copy_to(&mut self.words);
     }
 
     /// The number of lines that fit.

@@ -9,6 +9,7 @@
 //! bits) drop lines when they are full; this directory never does.
 
 use super::host;
+use super::state::Sparse;
 
 /// The state of a line. `W` words hold a bit for each core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +150,18 @@ impl<const W: usize> Directory<W> {
     /// Adds a block after the others.
     pub(crate) fn add_block(&mut self) {
         self.blocks.push(vec![0; BLOCK_LINES * self.entry_words()]);
+    }
+
+    /// The entries of each block, for `put`.
+    pub(crate) fn state(&self) -> Vec<Sparse<u64>> {
+        self.blocks.iter().map(|block| Sparse::of(block)).collect()
+    }
+
+    /// Fills the empty directory with the entries of one for the same cores and domains, with the same blocks.
+    pub(crate) fn put(&mut self, state: &[Sparse<u64>]) {
+        for (block, entries) in self.blocks.iter_mut().zip(state) {
+            entries.copy_to(block);
+        }
     }
 
     /// Prefetches the line's entry into the host's caches.

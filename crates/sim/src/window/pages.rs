@@ -110,15 +110,27 @@ impl Pages {
         }
     }
 
-    /// The pages of a program that has run for a while: its blocks in the order of their numbers, and the node of each
-    /// page by its number.
-    pub(crate) fn resumed(mapping: Mapping, blocks: &[u64], mut placed: Vec<u8>) -> Self {
-        placed.resize(blocks.len() << BLOCK_PAGE_SHIFT, UNPLACED);
+    /// The pages of a program that has run for a while, without their nodes: its blocks in the order of their numbers.
+    pub(crate) fn resumed(mapping: Mapping, blocks: &[u64]) -> Self {
         Self {
             mapping,
             earlier: HashMap::new(),
             blocks: Blocks::in_order(blocks),
-            placed,
+            placed: vec![UNPLACED; blocks.len() << BLOCK_PAGE_SHIFT],
+        }
+    }
+
+    /// By page number: its node, or `UNPLACED`.
+    pub(crate) fn nodes(&self) -> &[u8] {
+        &self.placed
+    }
+
+    /// Puts each page on its node in `nodes`, by page number. The others stay.
+    pub(crate) fn put(&mut self, nodes: &[u8]) {
+        for (place, &node) in self.placed.iter_mut().zip(nodes) {
+            if node != UNPLACED {
+                *place = node;
+            }
         }
     }
 
@@ -203,6 +215,11 @@ impl TranslationBuffer {
             ways: ways as usize,
             mask: u64::from(entries / ways) - 1,
         }
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(self.entries.as_slice())
     }
 
     /// The number of virtual page `page`; `None` if the buffer does not hold it.

@@ -1,9 +1,11 @@
 //! A piece of a long execution: a window that begins with caches, translations and pages as the execution left them.
 
 use super::engine::ThreadCounts;
+use super::state::CacheState;
 use super::system::Touch;
 use super::totals::RegionTotals;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The state of a program that has run for a while.
 #[derive(Clone, Copy)]
@@ -14,6 +16,9 @@ pub(crate) struct Running<'a> {
     pub(crate) placed: &'a [u8],
     /// Its last accesses, from the newest to the oldest.
     pub(crate) past: &'a [&'a [Touch]],
+    /// What the past leaves with these cores of the threads on this machine. If it is set, the past is not read;
+    /// otherwise it is set. `None` if it is not kept.
+    pub(crate) state: Option<&'a OnceLock<CacheState>>,
 }
 
 /// What was counted of a piece.

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub(in super::super) struct Arguments {
     /// Repeat the runs of a configuration until its median time is known to within this share (half of the 95 %
     /// interval) [default: 2%, and without a limit of it if --runs is given alone].
+    ///
+    /// With --sampled, simulate pieces of a recording until its time is known to within this share [default: 2%].
     // In other commands --interval is a time.
     #[arg(long, alias = "interval", value_parser = number::parse_percent, value_name = "PERCENT")]
     pub(in super::super) precision: Option<f64>,
@@ -66,9 +68,12 @@ pub(in super::super) struct Arguments {
 }
 
 impl Arguments {
-    /// The first option that was given, if any.
-    pub(in super::super) fn given(&self) -> Option<&'static str> {
-        self.all().iter().find(|(given, _)| *given).map(|&(_, option)| option)
+    /// The first option that was given besides these, if any.
+    pub(in super::super) fn given_besides(&self, these: &[&'static str]) -> Option<&'static str> {
+        self.all()
+            .into_iter()
+            .find(|(given, option)| *given && !these.contains(option))
+            .map(|(_, option)| option)
     }
 
     /// The options, and whether each was given.
@@ -89,11 +94,7 @@ impl Arguments {
 
     /// The first option that was given for whole runs, and is not for a program that runs once.
     pub(in super::super) fn of_whole_runs(&self) -> Option<&'static str> {
-        let shared = ["--precision", "--time-limit", "--seed"];
-        self.all()
-            .into_iter()
-            .find(|(given, option)| *given && !shared.contains(option))
-            .map(|(_, option)| option)
+        self.given_besides(&["--precision", "--time-limit", "--seed"])
     }
 
     /// How often each configuration runs.

@@ -7,6 +7,8 @@ use crate::window::mapping::Mapping;
 use crate::window::options::WindowError;
 use crate::window::pages::{PAGE_LINES, Pages};
 use crate::window::piece::{PieceResult, Running};
+use crate::window::state::CacheState;
+use std::sync::OnceLock;
 
 impl<const W: usize> Engine<'_, W> {
     /// Puts the machine into the state that a running program has left.
@@ -24,14 +26,42 @@ impl<const W: usize> Engine<'_, W> {
             .map(|thread| self.system.topology.node_of_core(self.pus[thread.pu].core))
             .collect();
         let mapping = Mapping::new(self.model, configuration.pages, None, &nodes);
-        self.system.pages = Pages::resumed(mapping, running.blocks, running.placed.to_vec());
+        self.system.pages = Pages::resumed(mapping, running.blocks);
         for _ in running.blocks {
             self.system.directory.add_block();
         }
-        let cores: Vec<usize> = self.threads.iter().map(|thread| self.pus[thread.pu].core).collect();
-        self.system.restore(running.past, &cores);
-        self.restore_translations(running, &cores);
+        if let Some(state) = running.state.and_then(OnceLock::get) {
+            self.put(state);
+        } else {
+            let cores: Vec<usize> = self.threads.iter().map(|thread| self.pus[thread.pu].core).collect();
+            self.system.restore(running.past, &cores);
+            self.restore_translations(running, &cores);
+            if let Some(kept) = running.state {
+                kept.get_or_init(|| self.state());
+            }
+        }
+        self.system.pages.put(running.placed);
         Ok(())
+    }
+
+    /// What the past has left, before pages are put on their nodes.
+    fn state(&self) -> CacheState {
+        CacheState {
+            caches: self.system.caches.state(),
+            directory: self.system.directory.state(),
+            translations: self.cores.iter().map(|core| core.translations.clone()).collect(),
+            touchers: self.system.pages.nodes().to_vec(),
+        }
+    }
+
+    /// Puts the machine, whose caches are empty, into a kept state.
+    fn put(&mut self, state: &CacheState) {
+        self.system.caches.put(&state.caches);
+        self.system.directory.put(&state.directory);
+        for (core, translations) in self.cores.iter_mut().zip(&state.translations) {
+            core.translations.clone_from(translations);
+        }
+        self.system.pages.put(&state.touchers);
     }
 
     /// Fills the translation buffers of the cores with the pages that their threads used last.

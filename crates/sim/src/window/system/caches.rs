@@ -3,6 +3,7 @@
 use crate::model::{Inclusion, LINE_BYTES, Model};
 use crate::window::cache::{Cache, DIRTY, PREFETCH, WRITABLE};
 use crate::window::clocks::Clock;
+use crate::window::state::Sparse;
 use crate::window::time::{Ticks, ticks};
 
 #[derive(Debug)]
@@ -37,6 +38,18 @@ impl Caches {
             inclusion: model.caches.iter().map(|cache| cache.inclusion.value()).collect(),
             private_latency: latencies.repeat(cores),
             shared_latency: ticks(model.caches[levels].latency.value().cycles(model.frequency())),
+        }
+    }
+
+    /// The contents of all caches, for `put`.
+    pub(crate) fn state(&self) -> Vec<Sparse<u32>> {
+        self.private.iter().chain(&self.shared).map(Cache::state).collect()
+    }
+
+    /// Fills the empty caches with the contents of those of the same machine and cores.
+    pub(crate) fn put(&mut self, state: &[Sparse<u32>]) {
+        for (cache, contents) in self.private.iter_mut().chain(&mut self.shared).zip(state) {
+            cache.put(contents);
         }
     }
 

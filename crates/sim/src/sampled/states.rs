@@ -1,0 +1,34 @@
+//! The states of caches before pieces, kept for the configurations of one placement.
+
+use crate::window::CacheState;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The most memory of the states of a placement, in bytes. A state takes up to 30 MiB on a machine of two packages.
+const MOST_BYTES: usize = 256 << 20;
+
+/// What a program has left in the caches of a machine before each of its pieces, with its threads on certain PUs.
+///
+/// To make a state from the program's past takes longer than most pieces. The state does not depend on page mappings
+/// and prefetchers, so configurations that differ only in these share it. Some threads may use it at the same time.
+#[derive(Default)]
+pub struct PieceStates {
+    /// By piece.
+    states: Mutex<BTreeMap<usize, Arc<OnceLock<CacheState>>>>,
+}
+
+impl PieceStates {
+    /// The place for the state before a piece; `None` if the memory for states is used up.
+    pub(super) fn place(&self, piece: usize) -> Option<Arc<OnceLock<CacheState>>> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = states.get(&piece) {
+            return Some(Arc::clone(state));
+        }
+        let bytes: usize = states
+            .values()
+            .filter_map(|state| state.get())
+            .map(CacheState::bytes)
+            .sum();
+        (bytes < MOST_BYTES).then(|| Arc::clone(states.entry(piece).or_default()))
+    }
+}
