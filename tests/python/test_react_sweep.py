@@ -9,7 +9,7 @@ import pytest
 from pinfold.applications.recording import FailedError
 from pinfold.evaluation.classify.programs import Caches, Machine
 from pinfold.evaluation.react import sweep as react_sweep
-from pinfold.evaluation.react.programs import REDUCED, workloads
+from pinfold.evaluation.react.programs import REDUCED, beyond_caches, workloads
 from pinfold.evaluation.react.sweep import Job, sweep, thread_counts, work
 from pinfold.evaluation.workloads import Workload
 
@@ -40,6 +40,13 @@ def test_there_are_as_many_regions_as_published_of_at_least_twenty_programs_each
 def test_programs_are_those_of_the_folder_workloads() -> None:
     sources = {file.name for file in (Path(__file__).parents[2] / "workloads").iterdir()}
     assert {one.program for one in workloads(quick=False)} <= sources
+
+
+def test_data_beyond_all_caches_is_another_size_of_regions_that_fit_them() -> None:
+    larger, fitting = beyond_caches(), workloads(quick=False)
+    assert len({one.name for one in larger}) == len(larger) >= 15
+    assert not {one.name for one in larger} & {one.name for one in fitting}
+    assert {(one.program, one.region) for one in larger} <= {(one.program, one.region) for one in fitting}
 
 
 def test_the_region_with_the_work_is_the_longest_complete_one() -> None:

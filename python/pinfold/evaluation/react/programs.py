@@ -8,6 +8,10 @@ Windows are whole executions of a region, so they cover the data of the program.
 of the simulation: an access to a new line takes 0.3 to 0.6 us, in each of 600 executions. Programs that access little
 besides new lines are larger than a last-level cache (20 MiB on ``e5-4650x4``, 33 MiB on ``platinum-8168x2``); programs
 with much work on their data are smaller.
+
+On all nodes of a machine even the larger size fits the caches: two nodes of ``gold-6142x2`` have 76 MiB. Real programs
+rarely fit there. So some regions have a third size, beyond all caches of machines of two packages, which only sampled
+simulation can afford.
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ class Scaled:
         The workload's mode; may be empty.
     iterations : int
         The number of iterations that covers the data of the larger size; the smaller has one.
+    vast : str or None
+        A size beyond all caches of machines of two packages.
+    vast_iterations : int
+        The number of iterations that covers most of its data.
     """
 
     program: str
@@ -39,41 +47,47 @@ class Scaled:
     large: str
     mode: str = ""
     iterations: int = 1
+    vast: str | None = None
+    vast_iterations: int = 1
 
     def workloads(self) -> list[Workload]:
-        """Return it with both sizes."""
+        """Return it with the two sizes that fit caches."""
+        return [self._sized(self.small, 1), self._sized(self.large, self.iterations)]
+
+    def beyond_caches(self) -> list[Workload]:
+        """Return it with the size beyond all caches, if it has one."""
+        return [] if self.vast is None else [self._sized(self.vast, self.vast_iterations)]
+
+    def _sized(self, size: str, iterations: int) -> Workload:
         mode = f"--mode {self.mode} " if self.mode else ""
-        return [
-            Workload(self.program, self.region, f"{mode}--size {size} --iterations {iterations}")
-            for size, iterations in ((self.small, 1), (self.large, self.iterations))
-        ]
+        return Workload(self.program, self.region, f"{mode}--size {size} --iterations {iterations}")
 
 
 SCALED = (
-    Scaled("adi", 1, "2M", "32M"),
-    Scaled("bfs", 1, "1M", "16M"),
-    Scaled("cg", 1, "2M", "32M"),
+    Scaled("adi", 1, "2M", "32M", vast="128M"),
+    Scaled("bfs", 1, "1M", "16M", vast="160M"),
+    Scaled("cg", 1, "2M", "32M", vast="128M"),
     Scaled("fft", 1, "512k", "4M"),
-    Scaled("graph_chase", 1, "1M", "24M", "read"),
-    Scaled("graph_chase", 1, "1M", "24M", "update"),
-    Scaled("gups", 1, "2M", "32M"),
+    Scaled("graph_chase", 1, "1M", "24M", "read", vast="128M", vast_iterations=8),
+    Scaled("graph_chase", 1, "1M", "24M", "update", vast="128M", vast_iterations=8),
+    Scaled("gups", 1, "2M", "32M", vast="128M"),
     Scaled("hash_join", 2, "1M", "8M"),
-    Scaled("histogram", 1, "2M", "48M", "private"),
+    Scaled("histogram", 1, "2M", "48M", "private", vast="256M"),
     Scaled("kmeans", 1, "512k", "4M"),
-    Scaled("lattice", 1, "2M", "48M"),
-    Scaled("membench", 1, "8M", "48M", "row"),
-    Scaled("membench", 1, "8M", "48M", "line"),
+    Scaled("lattice", 1, "2M", "48M", vast="256M"),
+    Scaled("membench", 1, "8M", "48M", "row", vast="256M"),
+    Scaled("membench", 1, "8M", "48M", "line", vast="256M"),
     Scaled("multigrid", 2, "512k", "9M"),
-    Scaled("radix_sort", 1, "2M", "24M"),
-    Scaled("random_access", 1, "4M", "32M", "independent", 2),
-    Scaled("random_access", 1, "4M", "32M", "dependent", 2),
-    Scaled("ring", 1, "2M", "48M"),
+    Scaled("radix_sort", 1, "2M", "24M", vast="128M"),
+    Scaled("random_access", 1, "4M", "32M", "independent", 2, vast="128M", vast_iterations=8),
+    Scaled("random_access", 1, "4M", "32M", "dependent", 2, vast="128M", vast_iterations=8),
+    Scaled("ring", 1, "2M", "48M", vast="256M"),
     Scaled("sort", 1, "512k", "2M"),
-    Scaled("spmv", 1, "2M", "48M"),
-    Scaled("stencil", 1, "2M", "48M"),
-    Scaled("stream", 1, "3M", "48M"),
-    Scaled("transpose", 1, "2M", "48M"),
-    Scaled("wavefront", 1, "1M", "32M"),
+    Scaled("spmv", 1, "2M", "48M", vast="256M"),
+    Scaled("stencil", 1, "2M", "48M", vast="256M"),
+    Scaled("stream", 1, "3M", "48M", vast="256M"),
+    Scaled("transpose", 1, "2M", "48M", vast="256M"),
+    Scaled("wavefront", 1, "1M", "32M", vast="128M"),
 )
 
 UNSCALED = (
@@ -105,3 +119,8 @@ def workloads(quick: bool) -> list[Workload]:
     if quick:
         return [one.workloads()[0] for one in SCALED if one.program in REDUCED]
     return [*UNSCALED, *scaled]
+
+
+def beyond_caches() -> list[Workload]:
+    """Return the regions whose data is larger than all caches of machines of two packages."""
+    return [workload for one in SCALED for workload in one.beyond_caches()]

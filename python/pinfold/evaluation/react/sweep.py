@@ -73,6 +73,8 @@ class Job:
         The numbers of threads of the space on the machine; empty for those of ``ics20``.
     results : Path
         The folder that has a folder for each build.
+    precision : str
+        The half-width of the intervals of sampled times.
     """
 
     machine: str
@@ -80,6 +82,7 @@ class Job:
     space: str = SPACE
     threads: tuple[int, ...] = ()
     results: Path = RESULTS
+    precision: str = "2%"
 
     @property
     def data(self) -> Path:
@@ -165,7 +168,7 @@ def record_and_sweep(job: Job, folder: Path) -> Path:
     """
     workload, threads = job.workload, job.threads or thread_counts(job.machine)
     region = [] if workload.region is None else ["--region", str(workload.region)]
-    sampled = [] if workload.program in NOT_SAMPLED else ["--sampled"]
+    sampled = [] if workload.program in NOT_SAMPLED else ["--sampled", "--precision", job.precision]
     data = folder / "data.parquet"
     said = ""
     for _ in range(TRIES):
