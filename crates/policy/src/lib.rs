@@ -3,6 +3,7 @@
 //! here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod auto;
+pub mod belief;
 pub mod classify;
 pub mod external;
 pub mod react;
