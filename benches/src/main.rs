@@ -7,6 +7,7 @@
 
 #![expect(clippy::disallowed_macros, reason = "a program that prints a table")]
 
+mod belief;
 mod births;
 mod daemon;
 mod forecast;

@@ -1,5 +1,6 @@
 //! The promised costs, and the measurement of each.
 
+use crate::belief;
 use crate::births;
 use crate::daemon;
 use crate::forecast;
@@ -238,6 +239,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "us",
         bound: Bound::AtMost(5.0),
         measure: forecast::of_a_configuration,
+    },
+    Promise {
+        name: "a decision of a belief, 1,000 configurations, after 20 trials",
+        unit: "ms",
+        bound: Bound::AtMost(1.0),
+        measure: |_| belief::of_a_decision(),
     },
     Promise {
         name: "pairs of features a second, all scores, over scikit-learn's",

@@ -23,7 +23,7 @@ pub(super) const LENGTHS: Lengths = Lengths {
 /// The variance of a trial.
 pub(super) const NOISE: f64 = 1e-4;
 
-/// A trial of 0.3 s, and 0.05 s in which pages move.
+/// A trial measures for 0.3 s, and its pages move for 0.05 s.
 pub(super) const COST: Cost = Cost {
     measuring: 0.3,
     moving: 0.05,
@@ -84,7 +84,7 @@ pub(super) fn of(each: &[(f64, f64)]) -> Belief {
     }
 }
 
-/// The belief about its own configurations, of which the first is the baseline.
+/// The belief about its own configurations. The first one is the baseline.
 pub(super) fn first_is_baseline(belief: &Belief) -> Posterior {
     let prior = belief.over(belief.points.clone(), "known");
     let mut posterior = Posterior::new(Arc::new(prior));

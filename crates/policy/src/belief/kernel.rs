@@ -37,8 +37,8 @@ pub struct Kernel {
 /// The number of coordinates of a place.
 const COORDINATES: usize = 16;
 
-/// A configuration as a place in a space in which the distance is that of the kernel: each choice has coordinates of its
-/// own, in its length.
+/// A configuration as a place in space. Each choice has its coordinates, divided by its length, so the distance of two
+/// places is the kernel's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place([f64; COORDINATES]);
 
@@ -50,8 +50,8 @@ impl Lengths {
         self.place(one).similarity(&self.place(other))
     }
 
-    /// Where a configuration is. Configurations that are compared all know their last-level-cache domains, or `llcs` is
-    /// `None`.
+    /// The place of a configuration. If `llcs` is given, all configurations that are compared know their last-level-cache
+    /// domains.
     pub(super) fn place(&self, point: &Point) -> Place {
         let in_length = |value: f64, length: Option<f64>| length.map_or(0.0, |length| value / length);
         let mut place = [0.0; COORDINATES];

@@ -1,11 +1,10 @@
-//! What is believed of a program's configurations: how long the program takes in each of them, how certain that is, and
-//! which one is worth a trial.
+//! A belief about a program's configurations: the expected time in each, its uncertainty, and the next trial.
 //!
 //! z, the logarithm of the time over the time in the baseline, is normal over all configurations. `point` describes a
-//! configuration as shares of its machine, so that what was learned on some machines serves another one. `file` reads a
-//! belief, which the Python package learns, and `prior` is what it says of any configurations, by `kernel` where it
-//! lists others. `posterior` conditions it on trials, `worth` weighs a trial against its cost, and `words` says what was
-//! believed before and after a trial. docs/design/belief.md has the formulas, and what a policy passes and gets.
+//! configuration as shares of its machine, so that a belief of some machines serves another one. `file` reads a belief,
+//! which the Python package learns. `prior` extends it to any configurations: `kernel` says how alike they are to the
+//! listed ones. `posterior` conditions it on trials, `worth` weighs a trial against its cost, and `words` explains it.
+//! docs/design/belief.md has the formulas, and the interface for policies.
 
 mod file;
 mod kernel;

@@ -1,4 +1,4 @@
-//! The normal distribution, and what is expected of a time whose logarithm is normal.
+//! The normal distribution, and the expected change of a time whose logarithm is normal.
 
 use std::f64::consts::TAU;
 

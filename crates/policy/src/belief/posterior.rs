@@ -28,7 +28,7 @@ pub struct Believed {
 pub struct Trial {
     /// The position of the configuration.
     pub of: usize,
-    /// The configuration with which it was compared in turns; `None`: with the baseline before.
+    /// It was compared with this configuration in turns; `None`: with the baseline before.
     pub against: Option<usize>,
     /// The logarithm of its time over the time of the other one, or over the time in the baseline.
     pub log: f64,
@@ -39,7 +39,7 @@ pub struct Trial {
 /// A trial that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum TrialError {
-    /// A configuration is not among those of the belief.
+    /// The belief does not have the configuration.
     #[error("configuration {0} is not among the {1} of this belief")]
     Unknown(usize, usize),
     /// A configuration was compared with itself.

@@ -1,4 +1,4 @@
-//! What a belief says of any configurations before a trial.
+//! The belief about any configurations before a trial.
 
 use super::kernel::{Kernel, Place};
 use super::point::Point;

@@ -1,4 +1,4 @@
-//! A belief in words: its origin, what was believed before and after each trial, and why a trial is next or none.
+//! A belief in words: its origin, the expectations before and after each trial, and the reason for the next trial.
 
 use super::normal::chance_below;
 use super::posterior::{Believed, Lesson};
@@ -9,11 +9,11 @@ use std::fmt;
 /// The number of standard deviations on each side of the mean within which 95 % of normal numbers are.
 const WITHIN: f64 = 1.96;
 
-/// The points that the words of a belief name.
+/// The number of configurations that the words of a belief name.
 const NAMED: usize = 5;
 
 impl Believed {
-    /// The time over that in the baseline, or in the other configuration.
+    /// The expected time over the time in the baseline, or in the other configuration.
     pub fn time(&self) -> f64 {
         self.mean.exp()
     }
@@ -43,7 +43,7 @@ impl fmt::Display for Believed {
 }
 
 impl Lesson {
-    /// What was believed before the trial, what it measured, and what is believed after it. `prior` has the configurations.
+    /// The expectation before the trial, its result, and the expectation after it. `prior` has the configurations.
     pub fn in_words(&self, prior: &Prior) -> String {
         let points = prior.points();
         let Lesson { trial, before, after } = self;

@@ -1,9 +1,10 @@
 //! Which trial is worth its cost.
 //!
-//! Both sides are seconds of the program. A trial saves the share that the program becomes faster, of the time that it is
-//! expected to run on. It loses the time in which pages move, and the share that its configuration is slower than the
-//! best one, of the time that it measures. Both shares are means over what is believed (`normal::saved_share`). Only the
-//! part of the belief counts that the trial decides: a configuration that was measured well has little to show.
+//! Both sides are seconds of the program. A trial may show a faster configuration. It then saves a share of the time that
+//! the program is expected to run on. A trial loses the time while pages move, and a share of the time that it measures,
+//! because its configuration may be slower than the best one. Both shares are means over the belief
+//! (`normal::saved_share`). Savings count only the part of the variance that the trial resolves, so a configuration that
+//! was measured well is not tried again.
 //!
 //! The trial with most savings per second of its length is next, among those that save more than they lose. If none does,
 //! the search is over. The caller's budget limits the losses. A trial that is expected to save much may exceed it by
@@ -12,8 +13,7 @@
 use super::normal::saved_share;
 use super::posterior::{Believed, Posterior};
 
-/// A trial may lose this share of its expected savings beyond the budget. An assumption: whoever waits has to be four
-/// times as sure to gain.
+/// A trial may lose this share of its expected savings beyond the budget. An assumption, which is not learned.
 const OF_SAVED: f64 = 0.25;
 
 /// A program, or one of its regions, in the search.
@@ -25,7 +25,7 @@ pub struct View<'a> {
     pub share: f64,
     /// The configuration that it would keep.
     pub best: usize,
-    /// The configuration with which its next trial is compared; `None`: with the baseline before.
+    /// Its next trial is compared with this configuration; `None`: with the baseline before.
     pub against: Option<usize>,
     /// The variance of the trial.
     pub noise: f64,
@@ -34,9 +34,9 @@ pub struct View<'a> {
 /// The cost of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// The seconds in which the program runs in the configuration.
+    /// The seconds that the program runs in the configuration.
     pub measuring: f64,
-    /// The seconds in which pages move there, and back.
+    /// The seconds that pages move there, and back.
     pub moving: f64,
 }
 
@@ -71,7 +71,7 @@ pub enum Next {
         of: usize,
         /// The worth of its trial.
         worth: Worth,
-        /// The seconds by which it exceeds the budget.
+        /// The seconds above the budget.
         lacks: f64,
     },
     /// No trial is worth its cost. The most that a trial was expected to save, if one is possible at all.
@@ -96,7 +96,7 @@ impl Worth {
         self.saves / self.lasts
     }
 
-    /// The seconds by which a trial exceeds what may be lost. Not above zero if it may begin.
+    /// The seconds above what may be lost. Not above zero if the trial may begin.
     fn lacks(&self, account: Account) -> f64 {
         self.loses - OF_SAVED * self.saves - account.may_lose
     }
@@ -128,7 +128,7 @@ impl Prospects {
                 mean: alone.mean - of_best.mean,
                 variance: (alone.variance + of_best.variance - 2.0 * covariance).max(0.0),
             };
-            // The covariance of `over_best` with what the trial measures, and the variance of that.
+            // The covariance of `over_best` with the measured quantity, and the variance of this quantity.
             let (mut shared, mut measured) = (alone.variance - covariance, alone.variance);
             if let (Some(with_other), Some(other)) = (&with_other, against) {
                 shared += with_best[other] - with_other[one];
@@ -288,7 +288,6 @@ mod tests {
 
     #[test]
     fn a_program_that_may_be_eleven_times_as_fast_is_not_left_waiting() {
-        // As slow as `a_small_gain` where it is slower, and within a second of the start.
         let posterior = first_is_baseline(&of(&[(0.0, 0.0), (-0.5, 1.0)]));
         let account = Account {
             horizon: 1.0,
