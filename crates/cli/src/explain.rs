@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::placement::{Threads, ToolForm};
 use pinfold_files::input;
+use pinfold_policy::belief::Belief;
 use pinfold_policy::classify::PlacementModel;
 use pinfold_policy::react::ReactModel;
 use pinfold_runtime::{RunDocument, to_be_shown};
@@ -18,10 +19,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// Explain in words what a run decided, and why; or what a model looks at, and what it was learned from.
+/// Explain in words what a run decided, and why; or what a model looks at, and what it was learned from; or what a
+/// belief expects before any trial.
 ///
 /// FILE is what `pinfold run --json FILE`, `pinfold learn train classify -o FILE` or `pinfold learn train react -o
-/// FILE` wrote.
+/// FILE` wrote, or a belief.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,7 +32,7 @@ Examples:
   pinfold explain run.json --format OMP_PLACES
       the variables that place its threads without pinfold")]
 pub(crate) struct Arguments {
-    /// The record of a run, or a model.
+    /// The record of a run, a model, or a belief.
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
 
@@ -40,9 +42,10 @@ pub(crate) struct Arguments {
     format: Option<ToolForm>,
 }
 
-/// What shows that a file is a model.
+/// What shows that a file is a model or a belief.
 #[derive(Deserialize)]
 struct Kind {
+    pinfold: Option<serde_json::Value>,
     placement_model: Option<IgnoredAny>,
     react_model: Option<IgnoredAny>,
 }
@@ -117,6 +120,7 @@ fn placed(text: &str, form: ToolForm) -> Result<(String, Option<String>)> {
 
 fn explained(text: &str) -> Result<String> {
     let kind = serde_json::from_str(text).unwrap_or(Kind {
+        pinfold: None,
         placement_model: None,
         react_model: None,
     });
@@ -125,6 +129,9 @@ fn explained(text: &str) -> Result<String> {
     }
     if kind.react_model.is_some() {
         return in_words::<ReactModel>(text);
+    }
+    if kind.pinfold.is_some_and(|kind| kind == "belief") {
+        return in_words::<Belief>(text);
     }
     let (document, left_out) = RunDocument::read_shortened(text)?;
     let policy = policies::kind(&document.record.policy);

@@ -5,7 +5,7 @@ use pinfold_core::{
     TopologyBuilder,
 };
 use pinfold_policy::auto::{Auto, AutoOptions};
-use pinfold_policy::react::{React, ReactOptions};
+use pinfold_policy::react::{Chooser, React, ReactOptions};
 use pinfold_policy::{Autopin, Candidates, MetricRequest, Options, Policy, Search, Skip, Times};
 use pinfold_runtime::{PolicyKind, Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::table::{GivenCosts, RowConfiguration, TableMachine, TableProgram, TableRow, TableSettings};
@@ -186,7 +186,7 @@ fn react_gives_each_region_its_configuration_where_the_pages_allow_it() {
         times: Times::new(Some(Duration::from_secs(2)), None, Some(Duration::from_millis(200))),
         metric: MetricRequest::Auto,
         skip: Skip::default(),
-        model: model.to_string().parse().unwrap(),
+        chooser: Chooser::Model(model.to_string().parse().unwrap()),
     });
     let (record, machine) = run(&mut policy, 1);
     let regions = record.by_policy.regions.as_ref().unwrap();

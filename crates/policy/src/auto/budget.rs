@@ -27,7 +27,7 @@ const UNKNOWN: f64 = 0.85;
 
 /// The losses of a program's trials.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     lost: f64,
     saved: f64,
 }
@@ -46,7 +46,7 @@ impl Budget {
     }
 
     /// The time that may be lost at `at` in addition to the losses so far.
-    pub(super) fn left(self, at: Duration) -> Duration {
+    pub(crate) fn left(self, at: Duration) -> Duration {
         let may = Self::limit(at) + (OF_SAVED * self.saved).min(MOST_OF_SAVED);
         Duration::from_secs_f64((may - self.lost).max(0.0))
     }
@@ -57,7 +57,7 @@ impl Budget {
     }
 
     /// A trial of this length is over. `ratio` is its rate over the best one.
-    pub(super) fn spend(&mut self, length: Duration, ratio: f64) {
+    pub(crate) fn spend(&mut self, length: Duration, ratio: f64) {
         self.lost += loss(length, ratio);
     }
 

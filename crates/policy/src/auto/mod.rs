@@ -39,7 +39,7 @@
 //! If no metric counts, nothing is tried.
 
 mod ask;
-mod budget;
+pub(crate) mod budget;
 mod candidates;
 mod choice;
 mod known;

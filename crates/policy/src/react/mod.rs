@@ -4,8 +4,9 @@
 //!
 //! `file` reads models, which the Python package learns. `model` forecasts a configuration from `counters`, and `words`
 //! prints a model. `policy` is the online method: it times regions with `timing`, tries `neighbours` of the fastest
-//! profile, and requests a `plan` of the machine.
+//! profile, and requests a `plan` of the machine. A `chooser` is a model, or a belief that plans the trials.
 
+mod chooser;
 mod counters;
 mod file;
 mod model;
@@ -15,6 +16,7 @@ mod policy;
 mod timing;
 mod words;
 
+pub use chooser::Chooser;
 pub use file::ReactModelError;
 pub use model::{ModelConfiguration, ModelFeature, ReactModel, Score, UnsuitableMachine};
 pub use neighbours::{MOST_NEIGHBOURS, Size, all_neighbours};

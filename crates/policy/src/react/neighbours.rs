@@ -3,7 +3,7 @@
 //! `pinfold learn` judges races by the same function, through `crates/py`.
 
 use super::model::ModelConfiguration;
-use pinfold_core::{NodeId, ObjectKind, PageMapping, Prefetcher, ThreadMap, Topology};
+use pinfold_core::{NodeId, ObjectKind, PageMapping, Prefetcher, Prefetchers, ThreadMap, Topology};
 use std::collections::BTreeSet;
 
 /// The most neighbours that a race tries. Judged nested, the share of the possible gain hardly grows with more of them
@@ -45,6 +45,64 @@ pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> V
     let half_on_two = size(cores / 2, 2.min(nodes));
     let all: BTreeSet<Size> = parts.into_iter().chain([half_on_two]).chain(known).collect();
     all.into_iter().filter(|size| size.threads > 0).collect()
+}
+
+/// All configurations for a program with `working` threads: the teams of react's paper, teams with a thread for each PU of
+/// the same nodes, and teams of all threads on 1, 2, 4 … nodes. On one node pages are there or next to it; on several,
+/// each map of threads is combined with each of `PAGES`; and all of it with each setting of the prefetchers.
+pub(super) fn space(topology: &Topology, working: usize) -> Vec<ModelConfiguration> {
+    let nodes = topology
+        .nodes()
+        .iter()
+        .filter(|node| !node.pus.is_empty())
+        .count()
+        .max(1);
+    let pus = topology.allowed_pus().len() / nodes;
+    let own = sizes(topology, std::iter::empty());
+    let shared = own.iter().map(|size| Size {
+        threads: size.nodes * pus,
+        ..*size
+    });
+    let all_threads = std::iter::successors(Some(1), |number| Some(2 * number)).take_while(|&number| number <= nodes);
+    let all_threads = all_threads.map(|nodes| Size {
+        threads: working,
+        nodes,
+        threads_per_core: None,
+    });
+    let sizes: BTreeSet<Size> = own.iter().copied().chain(shared).chain(all_threads).collect();
+    let settings = Prefetcher::ALL
+        .into_iter()
+        .fold(vec![Prefetchers::ALL], |settings, prefetcher| {
+            let both = settings.into_iter().flat_map(|one| [one, one.toggled(prefetcher)]);
+            both.collect()
+        });
+    let mut all = vec![];
+    for size in sizes.into_iter().filter(|size| size.threads <= working) {
+        let on_one = [
+            (ThreadMap::Compact, PageMapping::Local),
+            (ThreadMap::Compact, PageMapping::Remote),
+        ];
+        let on_several = ThreadMap::ALL
+            .into_iter()
+            .flat_map(|map| PAGES.map(|pages| (map, pages)));
+        let placed = if size.nodes == 1 {
+            on_one.to_vec()
+        } else {
+            on_several.collect()
+        };
+        for (thread_map, page_map) in placed {
+            all.extend(settings.iter().map(|&prefetch| ModelConfiguration {
+                threads: size.threads,
+                nodes: size.nodes,
+                threads_per_core: size.threads_per_core,
+                thread_map,
+                page_map,
+                prefetch,
+            }));
+        }
+    }
+    all.retain(|one| one.pinning(topology).is_some());
+    all
 }
 
 /// The neighbours of a configuration that have a place on this machine, in the order in which they are tried.
@@ -173,6 +231,15 @@ mod tests {
     fn sizes_are_those_of_the_papers_space_and_those_that_are_known() {
         let found = sizes(&topology(), [(3, 2), (8, 2)].map(size).into_iter());
         assert_eq!(found, [(2, 1), (3, 2), (4, 1), (4, 2), (8, 2)].map(size));
+    }
+
+    #[test]
+    fn the_space_of_two_nodes_has_the_papers_number_of_configurations_and_fewer_for_fewer_threads() {
+        let number = |working| space(&topology(), working).len();
+        assert_eq!((number(8), number(4), number(2), number(1)), (320, 192, 160, 32));
+        let siblings = synthetic("package:2 numa:1 core:4 pu:2");
+        let threads: BTreeSet<usize> = space(&siblings, 16).iter().map(|one| one.threads).collect();
+        assert_eq!(threads.into_iter().collect::<Vec<_>>(), [2, 4, 8, 16]);
     }
 
     #[test]

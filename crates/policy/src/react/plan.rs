@@ -72,6 +72,11 @@ impl Requests {
         self.home = home;
     }
 
+    /// The last PUs of the unpinned program in the baseline, by rank.
+    pub(super) fn home(&self) -> Option<&Pinning> {
+        self.home.as_ref()
+    }
+
     /// The configuration of a plan; `None` if the plan was requested last. Before all threads are unpinned they return
     /// to the PUs of the baseline, because the operating system would leave them on the PUs of the plan.
     pub(super) fn configuration(

@@ -32,6 +32,12 @@ impl Measured {
         self.profile.seconds / self.profile.executions
     }
 
+    /// The variance of the logarithm of its time; `None` for too few readings.
+    pub(super) fn relative_variance(&self) -> Option<f64> {
+        let (error, rate) = self.speed.error().zip(self.speed.rate)?;
+        Some((error / rate).powi(2))
+    }
+
     /// Whether it is significantly slower than another.
     pub(super) fn is_slower_than(&self, other: &Self) -> bool {
         self.speed.is_lower_than(&other.speed)

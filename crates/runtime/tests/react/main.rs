@@ -1,12 +1,14 @@
 //! The policies that place single regions, `react` and the default one, on a simulated machine, with programs that are
 //! made up: the cases of section 6 of Sánchez Barrera et al. (ICS 2020).
 
+mod belief;
+
 use pinfold_core::{
     Applied, Configuration, Finding, Machine, MachineError, MachineKind, Metric, NoteCode, Pinning, ProposerCode,
     RegionChoice, RegionCode, RegionId, Sample, Topology, Wait,
 };
 use pinfold_policy::auto::{Auto, AutoOptions, Source};
-use pinfold_policy::react::{React, ReactModel, ReactOptions};
+use pinfold_policy::react::{Chooser, React, ReactModel, ReactOptions};
 use pinfold_policy::{MetricRequest, Skip, Times};
 use pinfold_runtime::{PolicyKind, Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::model::builtin;
@@ -191,20 +193,24 @@ fn run(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine) {
     (record, machine)
 }
 
-fn options(model: ReactModel) -> ReactOptions {
+fn options(chooser: Chooser) -> ReactOptions {
     ReactOptions {
         times: Times::new(Some(Duration::from_secs(2)), None, Some(Duration::from_millis(200))),
         metric: MetricRequest::Auto,
         skip: Skip::default(),
-        model,
+        chooser,
     }
 }
 
 /// The same, with where threads were requested to run.
 fn run_with_requests(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine, Vec<Option<Pinning>>) {
+    run_until_chosen(work, Chooser::Model(model))
+}
+
+fn run_until_chosen(work: &[Work], chooser: Chooser) -> (Record, SimulatedMachine, Vec<Option<Pinning>>) {
     let switch = EndSwitch::default();
     let mut machine = machine(Regions::new(work), Repeat::UntilAsked(switch.clone()));
-    let mut policy = React::new(options(model));
+    let mut policy = React::new(options(chooser));
     let mut record = RecordBuilder::new(&machine, "react");
     let mut ending = Ending {
         switch,
@@ -381,7 +387,7 @@ fn neighbours_move_no_pages_where_that_takes_long() {
     let moves = |slow: bool| {
         let switch = EndSwitch::default();
         let machine = machine(Regions::new(&[Work::OwnBlocks]), Repeat::UntilAsked(switch.clone()));
-        let mut policy = React::new(options(race(&profiles)));
+        let mut policy = React::new(options(Chooser::Model(race(&profiles))));
         let mut ending = Ending {
             switch,
             requested: vec![],

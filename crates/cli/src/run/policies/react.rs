@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::{Finding, RegionChoice};
 use pinfold_files::input;
-use pinfold_policy::react::{ReactModel, ReactOptions};
+use pinfold_policy::belief::Belief;
+use pinfold_policy::react::{Chooser, ReactModel, ReactOptions};
 use pinfold_runtime::{DecidesOn, Record};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,10 @@ struct Flags {
     /// machine [default: for a simulated machine the model that pinfold ships, if it has one].
     #[arg(long, value_name = "FILE.json")]
     react_model: Option<PathBuf>,
+    /// A belief about configurations, which plans the trials of parallel regions instead of a model: the next trial is the
+    /// one with the largest expected gain over its cost, and regions get the fastest configuration.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "react_model")]
+    belief: Option<PathBuf>,
 }
 
 impl PolicyEntry for React {
@@ -64,7 +69,10 @@ impl PolicyEntry for React {
                  another policy"
             );
         }
-        let (name, model) = model(flags.react_model.as_deref(), request.place)?;
+        let (name, chooser) = match &flags.belief {
+            Some(file) => belief(file)?,
+            None => model(flags.react_model.as_deref(), request.place)?,
+        };
         let stays = [
             (request.arguments.changes.outlive, "--outlive"),
             (request.arguments.changes.keep_pinned, "--keep-pinned"),
@@ -86,24 +94,29 @@ impl PolicyEntry for React {
             bail!("--policy react {does} itself, so {option} cannot be kept; leave it out");
         }
         Ok(Prepared::new(move |setting| {
-            model
-                .check(setting.topology)
-                .with_context(|| format!("cannot use the model {name}"))?;
+            if let Chooser::Model(model) = &chooser {
+                model
+                    .check(setting.topology)
+                    .with_context(|| format!("cannot use the model {name}"))?;
+            }
             let common = setting.common.clone();
             let policy = pinfold_policy::react::React::new(ReactOptions {
                 times: common.times,
                 metric: common.metric,
                 skip: common.skip,
-                model: model.clone(),
+                chooser: chooser.clone(),
             });
             Ok(Built {
-                notes: vec![format!(
-                    "Regions get their configurations from the model {name}, learned for {} from {} programs. Models that are \
-                     learned in the same way reach {:.0} % of the possible gain (as a logarithm) for other programs.",
-                    model.machine,
-                    model.trained.programs.len(),
-                    100.0 * model.score.nested
-                )],
+                notes: vec![match &chooser {
+                    Chooser::Model(model) => format!(
+                        "Regions get their configurations from the model {name}, learned for {} from {} programs. Models that \
+                         are learned in the same way reach {:.0} % of the possible gain (as a logarithm) for other programs.",
+                        model.machine,
+                        model.trained.programs.len(),
+                        100.0 * model.score.nested
+                    ),
+                    Chooser::Belief(belief) => planned_by(&name, belief, setting.topology.name()),
+                }],
                 listener: Box::new(Choices),
                 regions: Regions::Needed,
                 ..Built::new(policy)
@@ -112,8 +125,30 @@ impl PolicyEntry for React {
     }
 }
 
+/// The belief in a file, with its name.
+fn belief(file: &Path) -> Result<(String, Chooser)> {
+    let name = format!("`{}`", file.display());
+    let text = input::text(file, input::MOST).with_context(|| format!("cannot read the belief {name}"))?;
+    let belief = text.parse().with_context(|| format!("cannot use the belief {name}"))?;
+    Ok((name, Chooser::Belief(belief)))
+}
+
+/// What plans the trials, and whether it knows the machine.
+fn planned_by(name: &str, belief: &Belief, machine: &str) -> String {
+    let doubt = if belief.knows(machine) {
+        ""
+    } else {
+        " This machine is not one of these, so less is certain before a trial."
+    };
+    format!(
+        "Trials of regions are planned by the belief {name}, learned from {} programs on {}.{doubt}",
+        belief.origin.programs.len(),
+        belief.origin.machines.join(", ")
+    )
+}
+
 /// The requested model, or that which pinfold ships for this machine, with its name.
-fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactModel)> {
+fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, Chooser)> {
     let shipped = || SHIPPED.iter().find(|(machine, _)| place.named() == Some(machine));
     let (name, text) = match (requested, shipped()) {
         (Some(file), _) => {
@@ -127,12 +162,12 @@ fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactMo
         ),
         (None, None) => bail!(
             "--policy react needs a model of the regions on this machine: train one with `pinfold learn train react`, and give it \
-             with --react-model FILE.json (pinfold ships models for the simulated {})",
+             with --react-model FILE.json, or give a belief with --belief FILE.json (pinfold ships models for the simulated {})",
             SHIPPED.map(|(machine, _)| machine).join(" and ")
         ),
     };
-    let model = text.parse().with_context(|| format!("cannot use the model {name}"))?;
-    Ok((name, model))
+    let model: ReactModel = text.parse().with_context(|| format!("cannot use the model {name}"))?;
+    Ok((name, Chooser::Model(model)))
 }
 
 /// Reports what each region got.

@@ -17,8 +17,8 @@ pub(super) struct Wanted {
 /// By region: its configuration. A region that was not profiled in time has none.
 pub(super) type AllWanted = BTreeMap<RegionId, Wanted>;
 
-/// Forecasts a configuration for each region from its profiles.
-pub(super) fn forecast(profiles: &Profiles, model: &ReactModel, findings: &mut Vec<Finding>) -> AllWanted {
+/// Forecasts a configuration for each region from its profiles. Without a `model` it is the fastest profile.
+pub(super) fn forecast(profiles: &Profiles, model: Option<&ReactModel>, findings: &mut Vec<Finding>) -> AllWanted {
     let mut all = AllWanted::new();
     for id in profiles.ordered() {
         let fastest = profiles.fastest(id).map(|number| &profiles.configurations()[number]);
@@ -27,8 +27,9 @@ pub(super) fn forecast(profiles: &Profiles, model: &ReactModel, findings: &mut V
             code: RegionCode::FasterProfile,
             why,
         };
-        let wanted = match model.forecast(&profiles.counted(id)) {
-            Some(Ok((number, why))) => {
+        let forecast = model.and_then(|model| Some((model, model.forecast(&profiles.counted(id))?)));
+        let wanted = match forecast {
+            Some((model, Ok((number, why)))) => {
                 let configuration = model.configurations[number].clone();
                 let why = match why.as_str() {
                     "" => "the model has this configuration for every region".to_owned(),
@@ -40,7 +41,7 @@ pub(super) fn forecast(profiles: &Profiles, model: &ReactModel, findings: &mut V
                     why,
                 })
             }
-            Some(Err(counter)) => fastest.map(|fastest| {
+            Some((_, Err(counter))) => fastest.map(|fastest| {
                 let why = format!("{counter} is not counted here, and {fastest} is the fastest profile");
                 faster_profile(fastest, why)
             }),
@@ -56,7 +57,7 @@ pub(super) fn forecast(profiles: &Profiles, model: &ReactModel, findings: &mut V
         }
     }
     if let Some(unit) = profiles.units().first() {
-        if model.tree.is_none() {
+        if model.is_none_or(|model| model.tree.is_none()) {
             race_together(profiles, unit, &mut all, findings);
         }
         merge(profiles, unit, &mut all, findings);

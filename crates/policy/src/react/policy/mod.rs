@@ -30,13 +30,15 @@
 //! slower, all configurations are given up together. A policy does not know which prefetchers were on before, so
 //! unpinned regions run with all of them on.
 
+mod believing;
 mod cross_evaluation;
 mod forecasting;
 mod profiles;
 mod verification;
 mod whole_program;
 
-use super::model::ReactModel;
+use super::chooser::Chooser;
+use super::neighbours::Size;
 use super::plan::{Plan, Requests};
 use super::timing::Timing;
 use crate::Policy;
@@ -45,6 +47,7 @@ use crate::program::metric_choice::MetricRequest;
 use crate::program::observed_program::{Observation, ObservedProgram, Stage};
 use crate::program::times::Times;
 use crate::program::working_tasks::Skip;
+use believing::{Believing, Wanted};
 use cross_evaluation::CrossEvaluation;
 use pinfold_core::{Applied, Decision, EndedCode, Finding, Metric, NoteCode, Sample, Topology};
 use profiles::{Limits, Profiles};
@@ -69,8 +72,8 @@ pub struct ReactOptions {
     pub metric: MetricRequest,
     /// The tasks that are left alone.
     pub skip: Skip,
-    /// What forecasts configurations; it fits the machine (`ReactModel::check`).
-    pub model: ReactModel,
+    /// What chooses the configurations that are tried.
+    pub chooser: Chooser,
 }
 
 /// What a step measures.
@@ -80,6 +83,8 @@ enum Step {
     Baseline,
     /// One of the profiled configurations, by its position.
     Profile(usize),
+    /// Nothing new: the next trial of the belief is not affordable yet.
+    Waiting,
     /// The pages of one of the conflicting places, and each region in its own configuration.
     Own(usize),
     /// The same pages, and all regions in the configuration that wants them.
@@ -121,6 +126,8 @@ pub struct React {
     profiles: Profiles,
     evaluation: CrossEvaluation,
     verification: Verification,
+    /// What a belief says of the regions; `None` with a model, and before the baseline.
+    believing: Option<Believing>,
     plan: Plan,
     requests: Requests,
     /// Whether a note said that there is nothing to profile.
@@ -135,9 +142,10 @@ impl React {
         Self {
             program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
             phase: Phase::Initialising,
-            profiles: Profiles::new(options.model.profiles.clone()),
+            profiles: Profiles::new(options.chooser.model().map_or(vec![], |model| model.profiles.clone())),
             evaluation: CrossEvaluation::default(),
             verification: Verification::default(),
+            believing: None,
             plan: Plan::default(),
             requests: Requests::default(),
             noted_nothing: false,
@@ -166,6 +174,9 @@ impl Policy for React {
                 "Prefetchers cannot be set here, so only threads, their number and pages are optimised.".to_owned(),
             ));
         }
+        if let (Some(believing), Some(moves)) = (&mut self.believing, &applied.pages) {
+            believing.note_moving(moves.lasted);
+        }
         self.report_rate(&mut seen);
         self.advance(&mut seen);
         let wanted = self.requests.configuration(&self.plan, &self.program, &seen);
@@ -174,7 +185,9 @@ impl Policy for React {
         }
         Decision {
             wait: match self.phase {
-                Phase::Watching => self.options.times.interval,
+                Phase::Watching | Phase::WarmingUp(Step::Waiting, _) | Phase::Measuring(Step::Waiting, _) => {
+                    self.options.times.interval
+                }
                 _ => self.reading,
             },
             ..self.program.decide(seen, wanted)
@@ -194,6 +207,7 @@ impl Policy for React {
                 match step {
                     Step::Baseline => "before its regions were timed",
                     Step::Profile(_) => "while its regions were profiled",
+                    Step::Waiting => "before the next trial of a configuration was worth its cost",
                     Step::Own(_) | Step::Shared(_) => "during the cross-evaluation of its regions' configurations",
                     Step::Result { .. } => "before the configurations of its regions were verified",
                 },
@@ -242,7 +256,14 @@ impl React {
                 timing.read(seen.sample());
                 let is_complete = match *step {
                     Step::Baseline => Profiles::is_baseline_complete(timing),
-                    Step::Profile(number) if self.profiles.is_beaten(number, timing) => true,
+                    Step::Profile(number) => {
+                        let at = seen.at();
+                        let is_hopeless = match &self.believing {
+                            None => self.profiles.is_beaten(number, timing),
+                            Some(believing) => believing.is_hopeless(&self.profiles, number, timing, at),
+                        };
+                        is_hopeless || self.profiles.is_complete(timing)
+                    }
                     _ => self.profiles.is_complete(timing),
                 };
                 if is_complete || timing.lasts() >= self.options.times.probe {
@@ -287,12 +308,29 @@ impl React {
                     return None;
                 }
                 self.note_regions(timing, seen);
+                if let Chooser::Belief(belief) = &self.options.chooser {
+                    let (working, home) = (self.program.working(), self.requests.home());
+                    let believing = Believing::begin(belief, &self.profiles, seen.topology(), working, home);
+                    return Some(self.planned(believing, timing, seen));
+                }
                 Some(self.profile(0))
+            }
+            Step::Waiting => {
+                let believing = self.believing.take()?;
+                Some(self.planned(believing, timing, seen))
             }
             Step::Profile(number) => {
                 self.profiles.record(timing);
-                if number + 1 == self.profiles.configurations().len() && self.options.model.tree.is_none() {
-                    self.profiles.add_neighbour(&self.limits(seen));
+                if let Some(mut believing) = self.believing.take() {
+                    for learned in believing.learn(&self.profiles, number, timing, &self.requests) {
+                        seen.report(note(learned));
+                    }
+                    return Some(self.planned(believing, timing, seen));
+                }
+                if number + 1 == self.profiles.configurations().len()
+                    && let Some(sizes) = self.options.chooser.race().map(|race| race.sizes(seen.topology()))
+                {
+                    self.profiles.add_neighbour(&self.limits(sizes, seen));
                 }
                 Some(if number + 1 < self.profiles.configurations().len() {
                     self.profile(number + 1)
@@ -362,15 +400,35 @@ impl React {
     fn note_regions(&mut self, timing: &Timing, seen: &mut Observation<'_>) {
         let longest = self.profiles.longest_execution(timing.lasts());
         self.reading = longest.max(LEAST_INTERVAL).min(self.options.times.probe);
-        let neighbours = if self.options.model.tree.is_none() {
-            "; then under configurations that differ from the fastest by one choice"
-        } else {
-            ""
-        };
         let (share, regions, configurations) = self.profiles.text();
+        let tried = match (&self.options.chooser, self.options.chooser.race()) {
+            (Chooser::Belief(_), _) => "under configurations that a belief chooses".to_owned(),
+            (_, Some(_)) => {
+                format!("under {configurations}; then under configurations that differ from the fastest by one choice")
+            }
+            _ => format!("under {configurations}"),
+        };
         seen.report(note(format!(
-            "{share} of the time in regions: {regions}. They are profiled under {configurations}{neighbours}."
+            "{share} of the time in regions: {regions}. They are profiled {tried}."
         )));
+    }
+
+    /// The belief decides after a step.
+    fn planned(&mut self, mut believing: Believing, timing: &Timing, seen: &mut Observation<'_>) -> Next {
+        believing.note_step(timing.lasts());
+        let (wanted, why) = believing.wanted(&self.profiles, &self.plan, &self.requests, seen.at());
+        if let Some(why) = why {
+            seen.report(note(why));
+        }
+        self.believing = Some(believing);
+        match wanted {
+            Wanted::Trial(configuration) => {
+                self.profiles.add(configuration);
+                self.profile(self.profiles.configurations().len() - 1)
+            }
+            Wanted::Wait(plan) => Next::Measure(Step::Waiting, plan),
+            Wanted::Enough => self.forecast(seen),
+        }
     }
 
     /// All regions go to one of the profiled configurations.
@@ -381,9 +439,7 @@ impl React {
     }
 
     /// What limits the neighbours that a race tries.
-    fn limits<'a>(&self, seen: &Observation<'a>) -> Limits<'a> {
-        let model = &self.options.model;
-        let mut sizes = model.sizes(seen.topology());
+    fn limits<'a>(&self, mut sizes: Vec<Size>, seen: &Observation<'a>) -> Limits<'a> {
         sizes.retain(|size| size.threads <= self.program.working());
         Limits {
             topology: seen.topology(),
@@ -395,7 +451,7 @@ impl React {
 
     /// All regions were profiled: each gets a configuration.
     fn forecast(&mut self, seen: &mut Observation<'_>) -> Next {
-        let wanted = forecasting::forecast(&self.profiles, &self.options.model, seen.findings());
+        let wanted = forecasting::forecast(&self.profiles, self.options.chooser.model(), seen.findings());
         self.evaluation = CrossEvaluation::new(wanted, &self.profiles);
         self.verification.choose(self.evaluation.reasons());
         match self.evaluation.places() {

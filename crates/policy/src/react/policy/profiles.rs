@@ -216,6 +216,33 @@ impl Profiles {
         })
     }
 
+    /// Adds a configuration, which is profiled next.
+    pub(super) fn add(&mut self, configuration: ModelConfiguration) {
+        self.configurations.push(configuration);
+    }
+
+    /// The seconds of one execution of a region in a configuration; `None` if it was not profiled there.
+    pub(super) fn seconds_in(&self, id: RegionId, configuration: &ModelConfiguration) -> Option<f64> {
+        let number = self.configurations.iter().position(|one| one == configuration)?;
+        Some(self.regions[&id].profiled.get(number)?.as_ref()?.seconds())
+    }
+
+    /// How much of a step has been measured; `None` before there are a few readings of each region.
+    pub(super) fn progress(&self, timing: &Timing) -> Option<Progress> {
+        let mut progress = Progress {
+            share: 1.0,
+            seconds: BTreeMap::new(),
+        };
+        for id in self.ids() {
+            let readings = timing.readings(id);
+            let profile = timing.profile(id).filter(|_| readings >= FEW_READINGS)?;
+            let share = (readings as f64 / READINGS as f64).min(profile.executions / EXECUTIONS);
+            progress.share = progress.share.min(share);
+            progress.seconds.insert(id, profile.seconds / profile.executions);
+        }
+        Some(progress)
+    }
+
     /// Adds what a race tries next: a neighbour of the fastest configuration that was not tried. The regions that take
     /// most of the time come first, but the others are profiled in each configuration, too.
     pub(super) fn add_neighbour(&mut self, limits: &Limits<'_>) {
@@ -244,6 +271,14 @@ impl Profiles {
         });
         self.configurations.extend(next);
     }
+}
+
+/// A part of a step.
+pub(super) struct Progress {
+    /// The share of the readings and executions that the step needs.
+    pub(super) share: f64,
+    /// By region: the seconds of one execution so far.
+    pub(super) seconds: BTreeMap<RegionId, f64>,
 }
 
 /// What limits the neighbours that can be tried.
