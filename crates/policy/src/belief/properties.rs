@@ -110,10 +110,11 @@ fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
         let pivot = pivot.unwrap();
         matrix.swap(step, pivot);
         right.swap(step, pivot);
+        let from = matrix[step].clone();
         for below in step + 1..number {
-            let factor = matrix[below][step] / matrix[step][step];
-            for column in step..number {
-                matrix[below][column] -= factor * matrix[step][column];
+            let factor = matrix[below][step] / from[step];
+            for (left, from) in matrix[below].iter_mut().zip(&from) {
+                *left -= factor * from;
             }
             right[below] -= factor * right[step];
         }

@@ -27,9 +27,10 @@ impl Believed {
     /// The chance that it is below one.
     pub fn chance_of_faster(&self) -> f64 {
         let deviation = self.variance.sqrt();
-        match deviation > 0.0 {
-            true => chance_below(-self.mean / deviation),
-            false => f64::from(u8::from(self.mean < 0.0)),
+        if deviation > 0.0 {
+            chance_below(-self.mean / deviation)
+        } else {
+            f64::from(u8::from(self.mean < 0.0))
         }
     }
 }
@@ -95,8 +96,8 @@ impl fmt::Display for Belief {
         writeln!(f, "A belief about configurations, learned from {}.", self.origin)?;
         writeln!(
             f,
-            "It lists {} configurations, and says how long a program takes in each over its time in the baseline. What is \
-             believed of a program changes with each trial.",
+            "It lists {} configurations. For each it has the expected time over the time in the baseline, and its uncertainty. \
+             Each trial of a program changes what is expected of all configurations.",
             self.points.len()
         )?;
         let prior = self.over(
@@ -115,8 +116,8 @@ impl fmt::Display for Belief {
         }
         writeln!(
             f,
-            "\nA configuration that it does not list is expected to be like the listed ones that are most like it. On a machine \
-             that is not among {}, the standard deviation of a time grows by {:.0} % of the time or more.",
+            "\nOther configurations are expected to be like the listed ones that are most similar. On a machine that is not among \
+             {}, each time has a further standard deviation of {:.0} %.",
             self.origin.machines.join(", "),
             100.0 * self.doubt.sqrt()
         )
@@ -172,7 +173,7 @@ mod tests {
             "It lists 2 configurations",
             "  threads on 50 % of the cores and 50 % of the nodes, compact, with pages locality and prefetchers 0000: 0.61 of the \
              time (95 %: ",
-            "not among known, the standard deviation of a time grows by 22 %",
+            "On a machine that is not among known, each time has a further standard deviation of 22 %.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

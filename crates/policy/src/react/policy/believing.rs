@@ -146,7 +146,7 @@ impl Believing {
             } else {
                 2 * requests.moved_pages()
             };
-            (can_be_set && !was_tried).then(|| Cost {
+            (can_be_set && !was_tried).then_some(Cost {
                 measuring: self.step.as_secs_f64(),
                 moving: moving.as_secs_f64(),
             })
