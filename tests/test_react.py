@@ -94,6 +94,38 @@ def test_a_model_is_explained_in_words(binary: Path, machine: str) -> None:
     assert "It gets the one in which it was fastest." in explained
 
 
+def belief(version: int = 1) -> str:
+    """A belief that lists all cores, and a half of them on a half of the nodes."""
+    shares = [{"threads": share, "cores": share, "nodes": share} for share in (1.0, 0.5)]
+    maps = {"thread_map": "compact", "page_map": "locality", "prefetch": "0000"}
+    lengths = dict.fromkeys(("threads", "cores", "nodes", "thread_map", "page_map", "prefetch"), 1.0)
+    document = {
+        "pinfold": "belief",
+        "version": version,
+        "origin": {"simulated": True, "machines": ["e5-4650x4"], "programs": ["one"], "rows": 2, "learner": "by hand"},
+        "points": [share | maps for share in shares],
+        "mean": [0.0, -0.5],
+        "factors": [[], []],
+        "residual": [0.0, 0.1],
+        "kernel": {"weight": 0.5, "variance": 0.2, "lengths": lengths},
+        "noise": 0.0001,
+        "doubt": {"machine": 0.01},
+    }
+    return json.dumps(document)
+
+
+def test_a_belief_is_explained_in_words(binary: Path, tmp_path: Path) -> None:
+    file = tmp_path / "belief.json"
+    file.write_text(belief(), encoding="utf-8")
+    explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=True).stdout
+    assert "A belief about configurations, learned from 2 rows of 1 programs on e5-4650x4" in explained
+    assert "threads on 50 % of the cores and 50 % of the nodes" in explained
+    file.write_text(belief(version=2), encoding="utf-8")
+    refused = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "this belief has version 2, and this pinfold reads version 1" in refused.stderr
+
+
 def test_a_model_for_a_larger_machine_is_refused(pinfold: Pinfold, tmp_path: Path) -> None:
     large = configuration(4096, 64, "locality")
     run = pinfold.run("--policy", "react", "--react-model", model_of(tmp_path, large, large), "--", "true")
