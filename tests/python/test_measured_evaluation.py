@@ -11,8 +11,8 @@ from pinfold.evaluation.measured import trials
 from pinfold.evaluation.measured.known import Known, Setting
 from pinfold.evaluation.measured.policies import Ran, Run
 from pinfold.evaluation.measured.simulator import counterparts, questions
-from pinfold.evaluation.measured.trials import JUDGED, Table, best_single, greedy, oracle, random, shuffled, tried
-from pinfold.learn.react.data import Floats
+from pinfold.evaluation.measured.trials import JUDGED, Table, oracle, random, shuffled, tried
+from pinfold.learn.races import Floats, best_single, greedy
 
 
 def table(kind: Kind = "structured", programs: int = 8) -> Table:

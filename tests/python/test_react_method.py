@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from react_cases import configurations, own_binary, regions
 
+from pinfold.learn.folds import folds_of
+from pinfold.learn.races import best_two, covering
 from pinfold.learn.react.method import (
     ALL_PAIRS,
     BASELINE,
     BEST_OF_OUTPUTS,
     MODEL,
+    OUTPUTS,
     POSSIBLE,
     RACE,
     SEARCH,
@@ -21,11 +24,8 @@ from pinfold.learn.react.method import (
     Study,
     Way,
     WithinConfigurations,
-    best_two,
     coverage,
-    covering,
     every_pair,
-    folds_of,
     folds_of_regions,
     raced,
     racers,
@@ -180,7 +180,7 @@ def test_with_many_labels_all_within_five_per_cent_of_the_best_speed_are_right()
 def test_random_pairs_are_as_many_as_the_budget_and_the_same_for_a_seed() -> None:
     found = study("structured", programs=6, counters=3)
     folds = folds_of(found.programs, 5, 0)
-    outputs = found.gains[:, covering(found.gains)]
+    outputs = found.gains[:, covering(found.gains, OUTPUTS)]
     searched = RandomPairs(SLOW[-1], budget=5)
     choice = searched(found.values, outputs, folds)
     assert choice == searched(found.values, outputs, folds)
@@ -191,7 +191,7 @@ def test_a_pair_of_one_configuration_is_of_one_configuration() -> None:
     found = study("structured", programs=8, counters=4)
     within = WithinConfigurations(tuple(configuration for configuration, _ in found.places))
     folds = folds_of(found.programs, 5, 0)
-    outputs = found.gains[:, covering(found.gains)]
+    outputs = found.gains[:, covering(found.gains, OUTPUTS)]
     choice = within(found.values, outputs, folds)
     one, other = choice.features
     assert found.places[one][0] == found.places[other][0]

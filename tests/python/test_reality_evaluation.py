@@ -10,7 +10,7 @@ import pytest
 from pinfold.evaluation.measured.known import Known, Setting
 from pinfold.evaluation.reality.figures import Asked, Figure, Population, correlations, figures, matched
 from pinfold.evaluation.reality.section import promises
-from pinfold.learn.react.data import Floats
+from pinfold.learn.races import Floats
 
 PREFETCH = ("0000", "0010", "0011", "1111")
 

@@ -13,7 +13,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "python"
 PACKAGE = SOURCES / "pinfold"
 EVALUATION = "pinfold.evaluation"
 #: The methods of learning: a folder of `pinfold.learn` each.
-METHODS = ("classify", "hints", "react")
+METHODS = ("belief", "classify", "hints", "react")
 
 
 def module_of(file: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,18 @@ A data set has the times and counters of parallel regions in all configurations 
   pinfold learn train react --data data.parquet -o react.json
 
 Programs that differ only in their arguments count as one. It is never judged by a model that was learned from it.
+"""
+
+BELIEF_HELP = """\
+A data set has the times of regions or of whole programs in configurations of threads, pages and prefetchers:
+
+  pinfold sweep --machine e5-4650x4 --space ics20 -o simulated.parquet *.pft
+  pinfold learn import --columns numa-prefetch -o measured.parquet TABLE.csv.gz
+  pinfold learn train belief --data simulated.parquet --data measured.parquet --weight 1 --weight 2 -o belief.json
+  pinfold learn evaluate belief --data measured.parquet
+
+The largest configuration of a machine in a data set stands for the whole machine. Programs that differ only in their
+arguments count as one. It is never judged by a belief that was learned from it.
 """
 
 DATA_HELP = """\
@@ -140,10 +153,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_train_hints(train)
     _add_train_classify(train)
     _add_train_react(train)
+    _add_train_belief(train)
     evaluate = policies("evaluate", "judge policies by programs from which they were not learned")
     _add_evaluate_hints(evaluate)
     _add_evaluate_classify(evaluate)
     _add_evaluate_react(evaluate)
+    _add_evaluate_belief(evaluate)
     predict = policies("predict", "show what a model says of the programs of a data set")
     _add_predict_classify(predict)
     _add_predict_react(predict)
@@ -374,6 +389,55 @@ def _add_predict_react(policies: Any) -> None:
     parser.set_defaults(job="react.jobs.predict")
 
 
+def _add_train_belief(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "belief",
+        "what a program's time may be in any configuration, before it was tried in one",
+        "Learn the mean and the covariance of times over configurations, and write them as JSON. Trials of a program\n"
+        "update the belief, and it chooses the next one.",
+        BELIEF_HELP,
+    )
+    _add_data(parser)
+    _add_weight(parser)
+    _add_output(parser, "BELIEF.json", "the belief")
+    _add_mixed(parser)
+    parser.set_defaults(job="belief.jobs.train")
+
+
+def _add_evaluate_belief(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "belief",
+        "how soon a belief finds fast configurations of programs that it has not seen",
+        "Judge beliefs, nested: each program by a belief that was learned from all others, with settings that were\n"
+        "chosen without it. Beside them are random trials, the best single configuration, a greedy race, and a\n"
+        "control that has learned from exchanged times.",
+        BELIEF_HELP,
+    )
+    _add_data(parser)
+    _add_weight(parser)
+    parser.add_argument(
+        "--belief",
+        type=Path,
+        metavar="BELIEF.json",
+        help="judge this belief, which was learned from other programs (default: learn one for each program)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
+    parser.set_defaults(job="belief.jobs.evaluate")
+
+
+def _add_weight(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--weight",
+        type=_weight,
+        action="append",
+        default=[],
+        metavar="W",
+        help="how much a region of a data set counts, once for each --data in the same order (default 1)",
+    )
+
+
 def _add_of_react(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--machine", metavar="NAME", help="choose configurations of this machine, where the data is of several"
@@ -468,6 +532,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no weight: give a number above 0")
+    return value
+
+
 def _positive(text: str) -> int:
     if not _is_positive(text):
         raise argparse.ArgumentTypeError(f"{text} is no number that fits: give a whole number of 1 or more")
@@ -498,6 +572,7 @@ def _check(asked: argparse.Namespace) -> None:
     named = [
         *(machines if isinstance(machines, list) else []),
         getattr(asked, "model", None),
+        getattr(asked, "belief", None),
         *getattr(asked, "recordings", []),
     ]
     for file in (one for one in named if isinstance(one, Path)):

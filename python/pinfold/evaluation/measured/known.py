@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pinfold.learn import tables
-from pinfold.learn.react.data import Floats, Regions
+from pinfold.learn.races import Floats
+from pinfold.learn.react.data import Regions
 
 
 class Setting(NamedTuple):

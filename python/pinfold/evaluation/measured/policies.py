@@ -29,7 +29,7 @@ from pinfold.evaluation.measured.known import Setting
 from pinfold.evaluation.measured.trials import TIMES, TRIAL_S, TRIALS, Curve, Table, trials_at
 from pinfold.evaluation.section import PINFOLD, output
 from pinfold.learn.cpu_list import cpu_list
-from pinfold.learn.react.data import Floats
+from pinfold.learn.races import Floats
 
 PROBES = {10: "500ms", 60: "3s", 600: "30s"}
 """The probes of policies that have them: a twentieth of the run time."""

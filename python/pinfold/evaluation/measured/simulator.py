@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from pinfold.evaluation.measured.known import Known, Setting
-from pinfold.evaluation.measured.trials import JUDGED, Curve, Share, Table, greedy, random, tried
+from pinfold.evaluation.measured.trials import JUDGED, Curve, Share, Table, random, tried
+from pinfold.learn.races import greedy
 from pinfold.learn.react.method import racers
 
 DATA = (Path("models/data/react-platinum-8168x2.parquet"), Path("models/data/react-e5-4650x4.parquet"))

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from pinfold.evaluation.measured.known import Known
 from pinfold.learn.bootstrap import ratio_interval
-from pinfold.learn.react.data import Floats
-from pinfold.learn.react.method import covering
+from pinfold.learn.races import Floats, best_single, greatest, greedy
 
 Places = npt.NDArray[np.int64]
 
@@ -122,40 +121,13 @@ def tried(name: str, table: Table, orders: Sequence[Sequence[int]]) -> Curve:
 def random(table: Table) -> Curve:
     """Return the expected gain of different configurations drawn at random: exact, not a draw.
 
-    The baseline is not drawn. Of n configurations k are drawn. With gains in ascending order, the i-th of them is the
-    greatest drawn one with the probability C(i-1, k-1) / C(n, k).
+    The baseline is not drawn.
     """
     others = np.delete(table.gains, table.known.baseline, axis=1)
     gains = np.sort(np.maximum(others, 0), axis=1)
     number = gains.shape[1]
-    reached = np.stack([gains @ _greatest(number, min(drawn, number)) for drawn in JUDGED], axis=1)
+    reached = np.stack([gains @ greatest(number, min(drawn, number)) for drawn in JUDGED], axis=1)
     return Curve("random", reached, float(np.exp(reached[:, len(TRIALS) - 1].min())))
-
-
-def _greatest(number: int, drawn: int) -> Floats:
-    """Return the probability of each place in the ascending order to be the greatest of the drawn ones."""
-    shares = np.zeros(number)
-    # The greatest place has drawn / number; each lower one follows from C(i-1, k-1) = C(i, k-1) (i-k+1) / i.
-    shares[-1] = drawn / number
-    for place in range(number - 1, drawn - 1, -1):
-        shares[place - 1] = shares[place] * (place - drawn + 1) / place
-    return shares
-
-
-def best_single(gains: Floats) -> list[int]:
-    """Return the configuration that gains most for these regions. Each keeps the faster of it and the baseline."""
-    return [int(np.maximum(gains, 0).mean(axis=0).argmax())]
-
-
-def greedy(gains: Floats) -> list[int]:
-    """Return all configurations: each next one adds most for these regions to the baseline and those before it.
-
-    The configurations that add nothing follow in the order of their mean gain.
-    """
-    useful = np.maximum(gains, 0)
-    chosen = covering(useful, useful.shape[1])
-    rest = [int(place) for place in np.argsort(-useful.mean(axis=0), kind="stable") if int(place) not in set(chosen)]
-    return [*chosen, *rest]
 
 
 def oracle(table: Table) -> Curve:

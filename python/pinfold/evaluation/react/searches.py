@@ -21,7 +21,7 @@ import numpy as np
 from pinfold.binary import find_binary
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.provenance import digest
-from pinfold.learn.react.data import Floats
+from pinfold.learn.races import Floats
 from pinfold.learn.react.method import ALL_PAIRS, THREE, Choice, RandomPairs, Search, Values, Way
 from pinfold.learn.react.models import Labels, RegionLearner
 from pinfold.learn.react.pair_search import PairTreeClassifier

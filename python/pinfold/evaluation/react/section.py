@@ -56,6 +56,7 @@ from pinfold.evaluation.react.report import (
 from pinfold.evaluation.react.searches import THREE_FEATURES, TWO_FEATURES, drawn
 from pinfold.evaluation.react.transfer import transferred
 from pinfold.evaluation.section import Promise, Section, Table
+from pinfold.learn.races import best_two, covering
 from pinfold.learn.react.data import Regions, enough, matched, read
 from pinfold.learn.react.jobs import figures_of
 from pinfold.learn.react.method import (
@@ -72,9 +73,7 @@ from pinfold.learn.react.method import (
     Judged,
     Study,
     WithinConfigurations,
-    best_two,
     coverage,
-    covering,
     folds_of_regions,
     searches,
 )
@@ -267,13 +266,13 @@ def _baselines(study: Study) -> dict[str, float]:
     """Return the speed-ups of figure 7's baselines, which the paper chooses by all regions."""
     return {
         "best of 2": float(np.exp(study.gains[:, list(best_two(study.gains))].max(axis=1).mean())),
-        BEST_OF_OUTPUTS: float(np.exp(study.gains[:, covering(study.gains)].max(axis=1).mean())),
+        BEST_OF_OUTPUTS: float(np.exp(study.gains[:, covering(study.gains, OUTPUTS)].max(axis=1).mean())),
     }
 
 
 def _folds(study: Study, paper: Choice) -> list[tuple[float, float]]:
     """Return figure 6: for each fold of the paper's cross-validation the predicted and the possible speed-up."""
-    gains, folds = study.gains[:, covering(study.gains)], folds_of_regions(len(study.gains), FOLDS, 0)
+    gains, folds = study.gains[:, covering(study.gains, OUTPUTS)], folds_of_regions(len(study.gains), FOLDS, 0)
     seen, possible = study.values[:, list(paper.features)], study.gains.max(axis=1)
     found = []
     for fold in np.unique(folds):
@@ -287,7 +286,7 @@ def _profiles(study: Study, found: Regions, paper: Choice, step: int) -> dict[st
     """Return figure 8: the best pair of counters within each single configuration, by the paper's score."""
     inside = [feature for feature, (place, _) in enumerate(study.places) if place % step == 0]
     within = WithinConfigurations(tuple(study.places[feature][0] for feature in inside))
-    gains = study.gains[:, covering(study.gains)]
+    gains = study.gains[:, covering(study.gains, OUTPUTS)]
     scores = within.scores(study.values[:, inside], gains, folds_of_regions(len(gains), FOLDS, 0))
     return {
         "single": {found.configurations[place].text(): math.exp(one.score) for place, one in scores.items()},

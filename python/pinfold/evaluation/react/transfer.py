@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pinfold.learn.folds import folds_of
+from pinfold.learn.races import best_two
 from pinfold.learn.react.data import Configuration, Regions
 from pinfold.learn.react.method import (
     BASELINE,
@@ -23,8 +25,6 @@ from pinfold.learn.react.method import (
     Judged,
     Study,
     Way,
-    best_two,
-    folds_of,
     learn,
     race_gains,
     racers,

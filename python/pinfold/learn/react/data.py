@@ -19,8 +19,7 @@ import pyarrow
 
 from pinfold.joined import METRICS, joined
 from pinfold.learn import tables
-
-Floats = npt.NDArray[np.float64]
+from pinfold.learn.races import Floats
 
 COUNTER = "likwid:"
 """Columns of the counters of the space ``ics20`` begin with this."""

@@ -22,7 +22,6 @@ of all configurations gives.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -32,7 +31,9 @@ import numpy.typing as npt
 
 from pinfold._native import MOST_NEIGHBOURS
 from pinfold.learn.bootstrap import mean_interval, ratio_interval
-from pinfold.learn.react.data import Floats, Regions
+from pinfold.learn.folds import folds_of
+from pinfold.learn.races import Floats, best_two, covering
+from pinfold.learn.react.data import Regions
 from pinfold.learn.react.file import MOST_PROFILES
 from pinfold.learn.react.models import REGRET, TREE, Labels, Predict, RegionLearner
 from pinfold.learn.react.neighbours import Space
@@ -47,36 +48,6 @@ ENOUGH = 0.98
 """A race has enough configurations if the fastest of each region has this share of the possible gain."""
 
 Values = npt.NDArray[np.float32]
-
-
-def covering(gains: Floats, number: int = OUTPUTS) -> list[int]:
-    """Return the configurations that together gain most: each next one adds most to those before it (section 3.3).
-
-    Args:
-        gains: of shape (regions, configurations).
-        number: how many; fewer are returned where another one adds nothing.
-    """
-    chosen: list[int] = []
-    reached = np.full(len(gains), -np.inf)
-    for _ in range(min(number, gains.shape[1])):
-        sums = np.maximum(reached[:, None], gains).sum(axis=0)
-        best = int(sums.argmax())
-        if chosen and sums[best] <= reached.sum():
-            break
-        chosen.append(best)
-        reached = np.maximum(reached, gains[:, best])
-    return chosen
-
-
-def best_two(gains: Floats) -> tuple[int, int]:
-    """Return the two configurations whose better one gains most, if each region is run in both."""
-    best, pair = -math.inf, (0, 0)
-    for one in range(gains.shape[1]):
-        sums = np.maximum(gains[:, [one]], gains[:, one:]).sum(axis=0)
-        other = int(sums.argmax())
-        if sums[other] > best:
-            best, pair = float(sums[other]), (one, one + other)
-    return pair
 
 
 def racers(gains: Floats) -> list[int]:
@@ -107,14 +78,6 @@ def raced(gains: Floats, racers: Sequence[int]) -> Floats:
 def race_gains(space: Space, gains: Floats, racers: Sequence[int]) -> dict[str, Floats]:
     """Return what each region gains by a race alone, and by a race and its neighbours."""
     return {RACE: raced(gains, racers), SEARCH: space.searched(gains, racers)}
-
-
-def folds_of(programs: Sequence[str], folds: int, seed: int) -> Labels:
-    """Return the fold of each region: all regions of a program are in the same one."""
-    names = sorted(set(programs))
-    order = np.random.default_rng(seed).permutation(len(names))
-    fold = {names[name]: place % min(folds, len(names)) for place, name in enumerate(order)}
-    return np.array([fold[program] for program in programs], dtype=np.int64)
 
 
 def folds_of_regions(regions: int, folds: int, seed: int) -> Labels:
@@ -250,7 +213,7 @@ def learn(way: Way, values: Values, gains: Floats, programs: Sequence[str], seed
         programs: the program of each region.
         seed: of the folds.
     """
-    outputs = covering(gains)
+    outputs = covering(gains, OUTPUTS)
     inside = gains[:, outputs]
     if len(set(inside.argmax(axis=1).tolist())) == 1 or len(set(programs)) == 1:
         # There is nothing to choose, or nothing to choose by.
@@ -356,7 +319,7 @@ class Study:
 
     def as_published(self, way: Way, seed: int = 0) -> Choice:
         """Return the score of the best pair on the folds that chose it: the authors' score, which is leaky."""
-        gains = self.gains[:, covering(self.gains)]
+        gains = self.gains[:, covering(self.gains, OUTPUTS)]
         return way.search(self.values, gains, folds_of_regions(len(gains), FOLDS, seed))
 
     def nested(self, way: Way, seed: int, *, shuffled: bool = False, folds: int = FOLDS) -> Judged:

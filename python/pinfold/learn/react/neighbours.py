@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from pinfold._native import MOST_NEIGHBOURS, neighbours
-from pinfold.learn.react.data import Configuration, Floats, Size, sizes
+from pinfold.learn.races import Floats
+from pinfold.learn.react.data import Configuration, Size, sizes
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Beliefs about configurations: learned from programs, updated by trials (docs/design/learning.md)."""

@@ -1,0 +1,219 @@
+"""Learns a belief from times: mean, factors and residuals of training programs, and a kernel.
+
+1. The mean and the covariance of z over training regions, each with its weight. A region that was not run in all
+   configurations is completed: the expectation-maximisation of a normal distribution, whose covariance is mixed with
+   the kernel in each step.
+2. The largest principal components of the regions are the factors. What they leave of the variances is the residual.
+3. The kernel has the mean variance. Its share and its lengths come from :mod:`pinfold.learn.belief.choice`.
+4. A file has at most 100 KiB. If there are too many configurations, those are listed that are the most uncertain if the
+   others are known (a pivoted Cholesky factorisation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pinfold.learn.belief.belief import Belief, Kernel
+from pinfold.learn.belief.data import Times
+from pinfold.learn.belief.file import MOST_BYTES, rounded, text
+from pinfold.learn.belief.kernel import Lengths, similarity
+from pinfold.learn.races import Floats
+from pinfold.learn.trained import Trained
+
+Places = npt.NDArray[np.int64]
+
+LENGTHS = Lengths(threads=1.0, cores=1.0, nodes=1.0, thread_map=1.0, page_map=1.0, prefetch=1.4)
+"""The lengths of the kernel: a doubling, or another map, leaves 0.61 of the similarity."""
+
+FACTORS = 8
+"""The number of factors. A file that would be too large has fewer."""
+
+LEAST_FACTORS = 4
+"""With fewer, configurations are left out instead."""
+
+STEPS = 10
+"""The steps of the completion of regions that were not run in all configurations."""
+
+NEW_MACHINE = 0.1
+"""The assumed variance of a machine outside of the training data, over the kernel's, if the data has one machine."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is chosen, and not learned from times.
+
+    Attributes
+    ----------
+    factors : int
+        The largest number of factors.
+    weight : float
+        The share of the kernel.
+    lengths : Lengths
+        The lengths of the kernel.
+    """
+
+    factors: int = FACTORS
+    weight: float = 0.1
+    lengths: Lengths = LENGTHS
+
+    def text(self) -> str:
+        """Describe them for a reader of a file."""
+        return f"{self.factors} factors, {self.weight:g} of a kernel with lengths of {self.lengths.threads:g} doublings"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is known of z over training programs.
+
+    Attributes
+    ----------
+    mean : array of shape (points,)
+        The mean of z.
+    away : array of shape (regions, points)
+        How far each region is from the mean, by the root of its share. The products of columns are covariances.
+    left : array of shape (points, points)
+        What the completion of regions leaves uncertain: zero where all regions were run.
+    """
+
+    mean: Floats
+    away: Floats
+    left: Floats
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of z."""
+        covariance: Floats = self.away.T @ self.away + self.left
+        return covariance
+
+    def factors(self, number: int) -> Floats:
+        """Return the largest principal components of the regions, by the roots of their variances, as columns."""
+        _, values, vectors = np.linalg.svd(self.away, full_matrices=False)
+        factors: Floats = vectors[:number].T * values[:number]
+        return factors
+
+    def residual(self, factors: Floats) -> Floats:
+        """Return the variances that factors leave."""
+        residual: Floats = np.maximum(np.diag(self.covariance) - (factors**2).sum(axis=1), 0)
+        return residual
+
+
+def learn(times: Times, settings: Settings, trained: Callable[[str], Trained]) -> Belief:
+    """Learn a belief that fits in a file.
+
+    Args:
+        times: the times of training programs.
+        settings: what is chosen.
+        trained: returns the origin of the belief, for the name of the learner.
+
+    Raises:
+        ValueError: if not even a belief of few configurations fits; the message says why.
+    """
+    alike = similarity(times.points, times.points, settings.lengths)
+    spread = spread_of(times, settings.weight, alike)
+    covariance, loadings = spread.covariance, spread.factors(settings.factors)
+    variance = float(np.diag(covariance).mean())
+    if not variance > 0:
+        raise ValueError("all regions take as long in each configuration as in the baseline: there is nothing to learn")
+
+    def belief(places: Places, number: int) -> Belief:
+        factors = loadings[:, :number]
+        return rounded(
+            Belief(
+                points=tuple(times.points[place] for place in places),
+                mean=spread.mean[places],
+                factors=factors[places],
+                residual=spread.residual(factors)[places],
+                kernel=Kernel(settings.weight, variance, settings.lengths),
+                noise=times.noise,
+                doubt=_doubt(times, variance),
+                origin=trained(settings.text()),
+            )
+        )
+
+    every = np.arange(len(times.points))
+    for factors in range(settings.factors, min(settings.factors, LEAST_FACTORS) - 1, -1):
+        found = belief(every, factors)
+        if len(text(found).encode()) <= MOST_BYTES:
+            return found
+    mixed = (1 - settings.weight) * covariance + settings.weight * variance * alike
+    order = _most_uncertain(mixed, times.baseline)
+    number = len(order)
+    while number > 1:
+        number = int(0.95 * number)
+        found = belief(np.sort(order[:number]), LEAST_FACTORS)
+        if len(text(found).encode()) <= MOST_BYTES:
+            return found
+    raise ValueError(f"the names of the {len(times.programs)} programs are larger than a belief may be: leave some out")
+
+
+def spread_of(times: Times, weight: float, alike: Floats) -> Spread:
+    """Return the mean and the covariance of z over regions.
+
+    Args:
+        times: the times.
+        weight: the share of the kernel in the covariance that completes regions.
+        alike: the similarity of the configurations.
+    """
+    shares = times.weights / times.weights.sum()
+    known = np.isfinite(times.logs)
+    nothing = np.zeros((len(times.points), len(times.points)))
+    if known.all():
+        return _spread(times.logs, shares, nothing)
+    # The first guess of a missing value is the mean of the others in that configuration.
+    counted = (known * shares[:, None]).sum(axis=0)
+    mean = (np.nan_to_num(times.logs) * shares[:, None]).sum(axis=0) / counted
+    complete = np.where(known, times.logs, mean)
+    spread = _spread(complete, shares, nothing)
+    patterns, of_region = np.unique(known, axis=0, return_inverse=True)
+    for _ in range(STEPS):
+        covariance, left = spread.covariance, np.zeros_like(nothing)
+        mixed = (1 - weight) * covariance + weight * np.diag(covariance).mean() * alike
+        for number, pattern in enumerate(patterns):
+            inside = of_region.ravel() == number
+            there, missing = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+            gram = mixed[np.ix_(there, there)] + times.noise * np.eye(len(there))
+            slope = np.linalg.solve(gram, mixed[np.ix_(there, missing)])
+            away = times.logs[np.ix_(inside, there)] - spread.mean[there]
+            complete[np.ix_(inside, missing)] = spread.mean[missing] + away @ slope
+            unknown = mixed[np.ix_(missing, missing)] - mixed[np.ix_(missing, there)] @ slope
+            left[np.ix_(missing, missing)] += shares[inside].sum() * unknown
+        spread = _spread(complete, shares, left)
+    return spread
+
+
+def _spread(logs: Floats, shares: Floats, left: Floats) -> Spread:
+    mean = shares @ logs
+    return Spread(mean, (logs - mean) * np.sqrt(shares)[:, None], left)
+
+
+def _most_uncertain(covariance: Floats, first: int) -> Places:
+    """Return all places: each next one is the most uncertain if those before it are known."""
+    left, rows, order = np.diag(covariance).copy(), np.empty((0, len(covariance))), [first]
+    place = first
+    for _ in range(len(covariance) - 1):
+        row = covariance[place] - rows[:, place] @ rows
+        row = row / np.sqrt(max(float(row[place]), 1e-12))
+        rows = np.vstack([rows, row])
+        left = left - row**2
+        left[order] = -np.inf
+        place = int(left.argmax())
+        order.append(place)
+    return np.array(order)
+
+
+def _doubt(times: Times, variance: float) -> float:
+    """Return what a new machine adds: half the mean square of what two machines differ in, for the same regions.
+
+    Where no region was run on two machines, it is :data:`NEW_MACHINE` of the kernel's variance.
+    """
+    runs: dict[tuple[str, tuple[str, ...]], list[Floats]] = {}
+    for region, logs in zip(times.regions, times.logs, strict=True):
+        runs.setdefault((region.program, region.name), []).append(logs)
+    squares = [np.square(one[0] - other).ravel() for one in runs.values() for other in one[1:]]
+    both = np.concatenate(squares) if squares else np.empty(0)
+    both = both[np.isfinite(both)]
+    return float(both.mean() / 2) if len(both) else NEW_MACHINE * variance
