@@ -10,22 +10,22 @@ from belief_cases import BASELINE, CONFIGURATIONS, MACHINE, data, logs, rows
 
 from pinfold.learn.belief import file
 from pinfold.learn.belief.belief import Belief, Prior
-from pinfold.learn.belief.choice import choose, gains_of
+from pinfold.learn.belief.choice import choose, gains_of, learner, with_doubt
 from pinfold.learn.belief.data import Times, enough, read
 from pinfold.learn.belief.judging import (
     BELIEF,
     CONTROL,
-    ONE_BY_ONE,
+    NEW,
+    PAIR,
     RACE,
     RANDOM,
     TRIALS,
     exchanged,
     given,
-    learner,
     nested,
 )
 from pinfold.learn.belief.kernel import similarity
-from pinfold.learn.belief.learning import Settings, spread_of
+from pinfold.learn.belief.learning import NEW_MACHINE, Settings, spread_of
 from pinfold.learn.belief.posterior import Posterior, Start, search
 from pinfold.learn.command import main
 from pinfold.learn.races import Floats
@@ -196,7 +196,7 @@ def test_a_damaged_file_is_refused_with_the_reason(tmp_path: Path, change, messa
 
 def test_a_file_has_at_most_100_kib(tmp_path: Path) -> None:
     found = times(tmp_path, programs=6)
-    shares = [0.01 * step for step in range(1, 60)]
+    shares = [0.01 * step for step in range(1, 26)]
     points = [one._replace(threads=share, cores=share) for share in shares for one in found.points]
     many = np.tile(found.logs, (1, len(shares)))
     belief = learner(Settings())(replace(found, points=tuple(points), logs=many))
@@ -207,7 +207,7 @@ def test_a_file_has_at_most_100_kib(tmp_path: Path) -> None:
 def test_a_belief_of_other_programs_is_better_than_chance_and_the_control_is_not(tmp_path: Path) -> None:
     judged = nested(times(tmp_path, programs=12), lambda _: None, Settings())
     after = {way: dict(zip(TRIALS, judged.shares(way), strict=True)) for way in judged.gains}
-    for way in (BELIEF, ONE_BY_ONE):
+    for way in (BELIEF, PAIR):
         assert after[way][2].share > after[RANDOM][2].share + 0.3
     assert after[BELIEF][2].share >= after[RACE][2].share - 0.02
     for trials in (1, 2, 3):
@@ -235,11 +235,18 @@ def test_settings_are_chosen_among_those_given(tmp_path: Path) -> None:
     assert choose(times(tmp_path), choices) in choices
 
 
+def test_what_a_new_machine_adds_is_chosen_by_machines_that_were_left_out(tmp_path: Path) -> None:
+    assert with_doubt(times(tmp_path), Settings()).doubt == NEW_MACHINE
+    both = read([data(tmp_path, rows(6) + rows(6, "another", seed=3))])
+    assert with_doubt(both, Settings(), (0.5, 2.0)).doubt in {0.5, 2.0}
+
+
 def test_trials_of_a_region_that_lacks_configurations_are_judged(tmp_path: Path) -> None:
     here, there = rows(6), rows(6, "another", seed=3)
     there = [row for row in there if row["page_map"] != "balance"]
     judged = nested(read([data(tmp_path, here + there)]), lambda _: None, Settings())
     assert judged.shares(BELIEF)[-1].share > 0.9
+    assert judged.shares(NEW)[-1].share > 0.9
 
 
 def test_rows_without_a_baseline_are_refused(tmp_path: Path) -> None:

@@ -1,72 +1,103 @@
-"""Chooses the share and the lengths of the kernel by programs that a belief has not seen.
+"""Chooses what is not learned from times, by programs and machines that a belief has not seen.
 
 The training programs are divided into folds. A belief of each other fold's programs searches for the fastest
-configuration of each region, and the settings with the largest mean share of the possible gain are taken.
+configuration of each region, and the settings with the largest mean share of the possible gain are taken: the share and
+the lengths of the kernel. What a new machine adds is chosen in the same way, by beliefs of all other machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from pinfold.learn.belief.belief import Prior
+from pinfold.learn.belief.belief import Belief
 from pinfold.learn.belief.data import Times
-from pinfold.learn.belief.kernel import similarity
-from pinfold.learn.belief.learning import FACTORS, LENGTHS, Settings, spread_of
+from pinfold.learn.belief.learning import FACTORS, LENGTHS, NEW_MACHINE, Settings, learn
 from pinfold.learn.belief.posterior import Start, search
 from pinfold.learn.folds import folds_of
 from pinfold.learn.races import Floats
+from pinfold.learn.trained import Trained
 
-CHOICES = tuple(Settings(FACTORS, weight, LENGTHS.scaled(scale)) for weight in (0.05, 0.1, 0.2) for scale in (1.0, 2.0))
+CHOICES = tuple(Settings(FACTORS, weight, LENGTHS.scaled(scale)) for weight in (0.05, 0.1, 0.2) for scale in (0.5, 1.0))
 """The settings among which is chosen."""
+
+DOUBTS = (0.3, 1.0, 3.0)
+"""What a new machine may add, over the kernel's variance. With more, hardly a trial would not seem worth its cost."""
 
 FOLDS = 4
 
-COUNTED = (2, 5, 8, 12, 16)
-"""The numbers of trials whose shares count for the choice, all the same."""
+COUNTED = (3, 5, 8, 12, 16)
+"""The numbers of trials whose shares count for a choice, all the same."""
 
 SEED = 0
+
+Learner = Callable[[Times], Belief]
+
+
+def learner(settings: Settings) -> Learner:
+    """Return what learns a belief with these settings. Its origin does not say whether rows were simulated."""
+
+    def of(times: Times) -> Belief:
+        programs = sorted(set(times.programs.tolist()))
+        rows = int(np.isfinite(times.logs).sum())
+        return learn(times, settings, lambda name: Trained(None, times.machines, programs, rows, name))
+
+    return of
 
 
 def choose(times: Times, choices: Sequence[Settings] = CHOICES) -> Settings:
     """Return the settings that gain most for programs that were left out."""
     fold = folds_of(times.programs.tolist(), FOLDS, SEED)
-    gained = [sum(_gained(times, fold == number, settings) for number in sorted(set(fold))) for settings in choices]
-    return choices[int(np.argmax(gained))]
+
+    def gained(settings: Settings) -> float:
+        folds = (fold == number for number in sorted(set(fold.tolist())))
+        return sum(_gained(times, judged, learner(settings)(times.at(~judged))) for judged in folds)
+
+    return max(choices, key=gained)
 
 
-def _gained(times: Times, judged: npt.NDArray[np.bool_], settings: Settings) -> float:
+def with_doubt(times: Times, settings: Settings, doubts: Sequence[float] = DOUBTS) -> Settings:
+    """Return settings with what gains most for programs on machines that were left out.
+
+    With one machine, it is assumed (:data:`~pinfold.learn.belief.learning.NEW_MACHINE`).
+    """
+    if len(times.machines) == 1:
+        return replace(settings, doubt=NEW_MACHINE)
+    fold = folds_of(times.programs.tolist(), FOLDS, SEED)
+    machine = np.array([one.machine for one in times.regions])
+    gained = np.zeros(len(doubts))
+    for name in times.machines:
+        for number in sorted(set(fold.tolist())):
+            judged, training = (machine == name) & (fold == number), (machine != name) & (fold != number)
+            if judged.any() and training.any():
+                belief = learner(settings)(times.at(training))
+                variance = belief.kernel.variance
+                gained += [_gained(times, judged, replace(belief, doubt=doubt * variance)) for doubt in doubts]
+    return replace(settings, doubt=doubts[int(gained.argmax())])
+
+
+def _gained(times: Times, judged: npt.NDArray[np.bool_], belief: Belief) -> float:
     """Return the sum of what the judged regions gain after each counted number of trials."""
-    training = times.at(~judged)
-    prior = prior_of(training, settings)
-    place = {point: number for number, point in enumerate(training.points)}
-    plans: dict[bytes, tuple[int, int]] = {}
+    starts: dict[tuple[str, bytes], Start] = {}
     total = 0.0
-    for logs in times.logs[judged]:
-        # Configurations that no training region was run in are left out.
-        run = np.flatnonzero(np.isfinite(logs))
-        here = np.array([number for number in run if times.points[number] in place])
-        there = np.array([place[times.points[number]] for number in here])
-        own = Prior(prior.mean[there], prior.covariance[np.ix_(there, there)])
-        start = Start(own, times.noise, int(np.flatnonzero(here == times.baseline)[0]))
-        key = there.tobytes()
-        if key not in plans:
-            plans[key] = start.pair()
-        gains = gains_of(search(start, logs[here], max(COUNTED), plans[key]), logs[here])
+    for region in np.flatnonzero(judged):
+        run = np.flatnonzero(np.isfinite(times.logs[region]))
+        key = (times.regions[region].machine, run.tobytes())
+        if key not in starts:
+            starts[key] = start_of(belief, times, run, key[0])
+        logs = times.logs[region, run]
+        gains = gains_of(search(starts[key], logs, max(COUNTED)), logs)
         total += sum(float(gains[min(number, len(gains)) - 1]) for number in COUNTED)
     return total
 
 
-def prior_of(times: Times, settings: Settings) -> Prior:
-    """Return what a belief of these times would say of their own configurations."""
-    alike = similarity(times.points, times.points, settings.lengths)
-    spread = spread_of(times, settings.weight, alike)
-    factors = spread.factors(settings.factors)
-    learned = factors @ factors.T + np.diag(spread.residual(factors))
-    variance = np.diag(spread.covariance).mean()
-    return Prior(spread.mean, (1 - settings.weight) * learned + settings.weight * variance * alike)
+def start_of(belief: Belief, times: Times, run: npt.NDArray[np.int64], machine: str) -> Start:
+    """Return where a search among some configurations of a machine begins."""
+    prior = belief.over([times.points[place] for place in run], machine)
+    return Start(prior, belief.noise, int(np.flatnonzero(run == times.baseline)[0]))
 
 
 def gains_of(tried: Sequence[int], logs: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pinfold.learn.belief import file
-from pinfold.learn.belief.choice import choose
+from pinfold.learn.belief.choice import choose, with_doubt
 from pinfold.learn.belief.data import Times, enough, read
 from pinfold.learn.belief.judging import BELIEF, TRIALS, Judged, given, nested
 from pinfold.learn.belief.learning import learn
@@ -47,7 +47,7 @@ def train(asked: argparse.Namespace) -> None:
     programs = sorted(set(times.programs.tolist()))
     refuse_judged(programs)
     show(f"learning from {origin.text()}")
-    settings = choose(times)
+    settings = with_doubt(times, choose(times))
     rows = int(np.isfinite(times.logs).sum())
     belief = learn(times, settings, lambda name: Trained.of(origin, times.machines, programs, rows, name))
     asked.output.write_text(file.text(belief), encoding="utf-8")

@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pinfold.learn.belief.belief import Belief
-from pinfold.learn.belief.choice import choose, gains_of
+from pinfold.learn.belief.choice import choose, gains_of, learner, start_of
 from pinfold.learn.belief.data import Times
-from pinfold.learn.belief.learning import Settings, learn
+from pinfold.learn.belief.learning import NEW_MACHINE, Settings
 from pinfold.learn.belief.posterior import Start, search
 from pinfold.learn.bootstrap import ratio_interval
 from pinfold.learn.races import Floats, best_single, greedy, random_gains
-from pinfold.learn.trained import Trained
 
 TRIALS = (1, 2, 3, 5, 8, 12, 16)
 """The numbers of trials after which shares are shown."""
@@ -28,12 +27,11 @@ TRIALS = (1, 2, 3, 5, 8, 12, 16)
 SHUFFLES = 5
 """The number of draws of the control. Its figures are means over them."""
 
-BELIEF = "belief, the first two trials together"
-ONE_BY_ONE = "belief, each trial on its own"
+BELIEF = "belief"
+PAIR = "belief, the first two trials chosen together"
+NEW = "belief of other machines"
 CONTROL = "belief, learned from exchanged times"
 RANDOM, SINGLE, RACE = "random", "best single configuration of other programs", "greedy race of other programs"
-
-Learner = Callable[[Times], Belief]
 
 
 @dataclass(frozen=True)
@@ -83,17 +81,6 @@ class Judged:
         return [float(values[programs == program].sum()) for program in sorted(set(programs.tolist()))]
 
 
-def learner(settings: Settings, simulated: bool | None = None) -> Learner:
-    """Return what learns a belief with these settings."""
-
-    def of(times: Times) -> Belief:
-        programs = sorted(set(times.programs.tolist()))
-        rows = int(np.isfinite(times.logs).sum())
-        return learn(times, settings, lambda name: Trained(simulated, times.machines, programs, rows, name))
-
-    return of
-
-
 def nested(times: Times, show: Callable[[str], None], settings: Settings | None = None) -> Judged:
     """Judge beliefs, each program by one that was learned from all others, and ways without a belief beside it.
 
@@ -106,7 +93,10 @@ def nested(times: Times, show: Callable[[str], None], settings: Settings | None 
         ValueError: if nothing can be gained.
     """
     most = max(TRIALS)
-    gains = {name: np.zeros((len(times.regions), most)) for name in (BELIEF, ONE_BY_ONE, CONTROL, RANDOM, SINGLE, RACE)}
+    several = [NEW] if len(times.machines) > 1 else []
+    ways = (BELIEF, PAIR, *several, CONTROL, RANDOM, SINGLE, RACE)
+    gains = {name: np.zeros((len(times.regions), most)) for name in ways}
+    machines = np.array([one.machine for one in times.regions])
     for program, inside in _folds(times):
         show(f"without {program}")
         training = times.at(~inside)
@@ -114,6 +104,11 @@ def nested(times: Times, show: Callable[[str], None], settings: Settings | None 
         judged = np.flatnonzero(inside)
         for name, curve in searched(times, judged, learner(chosen)(training)).items():
             gains[name][judged] = curve
+        for machine in times.machines if several else []:
+            new = inside & (machines == machine)
+            if new.any():
+                others = learner(replace(chosen, doubt=NEW_MACHINE))(times.at(~inside & (machines != machine)))
+                gains[NEW][new] = searched(times, np.flatnonzero(new), others)[BELIEF]
         controls = [learner(chosen)(exchanged(training, seed)) for seed in range(SHUFFLES)]
         curves = [searched(times, judged, control)[BELIEF] for control in controls]
         gains[CONTROL][judged] = np.mean(curves, axis=0)
@@ -149,21 +144,20 @@ def _folds(times: Times) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
 
 
 def searched(times: Times, judged: Sequence[int] | npt.NDArray[np.int64], belief: Belief) -> dict[str, Floats]:
-    """Return what regions gain with a belief after each trial: with the first two chosen together, and without."""
+    """Return what regions gain with a belief after each trial, and if its first two are chosen together."""
     most = max(TRIALS)
-    found: dict[str, list[Floats]] = {BELIEF: [], ONE_BY_ONE: []}
+    found: dict[str, list[Floats]] = {BELIEF: [], PAIR: []}
     known: dict[tuple[str, bytes], tuple[Start, tuple[int, int]]] = {}
     for region in judged:
         run = np.flatnonzero(np.isfinite(times.logs[region]))
         machine = times.regions[region].machine
         key = (machine, run.tobytes())
         if key not in known:
-            prior = belief.over([times.points[place] for place in run], machine)
-            start = Start(prior, belief.noise, int(np.flatnonzero(run == times.baseline)[0]))
+            start = start_of(belief, times, run, machine)
             known[key] = (start, start.pair())
         start, pair = known[key]
         logs = times.logs[region, run]
-        for name, planned in ((BELIEF, pair), (ONE_BY_ONE, ())):
+        for name, planned in ((BELIEF, ()), (PAIR, pair)):
             order = search(start, logs, most, planned)
             found[name].append(_lengthened(gains_of(order, logs), most))
     return {name: np.array(curves) for name, curves in found.items()}

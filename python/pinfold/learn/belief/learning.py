@@ -26,8 +26,8 @@ from pinfold.learn.trained import Trained
 
 Places = npt.NDArray[np.int64]
 
-LENGTHS = Lengths(threads=1.0, cores=1.0, nodes=1.0, thread_map=1.0, page_map=1.0, prefetch=1.4)
-"""The lengths of the kernel: a doubling, or another map, leaves 0.61 of the similarity."""
+LENGTHS = Lengths(threads=2.0, cores=2.0, nodes=2.0, thread_map=2.0, page_map=2.0, prefetch=2.8)
+"""The lengths of the kernel: a doubling, or another map, leaves 0.88 of the similarity."""
 
 FACTORS = 8
 """The number of factors. A file that would be too large has fewer."""
@@ -38,7 +38,7 @@ LEAST_FACTORS = 4
 STEPS = 10
 """The steps of the completion of regions that were not run in all configurations."""
 
-NEW_MACHINE = 0.1
+NEW_MACHINE = 3.0
 """The assumed variance of a machine outside of the training data, over the kernel's, if the data has one machine."""
 
 
@@ -54,11 +54,14 @@ class Settings:
         The share of the kernel.
     lengths : Lengths
         The lengths of the kernel.
+    doubt : float
+        The variance that a machine adds from which nothing was learned, over the kernel's.
     """
 
     factors: int = FACTORS
     weight: float = 0.1
     lengths: Lengths = LENGTHS
+    doubt: float = NEW_MACHINE
 
     def text(self) -> str:
         """Describe them for a reader of a file."""
@@ -129,7 +132,7 @@ def learn(times: Times, settings: Settings, trained: Callable[[str], Trained]) -
                 residual=spread.residual(factors)[places],
                 kernel=Kernel(settings.weight, variance, settings.lengths),
                 noise=times.noise,
-                doubt=_doubt(times, variance),
+                doubt=settings.doubt * variance,
                 origin=trained(settings.text()),
             )
         )
@@ -203,17 +206,3 @@ def _most_uncertain(covariance: Floats, first: int) -> Places:
         place = int(left.argmax())
         order.append(place)
     return np.array(order)
-
-
-def _doubt(times: Times, variance: float) -> float:
-    """Return what a new machine adds: half the mean square of what two machines differ in, for the same regions.
-
-    Where no region was run on two machines, it is :data:`NEW_MACHINE` of the kernel's variance.
-    """
-    runs: dict[tuple[str, tuple[str, ...]], list[Floats]] = {}
-    for region, logs in zip(times.regions, times.logs, strict=True):
-        runs.setdefault((region.program, region.name), []).append(logs)
-    squares = [np.square(one[0] - other).ravel() for one in runs.values() for other in one[1:]]
-    both = np.concatenate(squares) if squares else np.empty(0)
-    both = both[np.isfinite(both)]
-    return float(both.mean() / 2) if len(both) else NEW_MACHINE * variance

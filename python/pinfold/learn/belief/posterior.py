@@ -76,7 +76,7 @@ class Posterior:
 
         The expectation is a mean over programs that are drawn from the belief, with a fixed seed.
 
-        >>> prior = Prior(np.array([0.0, -0.1, -0.1]), np.array([[0, 0, 0], [0, 1.0, -0.9], [0, -0.9, 0.5]]))
+        >>> prior = Prior(np.array([0.0, -0.1, -0.1]), np.array([[0, 0, 0], [0, 1.0, -0.9], [0, -0.9, 1.0]]))
         >>> sorted(Posterior(prior, 0.01).best_pair(0.0))
         [1, 2]
         """
