@@ -25,7 +25,7 @@ CHOICES = tuple(Settings(FACTORS, weight, LENGTHS.scaled(scale)) for weight in (
 """The settings among which is chosen."""
 
 DOUBTS = (0.3, 1.0, 3.0)
-"""What a new machine may add, over the kernel's variance. With more, hardly a trial would not seem worth its cost."""
+"""What a new machine may add, over the kernel's variance. With more, almost every trial would seem worth its cost."""
 
 FOLDS = 4
 

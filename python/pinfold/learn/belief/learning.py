@@ -35,7 +35,7 @@ FACTORS = 8
 LEAST_FACTORS = 4
 """With fewer, configurations are left out instead."""
 
-STEPS = 10
+STEPS = 5
 """The steps of the completion of regions that were not run in all configurations."""
 
 NEW_MACHINE = 3.0
