@@ -108,6 +108,21 @@ def test_the_kernel_of_the_simulated_machine_can_be_another_one(
         pinfold.simulate(recording, MACHINE, chosen, kernel="5.0")
 
 
+@pytest.mark.parametrize("policy", ["none", Seen])
+def test_automatic_numa_balancing_of_the_simulated_machine_can_be_on(
+    recording: Recording, policy: str | Callable[[], Policy]
+) -> None:
+    chosen = policy if isinstance(policy, str) else policy()
+    off, on = (
+        pinfold.simulate(recording, MACHINE, chosen, repeat=20, numa_balancing=balances).document["simulation"]
+        for balances in (False, True)
+    )
+    assert off["numa_balancing"] is None
+    assert set(on["numa_balancing"]) == {"scans", "hint_faults", "pages_moved", "tasks_moved"}
+    with pytest.raises((ValueError, pinfold.PinfoldError), match="choose a later kernel"):
+        pinfold.simulate(recording, MACHINE, chosen, kernel="2.6.39", numa_balancing=True)
+
+
 def test_a_configuration_is_as_fast_as_the_binary_says(recording: Recording) -> None:
     pus = [0, 8, 16, 24]
     own = pinfold.simulate(recording, MACHINE, Configuration(pus), repeat=50)

@@ -83,7 +83,7 @@ def test_a_missing_interpreter_gives_126_and_is_named(pinfold: Pinfold, tmp_path
         ["--membind", "0", "--interleave", "0", "--", "true"],
         ["--page-map", "everywhere", "--", "true"],
         ["--migrate-rate", "fast", "--", "true"],
-        ["--numa-balancing", "on", "--", "true"],
+        ["--numa-balancing", "sometimes", "--", "true"],
         ["--json"],
     ],
     ids=" ".join,

@@ -238,6 +238,7 @@ def simulate(
     seed: int = 0,
     noise: float = 0.0,
     kernel: str | None = None,
+    numa_balancing: bool = False,
     salvage: bool = False,
 ) -> str:
     """Run recordings side by side under a policy, and return the record as JSON. `pinfold.simulate` calls it."""

@@ -175,6 +175,7 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
     seed: int = 0,
     noise: float = 0.0,
     kernel: str | None = None,
+    numa_balancing: bool = False,
     salvage: bool = False,
     db: SomeFile | None = None,
     options: Sequence[str] = (),
@@ -192,6 +193,7 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
         noise: the standard deviation of a metric over a tenth of a second, in percent.
         kernel: the version of the simulated Linux, which places unpinned threads: ``"2.6.39"``, ``"3.10"``, ``"6.1"``
             (None), ``"6.12"`` or ``"7.2"``.
+        numa_balancing: whether the automatic NUMA balancing of that Linux is on. It needs 6.1 or later.
         salvage: run a damaged recording up to the damage.
         db: with the name of a policy, the behaviour database that the run reads and adds to. A program that it knows
             starts where an earlier run was fastest. By default a simulated run has none.
@@ -212,24 +214,39 @@ def simulate(  # noqa: PLR0913 - each is a property of the run
     files: list[str] = [os.fspath(recordings)] if single else [os.fspath(file) for file in recordings]  # type: ignore[arg-type, union-attr]
     if isinstance(policy, str):
         known = [] if db is None else ["--db", os.fspath(db)]
-        return _by_name(files, machine, policy, [*_given(repeat, seed, noise, kernel, salvage), *known], options)
+        given = [*_given(repeat, seed, noise, salvage), *_linux(kernel, numa_balancing), *known]
+        return _by_name(files, machine, policy, given, options)
     if options or db is not None:
         raise ValueError("options and db are for policies of pinfold, and this policy is your own: leave them out")
     if isinstance(policy, Configuration):
         policy, repeat = Kept(policy), 100 if repeat is None else repeat
     name = policy.name or type(policy).__name__
     document = _native.simulate(
-        policy, name, files, machine, repeat=repeat, seed=seed, noise=noise, kernel=kernel, salvage=salvage
+        policy,
+        name,
+        files,
+        machine,
+        repeat=repeat,
+        seed=seed,
+        noise=noise,
+        kernel=kernel,
+        numa_balancing=numa_balancing,
+        salvage=salvage,
     )
     return Run(json.loads(document))
 
 
-def _given(repeat: int | None, seed: int, noise: float, kernel: str | None, salvage: bool) -> list[str]:
+def _given(repeat: int | None, seed: int, noise: float, salvage: bool) -> list[str]:
     """Return the options of ``pinfold run`` for these."""
     repeated = [] if repeat is None else ["--repeat", str(repeat)]
     noisy = ["--noise", f"{noise:g}"] if noise else []
+    return [*repeated, "--seed", str(seed), *noisy, *(["--salvage"] if salvage else [])]
+
+
+def _linux(kernel: str | None, numa_balancing: bool) -> list[str]:
+    """Return the options of ``pinfold run`` for the simulated Linux."""
     placed = [] if kernel is None else ["--kernel", kernel]
-    return [*repeated, "--seed", str(seed), *noisy, *placed, *(["--salvage"] if salvage else [])]
+    return [*placed, *(["--numa-balancing", "on"] if numa_balancing else [])]
 
 
 def _by_name(files: Sequence[str], machine: str, policy: str, given: Sequence[str], options: Sequence[str]) -> Run:

@@ -345,11 +345,7 @@ fn what_is_about_a_simulated_machine_is_refused_elsewhere() {
     assert!(error.contains("a.pft") && error.contains("--machine"), "{error}");
     let error = error_of(&["run", "--machine", "opteron-6164x4", "--outlive", "a.pft"]);
     assert!(error.contains("--outlive"), "{error}");
-    for option in [
-        &["--migrate-files"][..],
-        &["--migrate-rate", "1GiB/s"],
-        &["--numa-balancing", "off"],
-    ] {
+    for option in [&["--migrate-files"][..], &["--migrate-rate", "1GiB/s"]] {
         let arguments = [&["run", "--machine", "opteron-6164x4"], option, &["a.pft"]].concat();
         let error = error_of(&arguments);
         assert!(error.contains(option[0]) && error.contains("really runs"), "{error}");
@@ -406,6 +402,48 @@ fn the_kernel_places_unpinned_threads_and_is_named() {
     assert_eq!(early["simulation"]["kernel"], "2.6.39");
     assert!(shown.contains("unpinned on a simulated Linux 2.6.39"), "{shown}");
     assert!(nodes(&early).contains(&0) && nodes(&early).contains(&1));
+}
+
+#[test]
+fn automatic_numa_balancing_is_on_where_the_user_and_the_kernel_have_it() {
+    for command in ["run", "compare"] {
+        let error = error_of(&[command, "--numa-balancing", "on", "--", "true"]);
+        assert!(
+            error.contains("kernel.numa_balancing=1") && error.contains("--machine"),
+            "{error}"
+        );
+    }
+    let Some((directory, _, file)) = recorded() else { return };
+    let out = directory.path().join("balancing.json");
+    let machine = [
+        "run",
+        "--machine",
+        "e5-2660v2x2",
+        "--policy",
+        "none",
+        "--repeat",
+        "5",
+        "-v",
+    ];
+    let error = error_of(&[&machine[..], &["--kernel", "2.6.39", "--numa-balancing", "on", &file]].concat());
+    assert!(
+        error.contains("Linux 2.6.39 has none") && error.contains("later kernel"),
+        "{error}"
+    );
+    let run = |balancing: &[&str]| {
+        let output = pinfold(&[&machine[..], balancing, &["--json", out.to_str().unwrap(), &file]].concat());
+        let shown = text(&output.stderr);
+        assert!(output.status.success(), "{shown}");
+        (json(&out), shown)
+    };
+    let (default, shown) = run(&[]);
+    assert_eq!(default["simulation"]["numa_balancing"], Value::Null);
+    assert!(!shown.contains("automatic NUMA balancing"), "{shown}");
+    let (off, _) = run(&["--numa-balancing", "off"]);
+    assert_eq!(off, default);
+    let (on, shown) = run(&["--numa-balancing", "on"]);
+    assert!(on["simulation"]["numa_balancing"]["hint_faults"].is_u64());
+    assert!(shown.contains("Linux 6.1 with automatic NUMA balancing"), "{shown}");
 }
 
 #[test]

@@ -91,6 +91,8 @@ pub struct Simulated {
     pub first_seed: u64,
     /// The version of the simulated Linux, which places the program alone; `None` for a table.
     pub kernel: Option<String>,
+    /// Whether its automatic NUMA balancing was on; `None` for a table.
+    pub numa_balancing: Option<bool>,
 }
 
 /// A comparison, complete or not.

@@ -106,9 +106,18 @@ fn subject(comparison: &Comparison) -> String {
             "{command}\nreplayed from a table of measurements of {machine}\nnothing was measured in these runs; each repeats the \
              program {repeat} times, each round with another seed{ended}"
         ),
-        Some(Simulated { repeat, kernel, .. }) => {
+        Some(Simulated {
+            repeat,
+            kernel,
+            numa_balancing,
+            ..
+        }) => {
+            let balancing = match numa_balancing {
+                Some(true) => ", and automatic NUMA balancing is on for all",
+                _ => "",
+            };
             let alone = kernel.as_ref().map_or_else(String::new, |kernel| {
-                format!("\nalone is unpinned on a simulated Linux {kernel}")
+                format!("\nalone is unpinned on a simulated Linux {kernel}{balancing}")
             });
             format!(
                 "{command}\nsimulated on {machine}\nnothing was measured; each run does {repeat} times what was recorded, each \
@@ -280,8 +289,16 @@ What each policy chose:
             repeat: 7,
             first_seed: 0,
             kernel: Some("7.2".to_owned()),
+            numa_balancing: Some(false),
         });
-        let text = text(&simulated);
+        let off = text(&simulated);
+        if let Some(simulated) = &mut simulated.simulated {
+            simulated.numa_balancing = Some(true);
+        }
+        let on = text(&simulated);
+        let line = "alone is unpinned on a simulated Linux 7.2, and automatic NUMA balancing is on for all\n";
+        assert!(on.contains(line), "{on}");
+        let text = off;
         assert!(
             text.contains("simulated on 2 packages\nnothing was measured; each run does 7 times"),
             "{text}"
@@ -302,6 +319,7 @@ What each policy chose:
             repeat: 7,
             first_seed: 0,
             kernel: None,
+            numa_balancing: None,
         });
         let text = text(&replayed);
         assert!(

@@ -4,7 +4,7 @@ use crate::policy::{PythonPolicy, Raised};
 use pinfold_core::{
     Applied, Configuration, Machine, MachineError, MachineKind, Metric, NodeId, PuId, Sample, Topology, Wait,
 };
-use pinfold_runtime::{RecordBuilder, RunDocument, SimulatedProgram, Simulation};
+use pinfold_runtime::{NumaBalancing, RecordBuilder, RunDocument, SimulatedProgram, Simulation};
 use pinfold_sim::model::{self, Model};
 use pinfold_sim::{
     EndSwitch, Kernel, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine, UnknownKernel,
@@ -134,11 +134,13 @@ struct Wanted {
     seed: u64,
     noise: f64,
     kernel: Kernel,
+    numa_balancing: bool,
 }
 
 /// Runs recordings side by side under a policy of Python. The record of the run, as `pinfold run --json` writes it.
 #[pyfunction]
-#[pyo3(signature = (policy, name, recordings, machine, *, repeat=None, seed=0, noise=0.0, kernel=None, salvage=false))]
+#[pyo3(signature = (policy, name, recordings, machine, *, repeat=None, seed=0, noise=0.0, kernel=None,
+    numa_balancing=false, salvage=false))]
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of pinfold.simulate")]
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -150,6 +152,7 @@ pub(crate) fn simulate(
     seed: u64,
     noise: f64,
     kernel: Option<&str>,
+    numa_balancing: bool,
     salvage: bool,
 ) -> PyResult<String> {
     let repeat = repeat
@@ -165,6 +168,10 @@ pub(crate) fn simulate(
     }
     let kernel = kernel.map(str::parse).transpose();
     let kernel: Option<Kernel> = kernel.map_err(|error: UnknownKernel| PyValueError::new_err(error.to_string()))?;
+    if numa_balancing {
+        let checked = kernel.unwrap_or_default().check_numa_balancing();
+        checked.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    }
     let model = model(machine)?;
     py.detach(|| {
         let programs = recordings
@@ -179,6 +186,7 @@ pub(crate) fn simulate(
             seed,
             noise: noise / 100.0,
             kernel: kernel.unwrap_or_default(),
+            numa_balancing,
         };
         run(policy, name, &wanted)
     })
@@ -205,6 +213,7 @@ fn run(policy: Py<PyAny>, name: &str, wanted: &Wanted) -> PyResult<String> {
         seed: wanted.seed,
         noise: wanted.noise,
         kernel: wanted.kernel,
+        numa_balancing: wanted.numa_balancing,
     };
     let topology = wanted.model.topology();
     let mut machine = Interruptible {
@@ -232,6 +241,17 @@ fn run(policy: Py<PyAny>, name: &str, wanted: &Wanted) -> PyResult<String> {
         ..RunDocument::default()
     };
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// The record of automatic NUMA balancing that was on.
+fn balancing(machine: &SimulatedMachine) -> NumaBalancing {
+    let counts = machine.numa_balancing().unwrap_or_default();
+    NumaBalancing {
+        scans: counts.scans,
+        hint_faults: counts.hint_faults,
+        pages_moved: counts.pages_moved,
+        tasks_moved: counts.tasks_moved,
+    }
 }
 
 /// How the programs were simulated.
@@ -268,6 +288,7 @@ fn simulation(machine: &SimulatedMachine, wanted: &Wanted) -> Simulation {
         seed: wanted.seed,
         noise: wanted.noise,
         kernel: wanted.kernel.to_string(),
+        numa_balancing: wanted.numa_balancing.then(|| balancing(machine)),
         page_map: None,
         prefetch: None,
         windows: machine.windows(),

@@ -11,10 +11,10 @@ mod totals;
 
 pub use record::{
     Candidate, CandidateRegion, Chosen, Comparison, DecidesOn, EndedEarly, Gain, HintSample, LeftOut, MetricReason,
-    MetricRecord, MetricSeries, NodeSeries, NodeTraffic, PageRecord, PolicyKind, PolicyRecord, ProgramRecord, Proposal,
-    RateLine, ReadError, Record, RecordBuilder, Replay, RunDocument, Search, SimulatedProgram, Simulation, TaskPlaces,
-    TimedComparison, TimedConfiguration, TimedFinding, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
-    Timeline, every_second_point,
+    MetricRecord, MetricSeries, NodeSeries, NodeTraffic, NumaBalancing, PageRecord, PolicyKind, PolicyRecord,
+    ProgramRecord, Proposal, RateLine, ReadError, Record, RecordBuilder, Replay, RunDocument, Search, SimulatedProgram,
+    Simulation, TaskPlaces, TimedComparison, TimedConfiguration, TimedFinding, TimedMove, TimedMoves, TimedNote,
+    TimedProfile, TimedSamples, Timeline, every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

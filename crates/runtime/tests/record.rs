@@ -5,7 +5,7 @@ mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
 use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason};
-use pinfold_runtime::{PolicyKind, RunDocument, SimulatedProgram, Simulation};
+use pinfold_runtime::{NumaBalancing, PolicyKind, RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
 const RECORD: &str = r#"{
@@ -71,6 +71,12 @@ fn simulation() -> Simulation {
         seed: u64::MAX,
         noise: 0.05,
         kernel: "7.2".to_owned(),
+        numa_balancing: Some(NumaBalancing {
+            scans: 3,
+            hint_faults: 120,
+            pages_moved: 40,
+            tasks_moved: 1,
+        }),
         page_map: None,
         prefetch: Some(Prefetchers::NONE),
         windows: 3,

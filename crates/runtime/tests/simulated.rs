@@ -102,6 +102,7 @@ fn machine(program: Arc<dyn SimulatedProgram>, pus: Option<&str>, repeat: Repeat
         seed,
         noise: 0.0,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     let name = "sharers".to_owned();
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)

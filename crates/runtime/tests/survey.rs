@@ -281,6 +281,7 @@ mod simulated {
             seed: 1,
             noise: 0.0,
             kernel: Kernel::default(),
+            numa_balancing: false,
         };
         let programs = vec![NamedProgram {
             name: "regions".to_owned(),

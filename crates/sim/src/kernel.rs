@@ -10,6 +10,7 @@
 //!   load of groups of CPUs. A task that is created beside a running one goes to an idle node.
 //! - Linux 6.12 chooses PUs as 6.1 does. It has EEVDF (6.6), which decides which of several tasks on one PU runs next,
 //!   and for how long. The window has time slices of 3 ms for each version.
+//! - Automatic NUMA balancing is an option of 6.1 and later, with the rules of 6.1 (`timeline/numa`).
 //! - Linux 7.2 has cache-aware scheduling. Where a process does not gather, the places are assumed to be those of 6.12:
 //!   other changes from 6.12 to 7.2 were not looked at.
 
@@ -74,6 +75,17 @@ impl Kernel {
         }
     }
 
+    /// Whether automatic NUMA balancing can be on. Linux 3.8 brought its page migration, 3.13 the placement of tasks and
+    /// the present rules.
+    pub fn check_numa_balancing(self) -> Result<(), NoNumaBalancing> {
+        let why = match self {
+            Self::V2_6_39 => "has none (it came with 3.8)",
+            Self::V3_10 => "moves pages by earlier rules, and no tasks (they came with 3.13)",
+            Self::V6_1 | Self::V6_12 | Self::V7_2 => return Ok(()),
+        };
+        Err(NoNumaBalancing { kernel: self, why })
+    }
+
     /// Whether the tasks of a process gather on one last-level cache (`CONFIG_SCHED_CACHE`, on by default since 7.2).
     pub(crate) fn gathers_processes(self) -> bool {
         self == Self::V7_2
@@ -84,6 +96,17 @@ impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.version())
     }
+}
+
+/// A kernel without automatic NUMA balancing, or with one that pinfold has no rules of.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "automatic NUMA balancing is modelled as in Linux 6.1 and later, and Linux {kernel} {why}; choose a later kernel or \
+     leave balancing off"
+)]
+pub struct NoNumaBalancing {
+    kernel: Kernel,
+    why: &'static str,
 }
 
 /// A version that pinfold has no rules of.
@@ -114,6 +137,20 @@ mod tests {
     fn a_version_is_read_as_it_is_written() {
         for kernel in Kernel::ALL {
             assert_eq!(kernel.to_string().parse(), Ok(kernel));
+        }
+    }
+
+    #[test]
+    fn kernels_before_3_13_have_no_balancing_of_tasks_and_pages() {
+        for early in [Kernel::V2_6_39, Kernel::V3_10] {
+            let error = early.check_numa_balancing().unwrap_err().to_string();
+            assert!(
+                error.contains(early.version()) && error.contains("choose a later kernel"),
+                "{error}"
+            );
+        }
+        for kernel in [Kernel::V6_1, Kernel::V6_12, Kernel::V7_2] {
+            assert_eq!(kernel.check_numa_balancing(), Ok(()));
         }
     }
 

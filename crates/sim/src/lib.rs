@@ -30,7 +30,7 @@ mod timeline;
 pub mod window;
 
 pub use events::{CACHES, EventDefinition, EventSet, MetricDefinition, READS};
-pub use kernel::{Kernel, UnknownKernel};
+pub use kernel::{Kernel, NoNumaBalancing, UnknownKernel};
 pub use machine::{
     EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, RunSettings,
     SimulatedMachine,
@@ -39,4 +39,4 @@ pub use program::SimulatedProgram;
 pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
-pub use timeline::{Counter, Energy, WindowStore};
+pub use timeline::{Counter, Energy, NumaBalancingCounts, WindowStore};

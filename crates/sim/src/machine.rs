@@ -6,7 +6,9 @@ use crate::kernel::Kernel;
 use crate::model::{Model, PAGE_BYTES};
 use crate::noise::{Noise, Readings, Rows};
 use crate::program::SimulatedProgram;
-use crate::timeline::{Energy, KeptWindows, Mapped, Moved, RegionRequest, Requested, Timeline, WindowStore};
+use crate::timeline::{
+    Energy, KeptWindows, Mapped, Moved, NumaBalancingCounts, RegionRequest, Requested, Timeline, WindowStore,
+};
 use pinfold_core::function::FunctionSearch;
 use pinfold_core::memory::{PageCount, PageMoves};
 use pinfold_core::{
@@ -75,6 +77,8 @@ pub struct RunSettings {
     pub noise: f64,
     /// The kernel, which places unpinned tasks.
     pub kernel: Kernel,
+    /// Whether automatic NUMA balancing is on. A kernel that has none (`Kernel::check_numa_balancing`) ignores it.
+    pub numa_balancing: bool,
 }
 
 /// One of the programs of a run.
@@ -221,7 +225,10 @@ impl SimulatedMachine {
             .into_iter()
             .collect();
         let parts = programs.iter().map(|named| Arc::clone(&named.program)).collect();
-        let timeline = Timeline::new(model, run.kernel, parts, topology.allowed_pus(), run.seed);
+        let mut timeline = Timeline::new(model, run.kernel, parts, topology.allowed_pus(), run.seed);
+        if run.numa_balancing && run.kernel.check_numa_balancing().is_ok() {
+            timeline.balance_nodes(run.seed);
+        }
         let tasks = task_ids(&timeline, programs.len());
         Self {
             timeline,
@@ -267,6 +274,11 @@ impl SimulatedMachine {
                 }
             })
             .collect()
+    }
+
+    /// What automatic NUMA balancing has done; `None` where it is off, or where the programs' memory has another policy.
+    pub fn numa_balancing(&self) -> Option<NumaBalancingCounts> {
+        self.timeline.numa_balancing()
     }
 
     /// How many configurations had to be simulated in detail, in this run or in one that has kept them.

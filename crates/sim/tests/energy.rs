@@ -19,6 +19,7 @@ fn computing_on(name: &str) -> SimulatedMachine {
         seed: 0,
         noise: 0.0,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     let name = "computing".to_owned();
     let program = Arc::new(Computing(100_000_000));

@@ -71,6 +71,7 @@ fn machine(programs: &[(&str, Arc<dyn SimulatedProgram>)], repeat: Repeat, seed:
         seed,
         noise: 0.0,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     SimulatedMachine::new(model, topology, programs, run)
 }

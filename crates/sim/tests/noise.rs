@@ -22,6 +22,7 @@ fn machine(noise: f64, seed: u64) -> SimulatedMachine {
         seed,
         noise,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     let mut machine = SimulatedMachine::new(model, topology, vec![program], run);
     machine.apply(&Configuration {

@@ -207,6 +207,7 @@ fn the_processor_time_of_a_computing_task_is_the_time() {
         seed: 0,
         noise: 0.0,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     let program = NamedProgram {
         name: "computing".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::passed::Passed;
 use crate::machine::Selected;
-use crate::run::{KERNEL_OF_A_REAL_MACHINE, duration, number};
+use crate::run::{BALANCING_OF_A_REAL_MACHINE, KERNEL_OF_A_REAL_MACHINE, duration, number};
 use anyhow::{Result, bail};
 use clap::Args;
 use pinfold_compare::Extent;
@@ -233,6 +233,9 @@ impl Arguments {
         }
         if self.passed.kernel.is_some() {
             bail!("{KERNEL_OF_A_REAL_MACHINE}");
+        }
+        if self.passed.balances {
+            bail!("{BALANCING_OF_A_REAL_MACHINE}");
         }
         let given = [
             (self.simulated.repeat.is_some(), "--repeat"),

@@ -1,6 +1,6 @@
 //! The options of `pinfold run` that `pinfold compare` takes too, and passes on to each run.
 
-use crate::run::{checked, policies};
+use crate::run::{BalancingName, checked, policies};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use pinfold_sim::Kernel;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 /// The options that all policies have in common. The others can be given to one policy, as in `--policy "none
 /// --interleave all"`. Options that limit the CPUs are not among them: they would limit all variants but the program
 /// alone.
-const COMMON: [&str; 17] = [
+const COMMON: [&str; 18] = [
     "threads",
     "metric",
     "event",
@@ -24,6 +24,7 @@ const COMMON: [&str; 17] = [
     "db",
     "noise",
     "kernel",
+    "numa_balancing",
     "program",
     "region",
     "unit",
@@ -44,6 +45,8 @@ pub(super) struct Passed {
     pub(super) program: Option<OsString>,
     /// The value of `--kernel`.
     pub(super) kernel: Option<Kernel>,
+    /// Whether `--numa-balancing on` was given.
+    pub(super) balances: bool,
 }
 
 impl Passed {
@@ -83,6 +86,7 @@ impl FromArgMatches for Passed {
             threads: matches.get_one("threads").copied(),
             program: matches.get_one::<String>("program").map(OsString::from),
             kernel: matches.get_one("kernel").copied(),
+            balances: matches.get_one("numa_balancing") == Some(&BalancingName::On),
             ..Self::default()
         };
         for (policy, arg) in options() {

@@ -110,6 +110,7 @@ pub(super) fn settings(
         repeat,
         first_seed,
         kernel: (!arguments.is_table()).then(|| arguments.passed.kernel.unwrap_or_default().to_string()),
+        numa_balancing: (!arguments.is_table()).then_some(arguments.passed.balances),
     }))
 }
 

@@ -32,6 +32,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 pub(crate) use binding::variables as binding_variables;
 use lines::Lines;
+pub(crate) use pages::{BALANCING_OF_A_REAL_MACHINE, BalancingName};
 use pinfold_core::Machine;
 use pinfold_files::output::Output;
 use pinfold_linux::journal::Directory;
@@ -195,7 +196,8 @@ fn refuse_what_needs_a_program(arguments: &Arguments, what: &str, machine: &str)
     let event = (!arguments.search.event.is_empty()).then_some("--event");
     let given = event
         .or(arguments.about_real_process())
-        .or(arguments.pages.about_real_programs());
+        .or(arguments.pages.about_real_programs())
+        .or(arguments.pages.balancing());
     match given {
         Some(option) => bail!("{option} is about a real program, and {machine} runs none; leave it out"),
         None => Ok(()),

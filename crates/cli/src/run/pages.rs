@@ -29,10 +29,15 @@ pub(super) struct Arguments {
     #[command(flatten)]
     spelled_out: SpelledOut,
 
-    /// What to do where the kernel's automatic NUMA balancing is on.
+    /// What to do where the kernel's automatic NUMA balancing is on; on a simulated machine: whether it is on.
     #[arg(long, value_enum, default_value_t = BalancingName::Keep, value_name = "WHAT")]
     numa_balancing: BalancingName,
 }
+
+/// Why automatic NUMA balancing cannot be turned on where a program really runs.
+pub(crate) const BALANCING_OF_A_REAL_MACHINE: &str = "--numa-balancing on is about the kernel of a simulated machine: \
+    name a model with --machine (`pinfold machines` lists them), or leave it out; as root, `sysctl \
+    kernel.numa_balancing=1` turns balancing on for all programs of a real machine";
 
 impl Arguments {
     fn moving(&self) -> &Moving {
@@ -41,17 +46,28 @@ impl Arguments {
 
     /// The first option that was given and that is about moving pages of a program that really runs.
     pub(super) fn about_real_programs(&self) -> Option<&'static str> {
-        let balancing = (self.numa_balancing != BalancingName::Keep).then_some("--numa-balancing");
         let listed = self.page_options.as_ref().map(|_| "--page-options");
-        listed.or(self.moving().given()).or(balancing)
+        listed.or(self.moving().given())
+    }
+
+    /// `--numa-balancing`, if it was given.
+    pub(super) fn balancing(&self) -> Option<&'static str> {
+        (self.numa_balancing != BalancingName::Keep).then_some("--numa-balancing")
+    }
+
+    /// Whether a simulated kernel balances.
+    pub(super) fn balances(&self) -> bool {
+        self.numa_balancing == BalancingName::On
     }
 }
 
 /// What to do about automatic NUMA balancing.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum BalancingName {
-    /// Leave the program's memory in it where the page mapping allows that.
+pub(crate) enum BalancingName {
+    /// Leave the program's memory in it where the page mapping allows that; it is off on a simulated machine.
     Keep,
+    /// It is on, on a simulated machine with Linux 6.1 or later.
+    On,
     /// Take the program's memory out of it.
     Off,
 }
@@ -72,7 +88,7 @@ pub(super) fn options(
     };
     let options = options_for_running(arguments, mapping, initialisation)?;
     let balancing = match arguments.pages.numa_balancing {
-        BalancingName::Keep => Balancing::Keep,
+        BalancingName::Keep | BalancingName::On => Balancing::Keep,
         BalancingName::Off => Balancing::Off,
     };
     let mut policy = MemoryPolicy::at_launch(mapping, topology, &threads, balancing)?;

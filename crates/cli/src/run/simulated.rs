@@ -2,6 +2,7 @@
 //! simulated machine.
 
 use super::arguments::Detail;
+use super::pages::BALANCING_OF_A_REAL_MACHINE;
 use super::place::Where;
 use super::plan::Plan;
 use super::policies::{Program, Regions};
@@ -11,7 +12,7 @@ use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{Finding, Machine, NoteCode, PageMapping, Prefetchers, digits};
-use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
+use pinfold_runtime::{NumaBalancing, Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, Kernel, NamedProgram, RecordedProgram, Repeat, RunSettings, SimulatedMachine};
 use std::collections::BTreeMap;
@@ -142,6 +143,9 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
     if simulated.kernel.is_some() {
         bail!("{KERNEL_OF_A_REAL_MACHINE}");
     }
+    if arguments.pages.balances() {
+        bail!("{BALANCING_OF_A_REAL_MACHINE}");
+    }
     let given = [
         (simulated.repeat.is_some(), "--repeat"),
         (simulated.keep_recording.is_some(), "--keep-recording"),
@@ -221,6 +225,11 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             model.name
         );
     }
+    let kernel = arguments.simulated.kernel.unwrap_or_default();
+    let numa_balancing = arguments.pages.balances();
+    if numa_balancing {
+        kernel.check_numa_balancing().context("--numa-balancing on")?;
+    }
     let mut plan = Plan::new(arguments, model.topology(), &Where::Simulated(&model))?;
     let outputs = Outputs::open(arguments)?;
     let parts = match parts(arguments)? {
@@ -244,7 +253,8 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         exit_status: parts.iter().map(|part| part.recorded.exit_status).max().unwrap_or(0),
         seed,
         noise: arguments.simulated.noise.unwrap_or(0.0),
-        kernel: arguments.simulated.kernel.unwrap_or_default(),
+        kernel,
+        numa_balancing,
     };
     let files: Vec<(Option<PathBuf>, String)> = parts.iter().map(|part| (part.kept.clone(), part.name())).collect();
     let settings = Settings {
@@ -253,7 +263,8 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         repetitions,
         seed,
         noise: run.noise,
-        kernel: run.kernel,
+        kernel,
+        numa_balancing,
         page_map: plan.pages(),
         prefetch: arguments.simulated.prefetch,
     };
@@ -348,6 +359,7 @@ struct Settings {
     seed: u64,
     noise: f64,
     kernel: Kernel,
+    numa_balancing: bool,
     page_map: Option<PageMapping>,
     prefetch: Option<Prefetchers>,
 }
@@ -367,12 +379,24 @@ impl Settings {
             seed: self.seed,
             noise: self.noise,
             kernel: self.kernel.to_string(),
+            numa_balancing: self.numa_balancing.then(|| balancing(machine)),
             page_map: self.page_map,
             prefetch: self.prefetch,
             windows: machine.windows(),
             paused: programs.iter().map(|program| program.paused).sum(),
             programs,
         }
+    }
+}
+
+/// The record of automatic NUMA balancing that was on.
+fn balancing(machine: &SimulatedMachine) -> NumaBalancing {
+    let counts = machine.numa_balancing().unwrap_or_default();
+    NumaBalancing {
+        scans: counts.scans,
+        hint_faults: counts.hint_faults,
+        pages_moved: counts.pages_moved,
+        tasks_moved: counts.tasks_moved,
     }
 }
 

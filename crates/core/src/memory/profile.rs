@@ -63,6 +63,11 @@ impl AccessProfile {
         }
     }
 
+    /// The threads that access the page at `address`, with their accesses, each thread once.
+    pub fn threads(&self, address: u64) -> &[(u32, u64)] {
+        self.pages.get(&address).map_or(&[], |page| &page.threads)
+    }
+
     /// The number of pages with accesses.
     pub fn len(&self) -> usize {
         self.pages.len()

@@ -135,16 +135,44 @@ pub struct Simulation {
     /// The version of the simulated Linux, which placed unpinned threads. 6.1 in records without it.
     #[serde(default = "first_kernel")]
     pub kernel: String,
+    /// What automatic NUMA balancing did; `None` where it was off, and in records without it.
+    #[serde(default)]
+    pub numa_balancing: Option<NumaBalancing>,
     /// The page mapping of the command line.
     pub page_map: Option<PageMapping>,
     /// The prefetchers that were on, if the command line names them.
     pub prefetch: Option<Prefetchers>,
     /// How many configurations were simulated in detail.
     pub windows: usize,
-    /// How long programs were stopped because their pages moved, in seconds, summed over all programs.
+    /// How long programs were stopped because their pages moved or had hint faults, in seconds, summed over all
+    /// programs.
     pub paused: f64,
     /// Each program.
     pub programs: Vec<SimulatedProgram>,
+}
+
+/// What the automatic NUMA balancing of a simulated Linux did. All are 0 where the programs' memory has a policy that
+/// excludes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaBalancing {
+    /// Scans of a process's memory, or of a part of it.
+    pub scans: u64,
+    /// Faults on pages that a scan had made inaccessible.
+    pub hint_faults: u64,
+    /// Pages that moved to another node.
+    pub pages_moved: u64,
+    /// Moves of tasks to the nodes that they prefer.
+    pub tasks_moved: u64,
+}
+
+impl fmt::Display for NumaBalancing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            " with automatic NUMA balancing ({} hint faults; it moved {} pages and {} tasks)",
+            self.hint_faults, self.pages_moved, self.tasks_moved
+        )
+    }
 }
 
 /// The kernel of records that do not name one.
@@ -170,7 +198,7 @@ pub struct SimulatedProgram {
     pub repetitions: f64,
     /// Repetitions in a second, over the whole run; `None` if no time passed.
     pub speed: Option<f64>,
-    /// How long it was stopped because its pages moved, in seconds.
+    /// How long it was stopped because its pages moved or had hint faults, in seconds.
     pub paused: f64,
     /// The share of its threads' time, in the last configuration, spent waiting for events outside the recording;
     /// `None` if unknown, and in an older file.
@@ -181,6 +209,12 @@ pub struct SimulatedProgram {
 }
 
 impl Simulation {
+    /// The kernel, and what its balancing did.
+    fn linux(&self) -> String {
+        let balancing = self.numa_balancing.as_ref().map(NumaBalancing::to_string);
+        format!("Linux {}{}", self.kernel, balancing.unwrap_or_default())
+    }
+
     /// One line for each of several programs.
     fn side_by_side(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "simulated on {}, side by side:", self.model)?;
@@ -196,8 +230,12 @@ impl Simulation {
         }
         write!(
             f,
-            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}, unpinned on a simulated Linux {}",
-            self.repeat, self.windows, self.paused, self.seed, self.kernel
+            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}, unpinned on a simulated {}",
+            self.repeat,
+            self.windows,
+            self.paused,
+            self.seed,
+            self.linux()
         )
     }
 }
@@ -210,8 +248,14 @@ impl fmt::Display for Simulation {
         write!(
             f,
             "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} configurations in detail, {:.3} s \
-             for moving pages, seed {}, unpinned on a simulated Linux {}",
-            self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed, self.kernel
+             for moving pages, seed {}, unpinned on a simulated {}",
+            self.model,
+            self.repetitions,
+            self.repeat,
+            self.windows,
+            self.paused,
+            self.seed,
+            self.linux()
         )
     }
 }

@@ -15,7 +15,7 @@ mod timeline;
 
 pub use builder::RecordBuilder;
 pub use by_policy::PolicyRecord;
-pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
+pub use document::{NumaBalancing, ReadError, RunDocument, SimulatedProgram, Simulation};
 pub use gain::Gain;
 pub use policy_kind::{DecidesOn, PolicyKind};
 pub use replay::Replay;

@@ -165,6 +165,7 @@ fn machine(program: Arc<dyn SimulatedProgram>, repeat: Repeat) -> SimulatedMachi
         seed: 0,
         noise: 0.0,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     let name = "regions".to_owned();
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)

@@ -14,9 +14,8 @@
 //! thresholds are the defaults of `/sys/kernel/debug/sched/llc_balancing`.
 //!
 //! Assumptions: the average number of running tasks (`nr_running_avg`) is the present one. The footprint of a process,
-//! which the kernel estimates by its NUMA hinting faults, is the memory that its recording touches. No task has a
-//! preferred NUMA node, because automatic NUMA balancing is not modelled; in the kernel, another preferred node takes
-//! precedence over the cache (`get_pref_llc`).
+//! which the kernel estimates by its NUMA hinting faults, is the memory that its recording touches. Where automatic NUMA
+//! balancing is on, a task that prefers another node than that of the cache does not gather (`get_pref_llc`).
 
 use crate::model::Model;
 use std::cmp::Reverse;
@@ -56,6 +55,8 @@ pub(crate) struct CacheAware {
     /// uses there.
     bytes_of_cache: Option<u64>,
     caches_of_node: usize,
+    /// By task: the node that it prefers. Empty without automatic NUMA balancing.
+    preferred_nodes: Vec<Option<usize>>,
 }
 
 /// By task: the cache that it runs on; `None` for a task that sleeps or has no place.
@@ -81,7 +82,13 @@ impl CacheAware {
             threads_per_core: model.threads_per_core(),
             bytes_of_cache: (model.nodes() > 1).then(|| model.domain_llc_bytes()),
             caches_of_node,
+            preferred_nodes: vec![],
         })
+    }
+
+    /// Tasks prefer nodes from now on.
+    pub(crate) fn prefer_nodes(&mut self, preferred: &[Option<usize>]) {
+        preferred.clone_into(&mut self.preferred_nodes);
     }
 
     /// Each process finds the cache that it prefers now.
@@ -113,7 +120,10 @@ impl CacheAware {
     /// The preferred cache of a task's process.
     fn cache_of(&self, task: usize) -> Option<usize> {
         let of = |preference: &&Preference| preference.process.tasks.contains(&task);
-        self.preferences.iter().find(of)?.cache
+        let cache = self.preferences.iter().find(of)?.cache?;
+        let node = self.preferred_nodes.get(task).copied().flatten();
+        node.is_none_or(|node| node == cache / self.caches_of_node)
+            .then_some(cache)
     }
 
     /// Tasks on another cache than the preferred one of their process, and that one, which pulls one of them. `free` are

@@ -67,6 +67,17 @@ impl Mix {
         &self.owners
     }
 
+    /// By program: the range of its pages in `page_owners`.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = Range<usize>> {
+        let end = |threads: &Range<usize>| {
+            self.owners
+                .partition_point(|&(_, owner)| (owner as usize) < threads.end)
+        };
+        let ends: Vec<usize> = self.threads.iter().map(end).collect();
+        let begins = std::iter::once(0).chain(ends.clone());
+        begins.zip(ends).map(|(begin, end)| begin..end)
+    }
+
     /// The accesses of each thread to each page.
     pub(crate) fn page_profile(&self) -> PageProfile {
         let programs = 0..self.programs.len();

@@ -8,6 +8,7 @@
 //! 2. After some of a program's threads were moved, the work of one repetition has the rates of a cold repetition.
 //! 3. Further work has the rates of a warm one.
 //! 4. Where tasks are not pinned, the scheduler decides in every balancing interval whether to move one.
+//! 5. Where automatic NUMA balancing is on, each of its scans may move pages and tasks.
 //!
 //! Counts grow evenly within a repetition. The model, the regions of interest and the seed determine the result.
 //!
@@ -20,17 +21,21 @@ mod cache_aware;
 mod counter;
 mod kept;
 mod mix;
+mod numa;
 mod pages;
 mod progress;
 mod regions;
 mod repeated;
+mod requested;
 mod scheduler;
 mod windows;
 
 pub use counter::{Counter, Energy};
 pub(crate) use kept::KeptWindows;
 pub use kept::WindowStore;
+pub use numa::NumaBalancingCounts;
 pub(crate) use regions::{RegionGrowth, RegionRequest};
+pub(crate) use requested::{Mapped, Requested};
 
 use crate::kernel::Kernel;
 use crate::model::{Model, PAGE_BYTES};
@@ -38,6 +43,7 @@ use crate::program::SimulatedProgram;
 use crate::window::{PageMapping, Prefetchers, WindowError};
 use cache_aware::{CacheAware, Process};
 use mix::Mix;
+use numa::{NumaBalancing, Present};
 pub(crate) use pages::Moved;
 use pages::{Homes, Pages};
 use pinfold_core::memory::SAMPLED_BEFORE;
@@ -53,36 +59,6 @@ use windows::{Rates, Setting, Windows};
 
 /// A task that runs for less than this share of the time is asleep whenever the scheduler runs. Assumed.
 const SLEEPING_SHARE: f64 = 0.01;
-
-/// A policy's request: the PUs of tasks, the nodes of pages, and the prefetchers.
-#[derive(Clone, Debug)]
-pub(crate) struct Requested {
-    /// By task: the PU that it is pinned to; `None` for an unpinned task.
-    pub(crate) pins: Vec<Option<PuId>>,
-    pub(crate) mapping: PageMapping,
-    pub(crate) prefetchers: Prefetchers,
-    /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
-    pub(crate) following_within: Option<f64>,
-    /// By program: the goal of its pages. Pages without a goal go back to their first nodes. `None`: all follow.
-    pub(crate) followed: Option<Vec<Option<ProcessGoal>>>,
-    /// The most seconds that all pages may take to move to another mapping; if it takes longer they stay.
-    pub(crate) mapping_within: Option<f64>,
-    /// The regions that differ.
-    pub(crate) regions: BTreeMap<u64, RegionRequest>,
-}
-
-/// What became of a page mapping.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mapped {
-    /// It did not change.
-    InPlace,
-    /// Pages moved, and the programs stood still for that time.
-    Moved(Moved),
-    /// The same, of pages that followed threads.
-    Followed(Moved),
-    /// It would have taken longer than was allowed.
-    TooLong(Moved),
-}
 
 /// Where tasks and pages are, and which prefetchers are on.
 struct Placed {
@@ -123,6 +99,8 @@ pub(crate) struct Timeline {
     sampled: BTreeSet<usize>,
     /// Pages that move when accesses have been sampled.
     coming: Option<Coming>,
+    /// Automatic NUMA balancing, if it is on and the programs' memory is in it.
+    numa: Option<NumaBalancing>,
 }
 
 /// Pages that will be at these homes.
@@ -159,6 +137,7 @@ impl Timeline {
                     mapping: PageMapping::FirstTouch,
                     interleaved: vec![false; mix.threads().len()],
                     nodes: vec![],
+                    balanced: None,
                 },
                 origins: vec![],
                 prefetchers: Prefetchers::ALL,
@@ -176,9 +155,21 @@ impl Timeline {
             by_node: None,
             sampled: BTreeSet::new(),
             coming: None,
+            numa: None,
             model,
             mix,
         }
+    }
+
+    /// Turns automatic NUMA balancing on for a run that has not begun.
+    pub(crate) fn balance_nodes(&mut self, seed: u64) {
+        let programs = self.mix.threads().iter().cloned().zip(self.mix.pages());
+        self.numa = Some(NumaBalancing::new(programs, self.model.nodes(), seed));
+    }
+
+    /// What automatic NUMA balancing has done; `None` where it is off or has no memory of the programs.
+    pub(crate) fn numa_balancing(&self) -> Option<NumaBalancingCounts> {
+        self.numa.as_ref().map(NumaBalancing::counts)
     }
 
     /// Simulated configurations are taken from a store, and kept there.
@@ -353,7 +344,14 @@ impl Timeline {
             mapping,
             interleaved: vec![false; self.mix.threads().len()],
             nodes,
+            balanced: None,
         }
+    }
+
+    /// Requested homes, with the pages that automatic NUMA balancing has moved.
+    fn with_balanced(&self, homes: Homes) -> Homes {
+        self.pages
+            .keep_balanced(&self.model, &self.mix, &self.placed.homes, homes)
     }
 
     /// The accesses of chosen programs whose tasks are on several nodes are sampled once, while they run. Returns how
@@ -382,7 +380,8 @@ impl Timeline {
                 homes.nodes[tasks.clone()].copy_from_slice(&self.placed.origins[tasks]);
             }
         }
-        let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &homes);
+        let wanted = self.with_balanced(homes.clone());
+        let mut moved = self.pages.moves(&self.model, &self.mix, &self.placed.homes, &wanted);
         for (program, moved) in moved.iter_mut().enumerate() {
             if within.is_some_and(|within| moved.seconds > within) {
                 let tasks = self.mix.threads()[program].clone();
@@ -423,7 +422,13 @@ impl Timeline {
 
     /// Pages are at these homes now, and each program has stood still while its own moved.
     fn put(&mut self, homes: Homes, moved: &[Moved]) {
+        let homes = self.with_balanced(homes);
         if homes != self.placed.homes {
+            if let Some(numa) = &mut self.numa {
+                let before = self.pages.node_list(&self.model, &self.mix, &self.placed.homes);
+                let after = self.pages.node_list(&self.model, &self.mix, &homes);
+                numa.pages_moved(&before, &after);
+            }
             for (progress, moved) in self.progress.iter_mut().zip(moved) {
                 progress.pause(moved.seconds);
             }
@@ -445,6 +450,9 @@ impl Timeline {
         let places: Vec<PuId> = self.placed.assignment.iter().copied().flatten().collect();
         self.placed.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
         self.placed.origins.clone_from(&self.placed.homes.nodes);
+        if !NumaBalancing::includes(self.placed.homes.mapping) {
+            self.numa = None;
+        }
     }
 
     /// The order of the creation of tasks. Programs that begin at the same time create their tasks in parallel: each in
@@ -492,6 +500,13 @@ impl Timeline {
                 }
                 limit = limit.min(self.next_balance);
             }
+            if let Some(next) = self.numa.as_ref().map(NumaBalancing::next_scan) {
+                if next <= self.clock {
+                    self.scan()?;
+                    continue;
+                }
+                limit = limit.min(next);
+            }
             self.step(limit, repetitions)?;
         }
         self.next_balance = self.next_balance.max(self.clock);
@@ -513,11 +528,52 @@ impl Timeline {
     /// Whether a task hardly runs, so that the scheduler has no reason to move it.
     fn sleeps(&self, task: usize) -> bool {
         self.rates.as_ref().is_some_and(|rates| {
-            let program = self.mix.program_of(task);
-            let warm = &rates.programs[program].warm;
-            let cycles = warm.counts[task - self.mix.threads()[program].start][Counter::ReferenceCycles as usize];
-            cycles < SLEEPING_SHARE * warm.seconds * self.model.frequency().0
+            let (runs, all) = self.warm_cycles(rates, task);
+            runs < SLEEPING_SHARE * all
         })
+    }
+
+    /// The cycles that a task runs in a warm repetition of its program, and the cycles that the repetition lasts.
+    fn warm_cycles(&self, rates: &Rates, task: usize) -> (f64, f64) {
+        let program = self.mix.program_of(task);
+        let warm = &rates.programs[program].warm;
+        let runs = warm.counts[task - self.mix.threads()[program].start][Counter::ReferenceCycles as usize];
+        (runs, warm.seconds * self.model.frequency().0)
+    }
+
+    /// Automatic NUMA balancing scans memory, and moves the pages and tasks that this finds to be misplaced.
+    fn scan(&mut self) -> Result<(), WindowError> {
+        let rates = self.rates()?;
+        let tasks = self.placed.pins.len();
+        let share = |task| {
+            let (runs, all) = self.warm_cycles(&rates, task);
+            if runs < SLEEPING_SHARE * all { 0.0 } else { runs / all }
+        };
+        let running: Vec<f64> = (0..tasks).map(share).collect();
+        let stays: Vec<bool> = self.placed.pins.iter().map(Option::is_some).collect();
+        let nodes = self.pages.node_list(&self.model, &self.mix, &self.placed.homes);
+        let Some(numa) = &mut self.numa else { return Ok(()) };
+        if !numa.knows_accesses() {
+            let pages = self.pages.owners().iter().map(|&(page, _)| page);
+            numa.learn_accesses(pages, self.pages.profile(&self.mix));
+        }
+        let present = Present {
+            clock: self.clock,
+            running: &running,
+            stays: &stays,
+            nodes: &nodes,
+        };
+        let scanned = numa.scan(&present, &self.pages, &mut self.scheduler, &mut self.placed.assignment);
+        self.scheduler.prefer_nodes(numa.preferred());
+        self.make_cold(&scanned.moved);
+        for (progress, seconds) in self.progress.iter_mut().zip(scanned.seconds) {
+            progress.pause(seconds);
+        }
+        if scanned.distribution.is_some() {
+            self.placed.homes.balanced = scanned.distribution;
+            self.rates = None;
+        }
+        Ok(())
     }
 
     fn balance(&mut self) {
@@ -583,15 +639,11 @@ impl Timeline {
 
 /// The tasks of each program, and the memory that it touches.
 fn processes(mix: &Mix) -> Vec<Process> {
-    let process = |tasks: &Range<usize>| Process {
+    let process = |(tasks, pages): (&Range<usize>, Range<usize>)| Process {
         tasks: tasks.clone(),
-        bytes: 0,
+        bytes: pages.len() as u64 * PAGE_BYTES,
     };
-    let mut processes: Vec<Process> = mix.threads().iter().map(process).collect();
-    for &(_, owner) in mix.page_owners() {
-        processes[mix.program_of(owner as usize)].bytes += PAGE_BYTES;
-    }
-    processes
+    mix.threads().iter().zip(mix.pages()).map(process).collect()
 }
 
 fn node(model: &Model, pu: PuId) -> u8 {

@@ -5,9 +5,11 @@
 //! touch each page is at its owner's home, with locality on the node whose threads access it most, and so on. When a
 //! policy pins a thread to another node, the pages that its home determines follow. They did so with the kernel patch
 //! for migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, its
-//! pages stay: automatic NUMA balancing is not modelled.
+//! pages stay. Where automatic NUMA balancing is on (`numa`), it has the last word: a `Distribution` has the node of each
+//! page. Pages that a policy moves afterwards go where the policy wants them.
 
 use super::mix::Mix;
+use super::numa::Distribution;
 use crate::model::{Model, PAGE_BYTES, Routes};
 use crate::window::{Mapping, PageMapping, PageProfile};
 use pinfold_core::NodeId;
@@ -28,6 +30,8 @@ pub(crate) struct Homes {
     pub(crate) interleaved: Vec<bool>,
     /// By thread: its home.
     pub(crate) nodes: Vec<u8>,
+    /// The pages' nodes, where automatic NUMA balancing has moved some.
+    pub(crate) balanced: Option<Distribution>,
 }
 
 /// Pages that move, and how long that takes.
@@ -67,10 +71,64 @@ impl Pages {
         }
     }
 
+    /// Each page and the thread that touches it first.
+    pub(crate) fn owners(&self) -> &[(u64, u32)] {
+        &self.owners
+    }
+
+    /// The accesses of each thread to each page.
+    pub(crate) fn profile(&self, mix: &Mix) -> &PageProfile {
+        self.profile.get_or_init(|| mix.page_profile())
+    }
+
+    /// By page, in the order of the owners: its node.
+    pub(crate) fn node_list(&self, model: &Model, mix: &Mix, homes: &Homes) -> Vec<u8> {
+        if let Some(balanced) = &homes.balanced {
+            return balanced.nodes().to_vec();
+        }
+        let placed = self.placed(model, mix, homes);
+        self.owners.iter().map(|(page, _)| placed[page]).collect()
+    }
+
+    /// Homes that a policy has requested while pages are at `present`: pages that automatic NUMA balancing has moved
+    /// stay, unless the policy moves them.
+    pub(crate) fn keep_balanced(&self, model: &Model, mix: &Mix, present: &Homes, requested: Homes) -> Homes {
+        let Some(balanced) = present
+            .balanced
+            .clone()
+            .filter(|_| present.mapping == requested.mapping)
+        else {
+            return requested;
+        };
+        let before = Homes {
+            balanced: None,
+            ..present.clone()
+        };
+        if before == requested {
+            return Homes {
+                balanced: Some(balanced),
+                ..requested
+            };
+        }
+        let before = self.node_list(model, mix, &before);
+        let after = self.node_list(model, mix, &requested);
+        let nodes = before.iter().zip(&after).zip(balanced.nodes());
+        let nodes: Vec<u8> = nodes
+            .map(|((before, after), balanced)| if before == after { *balanced } else { *after })
+            .collect();
+        Homes {
+            balanced: (nodes != after).then(|| Distribution::new(&nodes)),
+            ..requested
+        }
+    }
+
     /// The node of each page.
     pub(crate) fn placed(&self, model: &Model, mix: &Mix, homes: &Homes) -> HashMap<u64, u8> {
-        let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance)
-            .then(|| self.profile.get_or_init(|| mix.page_profile()));
+        if let Some(balanced) = &homes.balanced {
+            let pages = self.owners.iter().map(|&(page, _)| page);
+            return pages.zip(balanced.nodes().iter().copied()).collect();
+        }
+        let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance).then(|| self.profile(mix));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
         let mut placed = Mapping::new(model, homes.mapping, profile, &nodes).page_nodes(&self.owners, &nodes);
         if homes.interleaved.contains(&true) {
@@ -119,7 +177,8 @@ impl Pages {
         moved
     }
 
-    fn page_seconds(&self, from: u8, to: u8) -> f64 {
+    /// How long the move of one page takes.
+    pub(crate) fn page_seconds(&self, from: u8, to: u8) -> f64 {
         let bandwidth = self
             .routes
             .route(usize::from(from), usize::from(to))

@@ -16,8 +16,11 @@
 //!
 //! `pinfold.evaluation.simulator.scheduler` compares it with the kernel of an emulated machine.
 //!
-//! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs, several levels
-//! of distances between nodes, and where there are more tasks than PUs, the rotation of tasks among PUs.
+//! Automatic NUMA balancing (`numa`) also moves tasks. Of a node with too many tasks, one that prefers another node goes
+//! first (`find_busiest_queue`).
+//!
+//! Not modelled: wake-up affinity (`wake_affine`), priorities, other programs, several levels of distances between nodes,
+//! and where there are more tasks than PUs, the rotation of tasks among PUs.
 
 use super::cache_aware::{CacheAware, Running};
 use crate::kernel::Kernel;
@@ -84,10 +87,13 @@ impl NumaNodes {
 
 /// What runs on a node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    pus: usize,
-    idle: usize,
-    tasks: usize,
+pub(crate) struct Load {
+    /// Its allowed PUs.
+    pub(crate) pus: usize,
+    /// Those without a task.
+    pub(crate) idle: usize,
+    /// Tasks on its PUs.
+    pub(crate) tasks: usize,
 }
 
 /// The scheduler of one machine.
@@ -106,6 +112,8 @@ pub(crate) struct Scheduler {
     idle_interval: f64,
     /// Whether tasks gather, or have moved.
     is_gathering: bool,
+    /// By task: the node that it prefers. Empty without automatic NUMA balancing.
+    preferred: Vec<Option<usize>>,
 }
 
 /// By task: its PU; `None` for a task that has none yet.
@@ -135,6 +143,7 @@ impl Scheduler {
             idle_interval: (model.pus() / model.nodes()) as f64 * 1e-3,
             is_gathering: caches.is_some(),
             caches,
+            preferred: vec![],
         }
     }
 
@@ -147,6 +156,35 @@ impl Scheduler {
         }
     }
 
+    /// Tasks prefer nodes from now on.
+    pub(crate) fn prefer_nodes(&mut self, preferred: Vec<Option<usize>>) {
+        if let Some(caches) = &mut self.caches {
+            caches.prefer_nodes(&preferred);
+        }
+        self.preferred = preferred;
+    }
+
+    /// The node of an allowed PU.
+    pub(crate) fn node(&self, pu: PuId) -> Option<usize> {
+        self.place(pu).map(|place| place.node)
+    }
+
+    /// By node: what runs there.
+    pub(crate) fn loads_of(&self, assignment: &Assignment) -> Vec<Load> {
+        self.loads(&self.busy(assignment))
+    }
+
+    /// Whether balancing leaves this difference between two nodes, when one of them has `tasks`.
+    pub(crate) fn tolerates(&self, difference: usize, tasks: usize) -> bool {
+        self.nodes.imbalance(difference, tasks) == 0
+    }
+
+    /// The PU of a node that a task goes to.
+    pub(crate) fn select_on(&mut self, node: usize, assignment: &Assignment, task: usize) -> PuId {
+        let busy = self.busy(&without(assignment, task));
+        self.select_in(|place| place.node == node, &busy)
+    }
+
     /// A random whole number below `bound`.
     pub(crate) fn chance(&mut self, bound: usize) -> usize {
         self.random.below(bound)
@@ -155,7 +193,7 @@ impl Scheduler {
     /// The PU for one more task, which a task on the PU `creator` creates, or nobody here.
     pub(crate) fn select(&mut self, assignment: &Assignment, creator: Option<PuId>) -> PuId {
         let busy = self.busy(assignment);
-        let here = creator.and_then(|pu| self.place(pu)).map(|place| place.node);
+        let here = creator.and_then(|pu| self.node(pu));
         let node = self.node_for_one_more(&self.loads(&busy), here);
         self.select_in(|place| node.is_none_or(|node| place.node == node), &busy)
     }
@@ -353,7 +391,15 @@ impl Scheduler {
             let place = assignment[task].and_then(|pu| self.place(pu));
             place.is_some_and(|place| place.node == most)
         };
-        let candidates: Vec<usize> = free.iter().copied().filter(of_most).collect();
+        let mut candidates: Vec<usize> = free.iter().copied().filter(of_most).collect();
+        let is_elsewhere = |task: &usize| {
+            self.preferred
+                .get(*task)
+                .is_some_and(|node| node.is_some_and(|it| it != most))
+        };
+        if candidates.iter().any(is_elsewhere) {
+            candidates.retain(is_elsewhere);
+        }
         (!candidates.is_empty()).then(|| (candidates[self.random.below(candidates.len())], least))
     }
 }

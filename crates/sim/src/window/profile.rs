@@ -41,6 +41,11 @@ impl PageProfile {
             .add(page * PAGE_BYTES, PAGE_BYTES, thread as u32, accesses);
     }
 
+    /// The threads that access a page, with their accesses.
+    pub(crate) fn threads(&self, page: u64) -> &[(u32, u64)] {
+        self.accesses.threads(page * PAGE_BYTES)
+    }
+
     /// The node of each page on a machine with `nodes` nodes and threads on these.
     pub(crate) fn place_by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> PagePlaces {
         let node_of = |thread: u32| Some(NodeId(node_of_thread[thread as usize] as u32));

@@ -80,6 +80,7 @@ fn simulated(arguments: &Arguments, model: Model) -> Result<Swept<'_>> {
         seed: arguments.measured.seed,
         noise: 0.0,
         kernel: Kernel::default(),
+        numa_balancing: false,
     };
     let program = Arc::new(RecordedProgram::with_regions(recording)?);
     let programs = vec![NamedProgram {
