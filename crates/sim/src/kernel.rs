@@ -75,8 +75,8 @@ impl Kernel {
         }
     }
 
-    /// Whether automatic NUMA balancing can be on. Linux 3.8 brought its page migration, 3.13 the placement of tasks and
-    /// the present rules.
+    /// Whether automatic NUMA balancing can be on. Linux 3.8 brought its page migration, and 3.13 preferred nodes of
+    /// tasks.
     pub fn check_numa_balancing(self) -> Result<(), NoNumaBalancing> {
         let why = match self {
             Self::V2_6_39 => "has none (it came with 3.8)",
@@ -101,8 +101,8 @@ impl fmt::Display for Kernel {
 /// A kernel without automatic NUMA balancing, or with one that pinfold has no rules of.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "automatic NUMA balancing is modelled as in Linux 6.1 and later, and Linux {kernel} {why}; choose a later kernel or \
-     leave balancing off"
+    "automatic NUMA balancing is modelled as in Linux 6.1 and later, and Linux {kernel} {why}; choose a later kernel \
+     or leave balancing off"
 )]
 pub struct NoNumaBalancing {
     kernel: Kernel,

@@ -276,7 +276,7 @@ impl SimulatedMachine {
             .collect()
     }
 
-    /// What automatic NUMA balancing has done; `None` where it is off, or where the programs' memory has another policy.
+    /// What automatic NUMA balancing has done; `None` if it is off, or if the programs' memory has another policy.
     pub fn numa_balancing(&self) -> Option<NumaBalancingCounts> {
         self.timeline.numa_balancing()
     }

@@ -5,8 +5,8 @@
 //! touch each page is at its owner's home, with locality on the node whose threads access it most, and so on. When a
 //! policy pins a thread to another node, the pages that its home determines follow. They did so with the kernel patch
 //! for migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, its
-//! pages stay. Where automatic NUMA balancing is on (`numa`), it has the last word: a `Distribution` has the node of each
-//! page. Pages that a policy moves afterwards go where the policy wants them.
+//! pages stay. Automatic NUMA balancing (`numa`) moves single pages: then a `Distribution` has the node of each page.
+//! Pages that a policy moves afterwards go where the policy wants them.
 
 use super::mix::Mix;
 use super::numa::Distribution;

@@ -4,7 +4,7 @@ use crate::model::{LINE_BYTES, PAGE_BYTES};
 use crate::window::PageProfile;
 use pinfold_core::random::Random;
 
-/// More accesses to a page than it has lines are hits of a cache, mostly: they do not count for a distribution. Assumed.
+/// Of the accesses of a task to a page, at most one for each line counts: further ones mostly hit a cache. Assumed.
 const COUNTED: u64 = PAGE_BYTES / LINE_BYTES;
 
 /// The accesses of tasks to pages, by the number of the page.

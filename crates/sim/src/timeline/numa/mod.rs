@@ -9,12 +9,12 @@
 //! 3. After each pass over its memory, the tasks of a process find the nodes they prefer, and go there
 //!    (`task_numa_placement`, `numa_migrate_preferred`; `placement.rs`).
 //!
-//! Pinned tasks have hint faults like others, so their pages come to them. Memory with a policy is left alone (`vma_
-//! policy_mof`): that of programs that begin with another page mapping than first touch, `locality` or `balance`. What
-//! is moved later, to any mapping, has the default policy.
+//! Pinned tasks have hint faults like others, so their pages come to them. The kernel leaves memory with a policy alone
+//! (`vma_policy_mof`). A program has such memory if it begins with another page mapping than first touch, `locality` or
+//! `balance`. Pages that pinfold moves later, to any mapping, have the default policy.
 //!
-//! The time line simulates few distributions of pages (`distribution.rs`). The nodes of all pages are also known exactly,
-//! and the next faults follow from these.
+//! The time line simulates few distributions of pages (`distribution.rs`). The nodes of all pages are known exactly, and
+//! the next faults follow from them.
 //!
 //! Assumptions:
 //!
@@ -25,8 +25,7 @@
 //! - The memory of a process is what its recording touches, in pages of 4 KiB that are writable. With transparent huge
 //!   pages one fault covers 2 MiB.
 //! - Nodes are equally distant (`NUMA_DIRECT`), and no migration fails.
-//! - Linux 6.4 and later leave out areas that no task of late accesses has scanned (`vma_is_accessed`). That is not
-//!   modelled.
+//! - Linux 6.4 and later skip areas that the scanning task has not used lately (`vma_is_accessed`). That is not modelled.
 
 mod accesses;
 mod distribution;
