@@ -271,6 +271,7 @@ def test_simulated_runs_say_so_and_have_seeds_of_their_own(compare: Compare, rec
     assert done.json["simulated"] is True
     assert (done.json["simulation"]["first_seed"], done.json["simulation"]["recording"]) == (7, str(recording))
     assert done.json["simulation"]["kernel"] == "6.1"
+    assert done.json["simulation"]["numa_balancing"] is False
     assert "alone is unpinned on a simulated Linux 6.1" in done.out
     alone, autopin = done.result("alone"), done.result("autopin")
     assert alone["mean"] == pytest.approx(20, rel=0.2)
