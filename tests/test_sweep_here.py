@@ -315,6 +315,8 @@ def test_a_program_that_binds_its_threads_is_refused(here: Here) -> None:
     [
         (("--runs", "3", "--machine", "e5-4650x4", "a.pft"), "--runs is about runs on this machine"),
         (("--sampled", "--", "true"), "--sampled is about simulated machines"),
+        (("--precision", "4%", "--machine", "e5-4650x4", "a.pft"), "give --sampled with it"),
+        (("--precision", "0", "--sampled", "--machine", "e5-4650x4", "a.pft"), "cannot be reached by a sample"),
         (("a.pft",), "name a machine with --machine"),
         (("--precision", "0", "--", "true"), "--precision 0 cannot be reached"),
         (("--", "true", "{output}"), "--output-dir DIR"),

@@ -4,8 +4,9 @@ use crate::window::CacheState;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The most memory of the states of a placement, in bytes. A state takes up to 30 MiB on a machine of two packages.
-const MOST_BYTES: usize = 256 << 20;
+/// The most memory of the states of a placement, in bytes. On `gold-6142x2` a state has up to 15 MiB: 5 of the caches,
+/// 9 of the directory and 1 of the translation buffers. A program has about 48 pieces that may be simulated.
+const MOST_BYTES: usize = 512 << 20;
 
 /// What a program has left in the caches of a machine before each of its pieces, with its threads on certain PUs.
 ///

@@ -46,7 +46,9 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
         let chunks = || all.chunks(CHUNK).enumerate().filter(|(_, chunk)| used(chunk));
         let places: Vec<usize> = chunks().map(|(place, _)| place).collect();
         let mut words = Vec::with_capacity(places.len() * CHUNK);
-        chunks().for_each(|(_, chunk)| words.extend_from_slice(chunk));
+        for (_, chunk) in chunks() {
+            words.extend_from_slice(chunk);
+        }
         Self { places, words }
     }
 
