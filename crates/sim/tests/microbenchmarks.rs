@@ -80,9 +80,20 @@ fn square_with_waits() -> Model {
     Model::parse("m.toml", &SQUARE.replace("write_cost", waits)).unwrap()
 }
 
+/// The square machine with measured waits at its link.
+fn square_with_waits_at_the_link() -> Model {
+    let link = "bandwidth = { gb_per_s = 3.2, source = \"assumed\" }";
+    let waits = "queueing = { ns_at_share = [[0.5, 40], [0.8, 100]], source = \"a made-up paper\" }";
+    Model::parse("m.toml", &SQUARE.replace(link, &format!("{link}\n{waits}"))).unwrap()
+}
+
 /// In nanoseconds, at a bandwidth of all cores in 10^6 bytes a second.
 fn loaded(model: &Model, by: Cores, megabytes: u32) -> f64 {
-    let of = Target::LocalMemory;
+    loaded_latency(model, Target::LocalMemory, by, megabytes)
+}
+
+/// The same with the memory `of`.
+fn loaded_latency(model: &Model, of: Target, by: Cores, megabytes: u32) -> f64 {
     measure(model, Measure::LoadedLatency { of, by, megabytes }).unwrap() * 1e9
 }
 
@@ -92,6 +103,27 @@ fn a_chain_beside_a_load_waits_as_was_measured() {
     for (megabytes, expected) in [(1600, 120.0), (3200, 140.0), (5120, 200.0)] {
         assert_near(loaded(&model, Cores::Node, megabytes), expected, 0.05);
     }
+}
+
+#[test]
+fn a_chain_over_a_loaded_link_waits_as_was_measured_at_the_link() {
+    let model = square_with_waits_at_the_link();
+    for (megabytes, expected) in [(800, 270.0), (1600, 290.0), (2560, 350.0)] {
+        let latency = loaded_latency(&model, Target::OtherPackageMemory, Cores::Node, megabytes);
+        assert_near(latency, expected, 0.05);
+    }
+    assert_near(loaded(&model, Cores::Node, 3200), 100.0, 0.05);
+}
+
+#[test]
+fn measured_waits_of_a_link_leave_its_bandwidth_as_it_is() {
+    let reads = Measure::Bandwidth {
+        of: Target::OtherPackageMemory,
+        by: Cores::Node,
+        mix: Mix::Reads,
+    };
+    let bandwidth = measure(&square_with_waits_at_the_link(), reads).unwrap() / 1e9;
+    assert_near(bandwidth, 3.2, 0.01);
 }
 
 #[test]

@@ -213,6 +213,10 @@ pub struct Link {
     pub bandwidth: Sourced<Bandwidth>,
     /// Latency that crossing the link adds to local memory's latency, there and back.
     pub latency: Sourced<Latency>,
+    /// How long a line waits behind others in one direction, as was measured. Without it, lines arrive at random and
+    /// are served one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queueing: Option<Sourced<Queueing>>,
 }
 
 /// The prefetchers that the machine has.

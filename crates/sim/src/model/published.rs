@@ -448,5 +448,7 @@ impl Model {
             || listed("cache", self.caches.len(), "latency")
             || listed("link", self.links.len(), "latency")
             || listed("link", self.links.len(), "bandwidth")
+            || (0..self.links.len())
+                .any(|index| key == format!("link[{index}].queueing") && self.links[index].queueing.is_some())
     }
 }

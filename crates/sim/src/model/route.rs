@@ -15,6 +15,8 @@ pub struct DirectedLink {
     pub bandwidth: f64,
     /// The latency that crossing it adds, there and back, in core cycles.
     pub latency: f64,
+    /// Its position in the model's list of links.
+    pub kind: usize,
 }
 
 /// All routes of a machine.
@@ -56,7 +58,7 @@ impl Model {
         let nodes = self.nodes();
         let frequency = self.frequency();
         let mut links = vec![];
-        for link in &self.links {
+        for (kind, link) in self.links.iter().enumerate() {
             for &(a, b) in &link.between {
                 for (from, to) in [(a, b), (b, a)] {
                     links.push(DirectedLink {
@@ -64,6 +66,7 @@ impl Model {
                         to,
                         bandwidth: link.bandwidth.value().0,
                         latency: link.latency.value().cycles(frequency),
+                        kind,
                     });
                 }
             }

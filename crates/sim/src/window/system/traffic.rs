@@ -1,6 +1,6 @@
 //! The resources that transfers occupy: the memory of each node, the links between nodes, and the packages' buses.
 
-use crate::model::{LINE_BYTES, Model};
+use crate::model::{LINE_BYTES, Model, Queueing, Sourced};
 use crate::window::server::Server;
 use crate::window::time::{Ticks, ticks};
 
@@ -26,7 +26,10 @@ impl Traffic {
                 .routes()
                 .links()
                 .iter()
-                .map(|link| Server::new(line_service(link.bandwidth, model)))
+                .map(|link| {
+                    let server = Server::new(line_service(link.bandwidth, model));
+                    with_measured_waits(server, model.links[link.kind].queueing.as_ref(), model)
+                })
                 .collect(),
             buses: bus.map_or(vec![], |bus| {
                 vec![Server::new(line_service(bus.value().0, model)); model.packages()]
@@ -75,10 +78,15 @@ fn memory_server(model: &Model) -> Server {
     if let Some(cost) = &model.memory.write_cost {
         server = server.with_write_cost(cost.value().0);
     }
-    if let Some(queueing) = &model.memory.queueing {
-        let waits = queueing.value().waits(model.frequency());
-        let waits: Vec<(f64, Ticks)> = waits.into_iter().map(|(load, cycles)| (load, ticks(cycles))).collect();
-        server = server.with_waits(&waits);
-    }
-    server
+    with_measured_waits(server, model.memory.queueing.as_ref(), model)
+}
+
+/// The server with the model's measured waits, if it has any.
+fn with_measured_waits(server: Server, queueing: Option<&Sourced<Queueing>>, model: &Model) -> Server {
+    let Some(queueing) = queueing else {
+        return server;
+    };
+    let waits = queueing.value().waits(model.frequency());
+    let waits: Vec<(f64, Ticks)> = waits.into_iter().map(|(load, cycles)| (load, ticks(cycles))).collect();
+    server.with_waits(&waits)
 }
