@@ -153,9 +153,9 @@ fn document<'a>(model: &Model, row: &'a Row<'_>) -> RowDocument<'a> {
     let (quantity, unit, by, mix, bytes_per_second) = match row.measure {
         Measure::Latency(_) => ("latency", "s", None, None, None),
         Measure::Bandwidth { by, mix, .. } => ("bandwidth", "bytes/s", Some(by), Some(mix), None),
-        Measure::LoadedLatency { by, megabytes, .. } => {
+        Measure::LoadedLatency { by, mix, megabytes, .. } => {
             let bandwidth = f64::from(megabytes) * 1e6;
-            ("loaded_latency", "s", Some(by), Some(Mix::Reads), Some(bandwidth))
+            ("loaded_latency", "s", Some(by), Some(mix), Some(bandwidth))
         }
     };
     RowDocument {

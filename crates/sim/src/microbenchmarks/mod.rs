@@ -105,7 +105,10 @@ pub fn measure(model: &Model, measure: Measure) -> Result<f64, WindowError> {
             Ok(cycles? / cycles_a_second)
         }
         Measure::Bandwidth { of, by, mix } => bandwidth(model, of, by, mix),
-        Measure::LoadedLatency { of, by, megabytes } => loaded::latency(model, of, by, f64::from(megabytes) * 1e6),
+        Measure::LoadedLatency { of, by, mix, megabytes } => {
+            let load = loaded::Load { of, by, mix };
+            loaded::latency(model, load, f64::from(megabytes) * 1e6)
+        }
     }
 }
 
@@ -245,6 +248,7 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
     let (arrays, reads, written, counted) = match mix {
         Mix::Reads => (1, 1, None, 1),
         Mix::Copy => (2, 1, Some(1), 2),
+        Mix::CopyTraffic => (2, 1, Some(1), 3),
         Mix::Triad => (3, 2, Some(2), 3),
         Mix::TriadTraffic => (3, 2, Some(2), 4),
         Mix::VectorTriad => (4, 3, Some(3), 4),

@@ -359,6 +359,13 @@ impl Model {
                 format!("{ratio} is out of range: a write occupies memory 1 to 4 times as long as a read")
             })?;
         }
+        checker.present(
+            self.memory.domain_out.as_ref(),
+            self.memory.domain_in.is_some(),
+            self.memory.bandwidth.span(),
+            "memory.domain_out",
+            "memory.domain_in is given",
+        )?;
         let memory = self.memory.latency.value().cycles(self.frequency());
         let span = self.memory.latency.span();
         checker.require(memory > last_cache, span, "memory.latency", || {

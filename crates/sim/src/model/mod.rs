@@ -199,6 +199,12 @@ pub struct Memory {
     pub capacity: Option<Sourced<Size>>,
     /// Bandwidth of one package's bus to memory, of both directions together, if the machine has a bus.
     pub front_side_bus: Option<Sourced<Bandwidth>>,
+    /// Bandwidth of lines that enter one LLC domain, if its own connection to the rest of the package limits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain_in: Option<Sourced<Bandwidth>>,
+    /// Bandwidth of lines that leave one LLC domain: written ones, and those for other domains; with `domain_in`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain_out: Option<Sourced<Bandwidth>>,
 }
 
 /// Links with the same properties.

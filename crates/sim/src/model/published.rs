@@ -110,7 +110,10 @@ words!(
     Reads = "reads",
     /// `b = a`: the bytes loaded and stored, as STREAM counts them. The lines that stores fetch are additional traffic.
     Copy = "copy",
-    /// `a = b + s c`, counted in the same way.
+    /// The same, with the lines that stores fetch counted: two reads for each write, as with Intel's Memory Latency
+    /// Checker.
+    CopyTraffic = "copy_traffic",
+    /// `a = b + s c`, counted as `Copy` counts.
     Triad = "triad",
     /// The same, with the lines that stores fetch counted: three reads for each write. For comparison with programs
     /// whose stores bypass the caches and fetch nothing.
@@ -133,12 +136,14 @@ pub enum Measure {
         /// The kind of accesses.
         mix: Mix,
     },
-    /// From load to use, for one core while the others read.
+    /// From load to use, for one core while the others use the memory.
     LoadedLatency {
         /// The memory that serves them all.
         of: Target,
         /// All cores.
         by: Cores,
+        /// The accesses of the others: `Reads` or `CopyTraffic`.
+        mix: Mix,
         /// The bandwidth that all cores use together, in 10^6 bytes a second.
         megabytes: u32,
     },
@@ -158,10 +163,11 @@ impl fmt::Display for Measure {
         let text = match self {
             Self::Latency(of) => format!("latency {}", of.word()),
             Self::Bandwidth { of, by, mix } => format!("bandwidth {} by {} {}", of.word(), by.word(), mix.word()),
-            Self::LoadedLatency { of, by, megabytes } => format!(
-                "latency {} by {} reads at {:.1} GB/s",
+            Self::LoadedLatency { of, by, mix, megabytes } => format!(
+                "latency {} by {} {} at {:.1} GB/s",
                 of.word(),
                 by.word(),
+                mix.word(),
                 f64::from(*megabytes) / 1e3
             ),
         };
@@ -228,9 +234,11 @@ impl Table {
             (None, None, Some(_), Some(Cores::One), _) => {
                 return Err("one core is not loaded by others: give `by` as node, package or machine");
             }
-            (None, None, Some(loaded), Some(by), Some(Mix::Reads)) => return Ok(points(of, by, &loaded, &calibrates)),
+            (None, None, Some(loaded), Some(by), Some(mix @ (Mix::Reads | Mix::CopyTraffic))) => {
+                return Ok(points(of, (by, mix), &loaded, &calibrates));
+            }
             (None, None, Some(_), _, _) => {
-                return Err("a latency under load depends on the cores: give `by`, and `mix` as reads");
+                return Err("a latency under load depends on the cores: give `by`, and `mix` as reads or copy_traffic");
             }
             _ => return Err("give the figure as one of `latency`, `bandwidth` and `loaded`"),
         };
@@ -243,7 +251,12 @@ impl Table {
 }
 
 /// The points of a curve as figures.
-fn points(of: Target, by: Cores, loaded: &Sourced<LoadedLatency>, calibrates: &[String]) -> Vec<Published> {
+fn points(
+    of: Target,
+    (by, mix): (Cores, Mix),
+    loaded: &Sourced<LoadedLatency>,
+    calibrates: &[String],
+) -> Vec<Published> {
     let curve = loaded.value();
     let figure = |&[gb_per_s, nanoseconds]: &[f64; 2]| {
         #[expect(
@@ -253,7 +266,7 @@ fn points(of: Target, by: Cores, loaded: &Sourced<LoadedLatency>, calibrates: &[
         )]
         let megabytes = (gb_per_s * 1e3).round() as u32;
         Published {
-            measure: Measure::LoadedLatency { of, by, megabytes },
+            measure: Measure::LoadedLatency { of, by, mix, megabytes },
             figure: Figure::Latency(loaded.with(Latency::Nanoseconds(nanoseconds))),
             calibrates: calibrates.to_vec(),
         }
@@ -297,10 +310,10 @@ impl From<Published> for Table {
             calibrates,
         };
         match (measure, figure) {
-            (Measure::LoadedLatency { by, megabytes, .. }, Figure::Latency(latency)) => {
+            (Measure::LoadedLatency { by, mix, megabytes, .. }, Figure::Latency(latency)) => {
                 let (Latency::Nanoseconds(time) | Latency::Cycles(time)) = latency.value();
                 let point = LoadedLatency::point(f64::from(megabytes) / 1e3, time);
-                (table.loaded, table.by, table.mix) = (Some(latency.with(point)), Some(by), Some(Mix::Reads));
+                (table.loaded, table.by, table.mix) = (Some(latency.with(point)), Some(by), Some(mix));
             }
             (_, Figure::Latency(latency)) => table.latency = Some(latency),
             (measure, Figure::Bandwidth(bandwidth)) => {
@@ -440,6 +453,7 @@ impl Model {
             || (key == "memory.write_cost" && self.memory.write_cost.is_some())
             || (key == "memory.queueing" && self.memory.queueing.is_some())
             || (key == "memory.front_side_bus" && self.memory.front_side_bus.is_some())
+            || (["memory.domain_in", "memory.domain_out"].contains(&key) && self.memory.domain_in.is_some())
             || ["core.line_fill_buffers", "prefetch.in_flight"].contains(&key)
             || self
                 .prefetch

@@ -88,6 +88,19 @@ impl Server {
         self.occupy(time, floor)
     }
 
+    /// How long a line that arrived at `time` would wait for a slot.
+    pub(crate) fn backlog(&self, time: Ticks) -> Ticks {
+        let arrival = time / self.width;
+        let mut slot = arrival;
+        while let Some(place) = slot.checked_sub(self.oldest) {
+            match self.taken.get(place as usize) {
+                Some(taken) if *taken >= SLOT_LINES => slot += u64::from(*taken - SLOT_LINES) + 1,
+                _ => break,
+            }
+        }
+        if slot > arrival { slot * self.width - time } else { 0 }
+    }
+
     /// Serves a written line. No thread waits for it. The additional time over a read is added up. When the sum reaches
     /// the service of a line, it occupies the server like one.
     pub(crate) fn serve_write(&mut self, time: Ticks, floor: Ticks) {
@@ -206,6 +219,21 @@ mod tests {
             let mean = waits.iter().sum::<Ticks>() as f64 / waits.len() as f64;
             assert!((mean / f64::from(expected) - 1.0).abs() < 0.02, "{gap}: {mean}");
         }
+    }
+
+    #[test]
+    fn the_backlog_is_the_wait_of_the_next_line_for_a_slot() {
+        let mut server = Server::new(100);
+        assert_eq!(server.backlog(50), 0);
+        for _ in 0..10 * SLOT_LINES {
+            server.serve(0, 0);
+        }
+        let slots = 10 * Ticks::from(SLOT_LINES) * 100;
+        assert_eq!(
+            (server.backlog(0), server.backlog(50), server.backlog(slots)),
+            (slots, slots - 50, 0)
+        );
+        assert_eq!(server.backlog(0), server.serve(0, 0));
     }
 
     #[test]

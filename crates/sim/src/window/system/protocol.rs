@@ -281,6 +281,7 @@ impl<const W: usize> System<W> {
         if transfer.other_package {
             wait += self.traffic.cross_bus(topology.package_of_domain[to], time);
         }
+        wait += self.traffic.leave_domain(from, time) + self.traffic.enter_domain(to, time);
         let latency = if modified { transfer.modified } else { transfer.clean };
         (Some(served), latency + wait)
     }
@@ -293,6 +294,7 @@ impl<const W: usize> System<W> {
         let mut wait = self.traffic.read(home, time);
         wait += self.traffic.cross(topology.route(home, node), time);
         wait += self.traffic.cross_bus(topology.package_of_domain[domain], time);
+        wait += self.traffic.enter_domain(domain, time);
         let served = if home == node {
             Served::LocalMemory
         } else {
@@ -310,5 +312,6 @@ impl<const W: usize> System<W> {
         self.traffic
             .cross(topology.route(topology.node_of_domain[domain], home), time);
         self.traffic.cross_bus(topology.package_of_domain[domain], time);
+        self.traffic.leave_domain(domain, time);
     }
 }

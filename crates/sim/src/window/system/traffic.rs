@@ -1,6 +1,7 @@
-//! The resources that transfers occupy: the memory of each node, the links between nodes, and the packages' buses.
+//! The resources that transfers occupy: the memory of each node, the links between nodes, the packages' buses, and the
+//! connection of each LLC domain to the rest of its package.
 
-use crate::model::{LINE_BYTES, Model, Queueing, Sourced};
+use crate::model::{Bandwidth, LINE_BYTES, Model, Queueing, Sourced};
 use crate::window::server::Server;
 use crate::window::time::{Ticks, ticks};
 
@@ -12,6 +13,10 @@ pub(crate) struct Traffic {
     pub(crate) links: Vec<Server>,
     /// By package; empty if there are no buses.
     pub(crate) buses: Vec<Server>,
+    /// By LLC domain, for the lines that enter it; empty if its connection does not limit them.
+    into_domain: Vec<Server>,
+    /// The same for the lines that leave it.
+    out_of_domain: Vec<Server>,
     /// No thread's clock is before it, except for threads that others had to release.
     pub(crate) floor: Ticks,
 }
@@ -19,7 +24,12 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Servers without traffic.
     pub(super) fn new(model: &Model) -> Self {
-        let bus = model.memory.front_side_bus.as_ref();
+        let servers = |bandwidth: Option<&Sourced<Bandwidth>>, count: usize| {
+            bandwidth.map_or(vec![], |bandwidth| {
+                vec![Server::new(line_service(bandwidth.value().0, model)); count]
+            })
+        };
+        let domains = model.cores() / model.cores_per_domain();
         Self {
             memory: vec![memory_server(model); model.nodes()],
             links: model
@@ -31,9 +41,9 @@ impl Traffic {
                     with_measured_waits(server, model.links[link.kind].queueing.as_ref(), model)
                 })
                 .collect(),
-            buses: bus.map_or(vec![], |bus| {
-                vec![Server::new(line_service(bus.value().0, model)); model.packages()]
-            }),
+            buses: servers(model.memory.front_side_bus.as_ref(), model.packages()),
+            into_domain: servers(model.memory.domain_in.as_ref(), domains),
+            out_of_domain: servers(model.memory.domain_out.as_ref(), domains),
             floor: 0,
         }
     }
@@ -63,9 +73,30 @@ impl Traffic {
     /// Occupies a package's bus, if it has one, with a line. Returns the wait for it.
     #[inline]
     pub(super) fn cross_bus(&mut self, package: usize, time: Ticks) -> Ticks {
-        let floor = self.floor;
-        self.buses.get_mut(package).map_or(0, |bus| bus.serve(time, floor))
+        serve(&mut self.buses, package, time, self.floor)
     }
+
+    /// Occupies a domain's connection, if it has a limit, with a line that enters the domain. Returns the wait for it.
+    /// No line enters before the written ones that others replaced have left.
+    #[inline]
+    pub(super) fn enter_domain(&mut self, domain: usize, time: Ticks) -> Ticks {
+        let wait = serve(&mut self.into_domain, domain, time, self.floor);
+        self.out_of_domain
+            .get(domain)
+            .map_or(wait, |out| wait.max(out.backlog(time)))
+    }
+
+    /// The same with a line that leaves the domain.
+    #[inline]
+    pub(super) fn leave_domain(&mut self, domain: usize, time: Ticks) -> Ticks {
+        serve(&mut self.out_of_domain, domain, time, self.floor)
+    }
+}
+
+/// Serves a line, if the machine has such servers. Returns the wait.
+#[inline]
+fn serve(servers: &mut [Server], index: usize, time: Ticks, floor: Ticks) -> Ticks {
+    servers.get_mut(index).map_or(0, |server| server.serve(time, floor))
 }
 
 /// How long a line occupies a resource of this bandwidth.
