@@ -257,65 +257,6 @@ fn threads_on_one_pu_take_turns_and_as_long_as_in_sequence() {
 }
 
 #[test]
-fn siblings_share_their_core() {
-    let model = builtin("e5-2660v2x2").unwrap();
-    let work = || recorded(vec![Event::instructions(1000); 2000]);
-    let time = |pus: &[u32]| {
-        let configuration = configuration(pus, PageMapping::FirstTouch, Prefetchers::ALL);
-        run(&model, &configuration, pus.iter().map(|_| work()).collect()).seconds
-    };
-    let (alone, apart, together) = (time(&[0]), time(&[0, 1]), time(&[0, 20]));
-    assert!(within(apart, alone, 0.001));
-    // Two siblings do 1.25 times the work of one.
-    assert!(within(together, alone * 2.0 / 1.25, 0.01), "{together} {alone}");
-    // One sibling finds in the L1 what the other fetched.
-    let configuration = configuration(&[0, 20], PageMapping::FirstTouch, Prefetchers::NONE);
-    let reader = |after: bool| {
-        let mut events = vec![];
-        if after {
-            events.push(Event::mark(EventKind::Wait, 1));
-        }
-        events.extend((0..64).map(|line| Event::read((1 << 30) + line * 64, 8, 1)));
-        events.push(Event::mark(EventKind::Signal, 1 + u64::from(after)));
-        recorded(events)
-    };
-    let result = run(&model, &configuration, vec![reader(false), reader(true)]);
-    assert_eq!(result.threads[1].levels[0].misses, 0);
-}
-
-#[test]
-fn siblings_with_halves_of_the_buffers_hide_less_latency() {
-    let mut model = builtin("gold-6142x2").unwrap();
-    let halved = model.core.smt_buffers.take();
-    assert_eq!(halved.as_ref().map(|share| share.value().0), Some(0.5));
-    let whole = model.clone();
-    model.core.smt_buffers = halved;
-    // A long stride: no load depends on another, and the reorder buffer has room for the instructions of few of them.
-    let loads = |thread: u64| {
-        let base = (1 + thread) << 30;
-        recorded(
-            (0..4000)
-                .map(|load| Event::read(base + load * 64 * 65, 8, 60))
-                .collect(),
-        )
-    };
-    let time = |model: &Model, pus: &[u32]| {
-        let configuration = configuration(pus, PageMapping::FirstTouch, Prefetchers::NONE);
-        run(
-            model,
-            &configuration,
-            (0..).zip(pus).map(|(thread, _)| loads(thread)).collect(),
-        )
-        .seconds
-    };
-    assert!(time(&model, &[0, 32]) > 1.4 * time(&whole, &[0, 32]));
-    assert!(
-        within(time(&model, &[0, 1]), time(&whole, &[0, 1]), 1e-9),
-        "they are not siblings"
-    );
-}
-
-#[test]
 fn all_wait_at_a_barrier_for_the_last() {
     let model = opteron();
     let thread = |instructions| {
