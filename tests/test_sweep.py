@@ -221,7 +221,7 @@ def test_a_window_that_cuts_threads_in_their_work_says_how_long_they_wait_for_wh
     binary: Path, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """The threads of this program never meet at a barrier or at the border of a parallel region."""
-    program = [workload("pairs"), "--threads", "4", "--size", "1M", "--iterations", "5"]
+    program: list[str | Path] = [workload("pairs"), "--threads", "4", "--size", "1M", "--iterations", "5"]
     whole = recorded(binary, tmp_path / "whole.pft", program)
     cuts = windows(binary, whole, program, tmp_path)
     sweep = Sweep(binary, whole, tmp_path)
@@ -247,7 +247,7 @@ def test_a_window_begins_and_ends_where_threads_meet(
     binary: Path, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """No thread is cut in its share of a region, so all waiting is the program's own."""
-    program = [workload("imbalance"), "--threads", "4", "--size", "4M", "--iterations", "3"]
+    program: list[str | Path] = [workload("imbalance"), "--threads", "4", "--size", "4M", "--iterations", "3"]
     whole = recorded(binary, tmp_path / "whole.pft", program)
     region = recorded(binary, tmp_path / "region.pft", program, "--region", "0")
     cuts = windows(binary, whole, program, tmp_path)
