@@ -1,8 +1,8 @@
 """Chooses what is not learned from times, by programs and machines that a belief has not seen.
 
 The training programs are divided into folds. A belief of each other fold's programs searches for the fastest
-configuration of each region, and the settings with the largest mean share of the possible gain are taken: the share and
-the lengths of the kernel. What a new machine adds is chosen in the same way, by beliefs of all other machines.
+configuration of each region, and the settings with the largest mean share of the possible gain are taken: the variance
+and the lengths of the kernel. What a new machine adds is chosen in the same way, by beliefs of all other machines.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ import numpy.typing as npt
 
 from pinfold.learn.belief.belief import Belief
 from pinfold.learn.belief.data import Times
-from pinfold.learn.belief.learning import FACTORS, LENGTHS, NEW_MACHINE, Settings, learn
+from pinfold.learn.belief.learning import FACTORS, LENGTHS, NEW_MACHINE, WEIGHT, Settings, learn
 from pinfold.learn.belief.posterior import Start, search
 from pinfold.learn.folds import folds_of
 from pinfold.learn.races import Floats
 from pinfold.learn.trained import Trained
 
-CHOICES = tuple(Settings(FACTORS, weight, LENGTHS.scaled(scale)) for weight in (0.05, 0.1, 0.2) for scale in (0.5, 1.0))
+CHOICES = tuple(
+    Settings(FACTORS, WEIGHT, LENGTHS.scaled(scale), amplitude)
+    for amplitude in (1.0, 4.0, 10.0)
+    for scale in (0.5, 1.0)
+)
 """The settings among which is chosen."""
 
 DOUBTS = (0.3, 1.0, 3.0)
-"""What a new machine may add, over the kernel's variance. With more, almost every trial would seem worth its cost."""
+"""What a new machine may add, over the mean variance. With more, almost every trial would seem worth its cost."""
 
 FOLDS = 4
 
@@ -74,7 +78,7 @@ def with_doubt(times: Times, settings: Settings, doubts: Sequence[float] = DOUBT
             judged, training = (machine == name) & (fold == number), (machine != name) & (fold != number)
             if judged.any() and training.any():
                 belief = learner(settings)(times.at(training))
-                variance = belief.kernel.variance
+                variance = belief.doubt / settings.doubt
                 gained += [_gained(times, judged, replace(belief, doubt=doubt * variance)) for doubt in doubts]
     return replace(settings, doubt=doubts[int(gained.argmax())])
 

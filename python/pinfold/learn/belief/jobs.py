@@ -53,7 +53,7 @@ def train(asked: argparse.Namespace) -> None:
     asked.output.write_text(file.text(belief), encoding="utf-8")
     show(
         f"a belief about {len(belief.points)} of {len(times.points)} configurations, from {len(times.regions)} regions "
-        f"of {len(programs)} programs: {belief.factors.shape[1]} factors, and {settings.weight:g} of a kernel"
+        f"of {len(programs)} programs: {belief.origin.learner}"
     )
 
 

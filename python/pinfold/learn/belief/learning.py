@@ -4,7 +4,7 @@
    configurations is completed: the expectation-maximisation of a normal distribution, whose covariance is mixed with
    the kernel in each step.
 2. The largest principal components of the regions are the factors. What they leave of the variances is the residual.
-3. The kernel has the mean variance. Its share and its lengths come from :mod:`pinfold.learn.belief.choice`.
+3. The variance of the kernel and its lengths come from :mod:`pinfold.learn.belief.choice`.
 4. A file has at most 100 KiB. If there are too many configurations, those are listed that are the most uncertain if the
    others are known (a pivoted Cholesky factorisation).
 """
@@ -35,11 +35,14 @@ FACTORS = 8
 LEAST_FACTORS = 4
 """With fewer, configurations are left out instead."""
 
+WEIGHT = 0.1
+"""The share of the kernel in the covariance."""
+
 STEPS = 5
 """The steps of the completion of regions that were not run in all configurations."""
 
 NEW_MACHINE = 3.0
-"""The assumed variance of a machine outside of the training data, over the kernel's, if the data has one machine."""
+"""The assumed variance of a machine outside of the training data, over the mean one, if the data has one machine."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +57,22 @@ class Settings:
         The share of the kernel.
     lengths : Lengths
         The lengths of the kernel.
+    amplitude : float
+        The variance of the kernel, over the mean variance of the training programs.
     doubt : float
-        The variance that a machine adds from which nothing was learned, over the kernel's.
+        The variance that a machine adds from which nothing was learned, over the same.
     """
 
     factors: int = FACTORS
-    weight: float = 0.1
+    weight: float = WEIGHT
     lengths: Lengths = LENGTHS
+    amplitude: float = 4.0
     doubt: float = NEW_MACHINE
 
     def text(self) -> str:
         """Describe them for a reader of a file."""
-        return f"{self.factors} factors, {self.weight:g} of a kernel with lengths of {self.lengths.threads:g} doublings"
+        kernel = f"{self.amplitude:g} times the variance, lengths of {self.lengths.threads:g} doublings"
+        return f"{self.factors} factors, {self.weight:g} of a kernel with {kernel}"
 
 
 @dataclass(frozen=True)
@@ -122,15 +129,21 @@ def learn(times: Times, settings: Settings, trained: Callable[[str], Trained]) -
     if not variance > 0:
         raise ValueError("all regions take as long in each configuration as in the baseline: there is nothing to learn")
 
+    # The same covariance as with a kernel of a larger variance. A file's kernel also says how uncertain configurations
+    # far from all points are, and that is the mean variance.
+    learned, similar = 1 - settings.weight, settings.weight * settings.amplitude
+    whole = learned + similar
+    kernel = Kernel(float(f"{similar / whole:.4g}"), variance * whole, settings.lengths)
+
     def belief(places: Places, number: int) -> Belief:
         factors = loadings[:, :number]
         return rounded(
             Belief(
                 points=tuple(times.points[place] for place in places),
                 mean=spread.mean[places],
-                factors=factors[places],
-                residual=spread.residual(factors)[places],
-                kernel=Kernel(settings.weight, variance, settings.lengths),
+                factors=np.sqrt(whole) * factors[places],
+                residual=whole * spread.residual(factors)[places],
+                kernel=kernel,
                 noise=times.noise,
                 doubt=settings.doubt * variance,
                 origin=trained(settings.text()),
