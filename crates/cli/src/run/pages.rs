@@ -64,9 +64,9 @@ impl Arguments {
 /// What to do about automatic NUMA balancing.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BalancingName {
-    /// Leave the program's memory in it where the page mapping allows that; it is off on a simulated machine.
+    /// Leave the program's memory in it where the page mapping allows that; on a simulated machine the same as off.
     Keep,
-    /// It is on, on a simulated machine with Linux 6.1 or later.
+    /// Turn it on in the kernel of a simulated machine, Linux 6.1 or later.
     On,
     /// Take the program's memory out of it.
     Off,
