@@ -309,6 +309,19 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_prefers_another_node_does_not_gather() {
+        let mut run = Run::new(Kernel::V7_2, EPYC, &[4], MIB, 1);
+        run.assignment = [0, 1, 2, 64].map(|pu| Some(PuId(pu))).to_vec();
+        run.scheduler.prefer_nodes(vec![None, None, None, Some(1)]);
+        run.balance(100);
+        let cache = |task: usize| run.assignment[task].map(|pu| run.model.domain_of_core(pu.0 as usize));
+        assert_ne!(cache(3), cache(0), "{:?}", run.assignment);
+        run.scheduler.prefer_nodes(vec![None, None, None, Some(0)]);
+        run.balance(100);
+        assert_eq!(run.spread(0), [4]);
+    }
+
+    #[test]
     fn tasks_that_sleep_do_not_count_and_do_not_move() {
         let mut run = Run::new(Kernel::V7_2, EPYC, &[8], MIB, 1);
         run.sleeps[4..].fill(true);

@@ -541,6 +541,18 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_prefers_another_node_leaves_a_full_one_first() {
+        let model = four_packages(4);
+        for seed in 0..10 {
+            let mut scheduler = scheduler(&model, seed);
+            scheduler.prefer_nodes(vec![Some(0), Some(0), Some(3)]);
+            let three: Assignment = [0, 1, 2].map(|pu| Some(PuId(pu))).to_vec();
+            let moved = scheduler.balance(&three, &[false; 3], &[false; 3]);
+            assert_eq!(moved.map(|(task, _)| task), Some(2));
+        }
+    }
+
+    #[test]
     fn tasks_spread_evenly_where_every_node_has_more_than_a_few() {
         let model = four_packages(4);
         let mut scheduler = scheduler(&model, 1);
