@@ -1,5 +1,5 @@
-//! The cost of a decision by a belief: learning from a trial, and choosing the next one. The best of several turns counts,
-//! because other programs on the host can only make them slower.
+//! The cost of a decision by a belief: learning from a trial, and choosing the next one. The best of several turns
+//! counts, because other programs on the host can only make them slower.
 
 use anyhow::{Result, ensure};
 use pinfold_core::{PageMapping, Prefetcher, ThreadMap};

@@ -43,15 +43,15 @@ const COORDINATES: usize = 16;
 pub(super) struct Place([f64; COORDINATES]);
 
 impl Lengths {
-    /// How alike two configurations are: 1 for equal ones, and nearly 0 for configurations with nothing in common. It is
-    /// the squared-exponential kernel with a length for each choice, so the matrix of any configurations is positive
+    /// How alike two configurations are: 1 for equal ones, and nearly 0 for configurations with nothing in common. It
+    /// is the squared-exponential kernel with a length for each choice, so the matrix of any configurations is positive
     /// semidefinite.
     pub fn similarity(&self, one: &Point, other: &Point) -> f64 {
         self.place(one).similarity(&self.place(other))
     }
 
-    /// The place of a configuration. If `llcs` is given, all configurations that are compared know their last-level-cache
-    /// domains.
+    /// The place of a configuration. If `llcs` is given, all configurations that are compared know their
+    /// last-level-cache domains.
     pub(super) fn place(&self, point: &Point) -> Place {
         let in_length = |value: f64, length: Option<f64>| length.map_or(0.0, |length| value / length);
         let mut place = [0.0; COORDINATES];

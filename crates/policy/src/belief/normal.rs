@@ -10,8 +10,8 @@ fn density(at: f64) -> f64 {
     (-0.5 * at * at).exp() / TAU.sqrt()
 }
 
-/// The chance that a standard normal number is at most `at`. The error is below 7.5e-8 (Abramowitz and Stegun, Handbook of
-/// Mathematical Functions, 1964, formula 26.2.17).
+/// The chance that a standard normal number is at most `at`. The error is below 7.5e-8 (Abramowitz and Stegun, Handbook
+/// of Mathematical Functions, 1964, formula 26.2.17).
 pub(super) fn chance_below(at: f64) -> f64 {
     const SCALE: f64 = 0.231_641_9;
     const POWERS: [f64; 5] = [
@@ -40,8 +40,8 @@ pub(super) fn saved_share(mean: f64, variance: f64) -> f64 {
     }
     let chance = chance_below(-mean / deviation);
     let remaining = (mean + 0.5 * variance).exp() * chance_below(-mean / deviation - deviation);
-    // What remains of a time is at most all of it, which rounding may miss. For a variance of hundreds it is nothing times
-    // infinity, and the limit of that is nothing.
+    // What remains of a time is at most all of it, which rounding may miss. For a variance of hundreds it is nothing
+    // times infinity, and the limit of that is nothing.
     chance - remaining.max(0.0).min(chance)
 }
 

@@ -24,8 +24,8 @@ pub struct Point {
 }
 
 impl Point {
-    /// The configuration with one thread on each of these PUs, in the order of their ranks; `None` if no PU is allowed on
-    /// this machine. `prefetch` is `None` if nothing sets them.
+    /// The configuration with one thread on each of these PUs, in the order of their ranks; `None` if no PU is allowed
+    /// on this machine. `prefetch` is `None` if nothing sets them.
     pub fn of(
         pinning: &Pinning,
         page_map: PageMapping,

@@ -7,9 +7,9 @@
 //! L L' = A K A' + N,   V = L^-1 A K,   covariance = K - V' V,   mean = m + V' L^-1 (y - A m)
 //! ```
 //!
-//! Each trial adds a row to L (an incremental Cholesky factorisation) and a row to V. Only V is kept, because L's new row
-//! follows from the columns of V that the trial names. The diagonal of L is at least the root of the noise, so it never
-//! vanishes. A trial costs the number of configurations times the number of trials before it.
+//! Each trial adds a row to L (an incremental Cholesky factorisation) and a row to V. Only V is kept, because L's new
+//! row follows from the columns of V that the trial names. The diagonal of L is at least the root of the noise, so it
+//! never vanishes. A trial costs the number of configurations times the number of trials before it.
 
 use super::prior::Prior;
 use std::sync::Arc;

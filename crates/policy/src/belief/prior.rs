@@ -35,8 +35,8 @@ impl Belief {
         self.origin.machines.iter().any(|known| known == machine)
     }
 
-    /// What it says of these configurations on this machine. They are different ones: two equal ones would have a residual
-    /// each.
+    /// What it says of these configurations on this machine. They are different ones: two equal ones would have a
+    /// residual each.
     ///
     /// A configuration that is listed has its own mean, factors and residual. Any other one has a mean of them over all
     /// listed ones, weighted by how alike they are; the less alike the nearest of them is, the larger its variance.
@@ -71,8 +71,8 @@ impl Belief {
     }
 }
 
-/// The weights of the listed places for a place, which sum up to 1, and how alike the nearest of them is. Weights that do
-/// not matter are left out.
+/// The weights of the listed places for a place, which sum up to 1, and how alike the nearest of them is. Weights that
+/// do not matter are left out.
 ///
 /// A weight is in proportion to `k / (1 - k)` for the similarity `k`: a listed place itself gets all of the weight, and
 /// no place jumps.
@@ -91,7 +91,8 @@ fn weights(place: &Place, listed: &[Place]) -> (Vec<(usize, f64)>, f64) {
 
 /// A normal belief about some configurations, before any trial.
 ///
-/// Its covariance is a sum of positive semidefinite matrices: factors times their transpose, a diagonal, and the kernel.
+/// Its covariance is a sum of positive semidefinite matrices: factors times their transpose, a diagonal, and the
+/// kernel.
 #[derive(Clone, Debug)]
 pub struct Prior {
     points: Vec<Point>,

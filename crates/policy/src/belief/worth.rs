@@ -1,14 +1,15 @@
 //! Which trial is worth its cost.
 //!
-//! Both sides are seconds of the program. A trial may show a faster configuration. It then saves a share of the time that
-//! the program is expected to run on. A trial loses the time while pages move, and a share of the time that it measures,
-//! because its configuration may be slower than the best one. Both shares are means over the belief
-//! (`normal::saved_share`). Savings count only the part of the variance that the trial resolves, so a configuration that
-//! was measured well is not tried again.
+//! Both sides are seconds of the program. A trial may show a faster configuration. It then saves a share of the time
+//! that the program is expected to run on. A trial loses the time while pages move, and a share of the time that it
+//! measures, because its configuration may be slower than the best one. Both shares are means over the belief
+//! (`normal::saved_share`). Savings count only the part of the variance that the trial resolves, so a configuration
+//! that was measured well is not tried again.
 //!
-//! The trial with most savings per second of its length is next, among those that save more than they lose. If none does,
-//! the search is over. The caller's budget limits the losses. A trial that is expected to save much may exceed it by
-//! `OF_SAVED` of the savings: so a program that may run several times as fast does not wait until its budget has grown.
+//! The trial with most savings per second of its length is next, among those that save more than they lose. If none
+//! does, the search is over. The caller's budget limits the losses. A trial that is expected to save much may exceed it
+//! by `OF_SAVED` of the savings: so a program that may run several times as fast does not wait until its budget has
+//! grown.
 
 use super::normal::saved_share;
 use super::posterior::{Believed, Posterior};

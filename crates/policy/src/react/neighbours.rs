@@ -30,8 +30,8 @@ pub struct Size {
 }
 
 /// The sizes that are tried on a machine if the model does not name them, in ascending order: the `known` ones, and the
-/// space of react's paper (section 2). It has a quarter, a half and all of the cores on as few nodes as hold them, and a
-/// half on two nodes as well.
+/// space of react's paper (section 2). It has a quarter, a half and all of the cores on as few nodes as hold them, and
+/// a half on two nodes as well.
 pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> Vec<Size> {
     let cores = topology.objects_of(ObjectKind::Core).count();
     let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
@@ -47,9 +47,9 @@ pub(super) fn sizes(topology: &Topology, known: impl Iterator<Item = Size>) -> V
     all.into_iter().filter(|size| size.threads > 0).collect()
 }
 
-/// All configurations for a program with `working` threads: the teams of react's paper, teams with a thread for each PU of
-/// the same nodes, and teams of all threads on 1, 2, 4 … nodes. On one node pages are there or next to it; on several,
-/// each map of threads is combined with each of `PAGES`; and all of it with each setting of the prefetchers.
+/// All configurations for a program with `working` threads: the teams of react's paper, teams with a thread for each PU
+/// of the same nodes, and teams of all threads on 1, 2, 4 … nodes. On one node pages are there or next to it; on
+/// several, each map of threads is combined with each of `PAGES`; and all of it with each setting of the prefetchers.
 pub(super) fn space(topology: &Topology, working: usize) -> Vec<ModelConfiguration> {
     let nodes = topology
         .nodes()

@@ -1,8 +1,8 @@
 //! The trials that a belief plans. Each region has a belief about all configurations.
 //!
-//! All regions run in one configuration during a trial, because pages belong to the program. Its times are compared with
-//! the baseline, which is unpinned. Trials may lose the same share of the run time as trials of the default policy. While
-//! no trial is affordable, the program runs in the best configuration so far.
+//! All regions run in one configuration during a trial, because pages belong to the program. Its times are compared
+//! with the baseline, which is unpinned. Trials may lose the same share of the run time as trials of the default
+//! policy. While no trial is affordable, the program runs in the best configuration so far.
 
 use super::profiles::{Profiles, Progress};
 use crate::auto::budget::Budget;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The search is over when no trial is worth its cost in a program that runs for as long again, and for this time at
-/// least. Before, it waits until the program is older. An assumption: who asks for this policy has a program that runs for
-/// a minute.
+/// least. Before, it waits until the program is older. An assumption: who asks for this policy has a program that runs
+/// for a minute.
 const SEARCHED_FOR: Duration = Duration::from_secs(60);
 
 /// While it waits, it asks again when the program is older by this factor.

@@ -4,8 +4,8 @@
 //! 1. The operating system places the program. Its regions are timed: this is the baseline.
 //! 2. The program gets the first of the model's profiled configurations. Each region is executed once, so that caches
 //!    are warm, and is then profiled. The other configurations follow. In a race, neighbours of the fastest
-//!    configuration follow as well, until all of them were profiled, or `MOST_NEIGHBOURS` in total. A belief chooses each
-//!    of these configurations itself, and may wait with the next one (`believing`).
+//!    configuration follow as well, until all of them were profiled, or `MOST_NEIGHBOURS` in total. A belief chooses
+//!    each of these configurations itself, and may wait with the next one (`believing`).
 //! 3. The model forecasts a configuration for each region. In a race, or if a counter is not available, the region gets
 //!    the fastest profiled configuration. Regions that are too short for a change of configuration get the
 //!    configuration of the region that takes most of the time.
