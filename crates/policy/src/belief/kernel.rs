@@ -50,6 +50,11 @@ impl Lengths {
         self.place(one).similarity(&self.place(other))
     }
 
+    /// The same lengths, with no comparison of last-level-cache domains.
+    pub(super) fn without_llcs(self) -> Self {
+        Self { llcs: None, ..self }
+    }
+
     /// The place of a configuration. If `llcs` is given, all configurations that are compared know their
     /// last-level-cache domains.
     pub(super) fn place(&self, point: &Point) -> Place {

@@ -41,10 +41,15 @@ impl Belief {
     /// A configuration that is listed has its own mean, factors and residual. Any other one has a mean of them over all
     /// listed ones, weighted by how alike they are; the less alike the nearest of them is, the larger its variance.
     pub fn over(&self, points: Vec<Point>, machine: &str) -> Prior {
-        let mut kernel = self.kernel;
-        if points.iter().chain(&self.points).any(|point| point.llcs.is_none()) {
-            kernel.lengths.llcs = None;
-        }
+        let knows_llcs = points.iter().chain(&self.points).all(|point| point.llcs.is_some());
+        let kernel = Kernel {
+            lengths: if knows_llcs {
+                self.kernel.lengths
+            } else {
+                self.kernel.lengths.without_llcs()
+            },
+            ..self.kernel
+        };
         let listed: Vec<Place> = self.points.iter().map(|point| kernel.lengths.place(point)).collect();
         let of_factors = 1.0 - kernel.weight;
         let rank = self.factors.first().map_or(0, Vec::len);

@@ -246,11 +246,14 @@ fn relative_variance(measured: &Measured, usual: f64) -> f64 {
 
 /// The configuration as the machine sets it: all prefetchers are on if it cannot set them.
 fn in_effect(configuration: &ModelConfiguration, requests: &Requests) -> ModelConfiguration {
-    let mut wanted = configuration.clone();
-    if !requests.sets_prefetchers() {
-        wanted.prefetch = Prefetchers::ALL;
+    ModelConfiguration {
+        prefetch: if requests.sets_prefetchers() {
+            configuration.prefetch
+        } else {
+            Prefetchers::ALL
+        },
+        ..configuration.clone()
     }
-    wanted
 }
 
 /// All regions in their fastest configuration together. Unpinned, if none was faster than the baseline.
