@@ -138,6 +138,18 @@ fn a_number_of_repetitions_is_what_the_program_does() {
     assert_eq!(json(&out)["simulation"]["repetitions"], 3.0);
 }
 
+/// Runs a recording five times, unpinned.
+const FIVE_TIMES: [&str; 8] = [
+    "run",
+    "--machine",
+    "e5-2660v2x2",
+    "--policy",
+    "none",
+    "--repeat",
+    "5",
+    "-v",
+];
+
 /// Seconds that one repetition of a recording takes on the Opteron.
 fn simulated_seconds(directory: &Path, file: &str) -> f64 {
     let out = directory.join("time.json");
@@ -415,23 +427,19 @@ fn automatic_numa_balancing_is_on_where_the_user_and_the_kernel_have_it() {
     }
     let Some((directory, _, file)) = recorded() else { return };
     let out = directory.path().join("balancing.json");
-    let machine = [
-        "run",
-        "--machine",
-        "e5-2660v2x2",
-        "--policy",
-        "none",
-        "--repeat",
-        "5",
-        "-v",
-    ];
-    let error = error_of(&[&machine[..], &["--kernel", "2.6.39", "--numa-balancing", "on", &file]].concat());
+    let error = error_of(
+        &[
+            &FIVE_TIMES[..],
+            &["--kernel", "2.6.39", "--numa-balancing", "on", &file],
+        ]
+        .concat(),
+    );
     assert!(
         error.contains("Linux 2.6.39 has none") && error.contains("later kernel"),
         "{error}"
     );
     let run = |balancing: &[&str]| {
-        let output = pinfold(&[&machine[..], balancing, &["--json", out.to_str().unwrap(), &file]].concat());
+        let output = pinfold(&[&FIVE_TIMES[..], balancing, &["--json", out.to_str().unwrap(), &file]].concat());
         let shown = text(&output.stderr);
         assert!(output.status.success(), "{shown}");
         (json(&out), shown)
@@ -544,18 +552,7 @@ fn an_affinity_hint_is_kept_for_the_programs_threads() {
 fn several_recordings_run_side_by_side_each_at_its_own_speed() {
     let Some((directory, _, file)) = recorded() else { return };
     let out = directory.path().join("mix.json");
-    let options = [
-        "run",
-        "--machine",
-        "e5-2660v2x2",
-        "--policy",
-        "none",
-        "--repeat",
-        "5",
-        "-v",
-        "--json",
-    ];
-    let output = pinfold(&[&options[..], &[out.to_str().unwrap(), &file, &file]].concat());
+    let output = pinfold(&[&FIVE_TIMES[..], &["--json", out.to_str().unwrap(), &file, &file]].concat());
     let shown = text(&output.stderr);
     assert!(output.status.success(), "{shown}");
     assert!(shown.contains("side by side"), "{shown}");

@@ -135,7 +135,7 @@ pub struct Simulation {
     /// The version of the simulated Linux, which placed unpinned threads. 6.1 in records without it.
     #[serde(default = "first_kernel")]
     pub kernel: String,
-    /// What automatic NUMA balancing did; `None` where it was off, and in records without it.
+    /// What automatic NUMA balancing did; `None` if it was off, or the record is older than it.
     #[serde(default)]
     pub numa_balancing: Option<NumaBalancing>,
     /// The page mapping of the command line.

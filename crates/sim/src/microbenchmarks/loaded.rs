@@ -160,8 +160,8 @@ fn chain(base: u64, pages: u64, rounds: Range<u64>) -> Box<dyn Stream> {
     marks(rounds.flat_map(of_round).collect())
 }
 
-/// Reads the lines of an array again and again until `ended` is true, and writes those of the array `written`, if there
-/// is one.
+/// Reads the lines of an array in a loop until `ended` is true. With `written`, each line read is followed by a write to
+/// that array.
 fn lines(base: u64, written: Option<u64>, bytes: u64, instructions: f64, ended: &Rc<Cell<bool>>) -> Box<dyn Stream> {
     #[expect(
         clippy::cast_possible_truncation,

@@ -14,8 +14,8 @@
 //! thresholds are the defaults of `/sys/kernel/debug/sched/llc_balancing`.
 //!
 //! Assumptions: the average number of running tasks (`nr_running_avg`) is the present one. The footprint of a process,
-//! which the kernel estimates by its NUMA hinting faults, is the memory that its recording touches. Where automatic NUMA
-//! balancing is on, a task that prefers another node than that of the cache does not gather (`get_pref_llc`).
+//! which the kernel estimates by its NUMA hinting faults, is the memory that its recording touches. With automatic NUMA
+//! balancing, a task that prefers a node gathers only on a cache there (`get_pref_llc`).
 
 use crate::model::Model;
 use std::cmp::Reverse;

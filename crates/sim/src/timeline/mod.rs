@@ -167,7 +167,7 @@ impl Timeline {
         self.numa = Some(NumaBalancing::new(programs, self.model.nodes(), seed));
     }
 
-    /// What automatic NUMA balancing has done; `None` where it is off or has no memory of the programs.
+    /// What automatic NUMA balancing has done; `None` if it is off, or the memory of all programs is excluded.
     pub(crate) fn numa_balancing(&self) -> Option<NumaBalancingCounts> {
         self.numa.as_ref().map(NumaBalancing::counts)
     }

@@ -2,7 +2,7 @@
 //! nodes of their pages. The names in parentheses are functions of kernel/sched/fair.c and mm/mempolicy.c.
 //!
 //! 1. A second after its begin and then once a period, a process makes the next 256 MiB of its memory inaccessible
-//!    (`task_numa_work`). The period is that of the task that scans, which is a random one here.
+//!    (`task_numa_work`). Here a random task scans, and its period counts.
 //! 2. The task that accesses such a page next has a hint fault. It counts, and the page moves to the task's node if two
 //!    faults in a row come from there, and at once early in the life of a task (`mpol_misplaced`,
 //!    `should_numa_migrate_memory`; `faults.rs`).

@@ -46,7 +46,7 @@ impl Caches {
         self.private.iter().chain(&self.shared).map(Cache::state).collect()
     }
 
-    /// Fills the empty caches with the contents of those of the same machine and cores.
+    /// Fills the empty caches with a kept state of the same machine and cores.
     pub(crate) fn put(&mut self, state: &[Sparse<u32>]) {
         for (cache, contents) in self.private.iter_mut().chain(&mut self.shared).zip(state) {
             cache.put(contents);
