@@ -116,7 +116,7 @@ impl Asking {
         let figures = self.figures(subject, seen);
         let value = |name: &str| figure(&figures, name);
         let mut proposed: Vec<Proposal> = known::other_build(options, topology, threads).into_iter().collect();
-        let rules = options.rules.as_ref();
+        let rules = options.learned.rules.as_ref();
         let by_rules = rules.and_then(|rules| proposals::from_rules(rules, &observed, topology, threads));
         let (says, code, why) = match &by_rules {
             Some((hint, proposal)) => (Some(*hint), SampleCode::Rule, proposal.why.clone()),
@@ -193,9 +193,9 @@ impl Asking {
         figures: &Figures,
         seen: &mut Observation<'_>,
     ) -> Option<Proposal> {
-        subject.options.model.as_ref()?;
+        subject.options.learned.model.as_ref()?;
         self.observer.as_ref()?;
-        let answer = ask(subject.options.model.as_ref(), figures);
+        let answer = ask(subject.options.learned.model.as_ref(), figures);
         if answer.said.is_none() {
             self.is_model_asked = true;
             seen.report(answer.finding(figures));
@@ -212,7 +212,7 @@ impl Asking {
     /// Whether the program runs in the model's default strategy and the model was not asked.
     pub(super) fn is_model_due(&self, subject: Subject<'_>, placement: &Placement, topology: &Topology) -> bool {
         !self.is_model_asked
-            && subject.options.model.is_some()
+            && subject.options.learned.model.is_some()
             && placement.pages.is_none()
             && placement.regions.is_empty()
             && placement.pinning.is_some()
@@ -224,7 +224,7 @@ impl Asking {
         self.is_model_asked = true;
         let topology = seen.topology();
         let figures = self.figures(subject, seen);
-        let answer = ask(subject.options.model.as_ref(), &figures);
+        let answer = ask(subject.options.learned.model.as_ref(), &figures);
         seen.report(answer.finding(&figures));
         let Answer {
             said,

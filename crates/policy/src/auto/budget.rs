@@ -7,8 +7,7 @@
 //!
 //! The limits follow from the most that a program may lose: 3 % of 10 s, and 1 % of a minute and more.
 
-use pinfold_core::ProposerCode;
-use std::collections::BTreeMap;
+use crate::belief::BEYOND_BUDGET;
 use std::time::Duration;
 
 /// The share of the run time that may be lost at first.
@@ -21,9 +20,6 @@ const LATE: f64 = 0.006;
 /// seconds: another placement may be faster still.
 const OF_SAVED: f64 = 0.1;
 const MOST_OF_SAVED: f64 = 2.0;
-
-/// The assumed rate of a placement over the best one, before others of its proposer were measured.
-const UNKNOWN: f64 = 0.85;
 
 /// The losses of a program's trials.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,9 +36,11 @@ impl Budget {
     }
 
     /// Whether a trial of this length may begin at `at`. `moving` is lost in any case, because pages move there and
-    /// back. `ratio` is the expected rate over the best one.
-    pub(super) fn affords(self, at: Duration, moving: Duration, length: Duration, ratio: f64) -> bool {
-        moving.as_secs_f64() + loss(length, ratio) <= self.left(at).as_secs_f64()
+    /// back. `ratio` is the expected rate over the best one. `saves` are the seconds that the trial is expected to save:
+    /// it may lose a share of them beyond the budget, so that a program that may run several times as fast does not wait
+    /// until its budget has grown.
+    pub(super) fn affords(self, at: Duration, moving: Duration, length: Duration, ratio: f64, saves: f64) -> bool {
+        moving.as_secs_f64() + loss(length, ratio) <= self.left(at).as_secs_f64() + BEYOND_BUDGET * saves
     }
 
     /// The time that may be lost at `at` in addition to the losses so far.
@@ -64,49 +62,6 @@ impl Budget {
     /// The seconds that were lost.
     pub(super) fn lost(self) -> f64 {
         self.lost
-    }
-}
-
-/// By proposer: the results of its candidates in one search. The next candidate is expected to be like them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Records(BTreeMap<ProposerCode, Record>);
-
-impl Records {
-    /// A candidate of this proposer had this rate over the best one.
-    pub(super) fn add(&mut self, by: ProposerCode, ratio: f64) {
-        self.0.entry(by).or_default().add(ratio);
-    }
-
-    /// The expected rate of this proposer's next candidate over the best one.
-    pub(super) fn expected(&self, by: ProposerCode) -> f64 {
-        self.0.get(&by).copied().unwrap_or_default().expected()
-    }
-}
-
-/// The rates of a proposer's candidates over the best one, each at most 1, and `UNKNOWN` once.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    sum: f64,
-    number: f64,
-}
-
-impl Default for Record {
-    fn default() -> Self {
-        Self {
-            sum: UNKNOWN,
-            number: 1.0,
-        }
-    }
-}
-
-impl Record {
-    fn add(&mut self, ratio: f64) {
-        self.sum += ratio.min(1.0);
-        self.number += 1.0;
-    }
-
-    fn expected(self) -> f64 {
-        self.sum / self.number
     }
 }
 
@@ -133,18 +88,18 @@ mod tests {
     #[test]
     fn a_bad_placement_is_tried_again_only_when_the_program_has_run_for_longer() {
         let mut budget = Budget::default();
-        assert!(budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), UNKNOWN));
+        assert!(budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), 0.85, 0.0));
         budget.spend(seconds(0.3), 0.5);
-        assert!(!budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), 0.5));
-        assert!(budget.affords(seconds(30.0), Duration::ZERO, seconds(0.3), 0.5));
+        assert!(!budget.affords(seconds(4.0), Duration::ZERO, seconds(0.3), 0.5, 0.0));
+        assert!(budget.affords(seconds(30.0), Duration::ZERO, seconds(0.3), 0.5, 0.0));
     }
 
     #[test]
     fn moving_there_and_back_is_lost_however_fast_the_placement_is() {
         let budget = Budget::default();
         assert_eq!(budget.left(seconds(4.0)), seconds(0.1));
-        assert!(budget.affords(seconds(4.0), seconds(0.1), seconds(0.3), 1.2));
-        assert!(!budget.affords(seconds(4.0), seconds(0.11), seconds(0.3), 1.2));
+        assert!(budget.affords(seconds(4.0), seconds(0.1), seconds(0.3), 1.2, 0.0));
+        assert!(!budget.affords(seconds(4.0), seconds(0.11), seconds(0.3), 1.2, 0.0));
     }
 
     #[test]
@@ -158,33 +113,27 @@ mod tests {
     fn a_placement_as_fast_as_the_best_costs_nothing() {
         let mut budget = Budget::default();
         budget.spend(seconds(100.0), 1.2);
-        assert!(budget.affords(seconds(1.0), Duration::ZERO, seconds(100.0), 1.0));
+        assert!(budget.affords(seconds(1.0), Duration::ZERO, seconds(100.0), 1.0, 0.0));
     }
 
     #[test]
-    fn a_proposer_of_slow_placements_is_expected_to_propose_another() {
-        let mut record = Record::default();
-        assert!((record.expected() - UNKNOWN).abs() < 1e-12);
-        record.add(0.25);
-        assert!((record.expected() - 0.55).abs() < 1e-12);
-        record.add(2.0);
-        assert!(
-            (record.expected() - 0.7).abs() < 1e-12,
-            "a fast one costs nothing, and pays for no slow one"
-        );
+    fn a_trial_that_may_save_much_does_not_wait() {
+        let budget = Budget::default();
+        let affords = |saves| budget.affords(seconds(1.0), Duration::ZERO, seconds(0.3), 0.5, saves);
+        assert!(!affords(0.0) && !affords(0.4) && affords(0.6));
     }
 
     #[test]
     fn a_share_of_the_saved_time_may_be_lost() {
         let mut budget = Budget::default();
         budget.spend(seconds(1.0), 0.0);
-        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), 0.85, 0.0));
         budget.save(seconds(20.0), 2.0);
-        assert!(budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), UNKNOWN));
+        assert!(budget.affords(seconds(60.0), Duration::ZERO, seconds(2.0), 0.85, 0.0));
         budget.save(seconds(1e6), 2.0);
-        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), 0.85, 0.0));
         budget.save(seconds(1e6), 0.5);
-        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), UNKNOWN));
+        assert!(!budget.affords(seconds(60.0), Duration::ZERO, seconds(20.0), 0.85, 0.0));
     }
 
     proptest! {
@@ -196,7 +145,7 @@ mod tests {
             let mut at = Duration::ZERO;
             for (pause, length, ratio) in trials {
                 at += seconds(pause);
-                if budget.affords(at, Duration::ZERO, seconds(length), ratio) {
+                if budget.affords(at, Duration::ZERO, seconds(length), ratio, 0.0) {
                     at += seconds(length);
                     budget.spend(seconds(length), ratio);
                 }

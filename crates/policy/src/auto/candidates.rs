@@ -10,9 +10,6 @@ use std::time::Duration;
 /// The position of the unpinned program.
 pub(super) const UNPINNED: usize = 0;
 
-/// A candidate is not tried if its expected gain is below the gain of the best one by this, as a logarithm.
-const SLOWER: f64 = 0.2;
-
 /// How far the search has come with a candidate.
 #[derive(Clone, Debug)]
 pub(super) enum State {
@@ -165,34 +162,9 @@ impl Candidates {
         }
     }
 
-    /// The expected gain of one candidate over another, as a logarithm; `None` if nothing is known.
-    pub(super) fn expected_over(&self, one: usize, other: usize) -> Option<f64> {
-        let gain = self.all[one].over_unpinned()?;
-        match other {
-            UNPINNED => Some(gain),
-            _ => Some(gain - self.all[other].over_unpinned()?),
-        }
-    }
-
-    /// The candidate to try at `at`: the one with the largest expected gain, `promise`. Among equals, candidates with
-    /// the pages of the best one come first, then the most trusted proposer. A candidate that is expected to be much
-    /// slower than the best one is not tried.
-    pub(super) fn most_promising(&self, at: Duration, promise: impl Fn(&Self, usize) -> Option<f64>) -> Option<usize> {
-        let best = &self.all[self.best];
-        let least = best.gain.map_or(0.0, |gain| gain.log) - SLOWER;
-        let waiting =
-            (0..self.all.len()).filter(|&one| one != self.best && one != UNPINNED && self.all[one].is_due(at));
-        let promising = waiting
-            .map(|one| (one, promise(self, one)))
-            .filter(|(_, promise)| promise.is_none_or(|promise| promise >= least));
-        let first = promising.max_by(|&(one, promise), &(other, other_promise)| {
-            let keeps_pages = |one: usize| self.all[one].placement.pages == best.placement.pages;
-            let by = |one: usize| self.all[one].by;
-            let order = promise.unwrap_or(0.0).total_cmp(&other_promise.unwrap_or(0.0));
-            let order = order.then(keeps_pages(one).cmp(&keeps_pages(other)));
-            order.then(by(other).cmp(&by(one))).then(other.cmp(&one))
-        });
-        first.map(|(one, _)| one)
+    /// Whether the first trial of a candidate may begin at `at`.
+    pub(super) fn is_due(&self, candidate: usize, at: Duration) -> bool {
+        candidate != self.best && candidate != UNPINNED && self.all[candidate].is_due(at)
     }
 
     /// The candidate with the largest gain over the best one among those that were left open against it, with its

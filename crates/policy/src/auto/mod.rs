@@ -10,7 +10,7 @@
 //!   mapper        v         v         v    phases, thread_sets
 //!      +------> search <----+---------+
 //!                 |
-//!      candidates, trials, budget, neighbours, choice
+//!      candidates, expectations, trials, budget, neighbours, choice
 //! ```
 //!
 //! Each part owns its state and changes no other state but the search, which it gets as an argument to propose
@@ -21,8 +21,9 @@
 //! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of the rate are known.
 //! 3. **Proposals** (`ask`, `proposals`, `mapper`). Earlier runs of another build, learned rules, a placement model,
 //!    SAM's mapper and the topology propose placements, some with an expected gain.
-//! 4. **Trials** (`search`, `trials`, `trial`). A candidate and the best one run in turns, for as many windows as the
-//!    noise demands. So a drift of the program's speed does not mislead.
+//! 4. **Trials** (`search`, `expectations`, `trials`, `trial`). A belief that was learned from other programs says which
+//!    candidate is worth a trial, and each trial changes what it says of all. The candidate and the best one run in
+//!    turns, for as many windows as the noise demands. So a drift of the program's speed does not mislead.
 //! 5. **Budget** (`budget`). Trials may lose a share of the time that the program has run. A more expensive trial
 //!    waits. The neighbours of the best candidate are tried while the expected gain is above the cost (`neighbours`).
 //! 6. **Regions** (`regions`, `region_times`). The windows of all trials also time parallel regions. If some were
@@ -42,6 +43,7 @@ mod ask;
 pub(crate) mod budget;
 mod candidates;
 mod choice;
+mod expectations;
 mod known;
 mod mapper;
 mod neighbours;
@@ -62,5 +64,5 @@ mod trial;
 mod trials;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, CountOptions, Near, Source};
+pub use options::{AutoOptions, AutoTimes, CountOptions, Learned, Near, Source};
 pub use policy::Auto;

@@ -2,6 +2,7 @@
 
 use super::placement::Placement;
 use super::proposals::Proposal;
+use crate::belief::Belief;
 use crate::classify::{MachinePeaks, PlacementModel};
 use crate::known::KnownPlacement;
 use crate::program::metric_choice::MetricRequest;
@@ -11,6 +12,7 @@ use crate::rules::Rules;
 use crate::sam::{MapperEvents, Thresholds};
 use pinfold_core::{PageMapping, ProposerCode, PuSet};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl KnownPlacement {
@@ -120,12 +122,32 @@ pub struct AutoOptions {
     pub near: Option<Near>,
     /// Earlier runs of the program, by number of threads.
     pub known: BTreeMap<usize, KnownPlacement>,
-    /// Learned rules for affinity hints.
+    /// What was learned from other programs.
+    pub learned: Learned,
+    /// The counts of SAM's mapper and of the model.
+    pub counts: CountOptions,
+}
+
+/// What was learned from other programs.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The belief, which says what is tried first.
+    pub belief: Arc<Belief>,
+    /// Rules for affinity hints.
     pub rules: Option<Rules>,
     /// The placement model.
     pub model: Option<PlacementModel>,
-    /// The counts of SAM's mapper and of the model.
-    pub counts: CountOptions,
+}
+
+impl Default for Learned {
+    /// Nothing.
+    fn default() -> Self {
+        Self {
+            belief: Arc::new(Belief::ignorant()),
+            rules: None,
+            model: None,
+        }
+    }
 }
 
 /// The counts of SAM's mapper and of the placement model.

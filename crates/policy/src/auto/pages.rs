@@ -10,10 +10,11 @@
 //!   does not say how long the move takes.
 
 use super::candidates::{Candidates, State, UNPINNED};
-use super::placement::Placement;
 use super::proposals::Proposal;
 use super::search::Search;
-use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, PuSet, RefusalCode, Topology};
+use super::trial::SCREENED;
+use crate::belief::Cost;
+use pinfold_core::{Applied, Finding, PageMapping, ProposerCode, RefusalCode};
 use std::time::Duration;
 
 /// The share of the program's run time that moving pages may take without an expected gain.
@@ -108,6 +109,26 @@ impl Pages {
         } else {
             // Pages that follow threads to the candidate go back with them.
             (self.followed_in * 2, length)
+        }
+    }
+
+    /// What a trial of a candidate costs whose windows last for `window` each, with the time to settle. Pages move there
+    /// once, and back if it is not faster.
+    pub(super) fn cost_of_trial(
+        &self,
+        candidates: &Candidates,
+        candidate: usize,
+        at: Duration,
+        window: Duration,
+    ) -> Cost {
+        let moving = if candidates[candidate].placement.pages == candidates.best_placement().pages {
+            self.followed_in
+        } else {
+            self.mapping_takes(candidates, candidate, at)
+        };
+        Cost {
+            measuring: window.as_secs_f64() * SCREENED as f64,
+            moving: 2.0 * moving.as_secs_f64(),
         }
     }
 
@@ -222,38 +243,11 @@ fn requested_again(candidates: &Candidates, at: Duration, takes: Option<Duration
     after.max(at.mul_f64(LATER))
 }
 
-/// The expected gain of a candidate over the unpinned program, as a logarithm.
-///
-/// A candidate whose pages stay, while the pages of the best one were moved, loses as much as the best one would
-/// without its pages. This is known if its threads were tried with these pages. Nothing is expected if all of its
-/// threads are on one node, where its pages may be.
-pub(super) fn expected_gain(topology: &Topology, candidates: &Candidates, candidate: usize) -> Option<f64> {
-    let one = &candidates[candidate];
-    if one.expected.is_some() {
-        return one.expected;
-    }
-    let best = candidates.best_placement();
-    if one.placement.pages.is_some() || best.pages.is_none() {
-        return None;
-    }
-    let pinning = one.placement.pinning.as_ref()?;
-    let is_on_one_node = |pus: &PuSet| pinning.pus().iter().all(|&pu| pus.contains(pu));
-    if topology.nodes().iter().any(|node| is_on_one_node(&node.pus)) {
-        return None;
-    }
-    let gain = |pages, placement: &Placement| {
-        let placement = placement.clone().with_pages(pages);
-        Some(candidates.gain(candidates.position(&placement)?)?.log)
-    };
-    let by_pages = gain(best.pages, best)? - gain(None, best)?;
-    Some(gain(best.pages, &one.placement)? - by_pages)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::placement::Placement;
     use super::*;
     use crate::comparison::turns::Gain;
-    use crate::synthetic::synthetic;
     use pinfold_core::{Pinning, PuId};
 
     fn seconds(seconds: f64) -> Duration {
@@ -304,47 +298,5 @@ mod tests {
         assert!(requested_again(&expected, seconds(4.0), Some(Duration::ZERO)) > seconds(4.1));
         assert_eq!(requested_again(&expected, seconds(4.0), None), seconds(8.0));
         requested_again(&expected, seconds(4.0), Some(Duration::MAX));
-    }
-
-    #[test]
-    fn threads_without_the_pages_of_the_best_one_are_expected_to_lose_what_these_gained() {
-        let topology = synthetic("package:2 numa:1 core:4 pu:1");
-        let rows: [Row<'_>; 6] = [
-            (&[], INTERLEAVED, Some(0.5), None),
-            (&[0, 4], INTERLEAVED, Some(0.6), None),
-            (&[0, 4], None, None, None),
-            (&[1, 5], None, None, None),
-            (&[0, 1], INTERLEAVED, Some(0.1), None),
-            (&[0, 1], None, None, None),
-        ];
-        let mut some = candidates(&rows);
-        assert_eq!(
-            expected_gain(&topology, &some, 3),
-            None,
-            "the best one has the pages of the start"
-        );
-        some.set_best(1);
-        assert!((expected_gain(&topology, &some, 3).unwrap() - 0.1).abs() < 1e-12);
-        assert_eq!(
-            expected_gain(&topology, &some, 4),
-            None,
-            "these threads were not tried with them"
-        );
-        assert_eq!(
-            expected_gain(&topology, &some, 6),
-            None,
-            "all of its pages can be beside its threads"
-        );
-        assert_eq!(
-            expected_gain(&topology, &some, 2),
-            None,
-            "it has the pages of the best one"
-        );
-        let mut rows = rows;
-        rows[2].3 = Some(0.3);
-        let mut others = candidates(&rows);
-        others.set_best(1);
-        assert!(others[3].expected.is_some());
-        assert_eq!(expected_gain(&topology, &others, 3), others[3].expected);
     }
 }

@@ -1,6 +1,8 @@
 //! The default policy: the order of events. Each part below it owns its state and returns what follows.
 
 use super::ask::{Asking, Subject, topology_proposals};
+use super::candidates::Candidates;
+use super::expectations;
 use super::known::{Checked, Known};
 use super::options::{AutoOptions, Source};
 use super::pages::{self, Pages};
@@ -20,6 +22,7 @@ use crate::program::meter::Measurement;
 use crate::program::observed_program::{Observation, ObservedProgram, Stage};
 use crate::program::working_tasks::Judgement;
 use pinfold_core::{Applied, CandidatesCode, Configuration, Decision, Finding, Metric, Sample, Topology};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The reason for a search after a change of the number of threads.
@@ -53,7 +56,7 @@ impl Auto {
             program: program.measured_by(known),
             threads: 0,
             windows: Windows::new(times),
-            search: Search::new(options.first_placement()),
+            search: Search::new(options.first_placement(), Arc::clone(&options.learned.belief)),
             asking: Asking::default(),
             pages: Pages::default(),
             regions: Regions::default(),
@@ -430,6 +433,8 @@ impl Auto {
         let Some(due) = self.search.trials().due() else {
             return Next::Watch;
         };
+        let points = points(seen.topology(), self.threads, &self.placing);
+        self.search.expect(points);
         let at = seen.at();
         let candidates = self.search.candidates();
         let settles = if due == candidates.running() {
@@ -469,7 +474,13 @@ impl Auto {
         self.regions
             .propose(search, self.placing.baseline_pus(), seen.findings());
         regions::spread(search, seen.findings());
-        if search.try_waiting(at, |all, one| pages::expected_gain(topology, all, one)) || search.try_open() {
+        let subject = points(topology, self.threads, &self.placing);
+        let (pages, windows) = (&self.pages, &self.windows);
+        let cost = |all: &Candidates, one: usize| {
+            let settles = windows.placement_settles(&all[one].placement, at);
+            pages.cost_of_trial(all, one, at, settles + windows.length())
+        };
+        if search.try_waiting(subject, at, cost) || search.try_open() {
             return true;
         }
         let may_interleave = self.asking.may_interleave(&self.options, topology);
@@ -551,5 +562,14 @@ fn subject<'a>(options: &'a AutoOptions, program: &'a ObservedProgram, threads: 
         options,
         program,
         threads,
+    }
+}
+
+/// How the belief sees the candidates.
+fn points<'a>(topology: &'a Topology, threads: usize, placing: &'a Placing) -> expectations::Subject<'a> {
+    expectations::Subject {
+        topology,
+        threads,
+        unpinned: placing.baseline_pus(),
     }
 }

@@ -1,8 +1,8 @@
 //! The search: which candidate is tried next, which one is the best, and the choice at the end.
 //!
 //! 1. The windows of the baseline give the noise of the rate.
-//! 2. The candidate with the largest expected gain runs in turns with the best one, for a few pairs of windows. If the
-//!    noise hides the difference it is left open.
+//! 2. The candidate whose trial is worth most (`expectations`) runs in turns with the best one, for a few pairs of
+//!    windows. If the noise hides the difference it is left open.
 //! 3. Candidates that were left open get more pairs.
 //! 4. The best one is compared with the unpinned program, unless it was compared with a candidate that was faster.
 //! 5. Neighbours of the best one follow while their gains exceed their cost.
@@ -11,6 +11,7 @@
 
 use super::candidates::{Candidates, State, UNPINNED};
 use super::choice::Choice;
+use super::expectations::{Expectations, Subject};
 use super::neighbours::Neighbours;
 use super::options::Near;
 use super::placement::Placement;
@@ -18,8 +19,10 @@ use super::proposals::Proposal;
 use super::thread_sets::{Given, Kept};
 use super::trial::{MOST_PAIRS, SCREENED};
 use super::trials::{Finished, Trials};
+use crate::belief::{Belief, Cost};
 use crate::comparison::turns::{Gain, Turns, Window};
-use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Topology};
+use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, NoteCode, ProposerCode, Topology};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A candidate that could not be measured is tried again after this time.
@@ -46,16 +49,18 @@ pub(super) struct Search {
     trials: Trials,
     neighbours: Neighbours,
     choice: Choice,
+    expectations: Expectations,
 }
 
 impl Search {
-    /// Before the first search. The program starts in `placement`.
-    pub(super) fn new(placement: Placement) -> Self {
+    /// Before the first search. The program starts in `placement`. `belief` orders the trials.
+    pub(super) fn new(placement: Placement, belief: Arc<Belief>) -> Self {
         Self {
             candidates: Candidates::new(placement),
             trials: Trials::default(),
             neighbours: Neighbours::default(),
             choice: Choice::default(),
+            expectations: Expectations::new(belief),
         }
     }
 
@@ -64,7 +69,9 @@ impl Search {
         *self = Self {
             trials: self.trials.restarted(),
             choice: self.choice.reopened(),
-            ..Self::new(Placement::default())
+            expectations: self.expectations.restarted(),
+            candidates: Candidates::new(Placement::default()),
+            neighbours: Neighbours::default(),
         };
         findings.push(Finding::CandidatesChosen {
             threads,
@@ -176,7 +183,9 @@ impl Search {
     /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after
     /// `moving`, the time of pages that move there and back.
     pub(super) fn affords(&self, at: Duration, moving: Duration, length: Duration) -> bool {
-        self.trials.affords(&self.candidates, at, moving, length)
+        let due = self.trials.due();
+        let prospect = due.and_then(|due| self.expectations.prospect(due, self.candidates.best()));
+        self.trials.affords(&self.candidates, at, (moving, length), prospect)
     }
 }
 
@@ -201,9 +210,23 @@ impl Search {
         begins
     }
 
-    /// Tries the untried candidate that comes first by its expected gain, `promise`.
-    pub(super) fn try_waiting(&mut self, at: Duration, promise: impl Fn(&Candidates, usize) -> Option<f64>) -> bool {
-        let next = self.candidates.most_promising(at, promise);
+    /// Takes all candidates into the belief.
+    pub(super) fn expect(&mut self, subject: Subject<'_>) {
+        self.expectations.update(&self.candidates, subject);
+    }
+
+    /// Tries the untried candidate whose trial is worth most. `cost` has the cost of a trial.
+    pub(super) fn try_waiting(
+        &mut self,
+        subject: Subject<'_>,
+        at: Duration,
+        cost: impl Fn(&Candidates, usize) -> Cost,
+    ) -> bool {
+        self.expect(subject);
+        let candidates = &self.candidates;
+        let of = |one| candidates.is_due(one, at).then(|| cost(candidates, one));
+        let noise = self.trials.screening_variance();
+        let next = self.expectations.next(candidates.best(), noise, at, of);
         if let Some(next) = next {
             self.screen(self.candidates.best(), next);
         }
@@ -306,6 +329,12 @@ impl Search {
     ) -> Option<Ended> {
         let finished = self.trials.add_window(&self.candidates, window, times)?;
         findings.push(finished.trial.finding(finished.gain, finished.code));
+        let (a, b) = (finished.trial.a(), finished.trial.b());
+        let learned = finished.gain.and_then(|gain| self.expectations.learn(a, b, gain));
+        findings.extend(learned.map(|text| Finding::Note {
+            code: NoteCode::Belief,
+            text,
+        }));
         Some(self.end_trial(&finished, at))
     }
 
@@ -477,6 +506,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synthetic::synthetic;
     use pinfold_core::{Pinning, PuId};
 
     fn on(pu: u32, by: ProposerCode) -> Proposal {
@@ -492,7 +522,7 @@ mod tests {
 
     /// A search whose baseline has little noise, with these candidates.
     fn search(proposals: impl IntoIterator<Item = Proposal>) -> Search {
-        let mut search = Search::new(Placement::default());
+        let mut search = Search::new(Placement::default(), Arc::new(Belief::ignorant()));
         search.begin_in(None, &mut vec![]);
         for log in [0.0, 0.001, 0.0, -0.001, 0.0, 0.001] {
             search.add_to_baseline(Some(Window { log, counts: 1e6 }));
@@ -501,6 +531,21 @@ mod tests {
             search.propose(proposal, &mut vec![]);
         }
         search
+    }
+
+    /// Tries the candidate whose trial is worth most.
+    fn try_waiting(search: &mut Search) -> bool {
+        let machine = synthetic("package:2 numa:1 core:2 pu:1");
+        let subject = Subject {
+            topology: &machine,
+            threads: 1,
+            unpinned: None,
+        };
+        let cost = Cost {
+            measuring: 1.0,
+            moving: 0.0,
+        };
+        search.try_waiting(subject, AT, |_, _| cost)
     }
 
     /// Ends the trial, in which candidate `one` has this rate as a logarithm and all others have none.
@@ -520,20 +565,20 @@ mod tests {
     #[test]
     fn a_candidate_that_beats_a_confirmed_one_counts_as_confirmed() {
         let mut search = search([on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
-        assert!(search.try_waiting(AT, |_, _| None));
+        assert!(try_waiting(&mut search));
         assert_eq!(finish(&mut search, 1, 0.1), Ended::Faster { is_new: true });
-        assert!(search.try_waiting(AT, |_, _| None));
+        assert!(try_waiting(&mut search));
         assert_eq!(finish(&mut search, 2, 0.1), Ended::Faster { is_new: true });
         let best = &search.candidates()[2];
         assert!(best.confirmed && search.candidates().best() == 2);
         assert!((best.gain.unwrap().log - 0.2).abs() < 1e-9);
-        assert!(!search.try_waiting(AT, |_, _| None) && !search.confirm(AT));
+        assert!(!try_waiting(&mut search) && !search.confirm(AT));
     }
 
     #[test]
     fn a_choice_that_is_no_longer_faster_is_withdrawn() {
         let mut search = search([on(1, ProposerCode::Topology)]);
-        assert!(search.try_waiting(AT, |_, _| None));
+        assert!(try_waiting(&mut search));
         finish(&mut search, 1, 0.1);
         assert!(search.conclude(AT) && !search.conclude(AT));
         assert!(search.confirm(AT * 2));
@@ -543,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_placement_that_the_user_wants_is_compared_with_the_unpinned_program_first() {
-        let mut search = Search::new(Placement::default());
+        let mut search = Search::new(Placement::default(), Arc::new(Belief::ignorant()));
         search.begin_in(Some(on(1, ProposerCode::User)), &mut vec![]);
         assert!(search.try_requested());
         assert_eq!(search.trials().due(), Some(1));

@@ -35,8 +35,6 @@ pub(super) struct Trial {
     firsts: VecDeque<Window>,
     /// Whether the first half of the block is complete.
     is_half: bool,
-    /// The expected gain of B over A, as a logarithm, before the first pair.
-    prior: Option<f64>,
     /// The time that pages have moved in this trial.
     moving: Duration,
     /// The windows in a row without a count.
@@ -59,7 +57,6 @@ impl Trial {
             block: 1,
             firsts: VecDeque::new(),
             is_half: false,
-            prior: None,
             moving: Duration::ZERO,
             voids: 0,
             most,
@@ -71,12 +68,6 @@ impl Trial {
     /// The same trial, with this many windows in a row before it changes the placement.
     pub(super) fn in_blocks_of(mut self, windows: usize) -> Self {
         self.block = windows;
-        self
-    }
-
-    /// The same trial, with this expected gain of B over A, as a logarithm.
-    pub(super) fn expecting(mut self, gain: Option<f64>) -> Self {
-        self.prior = gain;
         self
     }
 
@@ -227,10 +218,9 @@ impl Trial {
         (number > 0).then(|| self.rates.iter().sum::<f64>() / number as f64)
     }
 
-    /// The expected rate of the candidate that is due over the rate of the faster one; `None` before the first pair if
-    /// no gain is expected.
+    /// The expected rate of the candidate that is due over the rate of the faster one; `None` before the first pair.
     pub(super) fn expected(&self, noise: &Noise) -> Option<f64> {
-        let gain = self.turns.gain(noise).map(|gain| gain.log).or(self.prior)?;
+        let gain = self.turns.gain(noise).map(|gain| gain.log)?;
         let over = if self.due() == self.b { gain } else { -gain };
         Some(over.min(0.0).exp())
     }

@@ -1,7 +1,8 @@
 //! Trials one after the other: the noise of the rate, the current trial, and what trials cost.
 
-use super::budget::{Budget, Records};
+use super::budget::Budget;
 use super::candidates::Candidates;
+use super::expectations::Prospect;
 use super::trial::{SCREENED, Trial};
 use crate::comparison::turns::{Gain, Noise, Turns, Window};
 use pinfold_core::{ComparedCode, ProposerCode};
@@ -33,7 +34,6 @@ pub(super) struct Trials {
     /// The windows of the baseline so far.
     baseline: Vec<Window>,
     budget: Budget,
-    records: Records,
 }
 
 impl Trials {
@@ -78,10 +78,9 @@ impl Trials {
 
     /// Begins a trial of B against A, which is left open after `most` pairs.
     pub(super) fn begin(&mut self, candidates: &Candidates, (a, b): (usize, usize), turns: Turns, most: usize) {
-        let prior = candidates.expected_over(b, a);
         let keeps_pages = candidates[a].placement.pages == candidates[b].placement.pages;
         let block = if keeps_pages { 1 } else { PAGES_BLOCK };
-        self.current = Some(Trial::new(a, b, turns, most).in_blocks_of(block).expecting(prior));
+        self.current = Some(Trial::new(a, b, turns, most).in_blocks_of(block));
     }
 
     /// Drops the trial.
@@ -126,9 +125,6 @@ impl Trials {
             return None;
         };
         let gain = trial.turns().gain(&self.noise);
-        if let (ComparedCode::Faster | ComparedCode::NotFaster, Some(gain)) = (code, gain) {
-            self.records.add(candidates[trial.b()].by, gain.log.exp());
-        }
         trial.turns().end(&mut self.noise);
         Some(Finished { trial, code, gain })
     }
@@ -165,26 +161,42 @@ impl Trials {
         self.budget.spend(trial.moving(), 0.0);
     }
 
+    /// The variance of the gain that a short trial measures; `None` before the noise is known.
+    pub(super) fn screening_variance(&self) -> Option<f64> {
+        Some(self.noise.deviation()?.powi(2) / SCREENED as f64)
+    }
+
     /// Whether the budget allows a window of the candidate that is due: `length` with the time to settle, after
-    /// `moving`, the time of pages that move there and back.
-    pub(super) fn affords(&self, candidates: &Candidates, at: Duration, moving: Duration, length: Duration) -> bool {
+    /// `moving`, the time of pages that move there and back. `prospect` is what the belief expects of it; `None` if it
+    /// expects nothing.
+    pub(super) fn affords(
+        &self,
+        candidates: &Candidates,
+        at: Duration,
+        (moving, length): (Duration, Duration),
+        prospect: Option<Prospect>,
+    ) -> bool {
         let Some(trial) = &self.current else { return false };
         let due = trial.due();
         let keeps_pages = candidates[due].placement.pages == candidates.running_placement().pages;
         // Going back before the block is complete would cost more than the rest of it.
         let goes_on = due == candidates.running() && trial.is_in_block();
-        let expected = trial.expected(&self.noise);
-        let ratio = expected.unwrap_or_else(|| self.records.expected(candidates[trial.b()].by));
-        (keeps_pages && (goes_on || is_sure(candidates, due, expected)))
-            || self.budget.affords(at, moving, length, ratio)
+        let measured = trial.expected(&self.noise);
+        let (ratio, saves) = match (measured, prospect) {
+            (Some(ratio), _) => (ratio, 0.0),
+            (None, Some(prospect)) => (1.0 - prospect.loses, prospect.saves * at.as_secs_f64()),
+            (None, None) => (0.0, 0.0),
+        };
+        (keeps_pages && (goes_on || is_sure(candidates, due, measured)))
+            || self.budget.affords(at, moving, length, ratio, saves)
     }
 }
 
 /// Whether a candidate is tried whatever trials have cost before: its expected gain follows from measured times of
-/// regions, is large, and is not refuted by the expected ratio of the rates.
+/// regions, is large, and is not refuted by the measured ratio of the rates.
 fn is_sure(candidates: &Candidates, candidate: usize, ratio: Option<f64>) -> bool {
     let one = &candidates[candidate];
     let best = candidates[candidates.best()].gain.map_or(0.0, |gain| gain.log);
     let gain = one.expected.map_or(0.0, |expected| expected - best);
-    one.by == ProposerCode::Regions && gain >= SURE && ratio.is_some_and(|ratio| ratio >= 1.0)
+    one.by == ProposerCode::Regions && gain >= SURE && ratio.is_none_or(|ratio| ratio >= 1.0)
 }

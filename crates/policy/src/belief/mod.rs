@@ -20,7 +20,7 @@ pub use kernel::{Kernel, Lengths};
 pub use point::Point;
 pub use posterior::{Believed, Lesson, Posterior, Trial, TrialError};
 pub use prior::{Belief, Prior};
-pub use worth::{Account, Cost, Next, Partial, View, Worth, is_hopeless, next};
+pub use worth::{Account, BEYOND_BUDGET, Cost, Next, Partial, View, Worth, is_hopeless, next};
 
 #[cfg(test)]
 mod examples;

@@ -58,6 +58,19 @@ impl Point {
         })
     }
 
+    /// A thread on each core of the machine, ranks in turns over the nodes.
+    pub fn everywhere(page_map: PageMapping) -> Self {
+        Self {
+            threads: 1.0,
+            cores: 1.0,
+            nodes: 1.0,
+            llcs: Some(1.0),
+            thread_map: ThreadMap::Scatter,
+            page_map: Self::page_kind(page_map),
+            prefetch: Prefetchers::ALL,
+        }
+    }
+
     /// The kind of a page mapping, without the numbers of its nodes: on other machines they are other nodes.
     pub fn page_kind(mapping: PageMapping) -> PageMapping {
         match mapping {

@@ -64,6 +64,9 @@ pub struct Lesson {
     pub after: Believed,
 }
 
+/// The degrees of freedom of the spread: this many usual trials stand against one that surprises. Assumed.
+const FREEDOM: f64 = 4.0;
+
 /// A belief about configurations, conditioned on trials.
 #[derive(Clone, Debug)]
 pub struct Posterior {
@@ -73,6 +76,8 @@ pub struct Posterior {
     /// By trial: its row of V, with a number for each configuration.
     rows: Vec<Vec<f64>>,
     tried: Vec<bool>,
+    /// The sum of the squares of what trials measured beside what was expected, in standard deviations.
+    surprises: f64,
 }
 
 impl Posterior {
@@ -84,6 +89,7 @@ impl Posterior {
             variance: (0..number).map(|one| prior.covariance(one, one)).collect(),
             rows: vec![],
             tried: vec![false; number],
+            surprises: 0.0,
             prior,
         }
     }
@@ -99,6 +105,14 @@ impl Posterior {
             mean: self.mean[of],
             variance: self.variance[of],
         }
+    }
+
+    /// The factor of all variances after trials that surprised: a program that is unlike all training programs has less
+    /// certain times. It is at least 1, and that of a Student-t process with `FREEDOM` degrees of freedom (Shah, Wilson
+    /// and Ghahramani, AISTATS 2014, section 3).
+    pub fn spread(&self) -> f64 {
+        let trials = self.rows.len() as f64;
+        ((FREEDOM + self.surprises) / (FREEDOM + trials)).max(1.0)
     }
 
     /// Whether a configuration had a part in a trial.
@@ -176,6 +190,7 @@ impl Posterior {
             *mean += row * surprise;
             *left = (*left - row * row).max(0.0);
         }
+        self.surprises += surprise * surprise;
         self.rows.push(row);
         for one in [Some(of), against].into_iter().flatten() {
             self.tried[one] = true;

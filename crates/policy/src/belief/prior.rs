@@ -1,8 +1,9 @@
 //! The belief about any configurations before a trial.
 
-use super::kernel::{Kernel, Place};
+use super::kernel::{Kernel, Lengths, Place};
 use super::point::Point;
 use crate::rules::Trained;
+use pinfold_core::PageMapping;
 
 /// The least chance of the interpolation that a configuration is not a listed one. It only keeps the weight of a listed
 /// one finite.
@@ -29,7 +30,46 @@ pub struct Belief {
     pub(super) doubt: f64,
 }
 
+/// The variance of a configuration of which nothing is known: a fifth more or less. Assumed.
+const IGNORANCE: f64 = 0.04;
+
 impl Belief {
+    /// The belief of who knows nothing: each configuration may be faster or slower than any other, and the time in one
+    /// says nothing of the time in a similar one.
+    pub fn ignorant() -> Self {
+        let length = 1.0;
+        Self {
+            origin: Trained {
+                simulated: None,
+                machines: vec![],
+                programs: vec![],
+                rows: 0,
+                learner: "nothing was learned".to_owned(),
+                measured_rows: None,
+                simulated_rows: None,
+            },
+            points: vec![Point::everywhere(PageMapping::FirstTouch)],
+            mean: vec![0.0],
+            factors: vec![vec![]],
+            residual: vec![IGNORANCE],
+            kernel: Kernel {
+                weight: 0.0,
+                variance: 0.0,
+                lengths: Lengths {
+                    threads: length,
+                    cores: length,
+                    nodes: length,
+                    llcs: Some(length),
+                    thread_map: length,
+                    page_map: length,
+                    prefetch: length,
+                },
+            },
+            noise: 1e-4,
+            doubt: 0.0,
+        }
+    }
+
     /// Whether it was learned from rows of this machine.
     pub fn knows(&self, machine: &str) -> bool {
         self.origin.machines.iter().any(|known| known == machine)

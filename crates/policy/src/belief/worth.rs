@@ -8,14 +8,14 @@
 //!
 //! The trial with most savings per second of its length is next, among those that save more than they lose. If none
 //! does, the search is over. The caller's budget limits the losses. A trial that is expected to save much may exceed it
-//! by `OF_SAVED` of the savings: so a program that may run several times as fast does not wait until its budget has
+//! by `BEYOND_BUDGET` of the savings: so a program that may run several times as fast does not wait until its budget has
 //! grown.
 
 use super::normal::saved_share;
 use super::posterior::{Believed, Posterior};
 
 /// A trial may lose this share of its expected savings beyond the budget. An assumption, which is not learned.
-const OF_SAVED: f64 = 0.25;
+pub const BEYOND_BUDGET: f64 = 0.25;
 
 /// A program, or one of its regions, in the search.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Worth {
 
     /// The seconds above what may be lost. Not above zero if the trial may begin.
     fn lacks(&self, account: Account) -> f64 {
-        self.loses - OF_SAVED * self.saves - account.may_lose
+        self.loses - BEYOND_BUDGET * self.saves - account.may_lose
     }
 }
 
@@ -157,8 +157,9 @@ pub fn next(views: &[View<'_>], cost: impl Fn(usize) -> Option<Cost>, account: A
             lasts: cost.measuring + cost.moving,
         };
         for (view, prospects) in views.iter().zip(&prospects).filter(|(view, _)| view.best != one) {
-            let Believed { mean, variance } = prospects.over_best[one];
-            worth.saves += view.share * account.horizon * saved_share(mean, prospects.decided[one]);
+            let spread = view.posterior.spread();
+            let Believed { mean, variance } = prospects.over_best[one].spread(spread);
+            worth.saves += view.share * account.horizon * saved_share(mean, spread * prospects.decided[one]);
             worth.loses += view.share * cost.measuring * saved_share(-mean, variance);
         }
         Some((one, worth))
@@ -190,7 +191,8 @@ pub fn next(views: &[View<'_>], cost: impl Fn(usize) -> Option<Cost>, account: A
 /// expected to save, now that a part of it is measured. A part that says nothing leaves the belief as it is.
 pub fn is_hopeless(measured: &[(View<'_>, Partial)], of: usize, rest: f64, account: Account) -> bool {
     let (saves, loses) = measured.iter().fold((0.0, 0.0), |(saves, loses), (view, partial)| {
-        let over_best = view.posterior.between(of, view.best).updated(*partial);
+        let over_best = view.posterior.between(of, view.best).spread(view.posterior.spread());
+        let over_best = over_best.updated(*partial);
         let Believed { mean, variance } = over_best;
         (
             saves + view.share * account.horizon * saved_share(mean, variance),
@@ -201,6 +203,24 @@ pub fn is_hopeless(measured: &[(View<'_>, Partial)], of: usize, rest: f64, accou
 }
 
 impl Believed {
+    /// The share of time that is expected to be saved where this is the time over another one.
+    pub fn saves(self) -> f64 {
+        saved_share(self.mean, self.variance)
+    }
+
+    /// The share of time that is expected to be lost there.
+    pub fn loses(self) -> f64 {
+        saved_share(-self.mean, self.variance)
+    }
+
+    /// The same with a larger variance (`Posterior::spread`).
+    pub fn spread(self, spread: f64) -> Self {
+        Self {
+            variance: self.variance * spread,
+            ..self
+        }
+    }
+
     /// The belief after a measurement of the same thing.
     fn updated(self, partial: Partial) -> Self {
         let says_something = partial.log.is_finite() && partial.variance.is_finite() && partial.variance > 0.0;
@@ -310,6 +330,26 @@ mod tests {
             next(&[view(&posterior)], |_| Some(COST), account(10.0)),
             Next::Try(2, _)
         ));
+    }
+
+    #[test]
+    fn a_program_that_surprises_is_searched_further() {
+        // Programs were never faster in the third one. This one is five standard deviations from what was expected of it.
+        let next_after = |log: f64| {
+            let mut posterior = first_is_baseline(&of(&[(0.0, 0.0), (0.1, 0.01), (0.25, 0.01)]));
+            posterior.learn(trial(1, log)).unwrap();
+            (
+                posterior.spread(),
+                next(&[view(&posterior)], |_| Some(COST), account(10.0)),
+            )
+        };
+        let (spread, after) = next_after(0.1);
+        assert!(
+            (spread - 1.0).abs() < 1e-12 && matches!(after, Next::Enough(_)),
+            "{spread} {after:?}"
+        );
+        let (spread, after) = next_after(0.6);
+        assert!(spread > 4.0 && matches!(after, Next::Try(2, _)), "{spread} {after:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! finds is kept there.
 
 use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Regions, Setting};
-use super::{classify, react};
+use super::{belief, classify, react};
 use crate::behaviour;
 use crate::console;
 use crate::program::executable;
@@ -12,12 +12,14 @@ use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
-use pinfold_core::{Finding, Metric};
-use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Source as Asked};
+use pinfold_core::{Finding, Metric, NoteCode};
+use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Learned, Source as Asked};
+use pinfold_policy::belief::Belief;
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{MachineKey, PlacementLearner, ProgramKey, Store};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Auto;
@@ -89,7 +91,7 @@ impl PolicyEntry for Auto {
     }
 
     fn flags(&self, command: Command) -> Command {
-        classify::Flags::augment_args(Flags::augment_args(command))
+        belief::Flags::augment_args(classify::Flags::augment_args(Flags::augment_args(command)))
     }
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
@@ -103,6 +105,11 @@ impl PolicyEntry for Auto {
             None => classify::counted(request.place, None).unwrap_or_default(),
             calibrated => classify::counted(request.place, calibrated)?,
         };
+        let belief = match belief::Flags::from_arg_matches(request.flags)?.file() {
+            Some(file) => belief::read(file)?.1,
+            None => Belief::ignorant(),
+        };
+        let belief = Arc::new(belief);
         let here = matches!(request.place, Where::Here);
         let thresholds = match request.place {
             Where::Here => Some(Thresholds::paper()),
@@ -141,8 +148,11 @@ impl PolicyEntry for Auto {
                 threads: setting.common.threads,
                 near: setting.near.cloned(),
                 known: BTreeMap::new(),
-                rules: None,
-                model: model.clone(),
+                learned: Learned {
+                    belief: Arc::clone(&belief),
+                    rules: None,
+                    model: model.clone(),
+                },
                 left_out: unasked.chain(no_regions).collect(),
                 counts: counts.clone(),
                 moves_pages: setting.pages.is_none() && flags.asks(Source::Pages),
@@ -191,7 +201,7 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
     };
     if let Some(near) = setting.near {
         // What is known was learned from programs that began on the whole machine, and the next run may have no device.
-        options.model = None;
+        options.learned.model = None;
         return Ok(Built {
             first_pages: near.pages,
             within: Some(near.pus.clone()),
@@ -203,7 +213,7 @@ fn build(mut options: AutoOptions, setting: &Setting<'_>, rules: bool) -> Result
         match remembered(setting, &key, &mut options) {
             Ok((store, more)) => {
                 notes.extend(more);
-                options.rules = options.rules.filter(|_| rules);
+                options.learned.rules = options.learned.rules.filter(|_| rules);
                 match Runs::new(setting, &key, !options.known.is_empty(), store.as_ref()) {
                     Ok(runs) => {
                         let why = runs.as_ref().and_then(Runs::why_not_placed);
@@ -261,7 +271,7 @@ fn remembered(
     let database = &setting.arguments.behaviour;
     let rules = behaviour::read_rules(None, database.rules_for_run(key.machine.simulated)?.as_deref())?;
     let (mut store, notes) = database.open_for_run(setting.topology, &key.machine)?;
-    options.rules = rules.map(|rules| rules.rules);
+    options.learned.rules = rules.map(|rules| rules.rules);
     if let Some(store) = &mut store {
         options.known = store.known_placements(key)?;
     }
@@ -297,7 +307,8 @@ impl Listener for Outcome {
 
     /// A forecast is one proposal of several.
     fn is_detail(&self, finding: &Finding) -> bool {
-        matches!(finding, Finding::Forecast { .. })
+        let is_belief = |code| code == NoteCode::Belief;
+        matches!(finding, Finding::Forecast { .. }) || matches!(finding, Finding::Note { code, .. } if is_belief(*code))
     }
 
     fn program_ended(&mut self, record: &Record) -> Option<String> {

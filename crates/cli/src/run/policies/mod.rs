@@ -12,6 +12,7 @@
 
 mod auto;
 mod autopin;
+mod belief;
 mod built;
 mod classify;
 mod fixed;

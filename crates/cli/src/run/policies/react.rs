@@ -1,5 +1,6 @@
 //! `--policy react`: the model of regions, and the report of what each region got.
 
+use super::belief;
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Regions};
 use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
@@ -32,10 +33,6 @@ struct Flags {
     /// machine [default: for a simulated machine the model that pinfold ships, if it has one].
     #[arg(long, value_name = "FILE.json")]
     react_model: Option<PathBuf>,
-    /// A belief about configurations, which plans the trials of parallel regions instead of a model: the next trial is the
-    /// one with the largest expected gain over its cost, and regions get the fastest configuration.
-    #[arg(long, value_name = "FILE.json", conflicts_with = "react_model")]
-    belief: Option<PathBuf>,
 }
 
 impl PolicyEntry for React {
@@ -54,7 +51,7 @@ impl PolicyEntry for React {
     }
 
     fn flags(&self, command: Command) -> Command {
-        Flags::augment_args(command)
+        belief::Flags::augment_args(Flags::augment_args(command))
     }
 
     fn decides_on(&self) -> DecidesOn {
@@ -69,9 +66,18 @@ impl PolicyEntry for React {
                  another policy"
             );
         }
-        let (name, chooser) = match &flags.belief {
-            Some(file) => belief(file)?,
-            None => model(flags.react_model.as_deref(), request.place)?,
+        let planner = belief::Flags::from_arg_matches(request.flags)?;
+        let (name, chooser) = match (planner.file(), flags.react_model.as_deref()) {
+            (Some(_), Some(_)) => {
+                bail!(
+                    "a belief and a model of regions cannot both plan the trials; leave --belief or --react-model out"
+                )
+            }
+            (Some(file), None) => {
+                let (name, belief) = belief::read(file)?;
+                (name, Chooser::Belief(belief))
+            }
+            (None, requested) => model(requested, request.place)?,
         };
         let stays = [
             (request.arguments.changes.outlive, "--outlive"),
@@ -123,14 +129,6 @@ impl PolicyEntry for React {
             })
         }))
     }
-}
-
-/// The belief in a file, with its name.
-fn belief(file: &Path) -> Result<(String, Chooser)> {
-    let name = format!("`{}`", file.display());
-    let text = input::text(file, input::MOST).with_context(|| format!("cannot read the belief {name}"))?;
-    let belief = text.parse().with_context(|| format!("cannot use the belief {name}"))?;
-    Ok((name, Chooser::Belief(belief)))
 }
 
 /// What plans the trials, and whether it knows the machine.

@@ -1,0 +1,36 @@
+//! `--belief`: what was learned about configurations, for the policies that plan trials by it.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pinfold_files::input;
+use pinfold_policy::belief::Belief;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+#[group(skip)]
+#[command(next_help_heading = "Options of --policy react")]
+pub(super) struct Flags {
+    /// A belief about configurations, as `pinfold learn train belief` writes it, which plans the trials: the next one has the
+    /// largest expected gain over its cost. With auto, none plans them without a belief. With react, it replaces the model
+    /// of regions.
+    #[arg(long, value_name = "FILE.json|none")]
+    belief: Option<PathBuf>,
+}
+
+/// What `--belief` takes for no belief.
+const NONE: &str = "none";
+
+impl Flags {
+    /// The file that was given; `None` without one, and for `none`.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.belief.as_deref().filter(|file| file.as_os_str() != NONE)
+    }
+}
+
+/// The belief in a file, with its name in messages.
+pub(super) fn read(file: &Path) -> Result<(String, Belief)> {
+    let name = format!("`{}`", file.display());
+    let text = input::text(file, input::MOST).with_context(|| format!("cannot read the belief {name}"))?;
+    let belief = text.parse().with_context(|| format!("cannot use the belief {name}"))?;
+    Ok((name, belief))
+}
