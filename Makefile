@@ -179,7 +179,7 @@ measured: build ## what policies gain on the measured table that PINFOLD_MEASURE
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation measured
 
 reality: build workloads ## simulated regions beside those of the measured table, on machines of one shape; takes hours
-	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation.reality
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation reality
 
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications

@@ -10,6 +10,7 @@ import pytest
 from pinfold.evaluation import __main__ as evaluation
 from pinfold.evaluation import changes, pages, provenance
 from pinfold.evaluation.provenance import Provenance
+from pinfold.evaluation.reality.section import PARTIAL
 from pinfold.evaluation.sam.mixes import mixes_checks
 from pinfold.evaluation.section import Check, Part, Promise, Section, Table, promises_of
 from pinfold.evaluation.simulator import validation
@@ -121,6 +122,34 @@ def test_a_section_that_needs_what_is_missing_stays_as_it_is(
     monkeypatch.setattr(evaluation, "NEEDS", {"two": lambda: None})
     run(monkeypatch, OTHER)
     assert made == ["one", "two", "one", "two"]
+
+
+def test_a_part_of_a_sweep_is_used_only_if_it_is_asked_for_and_is_replaced_by_the_whole(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def part(quick: bool) -> Section:
+        made.append("part of two")
+        return Section("two", "TWO", "3 of 79 regions have rows.", [], [], {PARTIAL: True})
+
+    monkeypatch.setattr(evaluation, "PARTS", {"two": part})
+    run(monkeypatch, ONE, "--partial", "two")
+    assert "3 of 79 regions have rows." in shown()
+    run(monkeypatch, ONE)
+    assert made == ["part of two", "one", "two"]
+    assert "3 of 79 regions" not in shown()
+    run(monkeypatch, ONE)
+    assert made == ["part of two", "one", "two"]
+
+
+@pytest.mark.parametrize("names", [[], ["one"], ["one", "two"]])
+def test_a_part_is_refused_for_sections_without_a_sweep(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], names: list[str]
+) -> None:
+    monkeypatch.setattr(evaluation, "PARTS", {"two": evaluation.SECTIONS["two"]})
+    with pytest.raises(SystemExit):
+        run(monkeypatch, ONE, "--partial", *names)
+    assert "--partial needs the names of sections, of: two" in capsys.readouterr().err
+    assert made == []
 
 
 def test_a_reduced_section_stands_beside_no_whole_one(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

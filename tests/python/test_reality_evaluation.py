@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from react_cases import write
 
+from pinfold.evaluation.measured.foreign import VARIABLE
 from pinfold.evaluation.measured.known import Known, Setting
+from pinfold.evaluation.react import sweep as react_sweep
+from pinfold.evaluation.react.sweep import Job, Swept
+from pinfold.evaluation.reality import section, sweep
 from pinfold.evaluation.reality.figures import Asked, Figure, Population, correlations, figures, matched
-from pinfold.evaluation.reality.section import promises
+from pinfold.evaluation.reality.section import PARTIAL, compared, promises
+from pinfold.evaluation.reality.sweep import MACHINE, Progress
+from pinfold.evaluation.workloads import Workload
 from pinfold.learn.races import Floats
 
 PREFETCH = ("0000", "0010", "0011", "1111")
@@ -136,3 +144,86 @@ def test_what_is_asked_for(asked: Asked, simulated: float, measured: float | Non
 def test_promises_name_the_measured_figure_and_leave_out_what_only_informs() -> None:
     found = promises([Figure("a", 1.0, 1.05, Asked(0.08)), Figure("b", 1.0, 2.0, None)])
     assert [(one.name, one.promise, one.held) for one in found] == [("a", "within 0.08 of the measured 1.000", True)]
+
+
+def region(workload: str, seconds: float) -> list[dict[str, object]]:
+    """Return the rows of a workload's region in all configurations; one node takes twice the time."""
+    return [
+        {
+            **{"machine": MACHINE, "program": workload, "command": workload, "joined_command": workload},
+            **{"region": "loop", "region_object": workload, "region_offset": "16", "region_complete": True},
+            **{"num_threads": one.threads, "num_nodes": one.nodes, "thread_map": one.thread_map},
+            **{"page_map": one.page_map, "prefetch": one.prefetch, "threads_per_core": one.threads_per_core},
+            **{"pinning": "0", "simulated": True, "baseline": one.threads == 4 and one.page_map == "locality"},
+            "time_s": seconds * (2 if one.nodes == 1 else 1),
+        }
+        for one in settings()
+        if one.prefetch == "0000"
+    ]
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Put three small regions in the place of the real ones. None of them is swept."""
+    monkeypatch.setattr(react_sweep, "folder", lambda results: tmp_path)
+    monkeypatch.setattr(sweep, "RESULTS", tmp_path)
+    regions = [Workload(name, None, "") for name in ("one", "two", "three")]
+    monkeypatch.setattr(sweep, "workloads", lambda quick: regions)
+    return sweep._jobs(quick=True)
+
+
+def test_a_part_of_a_sweep_has_the_regions_that_are_there(jobs: list[Job]) -> None:
+    nothing = sweep.partial(quick=True)
+    assert (nothing.swept.file, nothing.missing, nothing.regions) == (None, ("one", "three", "two"), 3)
+    by_name = {job.workload.name: job for job in jobs}
+    write(by_name["two"].data, region("two", 1.0))
+    by_name["one"].failure.write_text("too many threads")
+    found = sweep.partial(quick=True)
+    assert found.missing == ("three",)
+    assert found.swept.failed == {f"one on {MACHINE}": "too many threads"}
+    assert found.swept.file is not None
+    known = Known.read(found.swept.file)
+    assert [name for name, _ in known.names] == ["two"]
+
+
+def test_a_sweep_makes_what_is_missing_and_is_then_no_part(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    for job in jobs[:2]:
+        write(job.data, region(job.workload.name, 1.0))
+    part = sweep.partial(quick=True)
+    monkeypatch.setattr(react_sweep, "_sweep", lambda job, data: write(data, region(job.workload.name, 1.0)))
+    whole = sweep.sweep(quick=True)
+    assert (part.missing, whole.missing) == ((jobs[2].workload.name,), ())
+    assert whole.swept.file is not None
+    assert len(Known.read(whole.swept.file).names) == len(jobs)
+    # Another sweep may be at work on the file of all regions.
+    assert part.swept.file != whole.swept.file
+
+
+def test_a_section_of_a_part_of_the_sweep_says_so_in_its_text_its_data_and_its_promises() -> None:
+    swept = Swept(Path("regions.parquet"), {"five on m": "too many threads"})
+    part = compared(population(), population(), Progress(swept, ("six",), 10), quick=False)
+    assert part.text.startswith("**The sweep is not complete.** 8 of 10 regions have rows. 1 were not swept: six.")
+    assert "1 of 10 regions failed: five on m: too many threads." in part.text
+    assert part.data[PARTIAL] is True
+    assert part.data["simulated"]["missing"] == ["six"]
+    assert part.promises
+    assert all(one.name.endswith(" (8 of 10 regions)") for one in part.promises)
+    assert "--partial" in part.commands[0]
+    whole = compared(population(), population(), Progress(replace(swept, failed={}), (), 10), quick=False)
+    assert "not complete" not in whole.text
+    assert whole.data[PARTIAL] is False
+    assert [f"{one.name} (8 of 10 regions)" for one in whole.promises] == [one.name for one in part.promises]
+
+
+def test_without_rows_or_without_the_table_there_is_no_section(
+    tmp_path: Path, jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(SystemExit, match="PINFOLD_MEASURED does not name the measured table"):
+        section.partial_reality(quick=True)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "table.csv"))
+    with pytest.raises(SystemExit, match="none of 3 regions has rows"):
+        section.partial_reality(quick=True)
+    jobs[0].failure.write_text("too many threads")
+    with pytest.raises(SystemExit, match=r"none of 3 regions has rows: .*: too many threads"):
+        section.partial_reality(quick=True)

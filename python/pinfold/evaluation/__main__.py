@@ -2,7 +2,7 @@
 
 Run in the project's root after ``make build`` and ``make bench``::
 
-    python -m pinfold.evaluation [--quick] [SECTION...]
+    python -m pinfold.evaluation [--quick] [--partial] [SECTION...]
     python -m pinfold.evaluation --pages
 
 Each section runs commands and stores their output, its tables and its text as ``evaluation/NAME.json``.
@@ -16,7 +16,8 @@ the builds are known to give the same results (:mod:`pinfold.evaluation.same_res
 are printed.
 
 If sections are named, these are made again; all others must be of this build. A section that stands apart (``APART``)
-may be of another build than the others.
+may be of another build than the others. ``--partial`` makes a named section from the part of its sweep that is there,
+and the section says how much that is. An evaluation without ``--partial`` makes it again, with the whole sweep.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from pinfold.evaluation.placements import placements
 from pinfold.evaluation.progress.section import progress
 from pinfold.evaluation.provenance import Provenance, code
 from pinfold.evaluation.react.section import react
+from pinfold.evaluation.reality.section import PARTIAL, partial_reality, reality
 from pinfold.evaluation.sam.fairness import fairness
 from pinfold.evaluation.sam.section import sam
 from pinfold.evaluation.same_results import FOUND as SAME_RESULTS
@@ -77,6 +79,7 @@ SECTIONS: dict[str, Make] = {
             searches,
             validation,
             measured,
+            reality,
             costs,
         ),
         changes,
@@ -84,12 +87,14 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, progress, host, costs)}
 """The sections that measure the machine that makes them."""
-APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured)}
+APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured, reality)}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
-NEEDS: dict[str, Callable[[], str | None]] = {measured.__name__: missing}
+NEEDS: dict[str, Callable[[], str | None]] = {make.__name__: missing for make in (measured, reality)}
 """The sections that need what few machines have, each with a function that says what is missing. A section whose need
 is missing stays as it is."""
+PARTS: dict[str, Make] = {reality.__name__: partial_reality}
+"""Makes sections from the part of their sweep that is there, for ``--partial``."""
 DERIVED = {changes.__name__}
 """The sections that only read the figures of others. They take no time, and are always made again."""
 
@@ -102,16 +107,28 @@ def committed(folder: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the requested sections."""
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line. An unknown section ends the program with an error."""
     parser = argparse.ArgumentParser(prog="python -m pinfold.evaluation", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a reduced set, in minutes")
     parser.add_argument("--pages", action="store_true", help="only write the pages again, from the JSON files")
+    parser.add_argument(
+        "--partial", action="store_true", help=f"do not complete the sweep of these: {', '.join(PARTS)}"
+    )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"only these of: {', '.join(SECTIONS)}")
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"there is no section `{unknown[0]}`; the sections are {', '.join(SECTIONS)}")
+    if asked.partial and (not asked.sections or set(asked.sections) - PARTS.keys()):
+        parser.error(f"--partial needs the names of sections, of: {', '.join(PARTS)}")
+    return asked
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the requested sections."""
+    asked = parsed(arguments)
+    makes = SECTIONS | (PARTS if asked.partial else {})
     if asked.pages:
         pages.write(committed(FOLDER), SECTIONS)
         return
@@ -133,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "make all sections (`make evaluation`)"
         )
     made = {name for name in ours if provenance.made(found[name], codes.get(name, ""), measured=name in MEASURED)}
-    made -= DERIVED
+    made -= DERIVED | {name for name, data in found.items() if data.get(PARTIAL)}
     found = _without(found, found.keys() - ours)
     for name, why in lacking.items():
         print(f"evaluation: {name} is not made: {why}", file=sys.stderr)
@@ -143,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found[name] = provenance.at_this_commit(found[name])
         else:
             print(f"evaluation: {name}", file=sys.stderr)
-            found[name] = _made(SECTIONS[name](asked.quick), provenance, codes[name])
+            found[name] = _made(makes[name](asked.quick), provenance, codes[name])
         (FOLDER / f"{name}.json").write_text(_json(found[name]))
         # Written after each section, so that a later failure loses nothing, and the next call goes on here.
         pages.write(found, SECTIONS)

@@ -76,6 +76,15 @@ def promised(name: str) -> Callable[[Data], Promise | None]:
     return find
 
 
+def promised_of_regions(name: str) -> Callable[[Data], Promise | None]:
+    """Return how to find a promise whose name may end with the regions of a part of a sweep."""
+
+    def find(data: Data) -> Promise | None:
+        return next((Promise(**one) for one in data["promises"] if one["name"].startswith(name)), None)
+
+    return find
+
+
 def placements_of_two_sizes(data: Data) -> Promise:
     """Return the numbers of placements that the paper has, beside those that its definition gives by brute force."""
     counts = [f"{case['count']:,}" for case in data["cases"] if case["paper"]]
@@ -245,6 +254,14 @@ HEADLINES: Mapping[str, Sequence[Headline]] = {
             "two nodes of 16 cores, by others",
             promised("share of the possible gain after 5 trials, greedy race of other programs"),
         ),
+    ],
+    "reality": [
+        Headline(
+            SIMULATED,
+            "gold-6142x2, beside a measured machine",
+            promised_of_regions(f"correlation of the {what} of gains"),
+        )
+        for what in ("mean vectors", "covariances")
     ],
     "costs": [
         Headline(

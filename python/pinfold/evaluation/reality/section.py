@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 
 from pinfold.evaluation.measured.foreign import SOURCE, VARIABLE, measured_table, named
 from pinfold.evaluation.measured.known import Known
 from pinfold.evaluation.reality.figures import Figure, figures
-from pinfold.evaluation.reality.sweep import MACHINE, SPACE, sweep
+from pinfold.evaluation.reality.sweep import MACHINE, SPACE, Progress, partial, sweep
 from pinfold.evaluation.section import Promise, Section, Table
 
 TEXT = f"""\
@@ -25,42 +26,86 @@ speeds are geometric, over regions and over the configurations with a core for e
 and pages after locality or spread evenly. The best configurations and the share of siblings are over the whole space.
 Correlations are over the configurations that both populations have, siblings included."""
 
+PARTIAL = "partial"
+"""The key of the section's data that says whether it was made from a part of its sweep."""
+
 REDUCED = "This is the reduced set: a few small regions, whose figures say little."
 
 
 def reality(quick: bool) -> Section:
-    """Compare the simulated population with the measured one."""
+    """Sweep the missing regions, and compare the simulated population with the measured one."""
+    return _section(sweep, quick)
+
+
+def partial_reality(quick: bool) -> Section:
+    """Compare the simulated regions that are swept already with the measured ones; the section says how many."""
+    return _section(partial, quick)
+
+
+def _section(regions: Callable[[bool], Progress], quick: bool) -> Section:
     file = named()
     if file is None:
         sys.exit(f"the comparison cannot be made: {VARIABLE} does not name the measured table")
-    swept = sweep(quick)
-    if swept.file is None:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in swept.failed.items())
-        sys.exit(f"the comparison cannot be made: no region was swept: {reasons}")
-    measured, simulated = measured_table(file).known, Known.read(swept.file)
+    found = regions(quick)
+    if found.swept.file is None:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in found.swept.failed.items())
+        sys.exit(f"the comparison cannot be made: none of {found.regions} regions has rows{reasons and f': {reasons}'}")
+    return compared(measured_table(file).known, Known.read(found.swept.file), found, quick=quick)
+
+
+def compared(measured: Known, simulated: Known, progress: Progress, *, quick: bool) -> Section:
+    """Return the section on two populations.
+
+    Args:
+        measured: the measured regions.
+        simulated: the simulated regions.
+        progress: the sweep that has them.
+        quick: whether it is the reduced set.
+    """
     found = figures(measured, simulated)
-    texts = [sizes(measured, simulated), TEXT, *([REDUCED] if quick else [])]
-    if swept.failed:
-        texts.append("Without rows: " + "; ".join(f"{name}: {reason}" for name, reason in swept.failed.items()) + ".")
-    data = {
-        "simulated": {
-            "machine": MACHINE,
-            "space": SPACE,
-            "regions": len(simulated.names),
-            "failed": dict(swept.failed),
-        },
-        "measured": {"machine": measured.machine, "regions": len(measured.names)},
-        "figures": [asdict(one) | {"held": one.held} for one in found],
-    }
+    texts = [*incomplete(progress), sizes(measured, simulated), TEXT, *([REDUCED] if quick else [])]
     return Section(
         "reality",
         "The simulator beside a measured machine",
         "\n\n".join(texts),
-        [f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation.reality"],
+        [f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation{' --partial' if progress.missing else ''} reality"],
         [shown(found)],
-        data,
-        promises=promises(found),
+        {
+            PARTIAL: bool(progress.missing),
+            "simulated": {
+                "machine": MACHINE,
+                "space": SPACE,
+                "regions": len(simulated.names),
+                "of": progress.regions,
+                "failed": dict(progress.swept.failed),
+                "missing": list(progress.missing),
+            },
+            "measured": {"machine": measured.machine, "regions": len(measured.names)},
+            "figures": [asdict(one) | {"held": one.held} for one in found],
+        },
+        promises=promises(found, f" ({with_rows(progress)} regions)" if progress.missing else ""),
     )
+
+
+def with_rows(progress: Progress) -> str:
+    """Return how many regions have rows, and of how many."""
+    without = len(progress.missing) + len(progress.swept.failed)
+    return f"{progress.regions - without} of {progress.regions}"
+
+
+def incomplete(progress: Progress) -> list[str]:
+    """Say which regions have no rows: those that were not swept, and those that failed. Empty if all have rows."""
+    failed, missing = progress.swept.failed, progress.missing
+    texts = []
+    if missing:
+        texts.append(
+            f"**The sweep is not complete.** {with_rows(progress)} regions have rows. {len(missing)} were not swept: "
+            f"{', '.join(missing)}. Regions are swept in a random order, so those that are there are a sample of all."
+        )
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        texts.append(f"{len(failed)} of {progress.regions} regions failed: {reasons}.")
+    return texts
 
 
 def sizes(measured: Known, simulated: Known) -> str:
@@ -91,12 +136,17 @@ def shown(found: list[Figure]) -> Table:
     return Table(["", "measured", f"{MACHINE}, simulated", "asked", ""], rows, "Populations of regions:")
 
 
-def promises(found: list[Figure]) -> list[Promise]:
-    """Return the figures of which something is asked."""
+def promises(found: list[Figure], regions: str = "") -> list[Promise]:
+    """Return the figures of which something is asked.
+
+    Args:
+        found: all figures.
+        regions: what their names say of the regions; empty for all regions.
+    """
     made = []
     for one in found:
         if one.asked is None:
             continue
         measured = "" if one.measured is None or one.asked.range else f" of the measured {one.measured:.3f}"
-        made.append(Promise(one.name, round(one.simulated, 4), "", one.asked.text() + measured, one.held))
+        made.append(Promise(one.name + regions, round(one.simulated, 4), "", one.asked.text() + measured, one.held))
     return made
