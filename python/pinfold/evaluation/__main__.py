@@ -35,6 +35,7 @@ from pinfold.evaluation.auto.regions import regions
 from pinfold.evaluation.auto.section import auto
 from pinfold.evaluation.autopin.searches import searches
 from pinfold.evaluation.autopin.section import autopin
+from pinfold.evaluation.belief.section import belief
 from pinfold.evaluation.changes import changes
 from pinfold.evaluation.classify.section import classify
 from pinfold.evaluation.costs import costs
@@ -79,6 +80,7 @@ SECTIONS: dict[str, Make] = {
             searches,
             validation,
             measured,
+            belief,
             reality,
             costs,
         ),
@@ -87,10 +89,10 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, progress, host, costs)}
 """The sections that measure the machine that makes them."""
-APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured, reality)}
+APART = {make.__name__ for make in (progress, fairness, react, classify, auto, regions, measured, belief, reality)}
 """The sections whose figures stand beside no other section's: they learn from committed data, or run programs of their
 own. Such a section names its build, and may be of another one than the rest of the page."""
-NEEDS: dict[str, Callable[[], str | None]] = {make.__name__: missing for make in (measured, reality)}
+NEEDS: dict[str, Callable[[], str | None]] = {make.__name__: missing for make in (measured, belief, reality)}
 """The sections that need what few machines have, each with a function that says what is missing. A section whose need
 is missing stays as it is."""
 PARTS: dict[str, Make] = {reality.__name__: partial_reality}

@@ -255,6 +255,24 @@ HEADLINES: Mapping[str, Sequence[Headline]] = {
             promised("share of the possible gain after 5 trials, greedy race of other programs"),
         ),
     ],
+    "belief": [
+        Headline(
+            MEASURED,
+            "two nodes of 16 cores, by others",
+            promised("share of the possible gain after 5 trials, measured regions, belief of other programs"),
+        ),
+        Headline(
+            MEASURED,
+            "two nodes of 16 cores, by others",
+            promised("share of the possible gain after 5 trials, measured regions, the belief that ships"),
+        ),
+        Headline(
+            SIMULATED,
+            "platinum-8168x2",
+            promised("share of the possible gain after 5 trials, platinum-8168x2, simulated, belief of other machines"),
+            "share of the possible gain after 5 trials, belief of other programs and machines",
+        ),
+    ],
     "reality": [
         Headline(
             SIMULATED,

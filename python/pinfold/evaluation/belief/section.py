@@ -1,0 +1,158 @@
+"""The section on beliefs: the share of the possible gain after each trial, on measured and on simulated regions.
+
+Programs are judged by beliefs that have not seen them. :mod:`pinfold.evaluation.belief.subjects` has the regions and
+the shares that are asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from pinfold.evaluation.belief.plots import trials_figure
+from pinfold.evaluation.belief.report import costly_table, counted, figures, shares_table, worst_table
+from pinfold.evaluation.belief.subjects import (
+    MEASURED,
+    SHIPPED,
+    SHIPS,
+    Subject,
+    of_machine,
+    shared_names,
+    some,
+    subjects,
+    unfit,
+)
+from pinfold.evaluation.measured.foreign import MAP, SOURCE, VARIABLE, measured_table, named
+from pinfold.evaluation.measured.simulator import DATA
+from pinfold.evaluation.section import Section, Table
+from pinfold.learn.belief import file
+from pinfold.learn.belief.data import Times, read
+from pinfold.learn.belief.judging import BELIEF, Judged, given, nested
+from pinfold.learn.belief.learning import Settings
+
+TEXT = f"""\
+{SOURCE}
+
+**Trials.** A trial is one execution of a region in one configuration, and the fastest configuration so far is kept.
+Trial 0 is the baseline: a thread for each core of all nodes, scattered, pages after locality, all prefetchers on. A
+gain is the logarithm of the speed-up over the baseline, and a share is the sum of gains over the sum of possible gains.
+The 95 % intervals are of a bootstrap that draws programs.
+
+**Nested.** A [belief](../design/belief.md) says what a program may gain in each configuration, and chooses the next
+trial. Each program is left out once, with all arguments and on all machines. The belief is learned from the others, and
+so are the settings of its kernel. The best single configuration and the greedy race are learned from the same programs.
+The control is a belief that was learned from times whose configurations were exchanged, differently for each program.
+It knows nothing of other programs, but still learns from its own trials, because similar configurations have similar
+times. The number of factors and the share of the kernel are constants of the learner.
+
+**The slowest region.** The baseline is among the trials, and a trial has the time of the table, without noise. So a
+region that is slower than the baseline after some trials would be an error of the search. The table also compares each
+region with its best configuration: this shows how much the worst region can still gain. The time that the trials
+themselves take is not counted.
+
+**Simulated regions.** `models/data` has them. The machines are models of the two machines of Sánchez Barrera et al. A
+belief is learned from the other programs of both machines. A *belief of other machines* is learned from other programs
+on the other machine: it knows neither the judged program nor the judged machine."""
+
+REDUCED = "This is the reduced set: a few programs, with settings that were not chosen. Its figures say little."
+
+FEW = 6
+"""The number of programs of the reduced set."""
+
+BOTH = "both machines, simulated, belief of other programs"
+
+PANELS = {"measured: two nodes of 16 cores": MEASURED, "simulated: two machine models": BOTH}
+"""The subjects of the plot, by the titles of its panels."""
+
+
+def belief(quick: bool) -> Section:
+    """Judge beliefs on the measured table and on simulated regions."""
+    table = named()
+    if table is None:
+        sys.exit(f"the section `belief` cannot be made: {VARIABLE} does not name the measured table")
+    found = measured_table(table)
+    measured, simulated = read([found.data]), read(DATA)
+    if quick:
+        measured, simulated = some(measured, FEW), some(simulated, FEW)
+    shipped, about = judged_shipped(SHIPPED, measured)
+    by_nested = [
+        nested(times, partial(_show, name), Settings() if quick else None)
+        for name, times in (("measured", measured), ("simulated", simulated))
+    ]
+    return judged_section(by_nested[0], shipped, by_nested[1], about, quick=quick)
+
+
+def judged_shipped(model: Path, times: Times) -> tuple[Judged | None, str]:
+    """Judge a belief that was learned from other machines.
+
+    Args:
+        model: the file of the belief.
+        times: the measured regions.
+
+    Returns:
+        The judged regions, None if the belief cannot be judged; and a paragraph on the belief.
+    """
+    if not model.exists():
+        return None, f"**The belief that ships.** There is none: `{model.name}` is not among the models."
+    found = file.read(model)
+    if why := unfit(found, times):
+        return None, f"**The belief that ships** cannot be judged by the measured regions: {why}."
+    names = shared_names(found, times)
+    same = f" Programs of both have the names {', '.join(names)}." if names else ""
+    return given(times, found), (
+        f"**The belief that ships** (`{model.name}`) was learned from {len(found.origin.programs)} programs on "
+        f"{', '.join(found.origin.machines)}, and not from the measured machine. It is judged in all configurations of "
+        f"the table, siblings included.{same}"
+    )
+
+
+def judged_section(measured: Judged, shipped: Judged | None, simulated: Judged, about: str, *, quick: bool) -> Section:
+    """Return the section.
+
+    Args:
+        measured: the measured regions, nested.
+        shipped: the measured regions, by the belief that ships; None if it was not judged.
+        simulated: the simulated regions, nested.
+        about: a paragraph on the belief that ships.
+        quick: whether it is the reduced set.
+    """
+    every = subjects(measured, shipped, simulated)
+    both = Subject(BOTH, simulated, BELIEF, {})
+    found = {one.name: figures(one) for one in (*every, both)}
+    shown = [(title, of) for title, one in PANELS.items() if (of := found[one]) is not None]
+    machines = " and ".join(simulated.times.machines)
+    sizes = f"Measured: {counted(measured)}. Simulated, on {machines}: {counted(simulated)}."
+    return Section(
+        "belief",
+        "Beliefs: trial by trial",
+        "\n\n".join([sizes, *([REDUCED] if quick else []), about, TEXT]),
+        [
+            f"pinfold learn import --columns {MAP} -o measured.parquet TABLE.csv.gz",
+            "pinfold learn evaluate belief --data measured.parquet",
+            f"pinfold learn evaluate belief {' '.join(f'--data {one}' for one in DATA)}",
+            f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation belief",
+        ],
+        _tables(measured, shipped, simulated, every),
+        {"shipped": about, "subjects": found},
+        plots=[trials_figure(shown)],
+        promises=[*(promise for one in every for promise in one.promises()), every[0].worst_promise()],
+        captions={"belief-trials": "Share of the possible gain, measured and simulated; the band is the interval:"},
+    )
+
+
+def _tables(measured: Judged, shipped: Judged | None, simulated: Judged, every: Sequence[Subject]) -> list[Table]:
+    machines = {name: of_machine(simulated, name) for name in simulated.times.machines}
+    return [
+        shares_table(measured, "measured regions, learned from other programs"),
+        *([] if shipped is None else [shares_table(shipped, SHIPS)]),
+        *(shares_table(one, f"{name}, simulated, learned from other programs") for name, one in machines.items()),
+        worst_table(every),
+        costly_table(measured, "measured"),
+        costly_table(simulated, "simulated"),
+    ]
+
+
+def _show(name: str, what: str) -> None:
+    print(f"belief: {name}, {what}", file=sys.stderr, flush=True)

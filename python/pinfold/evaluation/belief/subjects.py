@@ -1,0 +1,125 @@
+"""The judged regions, and the shares that are asked for.
+
+1. Measured regions (:mod:`pinfold.evaluation.measured`): each program by a belief that was learned from all others.
+2. The same regions, by the belief that ships: ``models/belief.json``.
+3. Simulated regions of the committed data sets of ``react``, in the same way as the measured ones, by machine.
+4. The same, by beliefs that were learned from other programs on other machines only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pinfold.evaluation.section import Promise
+from pinfold.learn.belief.belief import Belief
+from pinfold.learn.belief.data import Times
+from pinfold.learn.belief.judging import BELIEF, NEW, TRIALS, Judged
+
+SHIPPED = Path("models/belief.json")
+"""The belief that ships."""
+
+INPUTS = ("models/belief.json",)
+
+OF_MEASURED = {5: 0.94, 8: 0.965, 12: 0.975, 16: 0.985}
+OF_SHIPPED = {5: 0.90, 8: 0.94, 12: 0.965}
+OF_SIMULATED = {2: 0.90, 5: 0.96, 8: 0.98}
+OF_NEW_MACHINE = {5: 0.90, 8: 0.94}
+
+MEASURED = "measured regions, belief of other programs"
+SHIPS = "measured regions, the belief that ships"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Regions, a way to choose their trials, and the shares that are asked for.
+
+    Attributes
+    ----------
+    name : str
+        The regions and the way, for the names of promises.
+    judged : Judged or None
+        What the ways gain; None if it could not be judged.
+    way : str
+        The judged way.
+    asked : mapping of int to float
+        The least share of the possible gain after numbers of trials.
+    """
+
+    name: str
+    judged: Judged | None
+    way: str
+    asked: Mapping[int, float]
+
+    def promises(self) -> list[Promise]:
+        """Return a promise for each share that is asked for. Without judged regions its value is missing."""
+        names = {number: f"share of the possible gain after {number} trials, {self.name}" for number in self.asked}
+        if self.judged is None:
+            return [Promise(names[number], None, "", f">= {least}", None) for number, least in self.asked.items()]
+        shares = dict(zip(TRIALS, self.judged.shares(self.way), strict=True))
+        return [
+            Promise(names[number], round(shares[number].share, 4), "", f">= {least}", shares[number].share >= least)
+            for number, least in self.asked.items()
+        ]
+
+    def worst_promise(self) -> Promise:
+        """Return that no region is slower than the baseline after any number of trials."""
+        name = f"worst region over the baseline, least after any number of trials, {self.name}"
+        if self.judged is None:
+            return Promise(name, None, "", ">= 1", None)
+        value = min(worst(self.judged, self.way).values())
+        return Promise(name, round(value, 4), "", ">= 1", value >= 1)
+
+
+def worst(judged: Judged, way: str) -> dict[int, float]:
+    """Return the speed of the slowest region over the baseline after each number of trials."""
+    return {number: float(np.exp(judged.gains[way][:, number - 1].min())) for number in TRIALS}
+
+
+def worst_over_best(judged: Judged, way: str) -> dict[int, float]:
+    """Return the least speed of a region over its speed in its best configuration, after each number of trials."""
+    return {number: float(np.exp((judged.gains[way][:, number - 1] - judged.possible).min())) for number in TRIALS}
+
+
+def unfit(belief: Belief, times: Times) -> str | None:
+    """Return why a belief must not be judged by these times; None if it may be."""
+    known = sorted(set(belief.origin.machines) & set(times.machines))
+    return f"it was learned from times of the judged machine, {', '.join(known)}" if known else None
+
+
+def shared_names(belief: Belief, times: Times) -> list[str]:
+    """Return the names of programs that the belief was learned from and that are judged, too."""
+    return sorted(set(belief.origin.programs) & set(times.programs.tolist()))
+
+
+def of_machine(judged: Judged, machine: str) -> Judged:
+    """Return the regions of one machine, judged as before."""
+    inside = np.array([one.machine == machine for one in judged.times.regions])
+    return Judged(judged.times.at(inside), {way: gains[inside] for way, gains in judged.gains.items()})
+
+
+def some(times: Times, programs: int) -> Times:
+    """Return the regions of this many programs, spread evenly over the sorted names, for the reduced set."""
+    names = sorted(set(times.programs.tolist()))
+    kept = [names[place] for place in np.linspace(0, len(names) - 1, min(programs, len(names))).astype(int)]
+    return times.at(np.isin(times.programs, kept))
+
+
+def subjects(measured: Judged, shipped: Judged | None, simulated: Judged) -> Sequence[Subject]:
+    """Return all subjects, the measured ones first."""
+    machines = {name: of_machine(simulated, name) for name in simulated.times.machines}
+    return [
+        Subject(MEASURED, measured, BELIEF, OF_MEASURED),
+        Subject(SHIPS, shipped, BELIEF, OF_SHIPPED),
+        *(
+            Subject(f"{name}, simulated, belief of other programs", one, BELIEF, OF_SIMULATED)
+            for name, one in machines.items()
+        ),
+        *(
+            Subject(f"{name}, simulated, belief of other machines", one, NEW, OF_NEW_MACHINE)
+            for name, one in machines.items()
+        ),
+    ]
