@@ -15,7 +15,7 @@ from pinfold.evaluation.react import sweep as react_sweep
 from pinfold.evaluation.react.sweep import Job, Swept
 from pinfold.evaluation.reality import section, sweep
 from pinfold.evaluation.reality.figures import Asked, Figure, Population, correlations, figures, matched
-from pinfold.evaluation.reality.section import PARTIAL, compared, promises
+from pinfold.evaluation.reality.section import PARTIAL, compared, promises, simulated_regions
 from pinfold.evaluation.reality.sweep import MACHINE, Progress
 from pinfold.evaluation.workloads import Workload
 from pinfold.learn.races import Floats
@@ -150,8 +150,9 @@ def region(workload: str, seconds: float) -> list[dict[str, object]]:
     """Return the rows of a workload's region in all configurations; one node takes twice the time."""
     return [
         {
-            **{"machine": MACHINE, "program": workload, "command": workload, "joined_command": workload},
-            **{"region": "loop", "region_object": workload, "region_offset": "16", "region_complete": True},
+            **{"machine": MACHINE, "program": workload, "joined_command": workload},
+            **{"command": f"{workload} --threads {one.threads}", "region": f"0x4000{one.threads:04x}"},
+            **{"region_object": workload, "region_offset": "0x1ab0", "region_complete": True, "window_covers": True},
             **{"num_threads": one.threads, "num_nodes": one.nodes, "thread_map": one.thread_map},
             **{"page_map": one.page_map, "prefetch": one.prefetch, "threads_per_core": one.threads_per_core},
             **{"pinning": "0", "simulated": True, "baseline": one.threads == 4 and one.page_map == "locality"},
@@ -182,8 +183,11 @@ def test_a_part_of_a_sweep_has_the_regions_that_are_there(jobs: list[Job]) -> No
     assert found.missing == ("three",)
     assert found.swept.failed == {f"one on {MACHINE}": "too many threads"}
     assert found.swept.file is not None
-    known = Known.read(found.swept.file)
-    assert [name for name, _ in known.names] == ["two"]
+    known = simulated_regions(found.swept.file)
+    assert known.programs == ("two",)
+    assert known.settings[known.baseline] == Setting(4, 2, "scatter", "locality", "0000", 1)
+    one_node = [place for place, setting in enumerate(known.settings) if setting.nodes == 1]
+    assert known.gains[0, one_node] == pytest.approx(-np.log(2))
 
 
 def test_a_sweep_makes_what_is_missing_and_is_then_no_part(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +198,7 @@ def test_a_sweep_makes_what_is_missing_and_is_then_no_part(jobs: list[Job], monk
     whole = sweep.sweep(quick=True)
     assert (part.missing, whole.missing) == ((jobs[2].workload.name,), ())
     assert whole.swept.file is not None
-    assert len(Known.read(whole.swept.file).names) == len(jobs)
+    assert len(simulated_regions(whole.swept.file).names) == len(jobs)
     # Another sweep may be at work on the file of all regions.
     assert part.swept.file != whole.swept.file
 
@@ -202,7 +206,7 @@ def test_a_sweep_makes_what_is_missing_and_is_then_no_part(jobs: list[Job], monk
 def test_a_section_of_a_part_of_the_sweep_says_so_in_its_text_its_data_and_its_promises() -> None:
     swept = Swept(Path("regions.parquet"), {"five on m": "too many threads"})
     part = compared(population(), population(), Progress(swept, ("six",), 10), quick=False)
-    assert part.text.startswith("**The sweep is not complete.** 8 of 10 regions have rows. 1 were not swept: six.")
+    assert part.text.startswith("**The sweep is not complete.** 8 of 10 regions have rows, and 1 were not swept")
     assert "1 of 10 regions failed: five on m: too many threads." in part.text
     assert part.data[PARTIAL] is True
     assert part.data["simulated"]["missing"] == ["six"]

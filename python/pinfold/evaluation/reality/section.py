@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 from pinfold.evaluation.measured.foreign import SOURCE, VARIABLE, measured_table, named
 from pinfold.evaluation.measured.known import Known
 from pinfold.evaluation.reality.figures import Figure, figures
 from pinfold.evaluation.reality.sweep import MACHINE, SPACE, Progress, partial, sweep
 from pinfold.evaluation.section import Promise, Section, Table
+from pinfold.learn.react.data import read
 
 TEXT = f"""\
 {SOURCE}
@@ -50,7 +52,13 @@ def _section(regions: Callable[[bool], Progress], quick: bool) -> Section:
     if found.swept.file is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in found.swept.failed.items())
         sys.exit(f"the comparison cannot be made: none of {found.regions} regions has rows{reasons and f': {reasons}'}")
-    return compared(measured_table(file).known, Known.read(found.swept.file), found, quick=quick)
+    return compared(measured_table(file).known, simulated_regions(found.swept.file), found, quick=quick)
+
+
+def simulated_regions(file: Path) -> Known:
+    """Read the regions of a sweep: a region has another command with each number of threads."""
+    (found,) = read([file])
+    return Known.of(found)
 
 
 def compared(measured: Known, simulated: Known, progress: Progress, *, quick: bool) -> Section:
@@ -99,8 +107,9 @@ def incomplete(progress: Progress) -> list[str]:
     texts = []
     if missing:
         texts.append(
-            f"**The sweep is not complete.** {with_rows(progress)} regions have rows. {len(missing)} were not swept: "
-            f"{', '.join(missing)}. Regions are swept in a random order, so those that are there are a sample of all."
+            f"**The sweep is not complete.** {with_rows(progress)} regions have rows, and {len(missing)} were not "
+            "swept: `simulated.missing` of the JSON file has them. Regions are swept in a random order, so the swept "
+            "ones are a sample of all."
         )
     if failed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
