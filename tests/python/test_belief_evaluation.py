@@ -15,10 +15,11 @@ from pinfold.evaluation.belief.subjects import (
     OF_MEASURED,
     OF_SHIPPED,
     SHIPS,
+    Results,
     Subject,
     of_machine,
+    on_machine,
     some,
-    subjects,
     worst,
     worst_over_best,
 )
@@ -44,6 +45,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
         name: nested(times(folder, *machines), lambda what: None, Settings())
         for name, machines in (("measured", ("measured",)), ("simulated", (MACHINE, OTHER)))
     }
+
+
+def results(judged: dict[str, Judged], shipped: Judged | None) -> Results:
+    """Return regions of which each simulated machine is also judged alone."""
+    both = judged["simulated"]
+    alone = {name: of_machine(both, name) for name in both.times.machines}
+    return Results(judged["measured"], shipped, "About.", both, alone)
 
 
 def gaining(judged: Judged, gains: float, possible: float) -> Judged:
@@ -87,9 +95,16 @@ def test_machines_are_judged_apart_and_beliefs_of_other_machines_beside_them(jud
     assert parts[OTHER].gains[BELIEF].sum() + parts[MACHINE].gains[BELIEF].sum() == pytest.approx(
         both.gains[BELIEF].sum()
     )
-    ways = {one.name: one.way for one in subjects(judged["measured"], None, both)}
+    ways = {one.name: one.way for one in results(judged, None).subjects()}
     assert list(ways)[:2] == [MEASURED, SHIPS]
     assert [way for name, way in ways.items() if "belief of other machines" in name] == [NEW, NEW]
+
+
+def test_a_machine_alone_has_its_own_regions_and_configurations(tmp_path: Path) -> None:
+    both = times(tmp_path, MACHINE, OTHER)
+    assert {one.machine for one in on_machine(both, OTHER).regions} == {OTHER}
+    alone = nested(on_machine(both, OTHER), lambda what: None, Settings())
+    assert NEW not in alone.gains
 
 
 def test_the_reduced_set_has_programs_of_all_kinds(tmp_path: Path) -> None:
@@ -134,14 +149,18 @@ def test_the_page_has_measured_regions_first_and_names_what_is_simulated(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     plot.PLOTS.mkdir(parents=True)
-    measured = judged["measured"]
-    made = judged_section(measured, measured if shipped else None, judged["simulated"], "About.", quick=True)
+    made = judged_section(results(judged, judged["measured"] if shipped else None), quick=True)
     assert made.text.startswith("Measured: 4 regions of 4 programs")
     assert belief_section.REDUCED in made.text
     captions = [table.caption for table in made.tables]
     assert "measured regions" in captions[0]
     assert [SHIPS in caption for caption in captions[:2]] == [False, shipped]
     assert all("simulated" in table.caption for table in made.tables if any(row[0] == NEW for row in table.rows))
+    (beside,) = [table for table in made.tables if "by different beliefs" in table.caption]
+    assert [row[0] for row in beside.rows if row[0].endswith("same machine only")] == [
+        f"{OTHER}, simulated, belief of other programs on the same machine only",
+        f"{MACHINE}, simulated, belief of other programs on the same machine only",
+    ]
     assert (tmp_path / made.plots[0]).exists()
     assert "![belief-trials](../plots/belief-trials.svg)" in pages.content(made)["figures"]
     of = made.data["subjects"]

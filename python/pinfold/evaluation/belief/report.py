@@ -35,6 +35,16 @@ def shares_table(judged: Judged, regions: str) -> Table:
     )
 
 
+def beliefs_table(subjects: Sequence[Subject]) -> Table:
+    """Return the shares of beliefs that were learned from different data, beside each other."""
+    rows = [
+        [one.name, *(f"{share.share:.3f}" for share in one.judged.shares(one.way))]
+        for one in subjects
+        if one.judged is not None
+    ]
+    return Table(["", *map(str, TRIALS)], rows, "Share of the possible gain after trials, by different beliefs:")
+
+
 def worst_table(subjects: Sequence[Subject]) -> Table:
     """Return the slowest region over the baseline, and over its own best configuration."""
     rows = []

@@ -7,21 +7,20 @@ the shares that are asked for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from pinfold.evaluation.belief.plots import trials_figure
-from pinfold.evaluation.belief.report import costly_table, counted, figures, shares_table, worst_table
+from pinfold.evaluation.belief.report import beliefs_table, costly_table, counted, figures, shares_table, worst_table
 from pinfold.evaluation.belief.subjects import (
     MEASURED,
     SHIPPED,
     SHIPS,
+    Results,
     Subject,
-    of_machine,
+    on_machine,
     shared_names,
     some,
-    subjects,
     unfit,
 )
 from pinfold.evaluation.measured.foreign import MAP, SOURCE, VARIABLE, measured_table, named
@@ -54,7 +53,8 @@ themselves take is not counted.
 
 **Simulated regions.** `models/data` has them. The machines are models of the two machines of Sánchez Barrera et al. A
 belief is learned from the other programs of both machines. A *belief of other machines* is learned from other programs
-on the other machine: it knows neither the judged program nor the judged machine."""
+on the other machine: it knows neither the judged program nor the judged machine. Beside these are beliefs of other
+programs on the same machine only. If they gain more, the other machine teaches something that is wrong here."""
 
 REDUCED = "This is the reduced set: a few programs, with settings that were not chosen. Its figures say little."
 
@@ -77,11 +77,18 @@ def belief(quick: bool) -> Section:
     if quick:
         measured, simulated = some(measured, FEW), some(simulated, FEW)
     shipped, about = judged_shipped(SHIPPED, measured)
-    by_nested = [
-        nested(times, partial(_show, name), Settings() if quick else None)
-        for name, times in (("measured", measured), ("simulated", simulated))
-    ]
-    return judged_section(by_nested[0], shipped, by_nested[1], about, quick=quick)
+
+    def by_nested(name: str, times: Times) -> Judged:
+        return nested(times, partial(_show, name), Settings() if quick else None)
+
+    results = Results(
+        measured=by_nested("measured", measured),
+        shipped=shipped,
+        about=about,
+        simulated=by_nested("simulated", simulated),
+        alone={name: by_nested(name, on_machine(simulated, name)) for name in simulated.machines},
+    )
+    return judged_section(results, quick=quick)
 
 
 def judged_shipped(model: Path, times: Times) -> tuple[Judged | None, str]:
@@ -108,49 +115,45 @@ def judged_shipped(model: Path, times: Times) -> tuple[Judged | None, str]:
     )
 
 
-def judged_section(measured: Judged, shipped: Judged | None, simulated: Judged, about: str, *, quick: bool) -> Section:
-    """Return the section.
-
-    Args:
-        measured: the measured regions, nested.
-        shipped: the measured regions, by the belief that ships; None if it was not judged.
-        simulated: the simulated regions, nested.
-        about: a paragraph on the belief that ships.
-        quick: whether it is the reduced set.
-    """
-    every = subjects(measured, shipped, simulated)
-    both = Subject(BOTH, simulated, BELIEF, {})
+def judged_section(results: Results, *, quick: bool) -> Section:
+    """Return the section on all judged regions."""
+    every = results.subjects()
+    both = Subject(BOTH, results.simulated, BELIEF, {})
     found = {one.name: figures(one) for one in (*every, both)}
     shown = [(title, of) for title, one in PANELS.items() if (of := found[one]) is not None]
-    machines = " and ".join(simulated.times.machines)
-    sizes = f"Measured: {counted(measured)}. Simulated, on {machines}: {counted(simulated)}."
+    machines = " and ".join(results.simulated.times.machines)
+    sizes = f"Measured: {counted(results.measured)}. Simulated, on {machines}: {counted(results.simulated)}."
     return Section(
         "belief",
         "Beliefs: trial by trial",
-        "\n\n".join([sizes, *([REDUCED] if quick else []), about, TEXT]),
+        "\n\n".join([sizes, *([REDUCED] if quick else []), results.about, TEXT]),
         [
             f"pinfold learn import --columns {MAP} -o measured.parquet TABLE.csv.gz",
             "pinfold learn evaluate belief --data measured.parquet",
             f"pinfold learn evaluate belief {' '.join(f'--data {one}' for one in DATA)}",
             f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation belief",
         ],
-        _tables(measured, shipped, simulated, every),
-        {"shipped": about, "subjects": found},
+        _tables(results),
+        {"shipped": results.about, "subjects": found},
         plots=[trials_figure(shown)],
         promises=[*(promise for one in every for promise in one.promises()), every[0].worst_promise()],
         captions={"belief-trials": "Share of the possible gain, measured and simulated; the band is the interval:"},
     )
 
 
-def _tables(measured: Judged, shipped: Judged | None, simulated: Judged, every: Sequence[Subject]) -> list[Table]:
-    machines = {name: of_machine(simulated, name) for name in simulated.times.machines}
+def _tables(results: Results) -> list[Table]:
+    every = results.subjects()
     return [
-        shares_table(measured, "measured regions, learned from other programs"),
-        *([] if shipped is None else [shares_table(shipped, SHIPS)]),
-        *(shares_table(one, f"{name}, simulated, learned from other programs") for name, one in machines.items()),
+        shares_table(results.measured, "measured regions, learned from other programs"),
+        *([] if results.shipped is None else [shares_table(results.shipped, SHIPS)]),
+        *(
+            shares_table(one, f"{name}, simulated, learned from other programs")
+            for name, one in results.by_machine.items()
+        ),
+        beliefs_table([one for one in every if "simulated" in one.name]),
         worst_table(every),
-        costly_table(measured, "measured"),
-        costly_table(simulated, "simulated"),
+        costly_table(results.measured, "measured"),
+        costly_table(results.simulated, "simulated"),
     ]
 
 

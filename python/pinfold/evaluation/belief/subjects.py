@@ -4,15 +4,17 @@
 2. The same regions, by the belief that ships: ``models/belief.json``.
 3. Simulated regions of the committed data sets of ``react``, in the same way as the measured ones, by machine.
 4. The same, by beliefs that were learned from other programs on other machines only.
+5. The same, by beliefs that were learned from other programs on the same machine only: nothing is asked of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from pinfold.evaluation.section import Promise
 from pinfold.learn.belief.belief import Belief
@@ -31,6 +33,9 @@ OF_NEW_MACHINE = {5: 0.90, 8: 0.94}
 
 MEASURED = "measured regions, belief of other programs"
 SHIPS = "measured regions, the belief that ships"
+OF_PROGRAMS = ", simulated, belief of other programs"
+OF_MACHINES = ", simulated, belief of other machines"
+OF_ONE_MACHINE = ", simulated, belief of other programs on the same machine only"
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,17 @@ def shared_names(belief: Belief, times: Times) -> list[str]:
 
 def of_machine(judged: Judged, machine: str) -> Judged:
     """Return the regions of one machine, judged as before."""
-    inside = np.array([one.machine == machine for one in judged.times.regions])
+    inside = _on(judged.times, machine)
     return Judged(judged.times.at(inside), {way: gains[inside] for way, gains in judged.gains.items()})
+
+
+def on_machine(times: Times, machine: str) -> Times:
+    """Return the regions of one machine."""
+    return times.at(_on(times, machine))
+
+
+def _on(times: Times, machine: str) -> npt.NDArray[np.bool_]:
+    return np.array([one.machine == machine for one in times.regions])
 
 
 def some(times: Times, programs: int) -> Times:
@@ -108,18 +122,42 @@ def some(times: Times, programs: int) -> Times:
     return times.at(np.isin(times.programs, kept))
 
 
-def subjects(measured: Judged, shipped: Judged | None, simulated: Judged) -> Sequence[Subject]:
-    """Return all subjects, the measured ones first."""
-    machines = {name: of_machine(simulated, name) for name in simulated.times.machines}
-    return [
-        Subject(MEASURED, measured, BELIEF, OF_MEASURED),
-        Subject(SHIPS, shipped, BELIEF, OF_SHIPPED),
-        *(
-            Subject(f"{name}, simulated, belief of other programs", one, BELIEF, OF_SIMULATED)
-            for name, one in machines.items()
-        ),
-        *(
-            Subject(f"{name}, simulated, belief of other machines", one, NEW, OF_NEW_MACHINE)
-            for name, one in machines.items()
-        ),
-    ]
+@dataclass(frozen=True)
+class Results:
+    """All judged regions.
+
+    Attributes
+    ----------
+    measured : Judged
+        The measured regions, nested.
+    shipped : Judged or None
+        The measured regions, by the belief that ships; None if it was not judged.
+    about : str
+        A paragraph on the belief that ships.
+    simulated : Judged
+        The simulated regions of all machines, nested.
+    alone : mapping of str to Judged
+        By machine: its simulated regions, nested, by beliefs of this machine only.
+    """
+
+    measured: Judged
+    shipped: Judged | None
+    about: str
+    simulated: Judged
+    alone: Mapping[str, Judged]
+
+    @property
+    def by_machine(self) -> dict[str, Judged]:
+        """The simulated regions of each machine, by beliefs of all machines."""
+        return {name: of_machine(self.simulated, name) for name in self.simulated.times.machines}
+
+    def subjects(self) -> list[Subject]:
+        """Return all subjects, the measured ones first."""
+        machines = self.by_machine
+        return [
+            Subject(MEASURED, self.measured, BELIEF, OF_MEASURED),
+            Subject(SHIPS, self.shipped, BELIEF, OF_SHIPPED),
+            *(Subject(f"{name}{OF_PROGRAMS}", one, BELIEF, OF_SIMULATED) for name, one in machines.items()),
+            *(Subject(f"{name}{OF_MACHINES}", one, NEW, OF_NEW_MACHINE) for name, one in machines.items()),
+            *(Subject(f"{name}{OF_ONE_MACHINE}", one, BELIEF, {}) for name, one in self.alone.items()),
+        ]
