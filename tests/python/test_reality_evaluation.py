@@ -1,5 +1,6 @@
 """Figures of two populations of regions: each says what it is named for."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -216,6 +217,7 @@ def test_a_section_of_a_part_of_the_sweep_says_so_in_its_text_its_data_and_its_p
     whole = compared(population(), population(), Progress(replace(swept, failed={}), (), 10), quick=False)
     assert "not complete" not in whole.text
     assert whole.data[PARTIAL] is False
+    assert json.loads(json.dumps(whole.data, allow_nan=False))["figures"][-1]["asked"] == "at least 0.85"
     assert [f"{one.name} (8 of 10 regions)" for one in whole.promises] == [one.name for one in part.promises]
 
 
@@ -230,4 +232,7 @@ def test_without_rows_or_without_the_table_there_is_no_section(
         section.partial_reality(quick=True)
     jobs[0].failure.write_text("too many threads")
     with pytest.raises(SystemExit, match=r"none of 3 regions has rows: .*: too many threads"):
+        section.partial_reality(quick=True)
+    write(jobs[1].data, region(jobs[1].workload.name, 1.0))
+    with pytest.raises(SystemExit, match="1 of 3 regions have rows, and gains vary together in 2 or more"):
         section.partial_reality(quick=True)

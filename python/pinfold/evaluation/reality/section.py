@@ -31,6 +31,9 @@ Correlations are over the configurations that both populations have, siblings in
 PARTIAL = "partial"
 """The key of the section's data that says whether it was made from a part of its sweep."""
 
+FEWEST_REGIONS = 2
+"""The least number of regions that have a covariance."""
+
 REDUCED = "This is the reduced set: a few small regions, whose figures say little."
 
 
@@ -52,7 +55,13 @@ def _section(regions: Callable[[bool], Progress], quick: bool) -> Section:
     if found.swept.file is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in found.swept.failed.items())
         sys.exit(f"the comparison cannot be made: none of {found.regions} regions has rows{reasons and f': {reasons}'}")
-    return compared(measured_table(file).known, simulated_regions(found.swept.file), found, quick=quick)
+    simulated = simulated_regions(found.swept.file)
+    if len(simulated.names) < FEWEST_REGIONS:
+        sys.exit(
+            f"the comparison cannot be made: {with_rows(found)} regions have rows, and gains vary together in "
+            f"{FEWEST_REGIONS} or more"
+        )
+    return compared(measured_table(file).known, simulated, found, quick=quick)
 
 
 def simulated_regions(file: Path) -> Known:
@@ -89,7 +98,8 @@ def compared(measured: Known, simulated: Known, progress: Progress, *, quick: bo
                 "missing": list(progress.missing),
             },
             "measured": {"machine": measured.machine, "regions": len(measured.names)},
-            "figures": [asdict(one) | {"held": one.held} for one in found],
+            # As text, because JSON has no number for a range without an upper end.
+            "figures": [asdict(one) | {"asked": one.asked and one.asked.text(), "held": one.held} for one in found],
         },
         promises=promises(found, f" ({with_rows(progress)} regions)" if progress.missing else ""),
     )
