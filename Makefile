@@ -184,6 +184,10 @@ reality: build workloads ## simulated regions beside those of the measured table
 belief: build ## what beliefs gain, trial by trial, on the measured table and on simulated regions; takes ten minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation belief
 
+priors: build workloads ## sweep generated programs on varied machines, and train the belief that ships; takes hours, and goes on where it stopped
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation.priors $(PRIORS)
+	PYTHONPATH=python $(PYTHON) -m pinfold.learn train belief --data target/evaluation/priors/priors.parquet -o models/belief.json
+
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications
 
@@ -207,4 +211,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured reality belief fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured reality belief priors fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

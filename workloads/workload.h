@@ -50,6 +50,18 @@
 
 enum { WORKLOAD_EXIT_WRONG = 1, WORKLOAD_EXIT_USAGE = 2 };
 
+/* The most options that a workload may have of its own. */
+#define WORKLOAD_OWN_OPTIONS 16
+
+/* An option of one workload: a word of a list, or a whole number. */
+struct workload_option {
+    const char *name;          /* without the hyphens; NULL ends a list of options */
+    const char *meaning;       /* for --help */
+    const char *const *words;  /* its values, NULL at the end, the first is the default; NULL: a number */
+    uint64_t least, most;      /* of a number */
+    uint64_t value;            /* the default of a number */
+};
+
 /* What a workload is; constant. */
 struct workload {
     const char *name;
@@ -60,6 +72,7 @@ struct workload {
     uint64_t smallest_size;    /* below this, --size is refused */
     uint64_t iterations;       /* default */
     const char *const *modes;  /* values of --mode, NULL at the end, the first is the default; NULL: no such option */
+    const struct workload_option *options; /* its own, at most WORKLOAD_OWN_OPTIONS; NULL: none */
 };
 
 /* One run of a workload: its options and its progress. */
@@ -70,6 +83,7 @@ struct workload_run {
     double seconds_limit;
     int threads;
     int mode;                  /* position in `modes` */
+    uint64_t own[WORKLOAD_OWN_OPTIONS]; /* by option of `options`: the number, or the position of the word */
     bool serial_init;          /* the first thread touches all memory first, as a program does that reads its input */
     uint64_t corrupt;          /* 1 to change the result before the check, else 0 */
     uint64_t iterations;       /* begun so far */
@@ -155,6 +169,40 @@ static inline uint64_t workload_number(const char *text)
     return number << shift;
 }
 
+/* Prints the words of a list. */
+static inline void workload_print_words(const char *const *words)
+{
+    for (const char *const *word = words; *word; word++)
+        printf("%s%s", word == words ? "" : " or ", *word);
+}
+
+/* The position of a word in a list; the length of the list if it is not there. */
+static inline int workload_word(const char *const *words, const char *text)
+{
+    int at = 0;
+    while (words[at] && strcmp(words[at], text) != 0)
+        at++;
+    return at;
+}
+
+/* Reads the value of an option that the workload has of its own. */
+static inline uint64_t workload_own_value(const struct workload *workload, const struct workload_option *option,
+                                          const char *text)
+{
+    if (option->words) {
+        const int at = workload_word(option->words, text);
+        if (!option->words[at])
+            workload_usage_error(workload, "--%s %s: unknown word", option->name, text);
+        return (uint64_t)at;
+    }
+    const uint64_t number = workload_number(text);
+    const bool is_number = number > 0 || strcmp(text, "0") == 0;
+    if (!is_number || number < option->least || number > option->most)
+        workload_usage_error(workload, "--%s %s: not a whole number from %" PRIu64 " to %" PRIu64, option->name, text,
+                             option->least, option->most);
+    return number;
+}
+
 static inline void workload_help(const struct workload *workload)
 {
     printf("%s: %s\n\n", workload->name, workload->summary);
@@ -165,12 +213,23 @@ static inline void workload_help(const struct workload *workload)
     printf("  --threads N       how many threads work (default here %d)\n", workload_default_threads());
     if (workload->modes) {
         printf("  --mode MODE       ");
-        for (const char *const *mode = workload->modes; *mode; mode++)
-            printf("%s%s", mode == workload->modes ? "" : " or ", *mode);
+        workload_print_words(workload->modes);
         printf(" (default %s)\n", workload->modes[0]);
     }
     printf("  --init KIND       which threads touch the memory first: parallel, those that use it, or serial, the first\n"
            "                    thread alone (default parallel)\n");
+    for (const struct workload_option *option = workload->options; option && option->name; option++) {
+        printf("  --%s %-*s %s", option->name, (int)(14 - strlen(option->name)), option->words ? "WORD" : "N",
+               option->meaning);
+        if (option->words) {
+            printf(": ");
+            workload_print_words(option->words);
+            printf(" (default %s)\n", option->words[0]);
+        } else {
+            printf(", from %" PRIu64 " to %" PRIu64 " (default %" PRIu64 ")\n", option->least, option->most,
+                   option->value);
+        }
+    }
     printf("  --help            print this\n");
     printf("\nWith WORKLOAD_CORRUPT=1 in the environment the result is damaged before it is checked.\n");
 }
@@ -178,7 +237,8 @@ static inline void workload_help(const struct workload *workload)
 /* Reads the command line. Ends the program after --help, and when an option is not valid. */
 static inline struct workload_run workload_options(const struct workload *workload, int argc, char **argv)
 {
-    static const struct option options[] = {
+    enum { FIRST_OWN = 256 }; /* beyond all characters */
+    struct option options[8 + WORKLOAD_OWN_OPTIONS] = {
         {"size", required_argument, NULL, 's'},    {"iterations", required_argument, NULL, 'i'},
         {"seconds", required_argument, NULL, 'd'}, {"threads", required_argument, NULL, 't'},
         {"mode", required_argument, NULL, 'm'},    {"init", required_argument, NULL, 'f'},
@@ -191,6 +251,13 @@ static inline struct workload_run workload_options(const struct workload *worklo
         .threads = workload_default_threads(),
         .corrupt = corrupt && strcmp(corrupt, "1") == 0,
     };
+    struct option *end = options;
+    while (end->name)
+        end++;
+    for (int i = 0; workload->options && workload->options[i].name; i++) {
+        *end++ = (struct option){workload->options[i].name, required_argument, NULL, FIRST_OWN + i};
+        run.own[i] = workload->options[i].words ? 0 : workload->options[i].value;
+    }
     opterr = 0; /* this program prints its own errors, in one sentence */
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (option) {
@@ -222,9 +289,7 @@ static inline struct workload_run workload_options(const struct workload *worklo
         case 'm':
             if (!workload->modes)
                 workload_usage_error(workload, "--mode %s: this program has no modes", optarg);
-            for (run.mode = 0; workload->modes[run.mode]; run.mode++)
-                if (strcmp(optarg, workload->modes[run.mode]) == 0)
-                    break;
+            run.mode = workload_word(workload->modes, optarg);
             if (!workload->modes[run.mode])
                 workload_usage_error(workload, "--mode %s: unknown mode", optarg);
             break;
@@ -239,6 +304,11 @@ static inline struct workload_run workload_options(const struct workload *worklo
         case ':':
             workload_usage_error(workload, "%s: a value is missing", argv[optind - 1]);
         default:
+            if (option >= FIRST_OWN) {
+                run.own[option - FIRST_OWN] =
+                    workload_own_value(workload, &workload->options[option - FIRST_OWN], optarg);
+                break;
+            }
             if (optopt != 0)
                 workload_usage_error(workload, "-%c: unknown option", optopt);
             workload_usage_error(workload, "%s: unknown option", argv[optind - 1]);

@@ -92,7 +92,7 @@ def test_the_best_choice_of_a_known_population_is_found_in_two_trials(tmp_path: 
     found = times(tmp_path, programs=12)
     truth = logs(14, seed=7)[12:]
     prior = learner(Settings())(found).over(found.points, MACHINE)
-    start = Start(prior, found.noise, found.baseline)
+    start = Start(prior, found.noise, int(found.baselines[0]))
     # The data set orders configurations as points.
     order = [found.points.index(point_of(found, place)) for place in range(len(CONFIGURATIONS))]
     for program in truth:
@@ -115,9 +115,9 @@ def point_of(found: Times, place: int) -> object:
 
 def test_points_are_shares_of_the_machine_and_times_are_over_the_baseline(tmp_path: Path) -> None:
     found = times(tmp_path, programs=3)
-    assert found.points[found.baseline] == point_of(found, BASELINE)
-    assert found.points[found.baseline][:3] == (1.0, 1.0, 1.0)
-    assert not found.logs[:, found.baseline].any()
+    assert {found.points[place] for place in found.baselines} == {point_of(found, BASELINE)}
+    assert found.points[found.baselines[0]][:3] == (1.0, 1.0, 1.0)
+    assert not found.logs[:, found.baselines[0]].any()
     assert found.logs[1, found.points.index(point_of(found, 5))] == pytest.approx(logs(3)[1, 5])
 
 
@@ -148,7 +148,7 @@ def test_regions_that_were_not_run_everywhere_are_completed(tmp_path: Path) -> N
     complete = times(tmp_path, programs=12)
     alike = similarity(complete.points, complete.points, Settings().lengths)
     missing = complete.logs.copy()
-    hidden = [place for place in range(0, len(complete.points), 4) if place != complete.baseline]
+    hidden = [place for place in range(0, len(complete.points), 4) if place not in complete.baselines]
     missing[np.ix_([0, 1, 2], hidden)] = np.nan
     learned = spread_of(replace(complete, logs=missing), 0.1, alike)
     expected = spread_of(complete, 0.1, alike)
@@ -217,7 +217,7 @@ def test_a_belief_of_other_programs_is_better_than_chance_and_the_control_is_not
 def test_exchanged_times_are_the_same_times_elsewhere(tmp_path: Path) -> None:
     found = times(tmp_path)
     wrong = exchanged(found, 0)
-    assert not wrong.logs[:, found.baseline].any()
+    assert not wrong.logs[:, found.baselines].any()
     assert np.sort(wrong.logs, axis=1) == pytest.approx(np.sort(found.logs, axis=1))
     assert not np.allclose(wrong.logs, found.logs)
 

@@ -75,11 +75,16 @@ RUNS = [
     ("particles",),
     ("phases", "--mode", "threads"),
     ("phases", "--mode", "pages"),
+    ("synthetic",),
+    ("synthetic", "--pattern", "read", "--access", "gather", "--touch", "spread"),
+    ("synthetic", "--pattern", "neighbours", "--access", "chase", "--chains", "4", "--between", "256"),
+    ("synthetic", "--pattern", "pipeline", "--stride", "256", "--operations", "0", "--imbalance", "90"),
+    ("synthetic", "--pattern", "random", "--access", "chase", "--writes", "100", "--critical", "10"),
 ]
 NAMES = sorted({name for name, *_ in RUNS})
 
 #: The work of these grows with the number of threads, so their results depend on it.
-GROWS_WITH_THREADS = {"pairs", "barrier"}
+GROWS_WITH_THREADS = {"pairs", "barrier", "synthetic"}
 
 #: These are pthreads programs; all others use OpenMP.
 PTHREADS = {"pairs", "pipeline"}
@@ -269,6 +274,34 @@ def test_an_unknown_mode_is_refused(built: Path) -> None:
     completed = run(built, "imbalance", "--mode", "guided")
     assert completed.returncode == 2
     assert completed.stderr == "imbalance: --mode guided: unknown mode; imbalance --help lists the options\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--pattern", "all"], "--pattern all: unknown word"),
+        (["--access"], "--access: a value is missing"),
+        (["--writes", "101"], "--writes 101: not a whole number from 0 to 100"),
+        (["--writes", "some"], "--writes some: not a whole number from 0 to 100"),
+        (["--accesses", "0"], "--accesses 0: not a whole number from 64 to 1099511627776"),
+        (["--chains", "3"], "--chains 3: not 1, 2, 4 or 8"),
+        (["--stride", "12"], "--stride 12: not a multiple of 8"),
+    ],
+)
+def test_invalid_options_of_one_workload_are_refused(built: Path, options: list[str], sentence: str) -> None:
+    completed = run(built, "synthetic", *options)
+    assert completed.returncode == 2
+    assert completed.stderr == f"synthetic: {sentence}; synthetic --help lists the options\n"
+
+
+def test_data_that_a_workload_shares_is_used_as_its_pattern_says(built: Path) -> None:
+    results = {
+        line_of(run(built, "synthetic", "--size", "4k", "--iterations", "1", "--threads", "3", "--pattern", pattern))[
+            "result"
+        ]
+        for pattern in ("private", "read", "neighbours", "pipeline")
+    }
+    assert len(results) == 4
 
 
 def test_more_threads_than_openmp_allows_are_refused(built: Path) -> None:

@@ -62,6 +62,7 @@ KINDS: Mapping[str, str] = {
         (
             "time_s", "time", "time_error", "spread", "window_bytes", "footprint_bytes", "llc_bytes",
             "unrecorded_wait_share", "simulated_share", "load_of_others", "steal_share", "frequency_hz",
+            "thread_share", "core_share", "node_share", "llc_share",
             *INSTRUMENTATION,
         ),
         NUMBER,

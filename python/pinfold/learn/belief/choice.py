@@ -85,23 +85,23 @@ def with_doubt(times: Times, settings: Settings, doubts: Sequence[float] = DOUBT
 
 def _gained(times: Times, judged: npt.NDArray[np.bool_], belief: Belief) -> float:
     """Return the sum of what the judged regions gain after each counted number of trials."""
-    starts: dict[tuple[str, bytes], Start] = {}
+    starts: dict[tuple[str, int, bytes], Start] = {}
     total = 0.0
     for region in np.flatnonzero(judged):
         run = np.flatnonzero(np.isfinite(times.logs[region]))
-        key = (times.regions[region].machine, run.tobytes())
+        key = (times.regions[region].machine, int(times.baselines[region]), run.tobytes())
         if key not in starts:
-            starts[key] = start_of(belief, times, run, key[0])
+            starts[key] = start_of(belief, times, int(region), run)
         logs = times.logs[region, run]
         gains = gains_of(search(starts[key], logs, max(COUNTED)), logs)
         total += sum(float(gains[min(number, len(gains)) - 1]) for number in COUNTED)
     return total
 
 
-def start_of(belief: Belief, times: Times, run: npt.NDArray[np.int64], machine: str) -> Start:
-    """Return where a search among some configurations of a machine begins."""
-    prior = belief.over([times.points[place] for place in run], machine)
-    return Start(prior, belief.noise, int(np.flatnonzero(run == times.baseline)[0]))
+def start_of(belief: Belief, times: Times, region: int, run: npt.NDArray[np.int64]) -> Start:
+    """Return where a search for a region among some configurations begins."""
+    prior = belief.over([times.points[place] for place in run], times.regions[region].machine)
+    return Start(prior, belief.noise, int(np.flatnonzero(run == times.baselines[region])[0]))
 
 
 def gains_of(tried: Sequence[int], logs: Floats) -> Floats:

@@ -1,7 +1,11 @@
 """Programs and regions in configurations, from data sets, as the learner of beliefs sees them.
 
 A row is a region of a program, or a whole program where a data set has no regions of it. Configurations become shares
-of the machine (:class:`Point`). The largest configuration of a machine in a data set stands for the whole machine.
+of the machine (:class:`Point`). A data set may have these shares as columns. Otherwise the largest configuration of a
+machine in it stands for the whole machine, and the share of last-level caches is not known.
+
+A data set may mark a baseline for each number of threads. Then the rows of a program with as many threads for its
+machine are a region of their own, whose times are over its own baseline.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ NEEDED = ("machine", "program", "region", "num_threads", "num_nodes", "thread_ma
 OPTIONAL = ("threads_per_core", "joined_command", "region_object", "region_offset", "region_complete", "baseline",
             "window_covers", "spread", "time_error")  # fmt: skip
 
+SHARES = ("thread_share", "core_share", "node_share", "llc_share")
+"""The columns with the shares of the machine that a configuration uses."""
+
 LEAST_NOISE = 1e-4
 """The variance of a trial that repeats to one percent. Less is not believed of a data set."""
 
@@ -49,8 +56,8 @@ class Times:
         The regions, each on one machine.
     points : tuple of Point
         All configurations.
-    baseline : int
-        The position of the configuration whose time is 1.
+    baselines : array of shape (regions,)
+        The position of the configuration whose time is 1, for each region.
     logs : array of shape (regions, points)
         z, the logarithms of the times over that of the baseline. NaN: not run in this configuration.
     weights : array of shape (regions,)
@@ -61,7 +68,7 @@ class Times:
 
     regions: tuple[Region, ...]
     points: tuple[Point, ...]
-    baseline: int
+    baselines: npt.NDArray[np.int64]
     logs: Floats
     weights: Floats
     noise: float
@@ -82,7 +89,7 @@ class Times:
         return Times(
             regions=tuple(one for one, keep in zip(self.regions, wanted, strict=True) if keep),
             points=tuple(one for one, keep in zip(self.points, kept, strict=True) if keep),
-            baseline=int(kept[: self.baseline].sum()),
+            baselines=(np.cumsum(kept) - 1)[self.baselines[wanted]],
             logs=self.logs[np.ix_(wanted, kept)],
             weights=self.weights[wanted],
             noise=self.noise,
@@ -101,18 +108,19 @@ def read(files: Sequence[Path], weights: Sequence[float] = ()) -> Times:
             configuration but the baseline; the message names them.
     """
     found: dict[Region, dict[Point, list[float]]] = {}
+    baselines: dict[Region, Point] = {}
     counts: dict[Region, float] = {}
     errors: list[float] = []
-    baseline: Point | None = None
+    first: Point | None = None
     for number, file in enumerate(files):
         rows = _rows(file)
         errors.extend(_errors(rows))
         for machine in sorted({row["machine"] for row in rows}):
             here = [row for row in rows if row["machine"] == machine]
-            of_machine, marked = _of_machine(file, machine, here)
-            if baseline is None:
-                baseline = marked
+            of_machine, own, common = _of_machine(file, machine, here)
+            first = first or common
             for region, times in of_machine.items():
+                baseline = baselines[region] = own.get(region, first)
                 if baseline not in times:
                     raise ValueError(
                         f"{file}: {region.program}, {' '.join(region.name)}, has no row in the baseline, "
@@ -121,10 +129,10 @@ def read(files: Sequence[Path], weights: Sequence[float] = ()) -> Times:
                 for point, values in times.items():
                     found.setdefault(region, {}).setdefault(point, []).extend(values)
                 counts[region] = weights[number] if weights else 1.0
-    if baseline is None:
+    if first is None:
         raise ValueError(f"{', '.join(map(str, files))}: no row is of pinned threads whose window covers its program")
-    _require_overlap(found, baseline)
-    return _times(found, counts, baseline, errors)
+    _require_overlap(found, set(baselines.values()))
+    return _times(found, baselines, counts, errors)
 
 
 def enough(times: Times) -> Times:
@@ -146,7 +154,7 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     table = tables.to_learn(file)
     tables.require(file, table, NEEDED, "configurations: make one with `pinfold sweep --space ics20`")
     seconds = tables.time_column(file, table)
-    optional = [name for name in OPTIONAL if name in table.column_names]
+    optional = [name for name in (*OPTIONAL, *SHARES) if name in table.column_names]
     rows = [
         {**row, "time": row[seconds]}
         for row in table.select([*NEEDED, seconds, *optional]).to_pylist()
@@ -169,19 +177,25 @@ def _name(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _of_machine(
     file: Path, machine: str, rows: Sequence[Mapping[str, Any]]
-) -> tuple[dict[Region, dict[Point, list[float]]], Point]:
-    """Return the logarithms of times of each region by configuration, and the baseline of the data set."""
+) -> tuple[dict[Region, dict[Point, list[float]]], dict[Region, Point], Point]:
+    """Return the logarithms of times of each region by configuration, its own baseline, and the usual one."""
     cores = max(row["num_threads"] / (row.get("threads_per_core") or 1) for row in rows)
     nodes = max(row["num_nodes"] for row in rows)
+    points = [_point(file, row, cores, nodes) for row in rows]
+    marks = {point for point, row in zip(points, rows, strict=True) if row.get("baseline")}
+    several = len({point.threads for point in marks}) > 1 or (bool(marks) and rows[0].get("thread_share") is not None)
     found: dict[Region, dict[Point, list[float]]] = defaultdict(lambda: defaultdict(list))
-    marked = set()
-    for row in rows:
-        point = _point(file, row, cores, nodes)
-        found[Region(machine, row["program"], _name(row))][point].append(float(np.log(row["time"])))
-        if row.get("baseline"):
-            marked.add(point)
+    own: dict[Region, Point] = {}
+    for point, row in zip(points, rows, strict=True):
+        threads = (f"threads for {point.threads:g} of the cores",) if several else ()
+        region = Region(machine, row["program"], (*_name(row), *threads))
+        found[region][point].append(float(np.log(row["time"])))
+        if several and row.get("baseline"):
+            own[region] = point
+    if lacking := [region for region in found if several and region not in own]:
+        raise ValueError(f"{file}: {lacking[0].program}, {' '.join(lacking[0].name)}, has no row that is its baseline")
     usual = Point(1.0, 1.0, 1.0, "scatter" if nodes > 1 else COMPACT, "locality", ALL_ON)
-    return found, marked.pop() if len(marked) == 1 else usual
+    return found, own, marks.pop() if len(marks) == 1 else usual
 
 
 def _point(file: Path, row: Mapping[str, Any], cores: float, nodes: int) -> Point:
@@ -191,13 +205,19 @@ def _point(file: Path, row: Mapping[str, Any], cores: float, nodes: int) -> Poin
     if len(prefetch) != len(ALL_ON) or set(prefetch) - {"0", "1"}:
         raise ValueError(f"{file}: the prefetchers `{prefetch}` are not {len(ALL_ON)} digits, 0 for on and 1 for off")
     threads, one_node = row["num_threads"], row["num_nodes"] == 1
+    used = threads / (row.get("threads_per_core") or 1)
+    shares = [threads / cores, used / cores, row["num_nodes"] / nodes]
+    llcs = None
+    if all(row.get(name) is not None for name in SHARES):
+        *shares, llcs = (float(row[name]) for name in SHARES)
     return Point(
-        threads=_share(threads / cores),
-        cores=_share(threads / (row.get("threads_per_core") or 1) / cores),
-        nodes=_share(row["num_nodes"] / nodes),
+        threads=_share(shares[0]),
+        cores=_share(shares[1]),
+        nodes=_share(shares[2]),
         thread_map=COMPACT if one_node else row["thread_map"] or COMPACT,
         page_map=page_map,
         prefetch=prefetch,
+        llcs=None if llcs is None else _share(llcs),
     )
 
 
@@ -212,7 +232,7 @@ def _errors(rows: Iterable[Mapping[str, Any]]) -> list[float]:
     return [float(one) for one in found if one is not None and np.isfinite(one)]
 
 
-def _require_overlap(found: Mapping[Region, Mapping[Point, object]], baseline: Point) -> None:
+def _require_overlap(found: Mapping[Region, Mapping[Point, object]], baselines: set[Point]) -> None:
     """Check that machines share configurations: without, nothing of one says anything of the other.
 
     Raises:
@@ -224,7 +244,7 @@ def _require_overlap(found: Mapping[Region, Mapping[Point, object]], baseline: P
     first, *others = sorted(of_machine)
     joined = of_machine[first]
     for machine in others:
-        if joined & of_machine[machine] <= {baseline} and len(joined) > 1:
+        if joined & of_machine[machine] <= baselines and len(joined) > 1:
             raise ValueError(
                 f"{machine} and {first} have no configuration in common but the baseline, so what one shows says "
                 "nothing of the other: train a belief for each, or sweep both with the same space"
@@ -234,22 +254,42 @@ def _require_overlap(found: Mapping[Region, Mapping[Point, object]], baseline: P
 
 def _times(
     found: Mapping[Region, Mapping[Point, Sequence[float]]],
+    marked: Mapping[Region, Point],
     counts: Mapping[Region, float],
-    baseline: Point,
     errors: Sequence[float],
 ) -> Times:
+    found, marked = _comparable(found, marked)
     regions, points = sorted(found), sorted({point for times in found.values() for point in times})
     place = {point: number for number, point in enumerate(points)}
     logs = np.full((len(regions), len(points)), np.nan)
     for number, region in enumerate(regions):
         for point, values in found[region].items():
             logs[number, place[point]] = np.mean(values)
-    logs -= logs[:, [place[baseline]]]
+    baselines = np.array([place[marked[region]] for region in regions], dtype=np.int64)
+    logs -= logs[np.arange(len(regions)), baselines][:, None]
     return Times(
         regions=tuple(regions),
         points=tuple(points),
-        baseline=place[baseline],
+        baselines=baselines,
         logs=logs,
         weights=np.array([counts[region] for region in regions]),
         noise=max(float(np.median(np.square(errors))) if errors else 0.0, LEAST_NOISE),
     )
+
+
+def _comparable(
+    found: Mapping[Region, Mapping[Point, Sequence[float]]], marked: Mapping[Region, Point]
+) -> tuple[Mapping[Region, Mapping[Point, Sequence[float]]], Mapping[Region, Point]]:
+    """Return points without their shares of last-level caches, unless all points have one."""
+    known = {point.llcs is not None for times in found.values() for point in times}
+    if len(known) == 1:
+        return found, marked
+
+    def without(point: Point) -> Point:
+        return point._replace(llcs=None)
+
+    joined: dict[Region, dict[Point, list[float]]] = {region: defaultdict(list) for region in found}
+    for region, times in found.items():
+        for point, values in times.items():
+            joined[region][without(point)].extend(values)
+    return joined, {region: without(point) for region, point in marked.items()}

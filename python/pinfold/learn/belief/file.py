@@ -67,18 +67,23 @@ def text(belief: Belief) -> str:
         "origin": asdict(belief.origin),
         "mean": _numbers(belief.mean),
         "residual": _numbers(belief.residual),
-        "kernel": {"weight": kernel.weight, "variance": kernel.variance, "lengths": kernel.lengths._asdict()},
+        "kernel": {"weight": kernel.weight, "variance": kernel.variance, "lengths": kernel.lengths.given()},
         "noise": belief.noise,
         "doubt": {"machine": belief.doubt},
     }
     lines = [f"{json.dumps(key)}:{_dumped(value)}" for key, value in single.items()]
     for key, values in (
-        ("points", [one._asdict() for one in belief.points]),
+        ("points", [_shares(one) for one in belief.points]),
         ("factors", [_numbers(row) for row in belief.factors]),
     ):
         inner = ",\n".join(map(_dumped, values))
         lines.append(f"{json.dumps(key)}:[\n{inner}]")
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _shares(point: Point) -> dict[str, Any]:
+    """Return a point without what is not known of it."""
+    return {name: value for name, value in point._asdict().items() if value is not None}
 
 
 def _numbers(values: Floats) -> list[float]:
@@ -138,6 +143,9 @@ def _belief(document: Mapping[str, Any]) -> Belief:
 
 def _point(found: Mapping[str, Any]) -> Point:
     shares = [float(found[name]) for name in ("threads", "cores", "nodes")]
+    llcs = None if found.get("llcs") is None else float(found["llcs"])
+    if llcs is not None and not 0 < llcs <= 1 + ROUNDING:
+        raise ValueError(f"llcs {llcs} is no share of a machine")
     if not (all(0 < share < math.inf for share in shares) and max(shares[1:]) <= 1 + ROUNDING):
         raise ValueError(f"threads {shares[0]}, cores {shares[1]} and nodes {shares[2]} are no shares of a machine")
     page_map, prefetch = str(found["page_map"]), str(found["prefetch"] or ALL_ON)
@@ -145,7 +153,7 @@ def _point(found: Mapping[str, Any]) -> Point:
         raise ValueError(f"the page map `{page_map}` is none of {', '.join(PAGE_MAPS)}")
     if len(prefetch) != len(ALL_ON) or set(prefetch) - {"0", "1"}:
         raise ValueError(f"the prefetchers `{prefetch}` are not {len(ALL_ON)} digits, 0 or 1")
-    return Point(shares[0], shares[1], shares[2], str(found["thread_map"] or COMPACT), page_map, prefetch)
+    return Point(shares[0], shares[1], shares[2], str(found["thread_map"] or COMPACT), page_map, prefetch, llcs)
 
 
 def _check(belief: Belief) -> None:
@@ -171,6 +179,8 @@ def _check(belief: Belief) -> None:
         raise ValueError(f"`kernel.weight` is {belief.kernel.weight}, and must be from 0 to 1")
     if not 0 < belief.noise <= LARGEST**2:
         raise ValueError(f"`noise` is {belief.noise}, and must be above 0")
-    for name, length in belief.kernel.lengths._asdict().items():
+    if belief.kernel.lengths.llcs is not None and any(one.llcs is None for one in belief.points):
+        raise ValueError("the kernel compares last-level caches, and a point has no `llcs`")
+    for name, length in belief.kernel.lengths.given().items():
         if not SHORTEST < length < LONGEST:
             raise ValueError(f"the length of `{name}` is {length}, and must be above {SHORTEST} and below {LONGEST:g}")

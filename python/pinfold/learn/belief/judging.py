@@ -147,13 +147,12 @@ def searched(times: Times, judged: Sequence[int] | npt.NDArray[np.int64], belief
     """Return what regions gain with a belief after each trial, and if its first two are chosen together."""
     most = max(TRIALS)
     found: dict[str, list[Floats]] = {BELIEF: [], PAIR: []}
-    known: dict[tuple[str, bytes], tuple[Start, tuple[int, int]]] = {}
+    known: dict[tuple[str, int, bytes], tuple[Start, tuple[int, int]]] = {}
     for region in judged:
         run = np.flatnonzero(np.isfinite(times.logs[region]))
-        machine = times.regions[region].machine
-        key = (machine, run.tobytes())
+        key = (times.regions[region].machine, int(times.baselines[region]), run.tobytes())
         if key not in known:
-            start = start_of(belief, times, run, machine)
+            start = start_of(belief, times, int(region), run)
             known[key] = (start, start.pair())
         start, pair = known[key]
         logs = times.logs[region, run]
@@ -174,7 +173,8 @@ def exchanged(times: Times, seed: int) -> Times:
     for program in sorted(set(programs.tolist())):
         order = draw.permutation(len(times.points))
         for region in np.flatnonzero(programs == program):
-            run = [place for place in order if np.isfinite(logs[region, place]) and place != times.baseline]
+            baseline = times.baselines[region]
+            run = [place for place in order if np.isfinite(logs[region, place]) and place != baseline]
             logs[region, sorted(run)] = logs[region, run]
     return replace(times, logs=logs)
 
@@ -193,7 +193,7 @@ def _without_belief(times: Times, others: npt.NDArray[np.bool_], region: np.intp
 
 
 def _random(times: Times, region: np.intp) -> Floats:
-    logs = np.delete(times.logs[region], times.baseline)
+    logs = np.delete(times.logs[region], times.baselines[region])
     return random_gains(np.maximum(-logs[np.isfinite(logs)], 0), max(TRIALS))
 
 

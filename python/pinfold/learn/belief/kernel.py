@@ -14,8 +14,9 @@ from pinfold.learn.races import Floats
 class Lengths(NamedTuple):
     """How far apart values of each choice may be for configurations to be alike.
 
-    Numbers of threads, cores and nodes are in doublings. Different maps of threads or of pages have a distance of 1.
-    The distance of prefetchers is the root of the number of them that differ.
+    Numbers of threads, cores, nodes and last-level caches are in doublings; None: caches are not compared. Different
+    maps of threads or of pages have a distance of 1. The distance of prefetchers is the root of the number of them that
+    differ.
     """
 
     threads: float
@@ -24,6 +25,7 @@ class Lengths(NamedTuple):
     thread_map: float
     page_map: float
     prefetch: float
+    llcs: float | None = None
 
     def scaled(self, factor: float) -> Lengths:
         """Return all lengths multiplied by a factor.
@@ -31,7 +33,11 @@ class Lengths(NamedTuple):
         >>> Lengths(1, 1, 1, 1, 1, 2).scaled(2).prefetch
         4
         """
-        return Lengths(*(factor * length for length in self))
+        return self._replace(**{name: factor * length for name, length in self.given().items()})
+
+    def given(self) -> dict[str, float]:
+        """Return the lengths of the choices that are compared, by name."""
+        return {name: length for name, length in self._asdict().items() if length is not None}
 
 
 def similarity(one: Sequence[Point], other: Sequence[Point], lengths: Lengths) -> Floats:
@@ -39,6 +45,9 @@ def similarity(one: Sequence[Point], other: Sequence[Point], lengths: Lengths) -
 
     Returns:
         An array of shape (one, other).
+
+    Raises:
+        ValueError: if last-level caches are compared, and a configuration has no share of them.
 
     >>> lengths = Lengths(1, 1, 1, 1, 1, 1)
     >>> whole = Point(1.0, 1.0, 1.0, "scatter", "locality", "0000")
@@ -58,7 +67,16 @@ def _places(points: Sequence[Point], lengths: Lengths) -> Floats:
     # Two page maps differ in two coordinates, by a root of a half each.
     pages = [[np.sqrt(0.5) * (one.page_map == name) for name in PAGE_MAPS] for one in points]
     off = [[digit == "1" for digit in one.prefetch] for one in points]
-    coordinates = np.hstack([np.log2(shares), np.array(scattered), np.array(pages), np.array(off)], dtype=np.float64)
+    coordinates = [np.log2(shares), np.array(scattered), np.array(pages), np.array(off)]
     widths = [*lengths[:4], *[lengths.page_map] * len(PAGE_MAPS), *[lengths.prefetch] * PREFETCHERS]
-    places: Floats = coordinates / np.array(widths)
+    if lengths.llcs is not None:
+        coordinates.append(np.log2([[_caches(one)] for one in points]))
+        widths.append(lengths.llcs)
+    places: Floats = np.hstack(coordinates, dtype=np.float64) / np.array(widths, dtype=np.float64)
     return places
+
+
+def _caches(point: Point) -> float:
+    if point.llcs is None:
+        raise ValueError(f"the share of last-level caches of a configuration is not known: {point.text()}")
+    return point.llcs

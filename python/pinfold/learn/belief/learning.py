@@ -1,9 +1,9 @@
 """Learns a belief from times: mean, factors and residuals of training programs, and a kernel.
 
-1. The mean and the covariance of z over training regions, each with its weight. A region that was not run in all
-   configurations is completed: the expectation-maximisation of a normal distribution, whose covariance is mixed with
-   the kernel in each step.
-2. The largest principal components of the regions are the factors. What they leave of the variances is the residual.
+1. The mean and the covariance of z over training regions, each with its weight. Where regions were not run in all
+   configurations, a covariance is at first that of the regions that were run in both. Then regions are completed: the
+   expectation-maximisation of a normal distribution, whose covariance is mixed with the kernel in each step.
+2. The largest principal components of the covariance are the factors. What they leave of the variances is the residual.
 3. The variance of the kernel and its lengths come from :mod:`pinfold.learn.belief.choice`.
 4. A file has at most 100 KiB. If there are too many configurations, those are listed that are the most uncertain if the
    others are known (a pivoted Cholesky factorisation).
@@ -27,7 +27,9 @@ from pinfold.learn.trained import Trained
 Places = npt.NDArray[np.int64]
 
 LENGTHS = Lengths(threads=2.0, cores=2.0, nodes=2.0, thread_map=2.0, page_map=2.0, prefetch=2.8)
-"""The lengths of the kernel: a doubling, or another map, leaves 0.88 of the similarity."""
+"""The lengths of the kernel: a doubling, or another map, leaves 0.88 of the similarity.
+
+If the shares of last-level caches are known, their length is that of nodes."""
 
 FACTORS = 8
 """The number of factors. A file that would be too large has fewer."""
@@ -100,9 +102,9 @@ class Spread:
         return covariance
 
     def factors(self, number: int) -> Floats:
-        """Return the largest principal components of the regions, by the roots of their variances, as columns."""
-        _, values, vectors = np.linalg.svd(self.away, full_matrices=False)
-        factors: Floats = vectors[:number].T * values[:number]
+        """Return the largest principal components, by the roots of their variances, as columns."""
+        variances, vectors = np.linalg.eigh(self.covariance)
+        factors: Floats = (vectors * np.sqrt(np.maximum(variances, 0)))[:, ::-1][:, :number]
         return factors
 
     def residual(self, factors: Floats) -> Floats:
@@ -122,7 +124,10 @@ def learn(times: Times, settings: Settings, trained: Callable[[str], Trained]) -
     Raises:
         ValueError: if not even a belief of few configurations fits; the message says why.
     """
-    alike = similarity(times.points, times.points, settings.lengths)
+    lengths = settings.lengths
+    if all(point.llcs is not None for point in times.points):
+        lengths = lengths._replace(llcs=lengths.nodes)
+    alike = similarity(times.points, times.points, lengths)
     spread = spread_of(times, settings.weight, alike)
     covariance, loadings = spread.covariance, spread.factors(settings.factors)
     variance = float(np.diag(covariance).mean())
@@ -133,7 +138,7 @@ def learn(times: Times, settings: Settings, trained: Callable[[str], Trained]) -
     # far from all points are, and that is the mean variance.
     learned, similar = 1 - settings.weight, settings.weight * settings.amplitude
     whole = learned + similar
-    kernel = Kernel(float(f"{similar / whole:.4g}"), variance * whole, settings.lengths)
+    kernel = Kernel(float(f"{similar / whole:.4g}"), variance * whole, lengths)
 
     def belief(places: Places, number: int) -> Belief:
         factors = loadings[:, :number]
@@ -156,7 +161,7 @@ def learn(times: Times, settings: Settings, trained: Callable[[str], Trained]) -
         if len(text(found).encode()) <= MOST_BYTES:
             return found
     mixed = (1 - settings.weight) * covariance + settings.weight * variance * alike
-    order = _most_uncertain(mixed, times.baseline)
+    order = _most_uncertain(mixed, int(times.baselines[0]))
     number = len(order)
     while number > 1:
         number = int(0.95 * number)
@@ -179,26 +184,40 @@ def spread_of(times: Times, weight: float, alike: Floats) -> Spread:
     nothing = np.zeros((len(times.points), len(times.points)))
     if known.all():
         return _spread(times.logs, shares, nothing)
-    # The first guess of a missing value is the mean of the others in that configuration.
-    counted = (known * shares[:, None]).sum(axis=0)
-    mean = (np.nan_to_num(times.logs) * shares[:, None]).sum(axis=0) / counted
-    complete = np.where(known, times.logs, mean)
-    spread = _spread(complete, shares, nothing)
+    mean, covariance = _pairwise(times.logs, known, shares)
+    complete, left = times.logs.copy(), nothing
     patterns, of_region = np.unique(known, axis=0, return_inverse=True)
     for _ in range(STEPS):
-        covariance, left = spread.covariance, np.zeros_like(nothing)
+        left = np.zeros_like(nothing)
         mixed = (1 - weight) * covariance + weight * np.diag(covariance).mean() * alike
         for number, pattern in enumerate(patterns):
             inside = of_region.ravel() == number
             there, missing = np.flatnonzero(pattern), np.flatnonzero(~pattern)
             gram = mixed[np.ix_(there, there)] + times.noise * np.eye(len(there))
             slope = np.linalg.solve(gram, mixed[np.ix_(there, missing)])
-            away = times.logs[np.ix_(inside, there)] - spread.mean[there]
-            complete[np.ix_(inside, missing)] = spread.mean[missing] + away @ slope
+            away = times.logs[np.ix_(inside, there)] - mean[there]
+            complete[np.ix_(inside, missing)] = mean[missing] + away @ slope
             unknown = mixed[np.ix_(missing, missing)] - mixed[np.ix_(missing, there)] @ slope
             left[np.ix_(missing, missing)] += shares[inside].sum() * unknown
         spread = _spread(complete, shares, left)
+        mean, covariance = spread.mean, spread.covariance
     return spread
+
+
+def _pairwise(logs: Floats, known: npt.NDArray[np.bool_], shares: Floats) -> tuple[Floats, Floats]:
+    """Return means over the regions that were run in each configuration, and covariances over those run in both.
+
+    Configurations that no region was run in together have none. What is negative of the covariance becomes zero.
+    """
+    counted = known * shares[:, None]
+    mean = (np.nan_to_num(logs) * shares[:, None]).sum(axis=0) / counted.sum(axis=0)
+    away = np.where(known, logs - mean, 0)
+    together = counted.T @ known
+    products = (away * shares[:, None]).T @ away
+    covariance = np.divide(products, together, out=np.zeros_like(products), where=together > 0)
+    variances, vectors = np.linalg.eigh(covariance)
+    positive: Floats = (vectors * np.maximum(variances, 0)) @ vectors.T
+    return mean, positive
 
 
 def _spread(logs: Floats, shares: Floats, left: Floats) -> Spread:

@@ -18,7 +18,8 @@ class Point(NamedTuple):
     """A configuration, as docs/formats/beliefs.md describes it.
 
     ``threads`` is the number of threads over the number of cores of the machine: 2.0 is a thread on each of two
-    siblings. ``cores`` and ``nodes`` are the shares of cores and of NUMA nodes that have threads.
+    siblings. ``cores`` and ``nodes`` are the shares of cores and of NUMA nodes that have threads, and ``llcs`` is that
+    of last-level-cache domains; None if it is not known.
     """
 
     threads: float
@@ -27,6 +28,7 @@ class Point(NamedTuple):
     thread_map: str
     page_map: str
     prefetch: str
+    llcs: float | None = None
 
     def text(self) -> str:
         """Describe it in a line.
@@ -36,7 +38,8 @@ class Point(NamedTuple):
         """
         on_core = self.threads / self.cores
         threads = "a thread" if on_core == 1 else f"{on_core:.3g} threads"
+        caches = "" if self.llcs is None else f"{100 * self.llcs:.0f} % of the last-level caches, "
         return (
             f"{threads} on each of {100 * self.cores:.0f} % of the cores, {100 * self.nodes:.0f} % of the nodes, "
-            f"{self.thread_map}, {self.page_map}, prefetchers {self.prefetch}"
+            f"{caches}{self.thread_map}, {self.page_map}, prefetchers {self.prefetch}"
         )

@@ -1,0 +1,290 @@
+"""The sweep: each program is recorded once, and simulated on every machine in all configurations that matter.
+
+A program fills all, a half or a quarter of a machine, in turn over machines and programs. Each machine is drawn anew
+for each program. Results are in ``target/evaluation/priors``, in a folder for each build of pinfold, with a data set
+for each program; existing ones are not made again. The data set of all of them can be made at any time, from the
+programs that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+from pinfold.applications.recording import FailedError
+from pinfold.evaluation.build_folder import build_folder
+from pinfold.evaluation.made_once import made_once
+from pinfold.evaluation.priors import machines
+from pinfold.evaluation.priors.configurations import FIRST_TOUCH, placements, space
+from pinfold.evaluation.priors.design import Program
+from pinfold.evaluation.priors.machines import MODELS, SHARES
+from pinfold.evaluation.section import PINFOLD
+from pinfold.joined import joined
+from pinfold.tables import Table
+
+RESULTS = Path("target/evaluation/priors")
+
+DATA = RESULTS / "priors.parquet"
+
+PRECISION = "5%"
+"""The half-width of the intervals of sampled times."""
+
+REGION = "1"
+"""The region with the work: the second that begins."""
+
+KEPT = (
+    "machine", "program", "region", "num_threads", "num_nodes", "threads_per_core", "thread_map", "page_map",
+    "prefetch", "time_s", "pinning", "simulated", "command", "window_covers", "time_error",
+)  # fmt: skip
+"""The columns of a data set that are kept."""
+
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+"""Threads wait without spinning: how long a thread spins while a program is recorded says nothing of the program."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A recorded program, on a machine.
+
+    Attributes
+    ----------
+    program : str
+        Its name in the data set.
+    threads : int
+        Its number of threads.
+    recording : Path
+        Its recording.
+    model : dict
+        The model of the machine.
+    shape : Shape
+        The shape of the machine.
+    """
+
+    program: str
+    threads: int
+    recording: Path
+    model: machines.Model
+    shape: machines.Shape
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step took, in seconds of all processors."""
+
+    machine: str
+    configurations: int
+    seconds: float
+
+
+def share_of(program: int, machine: int) -> float:
+    """Return the share of a machine's cores that a program fills: each in turn.
+
+    >>> [share_of(0, machine) for machine in range(3)], share_of(1, 0)
+    ([1.0, 0.5, 0.25], 0.5)
+    """
+    return SHARES[(program + machine) % len(SHARES)]
+
+
+def folder(results: Path = RESULTS) -> Path:
+    """Return the folder of this build, or of one that gives the same results."""
+    return build_folder(results)
+
+
+def data_of(program: Program, models: Sequence[str], results: Path) -> Path:
+    """Return the data set of a program; another one for a reduced list of machines."""
+    kind = "" if tuple(models) == MODELS else "-quick"
+    return folder(results) / f"{program.number:04}{kind}.parquet"
+
+
+def sweep(
+    programs: Sequence[Program], models: Sequence[str] = MODELS, jobs: int | None = None, results: Path = RESULTS
+) -> dict[str, str]:
+    """Sweep the missing programs, some of them at the same time.
+
+    Args:
+        programs: the programs.
+        models: the machines.
+        jobs: how many programs are swept at the same time; None: as many as there are CPUs.
+        results: gets a folder for the build.
+
+    Returns:
+        the reasons of programs without results.
+    """
+    missing = [one for one in programs if not _is_done(one, models, results)]
+    started, done = perf_counter(), len(programs) - len(missing)
+    with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0))) as pool:
+        for number, program in enumerate(pool.map(partial(_swept, models=models, results=results), missing), done + 1):
+            each = (perf_counter() - started) / (number - done)
+            left = each * (len(programs) - number) / 60
+            print(
+                f"priors: {number} of {len(programs)}: {program.name}, {each:.1f} s each, {left:.0f} min left",
+                file=sys.stderr,
+                flush=True,
+            )
+    failures = {one.name: data_of(one, models, results).with_suffix(".failed") for one in programs}
+    return {name: file.read_text() for name, file in failures.items() if file.exists()}
+
+
+def _is_done(program: Program, models: Sequence[str], results: Path) -> bool:
+    data = data_of(program, models, results)
+    return data.exists() or data.with_suffix(".failed").exists()
+
+
+def _swept(program: Program, models: Sequence[str], results: Path) -> Program:
+    data = data_of(program, models, results)
+    try:
+        made_once(data, partial(_sweep, program, models))
+    except FailedError as error:
+        data.with_suffix(".failed").write_text(str(error))
+    return program
+
+
+def _sweep(program: Program, models: Sequence[str], data: Path) -> None:
+    """Record a program and simulate it on all machines."""
+    with TemporaryDirectory(dir=data.parent) as temporary:
+        recording = Path(temporary) / "program.pft"
+        tables, costs = [], [Cost("", 0, record(program.words, recording))]
+        for number, name in enumerate(models):
+            cores = round(program.threads / share_of(program.number, number))
+            cut, shape = machines.cut_down(machines.read(name), cores)
+            draw = np.random.default_rng([machines.SEED, program.number, number])
+            subject = Subject(program.name, program.threads, recording, machines.varied(cut, draw), shape)
+            table, seconds = simulate(subject, Path(temporary))
+            tables.append(table)
+            costs.append(Cost(name, table.num_rows, seconds))
+        pyarrow.parquet.write_table(with_costs(joined(tables), costs), data, compression="zstd")
+
+
+def record(words: Sequence[str], recording: Path) -> float:
+    """Record the region with the work of a program; return the seconds that this took of all processors.
+
+    Raises:
+        FailedError: if the program cannot be recorded.
+    """
+    command = [str(PINFOLD), "record", "-o", str(recording), "--region", REGION, "--", *words]
+    return _timed(command, recording.parent / "said")
+
+
+def simulate(subject: Subject, folder: Path) -> tuple[pyarrow.Table, float]:
+    """Simulate a recording in all configurations; return the rows, and the seconds of all processors.
+
+    The rows have the shares of the machine that each configuration uses: the model is no machine that others know.
+
+    Raises:
+        FailedError: if it cannot be simulated.
+    """
+    places = placements(subject.shape, subject.threads)
+    model, spaces, data = folder / "machine.toml", folder / "space.toml", folder / "data.parquet"
+    model.write_text(machines.text(subject.model), encoding="utf-8")
+    spaces.write_text(space(places), encoding="utf-8")
+    words = ["sweep", "--quiet", "--force", "--jobs", "1", "--sampled", "--precision", PRECISION]
+    words += ["--machine", str(model), "--space", str(spaces), "-o", str(data), str(subject.recording)]
+    seconds = _timed([str(PINFOLD), *words], folder / "said")
+    table = pyarrow.parquet.read_table(data)
+    pinnings = [pinning_of(one.text) for one in places]
+    rows = [row for row in table.select(KEPT).to_pylist() if row["region"] is None]
+    for row in rows:
+        place = places[pinnings.index(pinning_of(row["pinning"]))]
+        point = place.point
+        row |= {
+            "program": subject.program,
+            "thread_map": point.thread_map,
+            "thread_share": point.threads,
+            "core_share": point.cores,
+            "node_share": point.nodes,
+            "llc_share": point.llcs,
+            "baseline": place is places[0] and row["page_map"] == FIRST_TOUCH,
+        }
+    made = pyarrow.Table.from_pylist(rows).replace_schema_metadata(table.schema.metadata)
+    return made, seconds
+
+
+def pinning_of(text: str) -> tuple[int, ...]:
+    """Return the PUs of a pinning, which data sets write with ranges.
+
+    >>> pinning_of("0-2,9")
+    (0, 1, 2, 9)
+    """
+    pus: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        pus.extend(range(int(first), int(last or first) + 1))
+    return tuple(pus)
+
+
+def _timed(command: Sequence[str], output: Path) -> float:
+    """Run a command, and return the seconds that it took of all processors.
+
+    Raises:
+        FailedError: if it fails; the message is what it said.
+    """
+    with output.open("w+") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | PASSIVE)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise FailedError(f"{' '.join(command[:2])}: {said.read().strip()}")
+    return usage.ru_utime + usage.ru_stime
+
+
+COSTS = b"pinfold.priors"
+"""The metadata of a data set with what its program took."""
+
+
+def with_costs(table: pyarrow.Table, costs: Sequence[Cost]) -> pyarrow.Table:
+    """Return a data set that says what it took."""
+    said = json.dumps([asdict(one) for one in costs]).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), COSTS: said})
+
+
+def collect(programs: Sequence[Program], models: Sequence[str], results: Path, file: Path) -> list[Cost]:
+    """Write the data set of the programs that are there, and return what they took.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    tables = [pyarrow.parquet.read_table(one) for one in _there(programs, models, results)]
+    if not tables:
+        raise ValueError(f"no program was swept: {folder(results)} has no data set")
+    costs = [Cost(**one) for table in tables for one in json.loads(table.schema.metadata[COSTS])]
+    pyarrow.parquet.write_table(joined(tables), file, compression="zstd")
+    return costs
+
+
+def _there(programs: Sequence[Program], models: Sequence[str], results: Path) -> list[Path]:
+    return [data for one in programs if (data := data_of(one, models, results)).exists()]
+
+
+def costs_table(costs: Sequence[Cost]) -> Table:
+    """Return what recordings and simulations take, for a program."""
+    rows = []
+    for machine in dict.fromkeys(one.machine for one in costs):
+        here = [one for one in costs if one.machine == machine]
+        seconds = np.array([one.seconds for one in here])
+        configurations = np.mean([one.configurations for one in here])
+        rows.append(
+            [
+                machine or "recording",
+                str(len(here)),
+                f"{configurations:.1f}" if machine else "",
+                f"{seconds.mean():.2f}",
+                f"{np.median(seconds):.2f}",
+                f"{seconds.max():.2f}",
+            ]
+        )
+    columns = ["", "programs", "configurations", "mean", "median", "most"]
+    return Table(columns, rows, "Seconds of processors for a program:")
