@@ -45,9 +45,8 @@ def learner(settings: Settings) -> Learner:
     """Return what learns a belief with these settings. Its origin does not say whether rows were simulated."""
 
     def of(times: Times) -> Belief:
-        programs = sorted(set(times.programs.tolist()))
         rows = int(np.isfinite(times.logs).sum())
-        return learn(times, settings, lambda name: Trained(None, times.machines, programs, rows, name))
+        return learn(times, settings, lambda name: Trained(None, times.machines, times.names, rows, name))
 
     return of
 

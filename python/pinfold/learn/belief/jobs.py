@@ -49,7 +49,7 @@ def train(asked: argparse.Namespace) -> None:
     show(f"learning from {origin.text()}")
     settings = with_doubt(times, choose(times))
     rows = int(np.isfinite(times.logs).sum())
-    belief = learn(times, settings, lambda name: Trained.of(origin, times.machines, programs, rows, name))
+    belief = learn(times, settings, lambda name: Trained.of(origin, times.machines, times.names, rows, name))
     asked.output.write_text(file.text(belief), encoding="utf-8")
     show(
         f"a belief about {len(belief.points)} of {len(times.points)} configurations, from {len(times.regions)} regions "
@@ -64,7 +64,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     if asked.belief:
         belief = file.read(asked.belief)
         judged = given(times, belief)
-        seen = sorted(set(belief.origin.programs) & set(times.programs.tolist()))
+        seen = sorted(set(belief.origin.programs) & set(times.names))
         if seen:
             show(f"the belief has seen programs with the names {', '.join(seen)}: leave them out if they are the same")
     else:

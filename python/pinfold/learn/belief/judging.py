@@ -2,7 +2,8 @@
 
 A *trial* is one execution in one configuration, and the fastest one so far is kept. The baseline is trial 0. The gain
 is the logarithm of the speed-up over the baseline, and the share is the sum of gains over the sum of possible gains.
-Each program is left out once, on all machines and with all arguments, and settings are chosen without it.
+Each program is left out once, on all machines and with all arguments, and settings are chosen without it. Of more than
+:data:`MOST_FOLDS` programs, such as a generator makes, several are left out together.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from pinfold.learn.belief.belief import Belief
 from pinfold.learn.belief.choice import choose, gains_of, learner, start_of
 from pinfold.learn.belief.data import Times
 from pinfold.learn.belief.learning import NEW_MACHINE, Settings
-from pinfold.learn.belief.posterior import Start, search
+from pinfold.learn.belief.posterior import SEED, Start, search
 from pinfold.learn.bootstrap import ratio_interval
+from pinfold.learn.folds import folds_of
 from pinfold.learn.races import Floats, best_single, greedy, random_gains
 
 TRIALS = (1, 2, 3, 5, 8, 12, 16)
 """The numbers of trials after which shares are shown."""
+
+MOST_FOLDS = 100
+"""Up to this many programs are left out one by one."""
+
+FOLDS = 10
+"""The folds of more programs."""
 
 SHUFFLES = 5
 """The number of draws of the control. Its figures are means over them."""
@@ -138,9 +146,13 @@ def _judged(times: Times, gains: Mapping[str, Floats]) -> Judged:
 
 
 def _folds(times: Times) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    programs = times.programs
-    for program in sorted(set(programs.tolist())):
-        yield program, programs == program
+    programs = times.programs.tolist()
+    names = sorted(set(programs))
+    fold = folds_of(programs, len(names) if len(names) <= MOST_FOLDS else FOLDS, SEED)
+    for number in sorted(set(fold.tolist())):
+        inside = fold == number
+        left_out = sorted(set(times.programs[inside].tolist()))
+        yield left_out[0] if len(left_out) == 1 else f"{len(left_out)} programs", inside
 
 
 def searched(times: Times, judged: Sequence[int] | npt.NDArray[np.int64], belief: Belief) -> dict[str, Floats]:
