@@ -184,9 +184,10 @@ reality: build workloads ## simulated regions beside those of the measured table
 belief: build ## what beliefs gain, trial by trial, on the measured table and on simulated regions; takes ten minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation belief
 
-priors: build workloads ## sweep generated programs on varied machines, and train the belief that ships; takes hours, and goes on where it stopped
+priors: build workloads ## models/belief.json from generated programs on varied machines; takes hours, and goes on where it stopped
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation.priors $(PRIORS)
-	PYTHONPATH=python $(PYTHON) -m pinfold.learn train belief --data target/evaluation/priors/priors.parquet -o models/belief.json
+	PYTHONPATH=python $(PYTHON) -m pinfold.learn.command train belief --data target/evaluation/priors/priors.parquet \
+		-o models/belief.json
 
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications
