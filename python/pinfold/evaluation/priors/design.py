@@ -10,8 +10,8 @@ distributions are chosen and not measured:
   most programs have none or little of each, and a few have much.
 - Most programs touch their data as they use it. In a fifth one thread touches it all, which is a common mistake.
 
-Windows have 16384 to 131072 accesses a thread. Data that is accessed anywhere is not larger than what a window can
-cover by half, so that a repeated window does not fit the caches where the program does not.
+Windows have 16384 to 131072 accesses a thread. Data is not larger than what a window can go through once, so that a
+repeated window does not fit the caches where the program does not.
 """
 
 from __future__ import annotations
@@ -128,11 +128,14 @@ def _program(number: int, point: Floats) -> Program:
     if pattern == "private":
         shared, to_shared = LINE, 0
     stride = int(_chosen(STRIDES, float(point[8])))
-    lines = _lines_accessed(own, shared, to_shared / 100, pattern, int(threads))
-    if access == SEQUENTIAL:
-        accesses = min(max(lines * max(LINE // stride, 1), FEWEST), MOST)
-    else:
-        accesses = min(max(lines, FEWEST), MOST_ELSEWHERE)
+    in_line = max(LINE // stride, 1) if access == SEQUENTIAL else 1
+    share, parts = to_shared / 100, _parts(pattern, int(threads))
+    needed = in_line * max(own / LINE / (1 - share), parts * shared / LINE / share if share else 0)
+    accesses = int(min(max(needed, FEWEST), MOST if access == SEQUENTIAL else MOST_ELSEWHERE))
+    lines = accesses // in_line
+    own = min(own, int(lines * (1 - share)) * LINE)
+    if share:
+        shared = min(shared, int(lines * share / parts) * LINE)
     options = {
         "size": str(own),
         "shared": str(shared),
@@ -154,14 +157,9 @@ def _program(number: int, point: Floats) -> Program:
     return Program(number, int(threads), options)
 
 
-def _lines_accessed(own: int, shared: int, share: float, pattern: str, threads: int) -> int:
-    """Return the accesses of a thread that go through all of its data once, if each is to a line of its own."""
-    whole = pattern in ("read", "random")
-    part = shared / threads if whole or share == 0 else 2 * shared / threads
-    needed = [own / LINE / (1 - share)]
-    if share > 0:
-        needed.append(part / LINE / share)
-    return int(max(needed))
+def _parts(pattern: str, threads: int) -> float:
+    """Return the share of the shared data that one thread has to access, so that all of it is accessed."""
+    return (1 if pattern in ("read", "random") else 2) / threads
 
 
 def _size(bounds: tuple[int, int], at: float) -> int:

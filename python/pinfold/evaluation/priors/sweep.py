@@ -168,13 +168,13 @@ def _sweep(program: Program, models: Sequence[str], data: Path) -> None:
         pyarrow.parquet.write_table(with_costs(joined(tables), costs), data, compression="zstd")
 
 
-def record(words: Sequence[str], recording: Path) -> float:
-    """Record the region with the work of a program; return the seconds that this took of all processors.
+def record(words: Sequence[str], recording: Path, region: str = REGION) -> float:
+    """Record a region of a program; return the seconds that this took of all processors.
 
     Raises:
         FailedError: if the program cannot be recorded.
     """
-    command = [str(PINFOLD), "record", "-o", str(recording), "--region", REGION, "--", *words]
+    command = [str(PINFOLD), "record", "-o", str(recording), "--region", region, "--", *words]
     return _timed(command, recording.parent / "said")
 
 
