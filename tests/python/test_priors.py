@@ -22,7 +22,6 @@ from pinfold.evaluation.priors.worth import fixed_order
 from pinfold.learn.belief import data
 from pinfold.learn.belief.choice import learner
 from pinfold.learn.belief.learning import Settings
-from pinfold.learn.belief.point import Point
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,13 +49,15 @@ def shapes() -> list[tuple[str, int, Shape]]:
 
 def quantities(model: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], float]:
     """Return all numbers of a model with their places; sizes in bytes."""
-    found = {}
-    for key, value in model.items() if isinstance(model, dict) else enumerate(model):
+    found: dict[tuple[Any, ...], float] = {}
+    items: list[tuple[Any, Any]] = list(model.items() if isinstance(model, dict) else enumerate(model))
+    for key, value in items:
         if isinstance(value, dict | list):
             found |= quantities(value, (*path, key))
         elif isinstance(value, int | float):
             scale = machines.SIZES.get(key, 1)
-            found[(*path, "size" if key in machines.SIZES else key)] = float(value * scale)
+            place = (*path, "size" if key in machines.SIZES else key)
+            found[place] = float(value * scale)
     return found
 
 
@@ -250,11 +251,3 @@ def test_a_failed_program_is_named_and_not_tried_again(tmp_path: Path) -> None:
         assert "unknown word" in sweep([broken], ("e5-4650x4",), 1, tmp_path)[broken.name]
     with pytest.raises(ValueError, match="no program was swept"):
         collect([broken], ("e5-4650x4",), tmp_path, tmp_path / "none.parquet")
-
-
-def test_a_point_without_caches_cannot_be_compared_by_them() -> None:
-    from pinfold.learn.belief.kernel import Lengths, similarity  # noqa: PLC0415
-
-    point = Point(1.0, 1.0, 1.0, "scatter", "balance", "0000")
-    with pytest.raises(ValueError, match="share of last-level caches"):
-        similarity([point], [point._replace(llcs=1.0)], Lengths(1, 1, 1, 1, 1, 1, 1))
