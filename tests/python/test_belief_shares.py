@@ -64,7 +64,7 @@ def test_rows_with_as_many_threads_are_a_region_over_its_own_baseline(tmp_path: 
     assert {point.llcs for point in times.points} == {0.5, 1.0}
     baselines = {times.points[place] for place in times.baselines}
     assert baselines == {Point(share, share, 1.0, "scatter", "first_touch", "0000", 1.0) for share in SHARES}
-    # That fewer threads for the machine take longer is no property of a configuration.
+    # Fewer threads for the machine take longer, but not over their own baseline.
     assert np.nanmax(np.abs(times.logs)) < 1.1
     for region, baseline in enumerate(times.baselines):
         run = np.flatnonzero(np.isfinite(times.logs[region]))

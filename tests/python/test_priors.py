@@ -126,7 +126,7 @@ def test_numbers_vary_within_a_quarter_and_anew_for_each_program(name: str) -> N
             assert value / LARGEST_FACTOR - rounding <= after[place] <= value * LARGEST_FACTOR + rounding, place
     changed = [place for place in before if len({after[place] for after in drawn}) > 10]
     assert {place[0] for place in changed} - {"prefetch"} == {"core", "tlb", "cache", "coherence", "memory", "link"}
-    # Each latency has a factor of its own.
+    # Each latency has its own factor.
     near, far = ("memory", "latency", "ns"), ("link", 0, "latency", "ns")
     assert len({round(after[near] / after[far], 6) for after in drawn}) == len(drawn)
 
@@ -235,7 +235,7 @@ def test_a_sweep_of_small_programs_on_two_machines_makes_data_that_a_belief_lear
     belief = learner(Settings())(times)
     assert belief.kernel.lengths.llcs is not None
     assert all(point.llcs is not None for point in belief.points)
-    # Nothing is made again, and an interrupted sweep has a data set of what is there.
+    # Nothing is made again, and an interrupted sweep has a data set of the finished programs.
     assert sweep(small, models, 1, tmp_path) == {}
     assert capsys.readouterr().err == ""
     assert len(collect(small[:2], models, tmp_path, file)) == 6

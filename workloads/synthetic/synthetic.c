@@ -1,7 +1,7 @@
 /*
  * A program whose behaviour is given by options, so that a generator can make many different programs.
  *
- * Each thread has `--size` bytes of its own, and all of them share `--shared` bytes. In an iteration a thread makes
+ * Each thread has `--size` private bytes, and all of them share `--shared` bytes. In an iteration a thread makes
  * `--accesses` accesses, in bursts of 64 to the same data. Options say which bursts go to shared data, which write,
  * which are inside of a critical section, and how many accesses are between two barriers.
  *
@@ -11,7 +11,7 @@
  *   bandwidth; `gather`, anywhere in the data, many at once; `chase`, each address comes from the access before, in
  *   `--chains` independent chains, and the latency of memory decides.
  * - `--pattern` of the shared data: `private`, it is not used; `read`, all threads read all of it; `neighbours`, a
- *   thread writes its own part and reads those of both neighbours; `pipeline`, it reads the part that the previous
+ *   thread writes its own part and reads the parts of both neighbours; `pipeline`, it reads the part that the previous
  *   thread wrote; `random`, all threads read and write all of it.
  * - `--touch`: first touch places data on the node of the thread that uses it (`own`) or in turn on the nodes of all
  *   threads (`spread`); with `--init serial` all of it is on the node of the first thread.
@@ -85,7 +85,7 @@ struct part {
     uint64_t step; /* of a chase, from node to node; it has no common divisor with the number of nodes */
 };
 
-/* Where a thread is in a part. */
+/* The position of a thread in a part. */
 struct walk {
     struct part part;
     uint64_t next, lap;       /* the word of the next sequential access, and of the first one since the start */
@@ -137,8 +137,8 @@ static struct walk walk_of(struct part part, uint64_t thread)
 }
 
 /*
- * The bursts. Each returns the sum of what it read or wrote. With `real` false it does the same without memory. Most
- * arguments after `walk` are constants where it is called, so the compiler makes a loop for each.
+ * The bursts. Each returns the sum of the words that it read or wrote. With `real` false it does the same without
+ * memory. Most arguments after `walk` are constants of the caller, so the compiler makes a loop for each.
  */
 #define ALWAYS __attribute__((always_inline)) static inline
 
@@ -375,7 +375,7 @@ static void fill(const struct workload_run *run, const struct data *data, uint64
         fill_part(run, shared_part(data, 0, 1), thread, true, false);
 }
 
-/* The number of words of a part that differ from what they must be. */
+/* The number of wrong words of a part. */
 static uint64_t wrong_in(const struct workload_run *run, struct part part)
 {
     uint64_t wrong = 0;

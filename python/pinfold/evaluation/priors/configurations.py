@@ -1,6 +1,6 @@
 """The configurations that ``auto`` can choose for a program with a given number of threads, on a machine.
 
-Threads are on 1, 2, 4 … nodes and, where a node has several last-level caches, on one or on all of them; compact or
+Threads are on 1, 2, 4 … nodes, and on one or all last-level caches of each node; compact or
 scattered; a thread on each core, and once on siblings of as few cores as possible. Pages are at first touch, or
 interleaved over these nodes; on all nodes also after locality, and balanced. All prefetchers are on, because ``auto``
 does not set them.
@@ -48,7 +48,7 @@ class Placement:
 
 
 class Spread(NamedTuple):
-    """How threads are spread: over nodes, over domains of each, so many on a core, and in which order."""
+    """How threads are spread: over nodes, over domains of each node, over cores, and their order."""
 
     nodes: int
     domains: int

@@ -6,9 +6,10 @@ distributions are chosen and not measured:
 
 - Sizes are uniform in their logarithms, from data that the first cache holds to more than the last ones hold together.
 - Half of the accesses are sequential, as in most loops; the rest is for the two kinds that wait for memory.
-- Barriers, critical sections and imbalance are rare in good programs, and each decides the speed where it is strong. So
+- Barriers, critical sections and imbalance are rare in good programs, and each decides the speed if it is strong. So
   most programs have none or little of each, and a few have much.
-- Most programs touch their data as they use it. In a fifth one thread touches it all, which is a common mistake.
+- Most programs touch their data as they use it. One thread touches all of it in a fifth of the programs, which is a
+  common mistake.
 
 Windows have 16384 to 131072 accesses a thread. Data is not larger than what a window can go through once, so that a
 repeated window does not fit the caches where the program does not.
@@ -37,10 +38,10 @@ LINE = 64
 SEQUENTIAL = "sequential"
 
 FEWEST, MOST = 1 << 14, 1 << 17
-"""The accesses of a thread in a window. Sequential ones, most of which hit the first cache, may be the most."""
+"""The accesses of a thread in a window. Sequential accesses mostly hit the first cache and may be the most."""
 
 MOST_ELSEWHERE = 3 << 13
-"""The most accesses of a thread that are anywhere in its data: each may be a line of its own."""
+"""The most accesses of a thread that are anywhere in its data: each may be another line."""
 
 
 class Choice(NamedTuple):

@@ -5,7 +5,7 @@ and last-level-cache domains. What cores share (last-level caches, memory, links
 a core has its share of the whole machine. The TLB and all caches but the first have an eighth of their size, so that a
 short window covers data beyond them. Latencies and the private parts of a core stay.
 
-*Varied* (domain randomisation): each number is multiplied by a factor of its own, uniform in its logarithm and within a
+*Varied* (domain randomisation): each number is multiplied by its own factor, uniform in its logarithm and within a
 quarter. Numbers that depend on each other share a factor: clocks, the buffers of a core, and the waits of one memory.
 What is learned must then hold for machines between and around the models.
 """

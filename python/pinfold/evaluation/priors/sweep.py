@@ -181,7 +181,7 @@ def record(words: Sequence[str], recording: Path, region: str = REGION) -> float
 def simulate(subject: Subject, folder: Path) -> tuple[pyarrow.Table, float]:
     """Simulate a recording in all configurations; return the rows, and the seconds of all processors.
 
-    The rows have the shares of the machine that each configuration uses: the model is no machine that others know.
+    The rows have the shares of the machine that each configuration uses, because others do not know the model.
 
     Raises:
         FailedError: if it cannot be simulated.
@@ -229,7 +229,7 @@ def _timed(command: Sequence[str], output: Path) -> float:
     """Run a command, and return the seconds that it took of all processors.
 
     Raises:
-        FailedError: if it fails; the message is what it said.
+        FailedError: if it fails; the message is its output.
     """
     with output.open("w+") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | PASSIVE)
@@ -242,17 +242,17 @@ def _timed(command: Sequence[str], output: Path) -> float:
 
 
 COSTS = b"pinfold.priors"
-"""The metadata of a data set with what its program took."""
+"""The metadata of a data set with the cost of its program."""
 
 
 def with_costs(table: pyarrow.Table, costs: Sequence[Cost]) -> pyarrow.Table:
-    """Return a data set that says what it took."""
+    """Return a data set with its costs as metadata."""
     said = json.dumps([asdict(one) for one in costs]).encode()
     return table.replace_schema_metadata({**(table.schema.metadata or {}), COSTS: said})
 
 
 def collect(programs: Sequence[Program], models: Sequence[str], results: Path, file: Path) -> list[Cost]:
-    """Write the data set of the programs that are there, and return what they took.
+    """Write the data set of the programs that are there, and return their costs.
 
     Raises:
         ValueError: if there is none.
@@ -270,7 +270,7 @@ def _there(programs: Sequence[Program], models: Sequence[str], results: Path) ->
 
 
 def costs_table(costs: Sequence[Cost]) -> Table:
-    """Return what recordings and simulations take, for a program."""
+    """Return the costs of recordings and simulations, for a program."""
     rows = []
     for machine in dict.fromkeys(one.machine for one in costs):
         here = [one for one in costs if one.machine == machine]

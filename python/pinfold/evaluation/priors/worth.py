@@ -6,8 +6,8 @@ caches a node. No application is among them, and so none that is for judging onl
 :mod:`pinfold.evaluation.react.programs`, because caches have an eighth of their size.
 
 The table has the share of the possible gain after trials: with the belief, in random order, and in the fixed order of
-the named placements of ``auto`` (``crates/policy/src/auto/proposals.rs``), as far as the space has them. It then
-interleaves the pages of the best placement.
+the named placements of ``auto`` (``crates/policy/src/auto/proposals.rs``), without those that the space lacks. Then
+the pages of the best placement are interleaved.
 
 ``python -m pinfold.evaluation.priors.worth BELIEF.json``, in the project's root after ``make build workloads``.
 """
@@ -84,9 +84,9 @@ def _sweep(workload: Workload, number: int, data: Path) -> None:
 
 
 def fixed_order(points: Sequence[Point], logs: Floats, baseline: int) -> list[int]:
-    """Return the configurations in the order in which ``auto`` tries them without a belief, but for the baseline.
+    """Return the configurations as ``auto`` orders them without a belief, but for the baseline.
 
-    The named placements are, where they exist: neighbouring ranks together on all nodes; as few nodes as possible; as
+    The named placements, if they exist: neighbouring ranks together on all nodes; as few nodes as possible; as
     few cores as possible, with siblings. Then come the others, and the best one with its pages interleaved.
     """
 
@@ -133,7 +133,7 @@ def table(found: Judged, where: str) -> Table:
 
 
 def main() -> None:
-    """Sweep what is missing, and print a table for both machines together and for each."""
+    """Sweep the missing workloads, and print a table for both machines together and for each."""
     if len(sys.argv) != 2:  # noqa: PLR2004 - the program and the belief
         sys.exit("usage: python -m pinfold.evaluation.priors.worth BELIEF.json")
     times = read([sweep()])

@@ -2,8 +2,8 @@
 
 A *trial* is one execution in one configuration, and the fastest one so far is kept. The baseline is trial 0. The gain
 is the logarithm of the speed-up over the baseline, and the share is the sum of gains over the sum of possible gains.
-Each program is left out once, on all machines and with all arguments, and settings are chosen without it. Of more than
-:data:`MOST_FOLDS` programs, such as a generator makes, several are left out together.
+Each program is left out once, on all machines and with all arguments, and settings are chosen without it. If there
+are more than :data:`MOST_FOLDS` programs, such as a generator makes, several are left out together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Learns a belief from times: mean, factors and residuals of training programs, and a kernel.
 
 1. The mean and the covariance of z over training regions, each with its weight. Where regions were not run in all
-   configurations, a covariance is at first that of the regions that were run in both. Then regions are completed: the
+   configurations, a covariance at first counts the regions that were run in both. Then regions are completed: the
    expectation-maximisation of a normal distribution, whose covariance is mixed with the kernel in each step.
 2. The largest principal components of the covariance are the factors. What they leave of the variances is the residual.
 3. The variance of the kernel and its lengths come from :mod:`pinfold.learn.belief.choice`.
@@ -29,7 +29,7 @@ Places = npt.NDArray[np.int64]
 LENGTHS = Lengths(threads=2.0, cores=2.0, nodes=2.0, thread_map=2.0, page_map=2.0, prefetch=2.8)
 """The lengths of the kernel: a doubling, or another map, leaves 0.88 of the similarity.
 
-If the shares of last-level caches are known, their length is that of nodes."""
+If the shares of last-level caches are known, they have the length of nodes."""
 
 FACTORS = 8
 """The number of factors. A file that would be too large has fewer."""

@@ -18,8 +18,8 @@ class Point(NamedTuple):
     """A configuration, as docs/formats/beliefs.md describes it.
 
     ``threads`` is the number of threads over the number of cores of the machine: 2.0 is a thread on each of two
-    siblings. ``cores`` and ``nodes`` are the shares of cores and of NUMA nodes that have threads, and ``llcs`` is that
-    of last-level-cache domains; None if it is not known.
+    siblings. ``cores`` and ``nodes`` are the shares of cores and of NUMA nodes that have threads, and ``llcs`` the
+    share of last-level-cache domains; None if it is not known.
     """
 
     threads: float
