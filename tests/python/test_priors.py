@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 import tomllib
 
-from pinfold.evaluation.priors import machines
+from pinfold.evaluation.priors import machines, worth
 from pinfold.evaluation.priors.configurations import FIRST_TOUCH, Placement, placements, space
 from pinfold.evaluation.priors.design import OWN_BYTES, PATTERNS, Program, programs
 from pinfold.evaluation.priors.machines import LARGEST_FACTOR, MODELS, SHARES, Shape, cut_down, varied
 from pinfold.evaluation.priors.sweep import collect, costs_table, share_of, sweep
 from pinfold.evaluation.priors.worth import fixed_order
 from pinfold.learn.belief import data
+from pinfold.learn.belief import file as belief_file
 from pinfold.learn.belief.choice import learner
+from pinfold.learn.belief.judging import BELIEF, RANDOM
 from pinfold.learn.belief.learning import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,6 +237,15 @@ def test_a_sweep_of_small_programs_on_two_machines_makes_data_that_a_belief_lear
     belief = learner(Settings())(times)
     assert belief.kernel.lengths.llcs is not None
     assert all(point.llcs is not None for point in belief.points)
+    written = tmp_path / "belief.json"
+    written.write_text(belief_file.text(belief), encoding="utf-8")
+    found = worth.judged(times, written)
+    assert set(found.gains) == {BELIEF, RANDOM, worth.FIXED}
+    for gains in found.gains.values():
+        assert (gains <= found.possible[:, None] + 1e-12).all()
+    # The last trial of the fixed order has tried everything of the smaller machines.
+    assert found.gains[worth.FIXED][:, -1] == pytest.approx(found.possible, abs=0.05)
+    assert len(worth.table(found, "here").rows) == 3
     # Nothing is made again, and an interrupted sweep has a data set of the finished programs.
     assert sweep(small, models, 1, tmp_path) == {}
     assert capsys.readouterr().err == ""

@@ -1,12 +1,14 @@
 """Sweeps generated programs on varied machines, and makes the data set that the belief that ships is learned from.
 
 ``python -m pinfold.evaluation.priors [--quick] [--programs N] [--collect]``, in the project's root after
-``make build workloads``.
+``make build workloads``. SIGINT and SIGTERM stop it after the programs that are being swept.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 
 from pinfold.evaluation.priors.design import PROGRAMS, programs
 from pinfold.evaluation.priors.machines import MODELS
@@ -28,7 +30,12 @@ def main() -> None:
     made = programs(asked.programs or (QUICK_PROGRAMS if asked.quick else PROGRAMS))
     models = QUICK_MODELS if asked.quick else MODELS
     file = DATA.with_stem("priors-quick") if asked.quick else DATA
-    failed = {} if asked.collect else sweep(made, models, asked.jobs)
+    failed = {}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        failed = {} if asked.collect else sweep(made, models, asked.jobs)
+    except KeyboardInterrupt:
+        print("priors: stopped; the same command goes on", file=sys.stderr)
     table = costs_table(collect(made, models, RESULTS, file))
     print(*(f"failed: {name}: {why}" for name, why in failed.items()), "\n".join(table.markdown()), sep="\n")
     print(f"Written: {file}")

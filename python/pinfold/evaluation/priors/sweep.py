@@ -122,10 +122,14 @@ def sweep(
 
     Returns:
         the reasons of programs without results.
+
+    Raises:
+        KeyboardInterrupt: if the user stops it, after the programs that are being swept are done.
     """
     missing = [one for one in programs if not _is_done(one, models, results)]
     started, done = perf_counter(), len(programs) - len(missing)
-    with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0))) as pool:
+    pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
+    try:
         for number, program in enumerate(pool.map(partial(_swept, models=models, results=results), missing), done + 1):
             each = (perf_counter() - started) / (number - done)
             left = each * (len(programs) - number) / 60
@@ -134,6 +138,8 @@ def sweep(
                 file=sys.stderr,
                 flush=True,
             )
+    finally:
+        pool.shutdown(cancel_futures=True)
     failures = {one.name: data_of(one, models, results).with_suffix(".failed") for one in programs}
     return {name: file.read_text() for name, file in failures.items() if file.exists()}
 
@@ -232,7 +238,9 @@ def _timed(command: Sequence[str], output: Path) -> float:
         FailedError: if it fails; the message is its output.
     """
     with output.open("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | PASSIVE)
+        # An interrupt at the terminal does not end it: what has begun is finished.
+        environment = os.environ | PASSIVE
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=environment, start_new_session=True)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
