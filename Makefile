@@ -184,7 +184,7 @@ reality: build workloads ## simulated regions beside those of the measured table
 belief: build ## what beliefs gain, trial by trial, on the measured table and on simulated regions; takes ten minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation belief
 
-priors: build workloads ## models/belief.json from generated programs on varied machines; takes hours, and goes on where it stopped
+priors: build workloads ## models/belief.json from generated programs on varied machines (fewer: PRIORS='--programs 200'); takes hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation.priors $(PRIORS)
 	PYTHONPATH=python $(PYTHON) -m pinfold.learn.command train belief --data target/evaluation/priors/priors.parquet \
 		-o models/belief.json
