@@ -5,6 +5,7 @@ sweep that was interrupted can be used. A coordinate of a point is a quantile of
 distributions are chosen and not measured:
 
 - Sizes are uniform in their logarithms, from data that the first cache holds to more than the last ones hold together.
+  Shared data may be as little as four lines, which threads write in turn. Such programs are fastest on siblings.
 - Half of the accesses are sequential, as in most loops; the rest is for the two kinds that wait for memory.
 - Barriers, critical sections and imbalance are rare in good programs, and each decides the speed if it is strong. So
   most programs have none or little of each, and a few have much.
@@ -63,15 +64,15 @@ ACCESSES = (Choice(SEQUENTIAL, 0.5), Choice("gather", 0.25), Choice("chase", 0.2
 STRIDES = (Choice("8", 0.6), Choice("64", 0.25), Choice("256", 0.15))
 CHAINS = (Choice("1", 0.4), Choice("2", 0.2), Choice("4", 0.2), Choice("8", 0.2))
 OPERATIONS = (Choice("0", 0.3), Choice("1", 0.2), Choice("4", 0.25), Choice("16", 0.15), Choice("64", 0.1))
-BETWEEN = (Choice("", 0.5), Choice("8192", 0.2), Choice("2048", 0.15), Choice("512", 0.15))
-CRITICAL = (Choice("0", 0.8), Choice("1", 0.08), Choice("3", 0.07), Choice("10", 0.05))
+BETWEEN = (Choice("", 0.45), Choice("4096", 0.15), Choice("1024", 0.15), Choice("256", 0.15), Choice("64", 0.1))
+CRITICAL = (Choice("0", 0.75), Choice("1", 0.08), Choice("3", 0.07), Choice("10", 0.06), Choice("30", 0.04))
 IMBALANCE = (Choice("0", 0.5), Choice("10", 0.2), Choice("30", 0.2), Choice("80", 0.1))
 TOUCH = (Choice("own", 0.6), Choice("spread", 0.2), Choice("first", 0.2))
 
 OWN_BYTES = (4 << 10, 2 << 20)
 """The smallest and the largest data of a thread."""
 
-SHARED_BYTES = (16 << 10, 16 << 20)
+SHARED_BYTES = (256, 16 << 20)
 """The smallest and the largest shared data."""
 
 TO_SHARED = (10, 90)
