@@ -57,8 +57,8 @@ def results(judged: dict[str, Judged], shipped: Judged | None) -> Results:
 def gaining(judged: Judged, gains: float, possible: float) -> Judged:
     """Return regions that all have this gain after each trial, and this possible gain."""
     logs = np.zeros_like(judged.times.logs)
-    logs[:, 1 - judged.times.baseline] = -possible
-    known = Times(judged.times.regions, judged.times.points, judged.times.baseline, logs, judged.times.weights, 1e-4)
+    logs[:, 1 - judged.times.baselines[0]] = -possible
+    known = Times(judged.times.regions, judged.times.points, judged.times.baselines, logs, judged.times.weights, 1e-4)
     return Judged(known, {BELIEF: np.full((len(logs), max(TRIALS)), gains)})
 
 
