@@ -81,6 +81,17 @@ def test_the_expected_improvement_is_the_mean_over_draws() -> None:
     assert Posterior(prior, 0.0).improvement(0.5) == pytest.approx(expected, abs=0.03)
 
 
+def test_a_trial_that_surprises_makes_all_configurations_less_certain() -> None:
+    # The case of a_program_that_surprises_is_searched_further in crates/policy/src/belief/worth.rs.
+    prior, noise = Prior(np.array([0.0, 0.1, 0.25]), np.diag([0.0, 0.01, 0.01])), 1e-4
+    for value, spread in ((0.1, 1.0), (0.6, (4 + 0.5**2 / 0.0101) / 6)):
+        posterior = Start(prior, noise, 0).posterior()
+        posterior.learn(1, value)
+        assert posterior.spread == pytest.approx(spread)
+        wider = Prior(posterior.mean, np.diag(spread * posterior.variance))
+        assert posterior.improvement(0.0) == pytest.approx(Posterior(wider, noise).improvement(0.0))
+
+
 def test_two_trials_together_are_of_different_kinds() -> None:
     # Two twins are the best ones alone. The third one is fast where they are slow.
     covariance = np.array([[1.0, 0.99, -0.9], [0.99, 1.0, -0.9], [-0.9, -0.9, 1.0]])

@@ -16,6 +16,9 @@ DRAWS = 200
 
 SEED = 0
 
+FREEDOM = 4.0
+"""The degrees of freedom of the spread, the same as in ``crates/policy/src/belief/posterior.rs``. Assumed."""
+
 NOTHING = 1e-12
 """A smaller expected improvement is rounding."""
 
@@ -33,6 +36,20 @@ class Posterior:
         self._prior = prior
         self._noise = noise
         self._rows: Floats = np.empty((0, len(prior.mean)))
+        self._surprises = 0.0
+
+    @property
+    def spread(self) -> float:
+        """The factor of all variances that decide about trials, at least 1: trials that surprised make it larger.
+
+        It is that of a Student-t process (Shah, Wilson and Ghahramani, AISTATS 2014, section 3).
+
+        >>> posterior = Posterior(Prior(np.zeros(2), np.eye(2)), 0.0)
+        >>> posterior.learn(0, 4.0)
+        >>> posterior.spread
+        4.0
+        """
+        return max((FREEDOM + self._surprises) / (FREEDOM + len(self._rows)), 1.0)
 
     def learn(self, place: int, value: float) -> None:
         """Learn the value of z in a configuration.
@@ -47,8 +64,10 @@ class Posterior:
         variance = max(float(covariance[place]), 0.0) + self._noise
         if variance <= 0:
             return
-        self.mean += covariance * ((value - self.mean[place]) / variance)
+        surprise = (value - float(self.mean[place])) / float(np.sqrt(variance))
         row = covariance / np.sqrt(variance)
+        self.mean += row * surprise
+        self._surprises += surprise**2
         self._rows = np.vstack([self._rows, row])
         self.variance = np.maximum(self.variance - row**2, 0)
 
@@ -61,11 +80,13 @@ class Posterior:
     def improvement(self, best: float) -> Floats:
         """Return the expected improvement over the best z so far: how much smaller z is in the mean, 0 if larger.
 
+        Variances are multiplied by the spread.
+
         >>> known = Prior(np.array([-1.0, 0.0]), np.zeros((2, 2)))
         >>> Posterior(known, 0.0).improvement(0.0).tolist()
         [1.0, 0.0]
         """
-        deviation = np.sqrt(np.maximum(self.variance, NOTHING**2))
+        deviation = np.sqrt(np.maximum(self.spread * self.variance, NOTHING**2))
         away = (best - self.mean) / deviation
         density = np.exp(-0.5 * away**2) / np.sqrt(2 * np.pi)
         improvement: Floats = np.maximum(deviation * (away * ndtr(away) + density), 0)
