@@ -1,5 +1,6 @@
 """The default policy, `auto`: as the whole binary, on scripted and simulated machines and on this one."""
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,52 @@ def test_who_is_not_asked_proposes_nothing(scripted: Callable[..., Run]) -> None
     run = scripted(1300, "--do-not-ask", "topology,neighbours")
     assert "proposals" not in run.json
     assert run.json["chosen"]["pus"] is None
+
+
+def belief(on_one_node: float) -> str:
+    """A belief about half of the cores on both nodes and on one, which has this expected logarithm of the time."""
+    maps = {"thread_map": "compact", "page_map": "first_touch", "prefetch": "0000"}
+    shares = [{"threads": 0.5, "cores": 0.5, "nodes": nodes, "llcs": nodes} for nodes in (1.0, 0.5)]
+    choices = ("threads", "cores", "nodes", "llcs", "thread_map", "page_map", "prefetch")
+    document = {
+        "pinfold": "belief",
+        "version": 1,
+        "origin": {"simulated": True, "machines": ["another"], "programs": ["a"], "rows": 2, "learner": "by hand"},
+        "points": [share | maps for share in shares],
+        "mean": [0.0, on_one_node],
+        "factors": [[], []],
+        "residual": [0.02, 0.02],
+        "kernel": {"weight": 0.0, "variance": 0.0, "lengths": dict.fromkeys(choices, 1.0)},
+        "noise": 0.0001,
+        "doubt": {"machine": 0.0},
+    }
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(("expected", "is_first"), [(-0.4, True), (0.4, False)])
+def test_a_belief_says_what_is_tried_first(
+    scripted: Callable[..., Run], pinfold: Pinfold, tmp_path: Path, expected: float, is_first: bool
+) -> None:
+    file = tmp_path / "belief.json"
+    file.write_text(belief(expected))
+    run = scripted(1300, "--belief", str(file))
+    tried = run.json["candidates"][run.json["comparisons"][0]["candidate"]]["pus"]
+    assert ({pu // 4 for pu in tried} in ({0}, {1})) == is_first
+    assert run.json["policy"] == "auto"
+    assert run.json["chosen"]["pus"] == FASTEST
+    said = said_by(pinfold, "explain", pinfold.folder / "record.json")
+    assert "was expected to take" in said
+    assert "was expected to take" not in run.err
+
+
+def test_the_belief_that_ships_is_described_and_serves_any_machine(scripted: Callable[..., Run], binary: Path) -> None:
+    shipped = Path(__file__).parents[1] / "models/belief.json"
+    explained = subprocess.run([binary, "explain", shipped], capture_output=True, text=True, check=True).stdout
+    assert "A belief about configurations, learned from" in explained
+    with_it, without = scripted(1300), scripted(1300, "--belief", "none")
+    notes = [one["code"] for one in with_it.json["notes"]]
+    assert notes.count("belief") == len(with_it.json["comparisons"])
+    assert with_it.json["chosen"]["pus"] == without.json["chosen"]["pus"] == FASTEST
 
 
 @pytest.mark.parametrize(

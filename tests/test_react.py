@@ -71,6 +71,7 @@ def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfo
         (["--react-model", "none.json"], "cannot read the model `none.json`"),
         (["--belief", "none.json"], "cannot read the belief `none.json`"),
         (["--belief", "MODEL"], "this is no belief"),
+        (["--belief", "none.json", "--react-model", "MODEL"], "leave --belief or --react-model out"),
         (["--react-model", "MODEL", "--page-map", "interleave"], "places pages itself"),
     ],
 )

@@ -14,7 +14,6 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
 use pinfold_core::{Finding, Metric, NoteCode};
 use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Learned, Source as Asked};
-use pinfold_policy::belief::Belief;
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{MachineKey, PlacementLearner, ProgramKey, Store};
@@ -105,10 +104,7 @@ impl PolicyEntry for Auto {
             None => classify::counted(request.place, None).unwrap_or_default(),
             calibrated => classify::counted(request.place, calibrated)?,
         };
-        let belief = match belief::Flags::from_arg_matches(request.flags)?.file() {
-            Some(file) => belief::read(file)?.1,
-            None => Belief::ignorant(),
-        };
+        let belief = belief::Flags::from_arg_matches(request.flags)?.or_shipped()?;
         let belief = Arc::new(belief);
         let here = matches!(request.place, Where::Here);
         let thresholds = match request.place {
