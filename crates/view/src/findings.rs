@@ -62,7 +62,7 @@ pub fn is_change(finding: &Finding, search: &Search) -> bool {
         | Finding::Compared { .. }
         | Finding::Rate { .. }
         | Finding::Note {
-            code: NoteCode::LooksForFunction,
+            code: NoteCode::LooksForFunction | NoteCode::Belief,
             ..
         } => false,
         _ => true,

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
-use pinfold_core::{Finding, Metric, NoteCode};
+use pinfold_core::{Finding, Metric};
 use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Learned, Source as Asked};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
@@ -303,8 +303,7 @@ impl Listener for Outcome {
 
     /// A forecast is one proposal of several.
     fn is_detail(&self, finding: &Finding) -> bool {
-        let is_belief = |code| code == NoteCode::Belief;
-        matches!(finding, Finding::Forecast { .. }) || matches!(finding, Finding::Note { code, .. } if is_belief(*code))
+        matches!(finding, Finding::Forecast { .. })
     }
 
     fn program_ended(&mut self, record: &Record) -> Option<String> {
