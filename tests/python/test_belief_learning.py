@@ -167,6 +167,63 @@ def test_regions_that_were_not_run_everywhere_are_completed(tmp_path: Path) -> N
     assert np.linalg.eigvalsh(learned.covariance).min() > -1e-9
 
 
+def twins(found: Times, programs: int = 40) -> Times:
+    """Return times of programs whose configurations that differ only by prefetchers are nearly the same."""
+    random = np.random.default_rng(2)
+    kinds = [one._replace(prefetch="0000") for one in found.points]
+    of_kind = {kind: random.normal(size=programs) for kind in sorted(set(kinds))}
+    logs = np.array([of_kind[kind] for kind in kinds]).T + random.normal(0, 0.01, size=(programs, len(kinds)))
+    regions = tuple(found.regions[0]._replace(program=f"program{number}") for number in range(programs))
+    return replace(found, regions=regions, logs=logs - logs[:, [found.baseline]], weights=np.ones(programs))
+
+
+def half_run(found: Times) -> Times:
+    """Return times of which each program lacks half of the kinds of configurations, but for that of the baseline."""
+    missing = found.logs.copy()
+    of_point = [one._replace(prefetch="0000") for one in found.points]
+    kinds = sorted(set(of_point) - {of_point[found.baseline]})
+    for program in range(len(missing)):
+        hidden = kinds[program % 2 :: 2]
+        missing[program, [kind in hidden for kind in of_point]] = np.nan
+    return replace(found, logs=missing)
+
+
+def test_the_residual_is_what_no_other_configuration_shares(tmp_path: Path) -> None:
+    found = times(tmp_path, programs=40)
+    # Each configuration has a variance of its own of 0.05 squared. The least of 35 estimates is smaller.
+    alike = similarity(found.points, found.points, Settings().lengths)
+    spread = spread_of(found, 0.1, alike)
+    residual = spread.residual(spread.factors(2))
+    others = np.delete(residual, found.baseline)
+    assert 0.2 * 0.05**2 < others.min() < others.max() < 0.05**2
+    # Two factors leave most of the variance of twelve kinds, and the configurations of a kind share it.
+    kinds = spread_of(twins(found), 0.1, alike)
+    left = np.diag(kinds.covariance) - (kinds.factors(2) ** 2).sum(axis=1)
+    assert left.max() > 1
+    assert kinds.residual(kinds.factors(2)).max() < 0.001
+
+
+def test_configurations_that_are_nearly_the_same_are_not_tried_one_after_the_other(tmp_path: Path) -> None:
+    complete = twins(times(tmp_path, programs=3))
+    found = half_run(complete)
+    belief = learner(Settings(factors=12, weight=0.01))(found)
+    start = Start(belief.over(found.points, MACHINE), belief.noise, found.baseline)
+    kinds = [
+        {found.points[place]._replace(prefetch="0000") for place in search(start, truth, 6)} for truth in complete.logs
+    ]
+    assert np.mean([len(one) for one in kinds]) > 5
+
+
+def test_what_completion_leaves_uncertain_is_shared_by_factors(tmp_path: Path) -> None:
+    found = half_run(twins(times(tmp_path, programs=3)))
+    alike = similarity(found.points, found.points, Settings().lengths)
+    spread = spread_of(found, 0.1, alike)
+    factors = spread.factors(12)
+    assert np.diag(spread.left).max() > 0.1
+    assert spread.residual(factors).max() < 0.01
+    assert (factors**2).sum(axis=1) == pytest.approx(np.diag(spread.covariance), abs=0.05)
+
+
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     belief = learner(Settings())(times(tmp_path))
     written = tmp_path / "belief.json"

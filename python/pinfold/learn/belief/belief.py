@@ -61,7 +61,7 @@ class Belief:
     factors : array of shape (points, factors)
         The products of their rows are covariances.
     residual : array of shape (points,)
-        The variance that the factors leave.
+        The variance that the factors leave and no other point shares.
     kernel : Kernel
         What similar configurations have in common.
     noise : float

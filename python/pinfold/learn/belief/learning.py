@@ -3,9 +3,12 @@
 1. The mean and the covariance of z over training regions, each with its weight. Where regions were not run in all
    configurations, a covariance at first counts the regions that were run in both. Then regions are completed: the
    expectation-maximisation of a normal distribution, whose covariance is mixed with the kernel in each step.
-2. The largest principal components of the covariance are the factors. What they leave of the variances is the residual.
-3. The variance of the kernel and its lengths come from :mod:`pinfold.learn.belief.choice`.
-4. A file has at most 100 KiB. If there are too many configurations, those are listed that are the most uncertain if the
+2. The largest principal components of the covariance are the factors.
+3. The residual of a configuration is what the factors leave and no other configuration shares. The rest of what they
+   leave is dropped: in the residual it would make configurations that are nearly the same independent, and a search
+   would try one after the other.
+4. The variance of the kernel and its lengths come from :mod:`pinfold.learn.belief.choice`.
+5. A file has at most 100 KiB. If there are too many configurations, those are listed that are the most uncertain if the
    others are known (a pivoted Cholesky factorisation).
 """
 
@@ -108,8 +111,16 @@ class Spread:
         return factors
 
     def residual(self, factors: Floats) -> Floats:
-        """Return the variances that factors leave."""
-        residual: Floats = np.maximum(np.diag(self.covariance) - (factors**2).sum(axis=1), 0)
+        """Return the variance of each configuration that factors leave and that no other configuration shares.
+
+        Half of the variance of the difference to another configuration is a mean of what both do not share. The least
+        of these is taken, and at most what the factors leave.
+        """
+        left = self.covariance - factors @ factors.T
+        variances = np.diag(left)
+        halves = 0.5 * (variances[:, None] + variances - 2 * left)
+        np.fill_diagonal(halves, np.inf)
+        residual: Floats = np.clip(halves.min(axis=1), 0, np.maximum(variances, 0))
         return residual
 
 
