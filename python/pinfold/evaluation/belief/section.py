@@ -41,10 +41,11 @@ The 95 % intervals are of a bootstrap that draws programs.
 
 **Nested.** A [belief](../design/belief.md) says what a program may gain in each configuration, and chooses the next
 trial. Each program is left out once, with all arguments and on all machines. The belief is learned from the others, and
-so are the settings of its kernel. The best single configuration and the greedy race are learned from the same programs.
+so is the variance of its kernel. The best single configuration and the greedy race are learned from the same programs.
 The control is a belief that was learned from times whose configurations were exchanged, differently for each program.
 It knows nothing of other programs, but still learns from its own trials, because similar configurations have similar
-times. The number of factors and the share of the kernel are constants of the learner.
+times. The number of factors, and the share and the lengths of the kernel, are constants of the learner. The lengths
+were fixed with figures of this section in view.
 
 **The slowest region.** The baseline is among the trials, and a trial has the time of the table, without noise. So a
 region that is slower than the baseline after some trials would be an error of the search. The table also compares each

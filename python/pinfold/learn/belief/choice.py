@@ -2,7 +2,7 @@
 
 The training programs are divided into folds. A belief of each other fold's programs searches for the fastest
 configuration of each region, and the settings with the largest mean share of the possible gain are taken: the variance
-and the lengths of the kernel. What a new machine adds is chosen in the same way, by beliefs of all other machines.
+of the kernel. What a new machine adds is chosen in the same way, by beliefs of all other machines.
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ import numpy.typing as npt
 
 from pinfold.learn.belief.belief import Belief
 from pinfold.learn.belief.data import Times
-from pinfold.learn.belief.learning import FACTORS, LENGTHS, NEW_MACHINE, WEIGHT, Settings, learn
+from pinfold.learn.belief.learning import NEW_MACHINE, Settings, learn
 from pinfold.learn.belief.posterior import Start, search
 from pinfold.learn.folds import folds_of
 from pinfold.learn.races import Floats
 from pinfold.learn.trained import Trained
 
-CHOICES = tuple(
-    Settings(FACTORS, WEIGHT, LENGTHS.scaled(scale), amplitude)
-    for amplitude in (1.0, 4.0, 10.0)
-    for scale in (0.5, 1.0)
-)
+CHOICES = tuple(Settings(amplitude=amplitude) for amplitude in (1.0, 4.0, 16.0, 64.0))
 """The settings among which is chosen."""
 
 DOUBTS = (0.3, 1.0, 3.0)
 """What a new machine may add, over the mean variance. With more, almost every trial would seem worth its cost."""
 
-FOLDS = 4
+FOLDS = 8
+"""With fewer, beliefs of few programs are compared, and chance chooses."""
 
 COUNTED = (3, 5, 8, 12, 16)
 """The numbers of trials whose shares count for a choice, all the same."""

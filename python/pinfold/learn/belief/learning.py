@@ -7,7 +7,7 @@
 3. The residual of a configuration is what the factors leave and no other configuration shares. The rest of what they
    leave is dropped: in the residual it would make configurations that are nearly the same independent, and a search
    would try one after the other.
-4. The variance of the kernel and its lengths come from :mod:`pinfold.learn.belief.choice`.
+4. The variance of the kernel comes from :mod:`pinfold.learn.belief.choice`.
 5. A file has at most 100 KiB. If there are too many configurations, those are listed that are the most uncertain if the
    others are known (a pivoted Cholesky factorisation).
 """
@@ -29,8 +29,9 @@ from pinfold.learn.trained import Trained
 
 Places = npt.NDArray[np.int64]
 
-LENGTHS = Lengths(threads=2.0, cores=2.0, nodes=2.0, thread_map=2.0, page_map=2.0, prefetch=2.8)
-"""The lengths of the kernel: a doubling, or another map, leaves 0.88 of the similarity.
+LENGTHS = Lengths(threads=4.0, cores=4.0, nodes=4.0, thread_map=4.0, page_map=4.0, prefetch=5.6)
+"""The lengths of the kernel: a doubling, or another map, leaves 0.97 of the similarity. With twice the lengths, four
+times the variance leaves the difference of two similar configurations as it is, so only the variance is chosen.
 
 If the shares of last-level caches are known, they have the length of nodes."""
 
@@ -71,7 +72,7 @@ class Settings:
     factors: int = FACTORS
     weight: float = WEIGHT
     lengths: Lengths = LENGTHS
-    amplitude: float = 4.0
+    amplitude: float = 16.0
     doubt: float = NEW_MACHINE
 
     def text(self) -> str:
