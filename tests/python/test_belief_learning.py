@@ -103,7 +103,7 @@ def test_the_best_choice_of_a_known_population_is_found_in_two_trials(tmp_path: 
     found = times(tmp_path, programs=12)
     truth = logs(14, seed=7)[12:]
     prior = learner(Settings())(found).over(found.points, MACHINE)
-    start = Start(prior, found.noise, int(found.baselines[0]))
+    start = Start(prior, found.noise, found.baselines[0])
     # The data set orders configurations as points.
     order = [found.points.index(point_of(found, place)) for place in range(len(CONFIGURATIONS))]
     for program in truth:
@@ -174,14 +174,14 @@ def twins(found: Times, programs: int = 40) -> Times:
     of_kind = {kind: random.normal(size=programs) for kind in sorted(set(kinds))}
     logs = np.array([of_kind[kind] for kind in kinds]).T + random.normal(0, 0.01, size=(programs, len(kinds)))
     regions = tuple(found.regions[0]._replace(program=f"program{number}") for number in range(programs))
-    return replace(found, regions=regions, logs=logs - logs[:, [found.baseline]], weights=np.ones(programs))
+    return replace(found, regions=regions, logs=logs - logs[:, [found.baselines[0]]], weights=np.ones(programs))
 
 
 def half_run(found: Times) -> Times:
     """Return times of which each program lacks half of the kinds of configurations, but for that of the baseline."""
     missing = found.logs.copy()
     of_point = [one._replace(prefetch="0000") for one in found.points]
-    kinds = sorted(set(of_point) - {of_point[found.baseline]})
+    kinds = sorted(set(of_point) - {of_point[found.baselines[0]]})
     for program in range(len(missing)):
         hidden = kinds[program % 2 :: 2]
         missing[program, [kind in hidden for kind in of_point]] = np.nan
@@ -194,7 +194,7 @@ def test_the_residual_is_what_no_other_configuration_shares(tmp_path: Path) -> N
     alike = similarity(found.points, found.points, Settings().lengths)
     spread = spread_of(found, 0.1, alike)
     residual = spread.residual(spread.factors(2))
-    others = np.delete(residual, found.baseline)
+    others = np.delete(residual, found.baselines[0])
     assert 0.2 * 0.05**2 < others.min() < others.max() < 0.05**2
     # Two factors leave most of the variance of twelve kinds, and the configurations of a kind share it.
     kinds = spread_of(twins(found), 0.1, alike)
@@ -207,7 +207,7 @@ def test_configurations_that_are_nearly_the_same_are_not_tried_one_after_the_oth
     complete = twins(times(tmp_path, programs=3))
     found = half_run(complete)
     belief = learner(Settings(factors=12, weight=0.01))(found)
-    start = Start(belief.over(found.points, MACHINE), belief.noise, found.baseline)
+    start = Start(belief.over(found.points, MACHINE), belief.noise, found.baselines[0])
     kinds = [
         {found.points[place]._replace(prefetch="0000") for place in search(start, truth, 6)} for truth in complete.logs
     ]
