@@ -113,6 +113,16 @@ def test_a_belief_tells_few_caches_from_many_and_its_file_too(tmp_path: Path) ->
         file.read(written)
 
 
+def test_caches_are_not_compared_where_a_configuration_has_no_share_of_them(tmp_path: Path) -> None:
+    times, belief = learned(tmp_path)
+    prior = belief.over([one._replace(llcs=None) for one in times.points], MACHINE)
+    few, many = ([one.llcs for one in times.points].index(share) for share in (0.5, 1.0))
+    assert times.points[few]._replace(llcs=1.0) == times.points[many]
+    own = belief.over(times.points, MACHINE).mean
+    assert own[few] != own[many]
+    assert prior.mean[[few, many]] == pytest.approx((own[few] + own[many]) / 2)
+
+
 def test_a_search_stays_among_configurations_with_as_many_threads(tmp_path: Path) -> None:
     times, belief = learned(tmp_path)
     judged = given(times, belief)

@@ -86,11 +86,16 @@ class Belief:
 
         A listed configuration has its own mean, factors and residual. Those of another one are interpolated, with
         weights k / (1 - k) of its similarity k to each point, and what is far from all points has a larger variance.
+        Shares of last-level caches are compared if all configurations have one.
         """
-        near = similarity(points, self.points, self.kernel.lengths)
+        known = all(one.llcs is not None for one in (*points, *self.points))
+        lengths = self.kernel.lengths if known else self.kernel.lengths._replace(llcs=None)
+        near = similarity(points, self.points, lengths)
         weights = near / np.maximum(1 - near, 1e-15)
-        listed = near.max(axis=1) >= 1 - SAME
-        weights[listed] = np.eye(len(self.points))[near[listed].argmax(axis=1)]
+        same = near >= 1 - SAME
+        listed = same.any(axis=1)
+        # Several are the same if they differ only by a choice that is not compared.
+        weights[listed] = same[listed]
         # A configuration that is far from all points has weights that vanish: it is like the nearest one.
         lost = weights.sum(axis=1) <= np.finfo(np.float64).tiny
         weights[lost] = np.eye(len(self.points))[near[lost].argmax(axis=1)]
@@ -100,7 +105,7 @@ class Belief:
         own = weights @ self.residual + far * self.kernel.variance
         learned = factors @ factors.T + np.diag(own)
         doubt = 0.0 if machine in self.origin.machines else self.doubt
-        alike = similarity(points, points, self.kernel.lengths)
+        alike = similarity(points, points, lengths)
         weight = self.kernel.weight
         covariance = (1 - weight) * learned + (weight * self.kernel.variance + doubt) * alike
         return Prior(weights @ self.mean, covariance)
