@@ -226,7 +226,7 @@ def test_a_sweep_of_small_programs_on_two_machines_makes_data_that_a_belief_lear
 
     times = data.read([file])
     assert times.machines == sorted(models)
-    assert times.names == ["synthetic"]
+    assert times.names == [one.name for one in small]
     assert len(times.regions) == 6
     for region, baseline in enumerate(times.baselines):
         point = times.points[baseline]

@@ -38,10 +38,6 @@ LEAST_NOISE = 1e-4
 """The variance of a trial that repeats to one percent. Less is not believed of a data set."""
 
 
-NUMBERED = "#"
-"""The programs that a generator made have its name and a number, with this between."""
-
-
 class Region(NamedTuple):
     """A region, or a whole program: the machine, the program, and the identity on every machine."""
 
@@ -84,8 +80,8 @@ class Times:
 
     @property
     def names(self) -> list[str]:
-        """All programs, sorted; of those that a generator made, the generator."""
-        return sorted({one.program.partition(NUMBERED)[0] for one in self.regions})
+        """All programs, sorted."""
+        return sorted({one.program for one in self.regions})
 
     @property
     def machines(self) -> list[str]:
