@@ -1,8 +1,8 @@
 //! Proposals: placements of threads and pages, each with the reason why it may be faster.
 //!
-//! A placement that several sources propose is tried once. The most trusted source comes first: earlier runs of this
-//! program, then rules and models that were learned from others, then the program's own counts, then the placements of
-//! the topology that differ most.
+//! A placement that several sources propose is tried once. The belief says which one is next (`expectations`). Where it
+//! expects the same of several, the most trusted source comes first: earlier runs of this program, then rules and models
+//! that were learned from others, then the program's own counts, then the placements of the topology that differ most.
 
 use super::placement::Placement;
 use crate::rules::Rules;
