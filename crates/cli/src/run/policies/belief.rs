@@ -1,8 +1,8 @@
 //! `--belief`: what was learned about configurations, for the policies that plan trials by it.
 
+use super::learned;
 use anyhow::{Context, Result};
 use clap::Args;
-use pinfold_files::input;
 use pinfold_policy::belief::Belief;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,5 @@ impl Flags {
 
 /// The belief in a file, with its name in messages.
 pub(super) fn read(file: &Path) -> Result<(String, Belief)> {
-    let name = format!("`{}`", file.display());
-    let text = input::text(file, input::MOST).with_context(|| format!("cannot read the belief {name}"))?;
-    let belief = text.parse().with_context(|| format!("cannot use the belief {name}"))?;
-    Ok((name, belief))
+    learned::read(file, "belief")
 }

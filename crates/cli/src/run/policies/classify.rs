@@ -1,7 +1,7 @@
 //! `--policy classify`: the model, the events that it needs, what the machine can carry, and the report of the
 //! forecast.
 
-use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, learned};
 use crate::activities;
 use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
@@ -160,20 +160,15 @@ impl CountedEvents {
 
 /// The requested model with its name; `None` for none.
 pub(super) fn model(requested: Option<&Path>) -> Result<Option<(String, PlacementModel)>> {
-    let (name, text) = match requested {
-        None => (SHIPPED_NAME.to_owned(), SHIPPED.to_owned()),
-        Some(none) if none == Path::new(NONE) => return Ok(None),
-        Some(file) => {
-            let name = format!("`{}`", file.display());
-            let text =
-                input::text(file, input::MOST).with_context(|| format!("cannot read the placement model {name}"))?;
-            (name, text)
+    match requested {
+        None => {
+            let model = SHIPPED.parse();
+            let model = model.with_context(|| format!("cannot use the placement model {SHIPPED_NAME}"))?;
+            Ok(Some((SHIPPED_NAME.to_owned(), model)))
         }
-    };
-    let model = text
-        .parse()
-        .with_context(|| format!("cannot use the placement model {name}"))?;
-    Ok(Some((name, model)))
+        Some(none) if none == Path::new(NONE) => Ok(None),
+        Some(file) => Ok(Some(learned::read(file, "placement model")?)),
+    }
 }
 
 /// What a machine can carry, by the file of its model.

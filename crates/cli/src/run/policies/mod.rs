@@ -18,6 +18,7 @@ mod classify;
 mod fixed;
 mod hint;
 mod hints;
+mod learned;
 mod named;
 mod none;
 mod python;

@@ -1,12 +1,10 @@
 //! `--policy react`: the model of regions, and the report of what each region got.
 
-use super::belief;
-use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Regions};
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Regions, belief, learned};
 use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::{Finding, RegionChoice};
-use pinfold_files::input;
 use pinfold_policy::belief::Belief;
 use pinfold_policy::react::{Chooser, ReactModel, ReactOptions};
 use pinfold_runtime::{DecidesOn, Record};
@@ -148,23 +146,19 @@ fn planned_by(name: &str, belief: &Belief, machine: &str) -> String {
 /// The requested model, or that which pinfold ships for this machine, with its name.
 fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, Chooser)> {
     let shipped = || SHIPPED.iter().find(|(machine, _)| place.named() == Some(machine));
-    let (name, text) = match (requested, shipped()) {
-        (Some(file), _) => {
-            let name = format!("`{}`", file.display());
-            let text = input::text(file, input::MOST).with_context(|| format!("cannot read the model {name}"))?;
-            (name, text)
+    let (name, model): (String, ReactModel) = match (requested, shipped()) {
+        (Some(file), _) => learned::read(file, "model")?,
+        (None, Some((machine, text))) => {
+            let name = format!("models/react-{machine}.json, which pinfold ships");
+            let model = text.parse().with_context(|| format!("cannot use the model {name}"))?;
+            (name, model)
         }
-        (None, Some((machine, text))) => (
-            format!("models/react-{machine}.json, which pinfold ships"),
-            (*text).to_owned(),
-        ),
         (None, None) => bail!(
             "--policy react needs a model of the regions on this machine: train one with `pinfold learn train react`, and give it \
              with --react-model FILE.json, or give a belief with --belief FILE.json (pinfold ships models for the simulated {})",
             SHIPPED.map(|(machine, _)| machine).join(" and ")
         ),
     };
-    let model: ReactModel = text.parse().with_context(|| format!("cannot use the model {name}"))?;
     Ok((name, Chooser::Model(model)))
 }
 
