@@ -9,7 +9,7 @@
 
 use super::candidates::{Candidates, UNPINNED};
 use super::placement::Placement;
-use crate::belief::{Account, Belief, Cost, Lesson, Next, Point, Posterior, Prior, Trial, View, next};
+use crate::belief::{Account, Belief, Cost, Lesson, Next, Point, Posterior, Trial, View, next};
 use crate::comparison::turns::Gain;
 use pinfold_core::{PageMapping, Pinning, Topology};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ const RUNS_ON: Duration = Duration::from_secs(60);
 /// No trial is more accurate than this, as a variance.
 const LEAST_VARIANCE: f64 = 1e-6;
 
-/// The program whose candidates are points.
+/// What makes candidates points.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Subject<'a> {
+pub(super) struct Frame<'a> {
     pub(super) topology: &'a Topology,
     pub(super) threads: usize,
     /// By rank: the last PUs of the unpinned program; `None` if they are not known.
@@ -45,7 +45,7 @@ pub(super) struct Prospect {
 #[derive(Debug)]
 pub(super) struct Expectations {
     belief: Arc<Belief>,
-    prior: Option<Arc<Prior>>,
+    /// `None` before there are candidates.
     posterior: Option<Posterior>,
     /// The forecasts of sources.
     forecasts: Vec<Trial>,
@@ -58,7 +58,6 @@ impl Expectations {
     pub(super) fn new(belief: Arc<Belief>) -> Self {
         Self {
             belief,
-            prior: None,
             posterior: None,
             forecasts: vec![],
             trials: vec![],
@@ -71,13 +70,13 @@ impl Expectations {
     }
 
     /// Takes candidates into the belief that were added since.
-    pub(super) fn update(&mut self, candidates: &Candidates, subject: Subject<'_>) {
-        let known = self.prior.as_ref().map_or(0, |prior| prior.points().len());
-        if known == candidates.number() {
+    pub(super) fn update(&mut self, candidates: &Candidates, frame: Frame<'_>) {
+        if self.number() == candidates.number() {
             return;
         }
-        let points = candidates.iter().map(|one| subject.point(&one.placement)).collect();
-        self.prior = Some(Arc::new(self.belief.over(points, subject.topology.name())));
+        let points = candidates.iter().map(|one| frame.point(&one.placement)).collect();
+        let prior = self.belief.over(points, frame.topology.name());
+        self.posterior = Some(Posterior::new(Arc::new(prior)));
         let forecast = |(of, gain): (usize, f64)| Trial {
             of,
             against: Some(UNPINNED),
@@ -92,13 +91,19 @@ impl Expectations {
 
     /// Conditions the prior on all forecasts and trials.
     fn condition(&mut self) {
-        let Some(prior) = &self.prior else { return };
-        let mut posterior = Posterior::new(Arc::clone(prior));
+        let Some(posterior) = &mut self.posterior else { return };
+        *posterior = posterior.before_trials();
         for &trial in self.forecasts.iter().chain(&self.trials) {
             // What says nothing teaches nothing.
             let _ = posterior.learn(trial);
         }
-        self.posterior = Some(posterior);
+    }
+
+    /// The number of candidates in the belief.
+    fn number(&self) -> usize {
+        self.posterior
+            .as_ref()
+            .map_or(0, |posterior| posterior.prior().points().len())
     }
 
     /// Learns that B has this gain over A. All pairs of a trial that goes on count once. Returns what was believed
@@ -158,10 +163,7 @@ impl Expectations {
 
     /// What a candidate is expected to save and to lose; `None` if it is not in the belief yet.
     pub(super) fn prospect(&self, of: usize, best: usize) -> Option<Prospect> {
-        let posterior = self.posterior.as_ref()?;
-        if of.max(best) >= posterior.prior().points().len() {
-            return None;
-        }
+        let posterior = self.posterior.as_ref().filter(|_| of.max(best) < self.number())?;
         let over_best = posterior.between(of, best).spread(posterior.spread());
         Some(Prospect {
             saves: over_best.saves(),
@@ -170,7 +172,7 @@ impl Expectations {
     }
 }
 
-impl Subject<'_> {
+impl Frame<'_> {
     /// The point of a placement. Unpinned threads are where they were last seen, and else on all cores.
     fn point(&self, placement: &Placement) -> Point {
         let pages = placement.pages.unwrap_or(PageMapping::FirstTouch);
@@ -201,8 +203,8 @@ mod tests {
         synthetic("package:2 numa:1 l3:1 core:4 pu:1")
     }
 
-    fn subject(topology: &Topology) -> Subject<'_> {
-        Subject {
+    fn frame(topology: &Topology) -> Frame<'_> {
+        Frame {
             topology,
             threads: 4,
             unpinned: None,
@@ -231,7 +233,7 @@ mod tests {
     /// What is known of these candidates before any trial.
     fn expecting(belief: Belief, candidates: &Candidates) -> Expectations {
         let mut expectations = Expectations::new(Arc::new(belief));
-        expectations.update(candidates, subject(&machine()));
+        expectations.update(candidates, frame(&machine()));
         expectations
     }
 
@@ -313,7 +315,7 @@ mod tests {
             why: String::new(),
         };
         all.propose(proposal, &mut vec![]);
-        expectations.update(&all, subject(&machine()));
+        expectations.update(&all, frame(&machine()));
         assert!(expectations.prospect(2, UNPINNED).unwrap().loses > 0.3);
     }
 

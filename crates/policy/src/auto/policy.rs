@@ -2,7 +2,7 @@
 
 use super::ask::{Asking, Subject, topology_proposals};
 use super::candidates::Candidates;
-use super::expectations;
+use super::expectations::Frame;
 use super::known::{Checked, Known};
 use super::options::{AutoOptions, Source};
 use super::pages::{self, Pages};
@@ -433,8 +433,7 @@ impl Auto {
         let Some(due) = self.search.trials().due() else {
             return Next::Watch;
         };
-        let points = points(seen.topology(), self.threads, &self.placing);
-        self.search.expect(points);
+        self.search.expect(frame(seen.topology(), self.threads, &self.placing));
         let at = seen.at();
         let candidates = self.search.candidates();
         let settles = if due == candidates.running() {
@@ -474,13 +473,13 @@ impl Auto {
         self.regions
             .propose(search, self.placing.baseline_pus(), seen.findings());
         regions::spread(search, seen.findings());
-        let subject = points(topology, self.threads, &self.placing);
+        let frame = frame(topology, self.threads, &self.placing);
         let (pages, windows) = (&self.pages, &self.windows);
         let cost = |all: &Candidates, one: usize| {
             let settles = windows.placement_settles(&all[one].placement, at);
             pages.cost_of_trial(all, one, at, settles + windows.length())
         };
-        if search.try_waiting(subject, at, cost) || search.try_open() {
+        if search.try_waiting(frame, at, cost) || search.try_open() {
             return true;
         }
         let may_interleave = self.asking.may_interleave(&self.options, topology);
@@ -566,8 +565,8 @@ fn subject<'a>(options: &'a AutoOptions, program: &'a ObservedProgram, threads: 
 }
 
 /// How the belief sees the candidates.
-fn points<'a>(topology: &'a Topology, threads: usize, placing: &'a Placing) -> expectations::Subject<'a> {
-    expectations::Subject {
+fn frame<'a>(topology: &'a Topology, threads: usize, placing: &'a Placing) -> Frame<'a> {
+    Frame {
         topology,
         threads,
         unpinned: placing.baseline_pus(),

@@ -11,7 +11,7 @@
 
 use super::candidates::{Candidates, State, UNPINNED};
 use super::choice::Choice;
-use super::expectations::{Expectations, Subject};
+use super::expectations::{Expectations, Frame};
 use super::neighbours::Neighbours;
 use super::options::Near;
 use super::placement::Placement;
@@ -211,18 +211,18 @@ impl Search {
     }
 
     /// Takes all candidates into the belief.
-    pub(super) fn expect(&mut self, subject: Subject<'_>) {
-        self.expectations.update(&self.candidates, subject);
+    pub(super) fn expect(&mut self, frame: Frame<'_>) {
+        self.expectations.update(&self.candidates, frame);
     }
 
     /// Tries the untried candidate whose trial is worth most. `cost` has the cost of a trial.
     pub(super) fn try_waiting(
         &mut self,
-        subject: Subject<'_>,
+        frame: Frame<'_>,
         at: Duration,
         cost: impl Fn(&Candidates, usize) -> Cost,
     ) -> bool {
-        self.expect(subject);
+        self.expect(frame);
         let candidates = &self.candidates;
         let of = |one| candidates.is_due(one, at).then(|| cost(candidates, one));
         let noise = self.trials.screening_variance();
@@ -536,7 +536,7 @@ mod tests {
     /// Tries the candidate whose trial is worth most.
     fn try_waiting(search: &mut Search) -> bool {
         let machine = synthetic("package:2 numa:1 core:2 pu:1");
-        let subject = Subject {
+        let frame = Frame {
             topology: &machine,
             threads: 1,
             unpinned: None,
@@ -545,7 +545,7 @@ mod tests {
             measuring: 1.0,
             moving: 0.0,
         };
-        search.try_waiting(subject, AT, |_, _| cost)
+        search.try_waiting(frame, AT, |_, _| cost)
     }
 
     /// Ends the trial, in which candidate `one` has this rate as a logarithm and all others have none.

@@ -64,7 +64,7 @@ pub struct Lesson {
     pub after: Believed,
 }
 
-/// The degrees of freedom of the spread: this many usual trials stand against one that surprises. Assumed.
+/// The degrees of freedom of the Student-t process that gives the spread. Assumed.
 const FREEDOM: f64 = 4.0;
 
 /// A belief about configurations, conditioned on trials.
@@ -94,6 +94,11 @@ impl Posterior {
         }
     }
 
+    /// The same belief, before any trial.
+    pub fn before_trials(&self) -> Self {
+        Self::new(Arc::clone(&self.prior))
+    }
+
     /// What was believed before any trial.
     pub fn prior(&self) -> &Prior {
         &self.prior
@@ -107,9 +112,9 @@ impl Posterior {
         }
     }
 
-    /// The factor of all variances after trials that surprised: a program that is unlike all training programs has less
-    /// certain times. It is at least 1, and that of a Student-t process with `FREEDOM` degrees of freedom (Shah, Wilson
-    /// and Ghahramani, AISTATS 2014, section 3).
+    /// The factor of all variances that decide about trials, at least 1. It grows if results are far from what was
+    /// expected, because the program is then unlike the training programs. The formula is the posterior scale of a
+    /// Student-t process (Shah et al., AISTATS 2014, section 3).
     pub fn spread(&self) -> f64 {
         let trials = self.rows.len() as f64;
         ((FREEDOM + self.surprises) / (FREEDOM + trials)).max(1.0)

@@ -158,9 +158,10 @@ pub fn next(views: &[View<'_>], cost: impl Fn(usize) -> Option<Cost>, account: A
         };
         for (view, prospects) in views.iter().zip(&prospects).filter(|(view, _)| view.best != one) {
             let spread = view.posterior.spread();
-            let Believed { mean, variance } = prospects.over_best[one].spread(spread);
-            worth.saves += view.share * account.horizon * saved_share(mean, spread * prospects.decided[one]);
-            worth.loses += view.share * cost.measuring * saved_share(-mean, variance);
+            let over_best = prospects.over_best[one].spread(spread);
+            let decided = spread * prospects.decided[one];
+            worth.saves += view.share * account.horizon * saved_share(over_best.mean, decided);
+            worth.loses += view.share * cost.measuring * over_best.loses();
         }
         Some((one, worth))
     };
@@ -193,10 +194,9 @@ pub fn is_hopeless(measured: &[(View<'_>, Partial)], of: usize, rest: f64, accou
     let (saves, loses) = measured.iter().fold((0.0, 0.0), |(saves, loses), (view, partial)| {
         let over_best = view.posterior.between(of, view.best).spread(view.posterior.spread());
         let over_best = over_best.updated(*partial);
-        let Believed { mean, variance } = over_best;
         (
-            saves + view.share * account.horizon * saved_share(mean, variance),
-            loses + view.share * rest * saved_share(-mean, variance),
+            saves + view.share * account.horizon * over_best.saves(),
+            loses + view.share * rest * over_best.loses(),
         )
     });
     saves < loses
