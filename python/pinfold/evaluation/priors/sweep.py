@@ -1,9 +1,9 @@
 """The sweep: each program is recorded once, and simulated on every machine in all configurations that matter.
 
-A program fills all, a half or a quarter of a machine, in turn over machines and programs. Each machine is drawn anew
-for each program. Results are in ``target/evaluation/priors``, in a folder for each build of pinfold, with a data set
-for each program; existing ones are not made again. The data set of all of them can be made at any time, from the
-programs that are there.
+A program fills all, a half or a quarter of a machine, in turn over machines and programs. Each program has its own
+random draw of each machine. Results are in ``target/evaluation/priors``, in a folder for each build of pinfold, with a
+data set for each program; existing ones are not made again. The data set of all of them can be made at any time, from
+the programs that are there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pinfold.evaluation.priors.design import Program
 from pinfold.evaluation.priors.machines import MODELS, SHARES
 from pinfold.evaluation.section import PINFOLD
 from pinfold.joined import joined
+from pinfold.learn.cpu_list import cpu_list
 from pinfold.tables import Table
 
 RESULTS = Path("target/evaluation/priors")
@@ -200,10 +201,10 @@ def simulate(subject: Subject, folder: Path) -> tuple[pyarrow.Table, float]:
     words += ["--machine", str(model), "--space", str(spaces), "-o", str(data), str(subject.recording)]
     seconds = _timed([str(PINFOLD), *words], folder / "said")
     table = pyarrow.parquet.read_table(data)
-    pinnings = [pinning_of(one.text) for one in places]
+    by_pus = {one.pus: one for one in places}
     rows = [row for row in table.select(KEPT).to_pylist() if row["region"] is None]
     for row in rows:
-        place = places[pinnings.index(pinning_of(row["pinning"]))]
+        place = by_pus[tuple(cpu_list(row["pinning"]))]
         point = place.point
         row |= {
             "program": subject.program,
@@ -216,19 +217,6 @@ def simulate(subject: Subject, folder: Path) -> tuple[pyarrow.Table, float]:
         }
     made = pyarrow.Table.from_pylist(rows).replace_schema_metadata(table.schema.metadata)
     return made, seconds
-
-
-def pinning_of(text: str) -> tuple[int, ...]:
-    """Return the PUs of a pinning, which data sets write with ranges.
-
-    >>> pinning_of("0-2,9")
-    (0, 1, 2, 9)
-    """
-    pus: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        pus.extend(range(int(first), int(last or first) + 1))
-    return tuple(pus)
 
 
 def _timed(command: Sequence[str], output: Path) -> float:
