@@ -74,7 +74,13 @@ pub fn work() -> impl Iterator<Item = u32> {
 
 /// What two threads that share data gain from a common last-level cache, from rare accesses to frequent ones. `None` on
 /// a machine with only one last-level cache, or with one for each core.
+///
+/// All cores have the base clock. With turbo two cores of one package have a lower clock than one of each, which is no
+/// effect of the cache.
 pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> {
+    let mut model = model.clone();
+    model.core.turbo = None;
+    let model = &model;
     let domain = |core: usize| model.domain_of_core(core);
     let other_package = (0..model.cores()).find(|&core| model.package_of_core(core) != model.package_of_core(0));
     let other_domain = (0..model.cores()).find(|&core| domain(core) != domain(0));

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn computing_on(name: &str) -> SimulatedMachine {
-    let model = model::builtin(name).unwrap();
+    let mut model = model::builtin(name).unwrap();
+    // The power of a core is that at the base clock.
+    model.core.turbo = None;
     let topology = model.topology();
     let run = RunSettings {
         repeat: Repeat::Times(NonZeroU64::new(1_000_000).unwrap()),

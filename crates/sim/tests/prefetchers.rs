@@ -27,9 +27,19 @@ struct Prefetching {
     rate: f64,
 }
 
+/// The model of four Xeon E5-4650 with prefetchers that do not hold back, and without clocks and waits.
+fn unrestrained() -> Model {
+    let mut model = builtin("e5-4650x4").unwrap();
+    (model.core.turbo, model.memory.queueing) = (None, None);
+    let prefetch = &mut model.prefetch;
+    (prefetch.streamer_busy_distance, prefetch.streamer_l2_below) = (None, None);
+    (prefetch.llc_in_flight, prefetch.adjacent_below, prefetch.l1_below) = (None, None, None);
+    model
+}
+
 /// Threads on cores of their own, spread over the nodes, load from node 0.
 fn prefetching(threads: u32, stream: fn(u64) -> Box<dyn Stream>) -> Prefetching {
-    let model = builtin("e5-4650x4").unwrap();
+    let model = unrestrained();
     let pus: Vec<u32> = (0..threads).collect();
     let streams = (0..u64::from(threads)).map(stream).collect();
     let configuration = configuration(&pus, PageMapping::Single(NodeId(0)), Prefetchers::ALL);

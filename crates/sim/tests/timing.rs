@@ -215,7 +215,9 @@ fn every_prefetcher_makes_a_stream_faster_and_is_used() {
 
 #[test]
 fn prefetchers_do_not_make_random_accesses_faster() {
-    let model = sandy_bridge();
+    let mut model = sandy_bridge();
+    // The prefetcher of adjacent lines does not hold back.
+    model.prefetch.adjacent_below = None;
     let run = |prefetchers| {
         let configuration = configuration(&[0], PageMapping::FirstTouch, prefetchers);
         run(
@@ -428,7 +430,9 @@ fn energy_grows_with_time_and_with_traffic() {
 
 #[test]
 fn atomic_instructions_run_in_sequence_and_add_their_own_cost() {
-    let model = sandy_bridge();
+    let mut model = sandy_bridge();
+    // The window's cycles are then the core's.
+    model.core.turbo = None;
     let chain = |make: fn(u64, u8, u32) -> Event| -> f64 {
         let events = (0..1000).map(|line| make(line % 4 * 64, 8, 1)).collect();
         let stream: Box<dyn Stream> = recorded(events);

@@ -23,9 +23,10 @@ pub enum Counter {
     L1Misses,
     /// Demand accesses that reached the last-level cache.
     LlcReferences,
-    /// Demand accesses that missed the last-level cache.
+    /// Demand accesses that missed the last-level cache, those whose line a prefetch was bringing there, and prefetches of
+    /// the L1 that memory served.
     LlcMisses,
-    /// Demand accesses that the last-level cache served without another core.
+    /// Other demand accesses that the last-level cache served without another core.
     LlcHits,
     /// Misses that another core under the same last-level cache served with a line that it had not modified.
     SameLlcClean,
@@ -74,8 +75,8 @@ impl Counter {
             counters.writes as f64,
             counters.levels[0].misses as f64,
             (last.hits + last.misses) as f64,
-            last.misses as f64,
-            (last.hits + last.misses).saturating_sub(counters.served.sum()) as f64,
+            (last.misses + counters.late_in_last_level + counters.l1_prefetches_from_memory) as f64,
+            (last.hits + last.misses).saturating_sub(counters.served.sum() + counters.late_in_last_level) as f64,
             served(&[Served::SameDomainClean]),
             served(&[Served::SameDomainModified]),
             served(&[Served::SamePackageClean, Served::OtherPackageClean]),

@@ -425,7 +425,11 @@ mod tests {
             )
             .replace("threads_per_core = { count = 2", "threads_per_core = { count = 1")
             .lines()
-            .filter(|line| !line.starts_with("smt_throughput"))
+            .filter(|line| {
+                !["smt_throughput", "smt_buffers", "turbo"]
+                    .iter()
+                    .any(|key| line.starts_with(key))
+            })
             .collect::<Vec<_>>()
             .join("\n")
             .replace("cores = { count = 8", &format!("cores = {{ count = {cores}"));

@@ -132,10 +132,15 @@ pub struct Counters {
     pub useful_prefetches: PrefetchCounters,
     /// Used prefetched lines that had not arrived yet.
     pub late_prefetches: u64,
+    /// Those of them that were on their way to the last-level cache and no further: a lookup there does not find them
+    /// yet.
+    pub late_in_last_level: u64,
     /// Prefetches that memory served.
     pub prefetches_from_memory: u64,
     /// Those of them that the memory of another node served.
     pub prefetches_from_remote_memory: u64,
+    /// Those of them that the L1's prefetchers issued.
+    pub l1_prefetches_from_memory: u64,
     /// Prefetches that were dropped because too many were in flight.
     pub dropped_prefetches: u64,
     /// Misses of the translation look-aside buffer.
@@ -183,11 +188,13 @@ impl Counters {
         whole(&mut self.back_invalidations, other.back_invalidations);
         whole(&mut self.memory_writes, other.memory_writes);
         whole(&mut self.late_prefetches, other.late_prefetches);
+        whole(&mut self.late_in_last_level, other.late_in_last_level);
         whole(&mut self.prefetches_from_memory, other.prefetches_from_memory);
         whole(
             &mut self.prefetches_from_remote_memory,
             other.prefetches_from_remote_memory,
         );
+        whole(&mut self.l1_prefetches_from_memory, other.l1_prefetches_from_memory);
         whole(&mut self.dropped_prefetches, other.dropped_prefetches);
         whole(&mut self.tlb_misses, other.tlb_misses);
         whole(&mut self.switches, other.switches);

@@ -295,9 +295,16 @@ mod tests {
         assert!(gathered < chased / 5.0, "{gathered} {chased}");
     }
 
+    /// A machine whose cycles are those of the base clock.
+    fn at_base_clock() -> Model {
+        let mut model = builtin("platinum-8168x2").unwrap();
+        model.core.turbo = None;
+        model
+    }
+
     #[test]
     fn hits_take_the_time_of_the_chain_through_registers() {
-        let model = builtin("platinum-8168x2").unwrap();
+        let model = at_base_clock();
         let near = |time, number: usize| 8 * (time % 64) + 4096 * number as u64;
         let accesses = [(0x1000, 3), (0x1004, 1)];
         let decoded = cycles(&model, GATHER, &accesses, &near, true);
@@ -322,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_model_without_a_microarchitecture_uses_its_cycles_per_instruction() {
-        let mut model = builtin("platinum-8168x2").unwrap();
+        let mut model = at_base_clock();
         model.core.microarchitecture = None;
         let near = |time, number: usize| 8 * (time % 64) + 4096 * number as u64;
         let found = cycles(&model, GATHER, &[(0x1000, 3), (0x1004, 1)], &near, true);

@@ -9,7 +9,11 @@ use pinfold_core::{PuId, PuSet};
 /// Two packages of two cores, with a node each.
 fn model() -> Model {
     let text = include_str!("../../../../../machines/e5-2660v2x2.toml");
-    let lines = text.lines().filter(|line| !line.starts_with("smt_throughput"));
+    let lines = text.lines().filter(|line| {
+        !["smt_throughput", "smt_buffers", "turbo"]
+            .iter()
+            .any(|key| line.starts_with(key))
+    });
     let text = lines
         .collect::<Vec<_>>()
         .join("\n")

@@ -465,7 +465,9 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
         let mut completion = issue + walk + access.latency;
         if let Some(prefetcher) = access.prefetched {
-            completion = completion.max(self.first_use(line, prefetcher));
+            let arrival = self.first_use(line, prefetcher);
+            self.system.counters[self.number].late_in_last_level += u64::from(access.beyond && arrival > issue);
+            completion = completion.max(arrival);
         }
         self.core.buffers.take(buffer, completion);
         if write {

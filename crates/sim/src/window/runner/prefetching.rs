@@ -124,6 +124,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         counters.prefetches[prefetcher] += 1;
         counters.prefetches_from_memory += u64::from(memory.is_some());
         counters.prefetches_from_remote_memory += u64::from(memory == Some(Served::RemoteMemory));
+        counters.l1_prefetches_from_memory += u64::from(memory.is_some() && to == 0);
         let arrival = self.core.in_flight.arrival(target).max(time + latency);
         if to > L2 {
             self.core.in_flight.add_shared(target, arrival);
