@@ -68,8 +68,8 @@ class Learning:
         """Run the program under the policy, by default as in AutoFinity; return the record and the printed text."""
         file = self.folder / "run.json"
         run = self.pinfold.run(
-            "--machine", f"scripted:{self.script}", "--policy", "hints", "--db", self.db, "-t", "2s", "--json", file,
-            "--observe", observe, *options,
+            "--machine", f"scripted:{self.script}", "--policy", "hints:rules", "--db", self.db, "-t", "2s",
+            "--json", file, "--observe", observe, *options,
         )  # fmt: skip
         assert run.status == 0, run.err
         record: dict[str, Any] = json.loads(file.read_text())
@@ -133,7 +133,7 @@ def test_a_change_that_was_rolled_back_is_stored(learning: Learning) -> None:
 def test_a_program_is_observed_unpinned_by_default(learning: Learning) -> None:
     file = learning.folder / "run.json"
     run = learning.pinfold.run(
-        "--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db, "-t", "2s",
+        "--machine", f"scripted:{learning.script}", "--policy", "hints:rules", "--db", learning.db, "-t", "2s",
         "--json", file, "--rules", learning.rules,
     )  # fmt: skip
     assert run.status == 0, run.err
@@ -165,7 +165,7 @@ def test_a_program_without_a_faster_hint_stays_unpinned_in_the_next_run(learning
 @pytest.mark.parametrize(
     ("options", "status", "expected"),
     [
-        (["--policy", "hints", "--observe", "packed"], 125, "or unpinned"),
+        (["--policy", "hints:rules", "--observe", "packed"], 125, "or unpinned"),
         (["--observe", "SLP"], 125, "--policy hints"),
     ],
 )
@@ -275,7 +275,14 @@ def test_rules_that_cannot_be_used_are_refused_before_the_program_starts(
 ) -> None:
     learning.rules.write_text(text)
     run = learning.pinfold.run(
-        "--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db, "--rules", learning.rules
+        "--machine",
+        f"scripted:{learning.script}",
+        "--policy",
+        "hints:rules",
+        "--db",
+        learning.db,
+        "--rules",
+        learning.rules,
     )
     assert run.status == 125
     assert expected in run.err
@@ -295,16 +302,16 @@ def test_rules_for_another_machines_counters_are_named(learning: Learning) -> No
 
 def test_rules_of_a_newer_version_are_refused(learning: Learning) -> None:
     learning.rules.write_text(json.dumps({**RULES, "rule_policy": 2}))
-    run = learning.pinfold.run("--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db,
-                               "--rules", learning.rules)  # fmt: skip
+    run = learning.pinfold.run("--machine", f"scripted:{learning.script}", "--policy", "hints:rules",
+                               "--db", learning.db, "--rules", learning.rules)  # fmt: skip
     assert run.status == 125
     assert "2" in run.err
     assert str(learning.rules) in run.err
 
 
 def test_a_run_does_not_fail_where_the_events_of_the_rules_cannot_be_counted(learning: Learning) -> None:
-    run = learning.pinfold.run("--policy", "hints", "--db", learning.db, "--rules", learning.rules, "-t", "100ms", "--",
-                               "sleep", "0.3")  # fmt: skip
+    run = learning.pinfold.run("--policy", "hints:rules", "--db", learning.db, "--rules", learning.rules, "-t", "100ms",
+                               "--", "sleep", "0.3")  # fmt: skip
     assert run.status == 0, run.err
 
 

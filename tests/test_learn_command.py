@@ -156,7 +156,7 @@ def test_a_model_of_classify_is_learned_judged_and_used(
     assert report.read_text().startswith("<!DOCTYPE html>")
     # What Python forecasts is what the policy forecasts.
     record = tmp_path / "run.json"
-    policy = ("--policy", "classify", "--placement-model", model, "--initialise", "1s", "--probe", "1s")
+    policy = ("--policy", "classify:forest", "--placement-model", model, "--initialise", "1s", "--probe", "1s")
     more = (
         "--quiet",
         "--machine",

@@ -32,7 +32,7 @@ def test_a_team_is_made_smaller_and_its_threads_are_pinned(
     program = compiled("team_sizes", "-fopenmp", compiler=compiler)
     one = configuration(1, 1, "local")
     model = model_of(tmp_path, one, one)
-    words = ("--policy", "react", "--react-model", model, *QUICK)
+    words = ("--policy", "react:tree", "--react-model", model, *QUICK)
     run = pinfold.record(*words, "--", program, "1", "30", env=os.environ | {"OMP_NUM_THREADS": "2"})
     assert run.status == 0, run.err
     assert run.out == "sizes: 1 2; pinned: yes\n", run.err
@@ -44,7 +44,7 @@ def test_a_thread_with_real_time_priority_is_not_pinned_in_a_region(
     pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path
 ) -> None:
     two = configuration(2, 1, "local")
-    words = ("--policy", "react", "--react-model", model_of(tmp_path, two, two), *QUICK)
+    words = ("--policy", "react:tree", "--react-model", model_of(tmp_path, two, two), *QUICK)
     run = pinfold.record(*words, "--", compiled("real_time_team", "-fopenmp"), "30", env={"OMP_NUM_THREADS": "2"})
     if "no real-time priority here" in run.out:
         pytest.skip(run.out)
@@ -57,7 +57,7 @@ def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfo
     program = tmp_path / "named"
     subprocess.run(["gcc", "-O1", "-fopenmp", "-o", program, source], check=True)
     one = configuration(1, 1, "local")
-    words = ("--policy", "react", "--react-model", model_of(tmp_path, one, one), *QUICK)
+    words = ("--policy", "react:tree", "--react-model", model_of(tmp_path, one, one), *QUICK)
     run = pinfold.record(*words, "--", program, "1", "4")
     assert run.status == 0, run.err
     assert run.out.startswith("sizes: 2;"), run.err
@@ -67,12 +67,14 @@ def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfo
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "--react-model"),
-        (["--react-model", "none.json"], "cannot read the model `none.json`"),
-        (["--belief", "none.json"], "cannot read the belief `none.json`"),
-        (["--belief", "MODEL"], "this is no belief"),
-        (["--belief", "none.json", "--react-model", "MODEL"], "leave --belief or --react-model out"),
-        (["--react-model", "MODEL", "--page-map", "interleave"], "places pages itself"),
+        (["react:tree"], "--react-model"),
+        (["react:tree", "--react-model", "none.json"], "cannot read the model `none.json`"),
+        (["react", "--belief", "none.json"], "cannot read the belief `none.json`"),
+        (["react", "--belief", "MODEL"], "this is no belief"),
+        (["react:tree", "--belief", "none.json", "--react-model", "MODEL"], "--belief is for --policy react"),
+        (["react", "--react-model", "MODEL"], "--react-model is for --policy react:tree"),
+        (["react:tree", "--react-model", "MODEL", "--page-map", "interleave"], "places pages itself"),
+        (["react", "--page-map", "interleave"], "places pages itself"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_remedy(
@@ -81,7 +83,7 @@ def test_what_cannot_work_is_refused_with_the_remedy(
     one = configuration(1, 1, "local")
     model = model_of(tmp_path, one, one)
     given = [str(model) if word == "MODEL" else word for word in words]
-    run = pinfold.run("--policy", "react", *given, "--", "true")
+    run = pinfold.run("--policy", *given, "--", "true")
     assert run.status == 125
     assert expected in run.err
 
@@ -129,7 +131,7 @@ def test_a_belief_is_explained_in_words(binary: Path, tmp_path: Path) -> None:
 
 def test_a_model_for_a_larger_machine_is_refused(pinfold: Pinfold, tmp_path: Path) -> None:
     large = configuration(4096, 64, "locality")
-    run = pinfold.run("--policy", "react", "--react-model", model_of(tmp_path, large, large), "--", "true")
+    run = pinfold.run("--policy", "react:tree", "--react-model", model_of(tmp_path, large, large), "--", "true")
     assert run.status == 125
     assert "this machine is too small" in run.err
 
@@ -147,7 +149,7 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     )
     assert recorded.returncode == 0, recorded.stderr
     model = model_of(tmp_path, configuration(8, 1, "local"), configuration(16, 4, "locality"))
-    options = ("--policy", "react", "--react-model", model, *QUICK, "--machine", "e5-4650x4")
+    options = ("--policy", "react:tree", "--react-model", model, *QUICK, "--machine", "e5-4650x4")
     run = pinfold.record(*options, recording)
     assert run.status == 0, run.err
     assert run.json["regions"]["gain"] > 0, run.err
@@ -165,7 +167,10 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     times, error = (float(number) for number in said.groups())
     assert times == pytest.approx(1 + program["gain"], abs=error)
     assert error == pytest.approx(program["error"], rel=0.5, abs=0.001)
-    run = pinfold.record("--policy", "react", "--machine", "e5-4650x4", "--repeat", "5", recording)
-    assert run.status == 0, run.err
-    assert "models/react-e5-4650x4.json, which pinfold ships" in run.err
-    assert "learned for e5-4650x4 from 31 programs" in run.err
+    tree = pinfold.record("--policy", "react:tree", "--machine", "e5-4650x4", "--repeat", "5", recording)
+    assert tree.status == 0, tree.err
+    assert "models/react-e5-4650x4.json, which pinfold ships" in tree.err
+    assert "learned for e5-4650x4 from 31 programs" in tree.err
+    believed = pinfold.record("--policy", "react", "--machine", "e5-4650x4", "--repeat", "5", recording)
+    assert believed.status == 0, believed.err
+    assert "planned by the belief models/belief.json, which pinfold ships" in believed.err

@@ -363,6 +363,7 @@ def small_model(folder: Path) -> Path:
         ('name = "e5-4650x4"', 'name = "small"'),
         ("cores_per_package = { count = 8,", "cores_per_package = { count = 2,"),
         ("cores = { count = 8,", "cores = { count = 2,"),
+        ("[[2, 3.3], [4, 3.2], [6, 3.1], [8, 2.9]]", "[[2, 3.3]]"),
         ('present = { names = ["dcu_ip", "dcu", "adjacent", "streamer"],', "present = { names = [],"),
     ):
         assert before in text

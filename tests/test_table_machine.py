@@ -164,7 +164,7 @@ def test_react_configures_the_regions_of_a_table(pinfold: Pinfold, table: Write,
     }  # fmt: skip
     file = tmp_path / "react.json"
     file.write_text(json.dumps(model))
-    run = lu(pinfold, table(), "--policy", "react", "--react-model", str(file), "-t", "1s")
+    run = lu(pinfold, table(), "--policy", "react:tree", "--react-model", str(file), "-t", "1s")
     assert run.status == 0, run.err
     choices = run.json["regions"]["choices"]
     assert {choice["region"] for choice in choices} == {1, 2}

@@ -54,7 +54,8 @@ def run(guest: Guest, *, likes_spread: bool) -> Outcome:
     times = "--initialise 2s -t 3s --warm-up 1s --threads 1 --metric heartbeat"
     command = f"picky /tmp/picky {MIB} {int(likes_spread)} 24"
     said = guest.check(
-        f"pinfold run --policy classify --placement-model /tmp/model.json {times} --json /tmp/run.json -- {command}\n"
+        f"pinfold run --policy classify:forest --placement-model /tmp/model.json {times} --json /tmp/run.json"
+        f" -- {command}\n"
         "cat /tmp/picky"
     )
     before, after, cpus = said.splitlines()[-3:]

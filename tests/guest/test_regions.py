@@ -54,7 +54,7 @@ def run(guest: Guest, compiler: str, likes: str) -> Outcome:
     if guest.run(f"test -x /programs/{program}").status != 0:
         pytest.skip(f"{compiler} is not installed, so there is no program with its OpenMP runtime")
     guest.check(f"cat > /tmp/model.json <<'END'\n{json.dumps(MODEL)}\nEND")
-    options = "--policy react --react-model /tmp/model.json --initialise 1s -t 6s --interval 200ms"
+    options = "--policy react:tree --react-model /tmp/model.json --initialise 1s -t 6s --interval 200ms"
     begun = guest.check(
         f"rm -f {REPORT}*\n"
         f"OMP_WAIT_POLICY=passive pinfold run {options} --json /tmp/run.json "

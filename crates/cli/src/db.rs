@@ -49,7 +49,7 @@ enum Command {
         #[arg(long, value_name = "FILE.parquet")]
         data: Option<PathBuf>,
     },
-    /// Rebuild the rules from all that was observed. `pinfold run --policy hints` does so when the database has grown
+    /// Rebuild the rules from all that was observed. `pinfold run --policy hints:rules` does so when the database has grown
     /// enough.
     Rebuild {
         /// Learn from this data set of `pinfold sweep` as well, now and in the future.
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let file = arguments.behaviour.path()?;
     if !file.exists() {
         bail!(
-            "there is no behaviour database `{}` yet; `pinfold run --policy hints` begins one, and --db names another",
+            "there is no behaviour database `{}` yet; `pinfold run --policy hints:rules` begins one, and --db names another",
             file.display()
         );
     }

@@ -66,7 +66,7 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     Ok(format!("{said}rules: {}\n", rules.display()))
 }
 
-/// Does the work that remains after a run of `--policy hints`. The result is a note for the user.
+/// Does the work that remains after a run of `--policy hints:rules`. The result is a note for the user.
 pub(crate) fn after_run(remains: Afterwards<'_>, behaviour: &Arguments) -> Option<String> {
     match remains {
         Afterwards::Nothing => None,

@@ -70,7 +70,15 @@ fn an_error_is_said_once() {
     let database = folder.path().join("behaviour.db");
     let database = database.to_str().unwrap();
     let rules = [
-        "run", "--policy", "hints", "--db", database, "--rules", &broken, "--", "true",
+        "run",
+        "--policy",
+        "hints:rules",
+        "--db",
+        database,
+        "--rules",
+        &broken,
+        "--",
+        "true",
     ];
     let scripted = ["run", "--machine", &format!("scripted:{script}")];
     for (arguments, once) in [

@@ -579,6 +579,14 @@ fn a_policy_that_is_about_one_program_refuses_several() {
     let Some((_directory, _, file)) = recorded() else {
         return;
     };
-    let error = error_of(&["run", "--machine", "e5-2660v2x2", "--policy", "hints", &file, &file]);
+    let error = error_of(&[
+        "run",
+        "--machine",
+        "e5-2660v2x2",
+        "--policy",
+        "hints:rules",
+        &file,
+        &file,
+    ]);
     assert!(error.contains("one program, and there are 2"), "{error}");
 }

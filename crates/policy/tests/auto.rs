@@ -12,7 +12,7 @@ use pinfold_core::{
 };
 use pinfold_policy::KnownPlacement;
 use pinfold_policy::Policy;
-use pinfold_policy::auto::{Auto, AutoOptions, CountOptions};
+use pinfold_policy::auto::{Auto, AutoOptions, CountOptions, Space};
 use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ fn next(total: &mut u64, reading: Reading) -> Option<Count> {
     Some(Count::exact(*total))
 }
 
-fn options(known: bool) -> AutoOptions {
+fn options(space: Space, known: bool) -> AutoOptions {
     let placement = KnownPlacement {
         pinning: Pinning::new((0..4).map(PuId).collect()),
         pages: None,
@@ -98,6 +98,7 @@ fn options(known: bool) -> AutoOptions {
         other_build: false,
     };
     AutoOptions {
+        space,
         moves_pages: true,
         known: (3..=TASKS)
             .filter(|_| known)
@@ -118,11 +119,12 @@ proptest! {
     #[test]
     fn whatever_it_is_shown_it_asks_for_what_is_allowed_and_pins_nothing_before_it_has_measured(
         steps in steps(),
+        space in prop::sample::select(vec![Space::Everything, Space::Hints, Space::Strategies]),
         known in any::<bool>(),
         refuses in any::<bool>(),
     ) {
         let topology = synthetic("package:2 numa:1 l3:1 core:4 pu:1");
-        let mut policy = Auto::new(options(known));
+        let mut policy = Auto::new(options(space, known));
         policy.start(&topology, &metrics());
         let mut at = Duration::ZERO;
         let mut totals: BTreeMap<(u64, usize), u64> = BTreeMap::new();

@@ -5,7 +5,7 @@ mod common;
 use common::{Log, run_policy};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{ChoiceCode, Finding, Pinning, SampleCode};
-use pinfold_policy::{HintOptions, Hints, Known, MetricRequest, Skip, Times};
+use pinfold_policy::{HintOptions, Hints, Known, MetricRequest, NoHintError, Skip, Times};
 use std::collections::BTreeMap;
 
 /// Two threads that are quicker together.
@@ -66,9 +66,8 @@ fn packs_above(threshold: f64) -> HintOptions {
 }
 
 fn run(script: &str, options: HintOptions) -> Log {
-    options.check().unwrap();
     let (log, record) = run_policy(script, &mut Hints::new(options));
-    assert_eq!(record.policy, "hints");
+    assert_eq!(record.policy, "hints:rules");
     log
 }
 
@@ -270,7 +269,9 @@ fn rules_that_do_not_speak_of_hints_are_refused() {
         "metrics": [], "rules": [], "default": {"class": "packed", "coverage": 1, "errors": 0}
     }"#;
     options.rules = Some(text.parse().unwrap());
-    let refused = options.check().unwrap_err().to_string();
+    let refused = NoHintError::check(options.rules.as_ref().unwrap())
+        .unwrap_err()
+        .to_string();
     assert!(
         refused.contains("`packed`") && refused.contains("pinfold learn train hints"),
         "{refused}"

@@ -189,3 +189,29 @@ fn lines_that_are_prefetched_to_the_last_level_cache_are_hits_there() {
         "no line comes from memory twice"
     );
 }
+
+#[test]
+fn lines_on_their_way_to_the_last_level_cache_count_where_memory_is_busy() {
+    let model = skylake(&OPTIONAL);
+    // All threads load from node 0: those of node 1 from another node.
+    let late = |threads: &[u32]| {
+        let streams = threads.iter().map(|&thread| in_order(u64::from(thread))).collect();
+        let configuration = configuration(threads, PageMapping::Single(NodeId(0)), Prefetchers::ALL);
+        let counters = run(&model, &configuration, streams).total();
+        let of_lines = counters
+            .late_from_memory
+            .map(|late| late as f64 / (threads.len() as f64 * LINES as f64));
+        assert!(counters.late_from_memory.iter().sum::<u64>() <= counters.late_prefetches);
+        of_lines
+    };
+    let pus = |node: usize| -> Vec<u32> {
+        (0..32)
+            .filter(|&pu| model.topology().nodes()[node].pus.contains(pinfold_core::PuId(pu)))
+            .collect()
+    };
+    let (near, far) = (late(&pus(0)), late(&pus(1)));
+    assert!(near[0] > 0.1 && near[1] == 0.0, "{near:?}");
+    assert!(far[1] > 0.1 && far[0] == 0.0, "{far:?}");
+    let alone = late(&pus(0)[..1]);
+    assert!(alone[0] < 0.5 * near[0], "{alone:?} {near:?}");
+}

@@ -58,9 +58,9 @@ ALONE = (
     "run --machine e5-4650x4 --policy none --repeat 200 --seed 3",
     f"run --machine opteron-6164x4 --policy autopin --noise 6 {TIMES}",
     f"run --machine barcelona --policy autopin --search racing --noise 6 {TIMES}",
-    f"run --machine opteron-6164x4 --policy hints --rules {RULES} --noise 6 {TIMES}",
-    f"run --machine opteron-6164x4 --policy hints --rules {RULES} --unverified --observe SLP {TIMES}",
-    f"run --machine e5-4650x4 --policy classify --noise 6 {TIMES}",
+    f"run --machine opteron-6164x4 --policy hints:rules --rules {RULES} --noise 6 {TIMES}",
+    f"run --machine opteron-6164x4 --policy hints:rules --rules {RULES} --unverified --observe SLP {TIMES}",
+    f"run --machine e5-4650x4 --policy classify:forest --noise 6 {TIMES}",
     f"run --machine e5-4650x4 --policy sam --noise 6 {TIMES}",
     "run --machine opteron-6164x4 --policy auto --noise 6 --repeat 20000",
     "sweep --machine e5-4650x4 --space threads --limit 6",
@@ -71,7 +71,7 @@ ALONE = (
 )
 """Commands on one recording. ``sweep`` writes a data set, and the others JSON."""
 
-REGIONS = (f"run --machine e5-4650x4 --policy react --noise 6 {TIMES}",)
+REGIONS = (f"run --machine e5-4650x4 --policy react:tree --noise 6 {TIMES}",)
 """Commands on one recording with parallel regions."""
 
 TOGETHER = (

@@ -39,12 +39,12 @@ PARQUET = b"PAR1"
 
 CLASSIFY_HELP = """\
 A data set has the times of each program in four strategies of placement, {compact, scatter} threads with {first_touch,
-interleave} pages, and what `pinfold run --policy classify` observes of it. A program has a thread for each core:
+interleave} pages, and what `pinfold run --policy classify:forest` observes of it. A program has a thread for each core:
 
   pinfold record -o app-24.pft -- ./app --threads 24
   pinfold learn observe classify --machine e5-2680v3x2 -o 24.parquet *-24.pft
   pinfold learn train classify --data 24.parquet -o model.json
-  pinfold run --policy classify --placement-model model.json -- ./app --threads 24
+  pinfold run --policy classify:forest --placement-model model.json -- ./app --threads 24
 
 Programs that differ only in their arguments count as one. It is never judged by a model that was learned from it.
 """

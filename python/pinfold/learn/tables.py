@@ -34,7 +34,7 @@ INSTRUMENTATION = (
 """The metrics of Denoyelle et al. (ICPP 2019, table 2), as ``pinfold trace metrics --paper denoyelle`` names them."""
 
 OBSERVED = "sample:"
-"""The prefix of the columns with what ``pinfold run --policy classify`` observes."""
+"""The prefix of the columns with what ``pinfold run --policy classify:forest`` observes."""
 
 MOST_ROWS = 1 << 22
 """The rows of one file. The sweep of a large machine has some hundred thousand."""

@@ -9,7 +9,7 @@
 use super::candidates::{Candidates, UNPINNED};
 use super::known;
 use super::mapper;
-use super::options::{AutoOptions, Source};
+use super::options::{AutoOptions, Source, Space};
 use super::phases::Signature;
 use super::placement::Placement;
 use super::proposals::{self, Proposal};
@@ -101,7 +101,7 @@ impl Asking {
 
     /// Whether interleaving pages may help on this machine.
     pub(super) fn may_interleave(&self, options: &AutoOptions, topology: &Topology) -> bool {
-        self.insensitive.is_none() && options.moves_pages && main_memory(topology).len() > 1
+        self.insensitive.is_none() && options.space == Space::Everything && can_interleave(options, topology)
     }
 
     /// Asks all sources about the baseline.
@@ -246,7 +246,7 @@ impl Asking {
             };
             let pages = match strategy.pages {
                 Pages::FirstTouch => None,
-                Pages::Interleave if self.may_interleave(subject.options, topology) => Some(PageMapping::Interleave),
+                Pages::Interleave if can_interleave(subject.options, topology) => Some(PageMapping::Interleave),
                 Pages::Interleave => continue,
             };
             let proposal = Proposal {
@@ -271,10 +271,19 @@ impl Asking {
     }
 }
 
-/// The placements with a name and those that differ most. Near a device they come first on its CPUs, with its pages.
+/// Whether pages may move, and there are several nodes for them.
+fn can_interleave(options: &AutoOptions, topology: &Topology) -> bool {
+    options.moves_pages && main_memory(topology).len() > 1
+}
+
+/// The placements of the space; of the whole one those with a name and those that differ most. Near a device they come
+/// first on its CPUs, with its pages.
 pub(super) fn topology_proposals(options: &AutoOptions, topology: &Topology, threads: usize) -> Vec<Proposal> {
-    if !options.asks(Source::Topology) {
-        return vec![];
+    match options.space {
+        Space::Hints => return proposals::hints(topology, threads),
+        Space::Strategies => return proposals::strategies(topology, threads, can_interleave(options, topology)),
+        Space::Everything if !options.asks(Source::Topology) => return vec![],
+        Space::Everything => {}
     }
     let near = options.near.as_ref();
     let near = near.and_then(|near| Some((near, topology.clone().restricted_to(&near.pus).ok()?)));

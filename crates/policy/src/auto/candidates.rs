@@ -182,7 +182,7 @@ impl Candidates {
         Some((first.0, first.2))
     }
 
-    /// Adds a candidate, unless its placement is in the list. Returns its position.
+    /// Adds a candidate. If its placement is in the list, it gets the forecast. Returns its position.
     pub(super) fn propose(&mut self, proposal: Proposal, findings: &mut Vec<Finding>) -> usize {
         let Proposal {
             placement,
@@ -190,7 +190,10 @@ impl Candidates {
             gain,
             why,
         } = proposal;
+        let expected = gain.map(f64::ln_1p);
         if let Some(known) = self.position(&placement) {
+            let candidate = &mut self.all[known];
+            candidate.expected = candidate.expected.or(expected);
             return known;
         }
         findings.push(Finding::Proposed {
@@ -204,7 +207,7 @@ impl Candidates {
         });
         self.all.push(Candidate {
             by,
-            expected: gain.map(f64::ln_1p),
+            expected,
             ..Candidate::new(placement)
         });
         self.all.len() - 1

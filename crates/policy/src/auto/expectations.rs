@@ -69,9 +69,10 @@ impl Expectations {
         Self::new(Arc::clone(&self.belief))
     }
 
-    /// Takes candidates into the belief that were added since.
+    /// Takes candidates and forecasts into the belief that were added since.
     pub(super) fn update(&mut self, candidates: &Candidates, frame: Frame<'_>) {
-        if self.number() == candidates.number() {
+        let forecasts = candidates.iter().skip(1).filter(|one| one.expected.is_some()).count();
+        if (self.number(), self.forecasts.len()) == (candidates.number(), forecasts) {
             return;
         }
         let points = candidates.iter().map(|one| frame.point(&one.placement)).collect();

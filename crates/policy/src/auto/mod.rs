@@ -64,5 +64,5 @@ mod trial;
 mod trials;
 mod watching;
 
-pub use options::{AutoOptions, AutoTimes, CountOptions, Learned, Near, Source};
+pub use options::{AutoOptions, AutoTimes, CountOptions, Learned, Near, Source, Space};
 pub use policy::Auto;

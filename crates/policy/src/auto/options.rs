@@ -103,9 +103,35 @@ pub enum Source {
     Regions,
 }
 
-/// The options of `auto`.
+/// Which placements are tried, besides the unpinned program. Other policies are views of `auto`: the same belief, turns
+/// and budget, with fewer candidates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Space {
+    /// All that the sources propose: `auto`.
+    #[default]
+    Everything,
+    /// The placements of the affinity hints: `hints`.
+    Hints,
+    /// The strategies of threads and pages: `classify`.
+    Strategies,
+}
+
+impl Space {
+    /// The policy's name.
+    pub(super) fn policy(self) -> &'static str {
+        match self {
+            Self::Everything => "auto",
+            Self::Hints => "hints",
+            Self::Strategies => "classify",
+        }
+    }
+}
+
+/// The options of `auto` and its views.
 #[derive(Clone, Debug, Default)]
 pub struct AutoOptions {
+    /// The placements that are tried.
+    pub space: Space,
     /// The limits of windows.
     pub times: AutoTimes,
     /// The metric that compares placements.
@@ -164,7 +190,7 @@ pub struct CountOptions {
 impl AutoOptions {
     /// Whether a source is asked.
     pub(super) fn asks(&self, source: Source) -> bool {
-        !self.left_out.contains(&source)
+        self.space == Space::Everything && !self.left_out.contains(&source)
     }
 
     /// The placement at the start of the program: from the expected earlier run, else the one that the user wants.

@@ -71,7 +71,7 @@ impl Auto {
 
 impl Policy for Auto {
     fn name(&self) -> &'static str {
-        "auto"
+        self.options.space.policy()
     }
 
     fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {

@@ -5,12 +5,13 @@
 //! that were learned from others, then the program's own counts, then the placements of the topology that differ most.
 
 use super::placement::Placement;
+use crate::classify::{Pages, Strategy};
 use crate::rules::Rules;
 use crate::rules::observed::verdict;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::placement::NamedPlacement;
 use pinfold_core::placement::different;
-use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, ThreadMap, Topology};
+use pinfold_core::{Observed, PageMapping, Pinning, ProposerCode, ThreadMap, Topology, map_over_nodes};
 use std::collections::HashSet;
 
 /// The number of placements of the topology, with the named ones.
@@ -114,6 +115,41 @@ pub(super) fn from_topology(topology: &Topology, threads: usize) -> Vec<Proposal
         why,
     });
     proposals.collect()
+}
+
+/// The placements of all affinity hints. The two that one chooses between without counts come first.
+pub(super) fn hints(topology: &Topology, threads: usize) -> Vec<Proposal> {
+    let first = [AffinityHint::DISTRIBUTED, AffinityHint::PACKED];
+    let rest = AffinityHint::ALL.into_iter().filter(move |hint| !first.contains(hint));
+    let proposal = |hint| Proposal {
+        placement: Placement::pinned(NamedPlacement::Hint(hint).pinning(topology, threads)),
+        by: ProposerCode::Topology,
+        gain: None,
+        why: format!("it is hint {hint}"),
+    };
+    first.into_iter().chain(rest).map(proposal).collect()
+}
+
+/// The strategies of threads and pages that this machine has.
+pub(super) fn strategies(topology: &Topology, threads: usize, interleaves: bool) -> Vec<Proposal> {
+    let all = ThreadMap::ALL
+        .into_iter()
+        .flat_map(|threads| [Pages::FirstTouch, Pages::Interleave].map(|pages| Strategy { threads, pages }));
+    let proposal = |strategy: Strategy| {
+        let pages = match strategy.pages {
+            Pages::FirstTouch => None,
+            Pages::Interleave => Some(PageMapping::Interleave).filter(|_| interleaves),
+        };
+        Some(Proposal {
+            placement: Placement::pinned(map_over_nodes(topology, threads, strategy.threads)?).with_pages(pages),
+            by: ProposerCode::Topology,
+            gain: None,
+            why: format!("it is the strategy {strategy}"),
+        })
+    };
+    all.filter(|strategy| interleaves || strategy.pages == Pages::FirstTouch)
+        .filter_map(proposal)
+        .collect()
 }
 
 /// Placements by their distance from `best`, the nearest first: other numbers of threads in a domain, and other orders

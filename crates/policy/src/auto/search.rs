@@ -116,7 +116,7 @@ impl Search {
         })
     }
 
-    /// Adds a candidate, unless its placement is in the list. Returns its position.
+    /// Adds a candidate, or its forecast if its placement is in the list. Returns its position.
     pub(super) fn propose(&mut self, proposal: Proposal, findings: &mut Vec<Finding>) -> usize {
         self.candidates.propose(proposal, findings)
     }

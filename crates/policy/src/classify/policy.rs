@@ -1,4 +1,4 @@
-//! The policy `classify` in the loop.
+//! The policy `classify:forest` in the loop.
 //!
 //! 1. The program starts unpinned, as the operating system places it. When its threads work it is measured for `t`:
 //!    this is the first candidate and the baseline.
@@ -105,7 +105,7 @@ impl Classify {
 
 impl Policy for Classify {
     fn name(&self) -> &'static str {
-        "classify"
+        "classify:forest"
     }
 
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {

@@ -1,4 +1,4 @@
-//! `hints`: a learned policy chooses an affinity hint after one sample, and a known program gets its best hint at once
+//! `hints:rules`: a learned policy chooses an affinity hint after one sample, and a known program gets its best hint at once
 //! (Moore and Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2
 //! and figure 3).
 //!

@@ -28,7 +28,7 @@ pub struct Known {
     pub why: String,
 }
 
-/// The options of `hints`.
+/// The options of `hints:rules`.
 #[derive(Clone, Debug)]
 pub struct HintOptions {
     /// When to sample, and for how long. A probe is the sample.
@@ -58,20 +58,21 @@ pub struct NoHintError {
     class: String,
 }
 
-impl HintOptions {
+impl NoHintError {
     /// Whether the classes of the rules are hints.
-    pub fn check(&self) -> Result<(), NoHintError> {
-        let Some(rules) = &self.rules else { return Ok(()) };
+    pub fn check(rules: &Rules) -> Result<(), Self> {
         let outcomes = rules.rules().iter().map(crate::Rule::outcome);
         for outcome in outcomes.chain([rules.default_outcome()]) {
             if outcome.class.parse::<AffinityHint>().is_err() {
                 let class = outcome.class.clone();
-                return Err(NoHintError { class });
+                return Err(Self { class });
             }
         }
         Ok(())
     }
+}
 
+impl HintOptions {
     /// The expected number of threads at the start: the given number, or the only known one.
     fn expected_threads(&self) -> Option<usize> {
         let mut known = self.known.keys();
@@ -137,7 +138,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// The policy with these options, which `HintOptions::check` has accepted.
+    /// The policy with these options, whose rules `NoHintError::check` has accepted.
     pub fn new(options: HintOptions) -> Self {
         Self {
             program: ObservedProgram::new(options.times, options.metric.clone(), options.skip.clone()),
@@ -153,7 +154,7 @@ impl Hints {
 
 impl Policy for Hints {
     fn name(&self) -> &'static str {
-        "hints"
+        "hints:rules"
     }
 
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {

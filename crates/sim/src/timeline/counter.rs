@@ -40,9 +40,9 @@ pub enum Counter {
     SamePackageLlc,
     /// Misses that another package's caches served.
     OtherPackage,
-    /// Misses that the memory of the core's own node served.
+    /// Demand accesses that the memory of the core's own node served, also through a prefetch that was on its way.
     LocalDram,
-    /// Misses that the memory of another node served.
+    /// Those that the memory of another node served.
     RemoteDram,
     /// Cycles of stalls because of a miss.
     StallCycles,
@@ -65,6 +65,7 @@ impl Counter {
     /// The counters of one thread in a window, in the order of this type, on a machine with `levels` levels of cache.
     pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
         let last = &counters.levels[levels - 1];
+        let [local_late, remote_late] = counters.late_from_memory;
         let remote_prefetches = counters.prefetches_from_remote_memory;
         let served = |served: &[Served]| served.iter().map(|&served| counters.served[served]).sum::<u64>() as f64;
         [
@@ -75,16 +76,16 @@ impl Counter {
             counters.writes as f64,
             counters.levels[0].misses as f64,
             (last.hits + last.misses) as f64,
-            (last.misses + counters.late_in_last_level + counters.l1_prefetches_from_memory) as f64,
-            (last.hits + last.misses).saturating_sub(counters.served.sum() + counters.late_in_last_level) as f64,
+            (last.misses + local_late + remote_late + counters.l1_prefetches_from_memory) as f64,
+            (last.hits + last.misses).saturating_sub(counters.served.sum() + local_late + remote_late) as f64,
             served(&[Served::SameDomainClean]),
             served(&[Served::SameDomainModified]),
             served(&[Served::SamePackageClean, Served::OtherPackageClean]),
             served(&[Served::SamePackageModified, Served::OtherPackageModified]),
             served(&[Served::SamePackageClean, Served::SamePackageModified]),
             served(&[Served::OtherPackageClean, Served::OtherPackageModified]),
-            served(&[Served::LocalMemory]),
-            served(&[Served::RemoteMemory]),
+            served(&[Served::LocalMemory]) + local_late as f64,
+            served(&[Served::RemoteMemory]) + remote_late as f64,
             counters.stall_cycles,
             counters.tlb_misses as f64,
             counters.invalidations_received as f64,

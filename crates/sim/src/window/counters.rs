@@ -132,9 +132,9 @@ pub struct Counters {
     pub useful_prefetches: PrefetchCounters,
     /// Used prefetched lines that had not arrived yet.
     pub late_prefetches: u64,
-    /// Those of them that were on their way to the last-level cache and no further: a lookup there does not find them
-    /// yet.
-    pub late_in_last_level: u64,
+    /// Those of them that memory was sending to the last-level cache and no further, from the core's own node and from
+    /// another: a lookup there does not find them yet.
+    pub late_from_memory: [u64; 2],
     /// Prefetches that memory served.
     pub prefetches_from_memory: u64,
     /// Those of them that the memory of another node served.
@@ -188,7 +188,9 @@ impl Counters {
         whole(&mut self.back_invalidations, other.back_invalidations);
         whole(&mut self.memory_writes, other.memory_writes);
         whole(&mut self.late_prefetches, other.late_prefetches);
-        whole(&mut self.late_in_last_level, other.late_in_last_level);
+        for (mine, theirs) in self.late_from_memory.iter_mut().zip(other.late_from_memory) {
+            whole(mine, theirs);
+        }
         whole(&mut self.prefetches_from_memory, other.prefetches_from_memory);
         whole(
             &mut self.prefetches_from_remote_memory,

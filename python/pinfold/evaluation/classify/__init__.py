@@ -1,1 +1,1 @@
-"""The section on ``--policy classify``, with the study of Denoyelle et al. (ICPP 2019)."""
+"""The section on ``--policy classify:forest``, with the study of Denoyelle et al. (ICPP 2019)."""

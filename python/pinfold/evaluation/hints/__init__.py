@@ -1,1 +1,1 @@
-"""The section on ``--policy hints``, beside the figures of AutoFinity's paper."""
+"""The section on ``--policy hints:rules``, beside the figures of AutoFinity's paper."""

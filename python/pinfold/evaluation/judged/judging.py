@@ -153,7 +153,7 @@ def arguments(policy: str, subject: Subject, rules: Mapping[str, Rules]) -> list
     threads = ("--threads", str(subject.threads))
     if policy in rules:
         learned = rules[policy]
-        words = ["--policy", "hints", "--rules", str(learned.file), "--observe", str(learned.first)]
+        words = ["--policy", "hints:rules", "--rules", str(learned.file), "--observe", str(learned.first)]
         return [*words, *(["--unverified"] if policy == ONE_SAMPLE else [])]
     return {
         UNPINNED: ["--policy", "none"],

@@ -83,7 +83,7 @@ def judged(quick: bool) -> Section:
         text,
         [
             f"{command} --threads 8 --schedule distributed --schedule packed FILE.pft",
-            f"{command} --policy hints --rules RULES.json --observe sLP FILE.pft",
+            f"{command} --policy hints:rules --rules RULES.json --observe sLP FILE.pft",
             f"pinfold run --machine {sam.MACHINE} --noise {NOISE} --seed 0 --policy sam ONE.pft OTHER.pft",
         ],
         [*report.tables(groups), *sam.tables(under_sam)],

@@ -259,8 +259,8 @@ def policies(models: Sequence[Path]) -> list[Policy]:
     return [
         named("auto"),
         Policy("autopin", lambda region, seconds: ["--policy", "autopin", "-t", PROBES[seconds]]),
-        Policy("react", lambda region, seconds: ["--policy", "react", "--react-model", str(models[region])]),
-        Policy("classify", lambda region, seconds: ["--policy", "classify", "-t", PROBES[seconds]]),
+        Policy("react:tree", lambda region, seconds: ["--policy", "react:tree", "--react-model", str(models[region])]),
+        Policy("classify:forest", lambda region, seconds: ["--policy", "classify:forest", "-t", PROBES[seconds]]),
         named("hints"),
         named("sam"),
         named("compact"),

@@ -221,7 +221,7 @@ def promises(table: Table, curves: Sequence[Curve], ran: Sequence[Ran], processo
                 learned > chance,
             )
         )
-    for name in ("react", AUTO):
+    for name in ("react:tree", AUTO):
         if name in by_name:
             value, chance = share(name, 12), share("random", 12)
             found.append(

@@ -1,1 +1,1 @@
-"""The section on ``--policy react``, with the study of Sánchez Barrera et al. (ICS 2020)."""
+"""The section on ``--policy react:tree``, with the study of Sánchez Barrera et al. (ICS 2020)."""

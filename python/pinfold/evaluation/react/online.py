@@ -151,7 +151,7 @@ def _online(model: Path, machine: str, program: Workload, number: int) -> Online
     rows = pyarrow.parquet.read_table(kept / "data.parquet").to_pylist()
     cores = thread_counts(machine)[-1]
     repetitions = math.ceil(LASTS / baseline(rows)["time_s"])
-    words = ["--machine", machine, "--policy", "react", "--react-model", str(model), "--initialise", INITIALISES]
+    words = ["--machine", machine, "--policy", "react:tree", "--react-model", str(model), "--initialise", INITIALISES]
     run = run_json([*words, "--repeat", str(repetitions), str(kept / f"{cores}.pft")], [])
     return compared(rows, run, machine, " ".join(program.command(cores)))
 

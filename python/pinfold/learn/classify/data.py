@@ -1,8 +1,8 @@
 """Makes and reads the data sets of ``classify``: programs in all strategies, with the observations of the policy.
 
-``pinfold sweep --space placement`` has the times. A model sees the observations of ``pinfold run --policy classify``
-under the default strategy. So the recording runs under the policy, without a model, and its record is read. The metrics
-of Denoyelle et al. (ICPP 2019, table 2) come from the recording.
+``pinfold sweep --space placement`` has the times. A model sees the observations of ``pinfold run --policy
+classify:forest`` under the default strategy. So the recording runs under the policy, without a model, and its record is
+read. The metrics of Denoyelle et al. (ICPP 2019, table 2) come from the recording.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def sampled(binary: Path, recording: Path, machine: str, seconds: float) -> dict
     """
     with tempfile.TemporaryDirectory() as directory:
         sample = Path(directory) / "run.json"
-        words = ["--quiet", "--machine", machine, "--policy", "classify", "--placement-model", "none"]
+        words = ["--quiet", "--machine", machine, "--policy", "classify:forest", "--placement-model", "none"]
         words += ["--initialise", "1s", "--probe", "1s", "--warm-up", "1s"]
         words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds))]
         _run(binary, "run", *words, "--json", str(sample), str(recording))

@@ -1,8 +1,8 @@
 """The features of a model of ``classify``: a program under the default strategy, its machine, and a strategy.
 
-``pinfold run --policy classify`` observes programs and machines (``crates/policy/src/classify/features.rs`` has the
-formulas). A data set has the observations as columns of these names, so a model learns from the same figures that it
-gets in the loop. All are ratios: a model can also be used on a machine that it did not learn from.
+``pinfold run --policy classify:forest`` observes programs and machines (``crates/policy/src/classify/features.rs`` has
+the formulas). A data set has the observations as columns of these names, so a model learns from the same figures that
+it gets in the loop. All are ratios: a model can also be used on a machine that it did not learn from.
 """
 
 from __future__ import annotations

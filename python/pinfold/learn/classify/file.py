@@ -1,4 +1,4 @@
-"""Writes placement models as JSON for ``pinfold run --policy classify`` (docs/formats/models.md).
+"""Writes placement models as JSON for ``pinfold run --policy classify:forest`` (docs/formats/models.md).
 
 ``crates/policy/src/classify`` reads and evaluates them.
 """

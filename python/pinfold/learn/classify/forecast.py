@@ -1,4 +1,4 @@
-"""Reads placement models from their files, and forecasts programs, as ``pinfold run --policy classify`` does.
+"""Reads placement models from their files, and forecasts programs, as ``pinfold run --policy classify:forest`` does.
 
 ``crates/policy/src/classify`` has the same in Rust. A tree sees numbers in single precision.
 """

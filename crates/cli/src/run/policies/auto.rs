@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::thresholds_of_model;
 use pinfold_core::{Finding, Metric};
-use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Learned, Source as Asked};
+use pinfold_policy::auto::{AutoOptions, AutoTimes, CountOptions, Learned, Source as Asked, Space};
 use pinfold_policy::sam::Thresholds;
 use pinfold_runtime::{Record, Recorder};
 use pinfold_store::{MachineKey, PlacementLearner, ProgramKey, Store};
@@ -104,7 +104,7 @@ impl PolicyEntry for Auto {
             None => classify::counted(request.place, None).unwrap_or_default(),
             calibrated => classify::counted(request.place, calibrated)?,
         };
-        let belief = belief::Flags::from_arg_matches(request.flags)?.or_shipped()?;
+        let (_, belief) = belief::Flags::from_arg_matches(request.flags)?.named()?;
         let belief = Arc::new(belief);
         let here = matches!(request.place, Where::Here);
         let thresholds = match request.place {
@@ -138,6 +138,7 @@ impl PolicyEntry for Auto {
             let unasked = flags.do_not_ask.iter().filter_map(|source| source.asked());
             let no_regions = (!by_region).then_some(Asked::Regions);
             let options = AutoOptions {
+                space: Space::Everything,
                 times,
                 metric: setting.common.metric.clone(),
                 skip: setting.common.skip.clone(),
@@ -164,7 +165,7 @@ impl PolicyEntry for Auto {
 }
 
 /// Windows follow from the program's metric. What the user says of times are limits.
-fn times(flags: &ArgMatches, arguments: &crate::run::Arguments) -> AutoTimes {
+pub(super) fn times(flags: &ArgMatches, arguments: &crate::run::Arguments) -> AutoTimes {
     let given = |name: &str| flags.value_source(name) == Some(ValueSource::CommandLine);
     let usual = AutoTimes::default();
     let probe = arguments.times.probe;

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy react")]
+#[command(next_help_heading = "Options of --policy auto, hints, classify and react")]
 pub(super) struct Flags {
     /// A belief about configurations, as `pinfold learn train belief` writes it, which plans the trials: the next one has the
-    /// largest expected gain over its cost. With react, it replaces the model of regions; none uses the model [default with
-    /// auto: the belief that pinfold ships].
+    /// largest expected gain over its cost. With none nothing is known before the first trial [default: the belief that
+    /// pinfold ships].
     #[arg(long, value_name = "FILE.json|none")]
     belief: Option<PathBuf>,
 }
@@ -25,22 +25,16 @@ const SHIPPED_NAME: &str = "models/belief.json, which pinfold ships";
 const NONE: &str = "none";
 
 impl Flags {
-    /// The file that was given; `None` without one, and for `none`.
-    pub(super) fn file(&self) -> Option<&Path> {
-        self.belief.as_deref().filter(|file| file.as_os_str() != NONE)
-    }
-
-    /// The belief that was given, and else the one that pinfold ships. After `none`, nothing is known.
-    pub(super) fn or_shipped(&self) -> Result<Belief> {
-        match (&self.belief, self.file()) {
-            (_, Some(file)) => Ok(read(file)?.1),
-            (Some(_), None) => Ok(Belief::ignorant()),
-            (None, None) => SHIPPED.parse().with_context(|| format!("cannot use {SHIPPED_NAME}")),
+    /// The belief that was given, and else the one that pinfold ships, with its name in messages. After `none`, nothing
+    /// is known.
+    pub(super) fn named(&self) -> Result<(String, Belief)> {
+        match &self.belief {
+            Some(none) if none == Path::new(NONE) => Ok((NONE.to_owned(), Belief::ignorant())),
+            Some(file) => learned::read(file, "belief"),
+            None => {
+                let belief = SHIPPED.parse().with_context(|| format!("cannot use {SHIPPED_NAME}"))?;
+                Ok((SHIPPED_NAME.to_owned(), belief))
+            }
         }
     }
-}
-
-/// The belief in a file, with its name in messages.
-pub(super) fn read(file: &Path) -> Result<(String, Belief)> {
-    learned::read(file, "belief")
 }

@@ -1,4 +1,4 @@
-//! `--policy classify`: the model, the events that it needs, what the machine can carry, and the report of the
+//! `--policy classify:forest`: the model, the events that it needs, what the machine can carry, and the report of the
 //! forecast.
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, learned};
@@ -19,11 +19,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) struct Classify;
+pub(super) struct ClassifyForest;
 
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy classify")]
+#[command(next_help_heading = "Options of --policy classify and classify:forest")]
 pub(super) struct Flags {
     /// The model that forecasts the program, as `pinfold learn train classify` writes it; none only observes the
     /// program [default: the model that pinfold ships].
@@ -43,13 +43,18 @@ const SHIPPED_NAME: &str = "models/classify.json, which pinfold ships";
 /// What `--placement-model` takes for no model.
 const NONE: &str = "none";
 
-impl PolicyEntry for Classify {
+impl PolicyEntry for ClassifyForest {
     fn name(&self) -> &'static str {
-        "classify"
+        "classify:forest"
+    }
+
+    fn is_compared(&self) -> bool {
+        false
     }
 
     fn about(&self) -> &'static str {
-        "observes the program once and moves its threads and pages only if a learned model says that it is worth it"
+        "observes the program once and moves its threads and pages only if a learned model says that it is worth it, as in \
+         the paper of Denoyelle and others"
     }
 
     fn explained(&self) -> &'static str {
@@ -181,7 +186,7 @@ fn peaks(file: &Path) -> Result<MachinePeaks> {
 }
 
 /// Reports what the model says.
-struct Forecasts;
+pub(super) struct Forecasts;
 
 impl Listener for Forecasts {
     fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) -> Option<String> {

@@ -17,7 +17,7 @@ mod built;
 mod classify;
 mod fixed;
 mod hint;
-mod hints;
+mod hint_rules;
 mod learned;
 mod named;
 mod none;
@@ -27,6 +27,7 @@ mod sam;
 #[cfg(test)]
 mod toy;
 mod unchanged;
+mod views;
 
 use super::experiments;
 use super::place::Where;
@@ -48,9 +49,12 @@ const DEFAULT: &dyn PolicyEntry = &auto::Auto;
 const POLICIES: &[&dyn PolicyEntry] = &[
     DEFAULT,
     &autopin::Autopin,
-    &hints::Hints,
-    &classify::Classify,
+    &views::Hints,
+    &hint_rules::HintRules,
+    &views::Classify,
+    &classify::ClassifyForest,
     &react::React,
+    &react::ReactTree,
     &sam::Sam,
     &fixed::Fixed,
     &hint::Hint,
@@ -77,7 +81,7 @@ const OF_SCHEDULES: &dyn PolicyEntry = &autopin::Autopin;
 
 /// A policy as `pinfold run` uses it.
 pub(super) trait PolicyEntry: Sync {
-    /// The name that `--policy` takes, without the parameter.
+    /// The name that `--policy` takes, without the parameter. After a colon it may name a variant of another policy.
     fn name(&self) -> &'static str;
 
     /// What follows the name after a colon.
@@ -372,11 +376,12 @@ fn written(entry: &dyn PolicyEntry) -> String {
 }
 
 fn parse(text: &str) -> Result<Selection, String> {
+    let named = |name: &str| POLICIES.iter().copied().find(|entry| entry.name() == name);
     let (name, parameter) = match text.split_once(':') {
-        Some((name, parameter)) => (name, Some(parameter)),
-        None => (text, None),
+        Some((name, parameter)) if named(text).is_none() => (name, Some(parameter)),
+        _ => (text, None),
     };
-    let entry = POLICIES.iter().copied().find(|entry| entry.name() == name);
+    let entry = named(name);
     match (entry, entry.and_then(PolicyEntry::parameter), parameter) {
         (Some(entry), None, None) => Ok(Selection { entry, parameter: None }),
         (Some(entry), Some(known), Some(parameter)) => {

@@ -1,6 +1,6 @@
-//! `--policy react`: the model of regions, and the report of what each region got.
+//! `--policy react` and `react:tree`: what chooses the configurations of regions, and the report of what each got.
 
-use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Regions, belief, learned};
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared, Regions, Setting, belief, learned};
 use crate::run::place::Where;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
@@ -12,7 +12,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// A belief plans the trials.
 pub(super) struct React;
+
+/// A model of the machine chooses.
+pub(super) struct ReactTree;
 
 /// The models that are part of pinfold, by simulated machine.
 const SHIPPED: [(&str, &str); 2] = [
@@ -25,7 +29,7 @@ const SHIPPED: [(&str, &str); 2] = [
 
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy react")]
+#[command(next_help_heading = "Options of --policy react:tree")]
 struct Flags {
     /// The model that chooses the configuration of each parallel region, as `pinfold learn train react` writes it for a
     /// machine [default: for a simulated machine the model that pinfold ships, if it has one].
@@ -39,8 +43,41 @@ impl PolicyEntry for React {
     }
 
     fn about(&self) -> &'static str {
-        "profiles each parallel region of an OpenMP program in a few learned configurations, and gives it the threads, pages and \
-         prefetchers with which it is fastest, or which a learned tree forecasts"
+        "tries the threads, pages and prefetchers of each parallel region of an OpenMP program that a belief expects most of, \
+         and gives it the fastest"
+    }
+
+    fn explained(&self) -> &'static str {
+        "tries, for each parallel region, what a belief expects most of, and gives it the fastest: its threads, their number, \
+         its prefetchers, and the pages of the program"
+    }
+
+    fn flags(&self, command: Command) -> Command {
+        belief::Flags::augment_args(command)
+    }
+
+    fn decides_on(&self) -> DecidesOn {
+        DecidesOn::Regions
+    }
+
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let (name, belief) = belief::Flags::from_arg_matches(request.flags)?.named()?;
+        check(self, request)?;
+        Ok(Prepared::new(move |setting| {
+            let note = planned_by(&name, &belief, setting.topology.name());
+            Ok(built(Chooser::Belief(belief.clone()), note, setting))
+        }))
+    }
+}
+
+impl PolicyEntry for ReactTree {
+    fn name(&self) -> &'static str {
+        "react:tree"
+    }
+
+    fn about(&self) -> &'static str {
+        "profiles each parallel region in a few learned configurations, and gives it the fastest, or what a learned tree \
+         forecasts, as in the paper of Sánchez Barrera and others"
     }
 
     fn explained(&self) -> &'static str {
@@ -49,88 +86,91 @@ impl PolicyEntry for React {
     }
 
     fn flags(&self, command: Command) -> Command {
-        belief::Flags::augment_args(Flags::augment_args(command))
+        Flags::augment_args(command)
     }
 
     fn decides_on(&self) -> DecidesOn {
         DecidesOn::Regions
     }
 
+    fn is_compared(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
-        if matches!(request.place, Where::Scripted(_)) {
-            bail!(
-                "a scripted machine has no parallel regions for --policy react; name a model (`pinfold machines` lists them), or \
-                 another policy"
-            );
-        }
-        let planner = belief::Flags::from_arg_matches(request.flags)?;
-        let (name, chooser) = match (planner.file(), flags.react_model.as_deref()) {
-            (Some(_), Some(_)) => {
-                bail!(
-                    "a belief and a model of regions cannot both plan the trials; leave --belief or --react-model out"
-                )
-            }
-            (Some(file), None) => {
-                let (name, belief) = belief::read(file)?;
-                (name, Chooser::Belief(belief))
-            }
-            (None, requested) => model(requested, request.place)?,
-        };
-        let stays = [
-            (request.arguments.changes.outlive, "--outlive"),
-            (request.arguments.changes.keep_pinned, "--keep-pinned"),
-        ];
-        if let Some((_, option)) = stays.into_iter().find(|(given, _)| *given) {
-            bail!(
-                "with --policy react threads are placed at the borders of regions while pinfold runs, so nothing can stay: leave \
-                 {option} out"
-            );
-        }
-        let given = [
-            (request.arguments.pages.mapping.given(), "places pages"),
-            (
-                request.arguments.simulated.prefetch.map(|_| "--prefetch"),
-                "sets prefetchers",
-            ),
-        ];
-        if let Some((option, does)) = given.into_iter().find_map(|(option, does)| Some((option?, does))) {
-            bail!("--policy react {does} itself, so {option} cannot be kept; leave it out");
-        }
+        check(self, request)?;
+        let (name, model) = model(flags.react_model.as_deref(), request.place)?;
         Ok(Prepared::new(move |setting| {
-            if let Chooser::Model(model) = &chooser {
-                model
-                    .check(setting.topology)
-                    .with_context(|| format!("cannot use the model {name}"))?;
-            }
-            let common = setting.common.clone();
-            let policy = pinfold_policy::react::React::new(ReactOptions {
-                times: common.times,
-                metric: common.metric,
-                skip: common.skip,
-                chooser: chooser.clone(),
-            });
-            Ok(Built {
-                notes: vec![match &chooser {
-                    Chooser::Model(model) => format!(
-                        "Regions get their configurations from the model {name}, learned for {} from {} programs. Models that \
-                         are learned in the same way reach {:.0} % of the possible gain (as a logarithm) for other programs.",
-                        model.machine,
-                        model.trained.programs.len(),
-                        100.0 * model.score.nested
-                    ),
-                    Chooser::Belief(belief) => planned_by(&name, belief, setting.topology.name()),
-                }],
-                listener: Box::new(Choices),
-                regions: Regions::Needed,
-                ..Built::new(policy)
-            })
+            model
+                .check(setting.topology)
+                .with_context(|| format!("cannot use the model {name}"))?;
+            let note = format!(
+                "Regions get their configurations from the model {name}, learned for {} from {} programs. Models that are \
+                 learned in the same way reach {:.0} % of the possible gain (as a logarithm) for other programs.",
+                model.machine,
+                model.trained.programs.len(),
+                100.0 * model.score.nested
+            );
+            Ok(built(Chooser::Model(model.clone()), note, setting))
         }))
+    }
+}
+
+/// Refuses what single regions cannot have.
+fn check(entry: &dyn PolicyEntry, request: &PolicyRequest<'_>) -> Result<()> {
+    let policy = entry.name();
+    if matches!(request.place, Where::Scripted(_)) {
+        bail!(
+            "a scripted machine has no parallel regions for --policy {policy}; name a model (`pinfold machines` lists them), \
+             or another policy"
+        );
+    }
+    let stays = [
+        (request.arguments.changes.outlive, "--outlive"),
+        (request.arguments.changes.keep_pinned, "--keep-pinned"),
+    ];
+    if let Some((_, option)) = stays.into_iter().find(|(given, _)| *given) {
+        bail!(
+            "with --policy {policy} threads are placed at the borders of regions while pinfold runs, so nothing can stay: \
+             leave {option} out"
+        );
+    }
+    let given = [
+        (request.arguments.pages.mapping.given(), "places pages"),
+        (
+            request.arguments.simulated.prefetch.map(|_| "--prefetch"),
+            "sets prefetchers",
+        ),
+    ];
+    if let Some((option, does)) = given.into_iter().find_map(|(option, does)| Some((option?, does))) {
+        bail!("--policy {policy} {does} itself, so {option} cannot be kept; leave it out");
+    }
+    Ok(())
+}
+
+/// The policy, with a note for the user.
+fn built(chooser: Chooser, note: String, setting: &Setting<'_>) -> Built {
+    let common = setting.common.clone();
+    let policy = pinfold_policy::react::React::new(ReactOptions {
+        times: common.times,
+        metric: common.metric,
+        skip: common.skip,
+        chooser,
+    });
+    Built {
+        notes: vec![note],
+        listener: Box::new(Choices),
+        regions: Regions::Needed,
+        ..Built::new(policy)
     }
 }
 
 /// What plans the trials, and whether it knows the machine.
 fn planned_by(name: &str, belief: &Belief, machine: &str) -> String {
+    if belief.origin.programs.is_empty() {
+        return "Nothing is known of configurations before the first trial (--belief none).".to_owned();
+    }
     let doubt = if belief.knows(machine) {
         ""
     } else {
@@ -144,22 +184,21 @@ fn planned_by(name: &str, belief: &Belief, machine: &str) -> String {
 }
 
 /// The requested model, or that which pinfold ships for this machine, with its name.
-fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, Chooser)> {
+fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactModel)> {
     let shipped = || SHIPPED.iter().find(|(machine, _)| place.named() == Some(machine));
-    let (name, model): (String, ReactModel) = match (requested, shipped()) {
-        (Some(file), _) => learned::read(file, "model")?,
+    match (requested, shipped()) {
+        (Some(file), _) => learned::read(file, "model"),
         (None, Some((machine, text))) => {
             let name = format!("models/react-{machine}.json, which pinfold ships");
             let model = text.parse().with_context(|| format!("cannot use the model {name}"))?;
-            (name, model)
+            Ok((name, model))
         }
         (None, None) => bail!(
-            "--policy react needs a model of the regions on this machine: train one with `pinfold learn train react`, and give it \
-             with --react-model FILE.json, or give a belief with --belief FILE.json (pinfold ships models for the simulated {})",
+            "--policy react:tree needs a model of the regions on this machine: train one with `pinfold learn train react`, and \
+             give it with --react-model FILE.json, or take --policy react (pinfold ships models for the simulated {})",
             SHIPPED.map(|(machine, _)| machine).join(" and ")
         ),
-    };
-    Ok((name, Chooser::Model(model)))
+    }
 }
 
 /// Reports what each region got.

@@ -158,7 +158,10 @@ impl React {
 
 impl Policy for React {
     fn name(&self) -> &'static str {
-        "react"
+        match self.options.chooser {
+            Chooser::Belief(_) => "react",
+            Chooser::Model(_) => "react:tree",
+        }
     }
 
     fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {

@@ -466,7 +466,10 @@ impl<const W: usize> Runner<'_, '_, W> {
         let mut completion = issue + walk + access.latency;
         if let Some(prefetcher) = access.prefetched {
             let arrival = self.first_use(line, prefetcher);
-            self.system.counters[self.number].late_in_last_level += u64::from(access.beyond && arrival > issue);
+            if access.beyond && arrival > issue {
+                let remote = usize::from(self.system.is_remote(self.index, line));
+                self.system.counters[self.number].late_from_memory[remote] += 1;
+            }
             completion = completion.max(arrival);
         }
         self.core.buffers.take(buffer, completion);

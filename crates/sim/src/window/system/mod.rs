@@ -101,6 +101,12 @@ impl<const W: usize> System<W> {
         self.caches.levels
     }
 
+    /// Whether the memory of a line is not that of the core's node.
+    pub(crate) fn is_remote(&self, core: usize, line: u32) -> bool {
+        let domain = self.topology.domain_of_core[core];
+        self.pages.node_of_line(line) != self.topology.node_of_domain[domain]
+    }
+
     /// Whether a prefetch into level `to` has nothing to do.
     #[inline]
     pub(crate) fn is_near(&self, core: usize, line: u32, to: usize) -> bool {

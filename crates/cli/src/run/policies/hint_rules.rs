@@ -1,4 +1,5 @@
-//! `--policy hints`: a learned rule, or what the behaviour database knows of the program, names an affinity hint.
+//! `--policy hints:rules`: a learned rule, or what the behaviour database knows of the program, names an affinity hint.
+//! Also the rules and the database, for `hints`.
 
 use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Setting};
 use crate::run::number;
@@ -8,24 +9,34 @@ use clap::{Args, Command, FromArgMatches};
 use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
 use pinfold_core::{Finding, Metric};
 use pinfold_linux::counters::Request;
-use pinfold_policy::{HintOptions, Normalised, RuleMetric, Rules};
+use pinfold_policy::{HintOptions, NoHintError, Normalised, RuleMetric, Rules};
 use pinfold_runtime::{Record, Recorder};
-use pinfold_store::{Learner, MachineKey};
+use pinfold_store::{LearnedRules, Learner, MachineKey, ProgramKey, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub(super) struct Hints;
+pub(super) struct HintRules;
 
+/// The flags of `hints` and `hints:rules`.
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy hints")]
-struct Flags {
+#[command(next_help_heading = "Options of --policy hints and hints:rules")]
+pub(super) struct RulesFlags {
     /// The learned rules [default: those that were learned from the behaviour database].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
+    /// Rebuild the rules when the database has grown by this many percent; 0 for never.
+    #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
+    rebuild: f64,
+}
+
+#[derive(Args)]
+#[group(skip)]
+#[command(next_help_heading = "Options of --policy hints:rules")]
+struct Flags {
     /// Observe an unknown program in the placement of this affinity hint, such as SLP for distributed; unpinned leaves
     /// the threads to the operating system meanwhile [default: unpinned].
     #[arg(long, value_name = "WHERE")]
@@ -34,10 +45,6 @@ struct Flags {
     /// Keep the hint of the rules without a second sample that shows whether it helps.
     #[arg(long, hide = true)]
     unverified: bool,
-
-    /// Rebuild the rules when the database has grown by this many percent; 0 for never.
-    #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
-    rebuild: f64,
 }
 
 /// What `--observe` takes: a hint, or nothing for `unpinned`.
@@ -56,13 +63,13 @@ impl FromStr for ObserveName {
     }
 }
 
-impl PolicyEntry for Hints {
+impl PolicyEntry for HintRules {
     fn name(&self) -> &'static str {
-        "hints"
+        "hints:rules"
     }
 
     fn about(&self) -> &'static str {
-        "looks once and follows a learned rule, or what is known of the program"
+        "looks once and follows a learned rule, or what is known of the program, as in AutoFinity's paper"
     }
 
     fn explained(&self) -> &'static str {
@@ -70,11 +77,15 @@ impl PolicyEntry for Hints {
     }
 
     fn flags(&self, command: Command) -> Command {
-        Flags::augment_args(command)
+        RulesFlags::augment_args(Flags::augment_args(command))
+    }
+
+    fn is_compared(&self) -> bool {
+        false
     }
 
     fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
-        let flags = Flags::from_arg_matches(request.flags)?;
+        let flags = RulesFlags::from_arg_matches(request.flags)?;
         let simulated = request.place.simulated().is_some();
         let usual = request.arguments.behaviour.rules_for_run(simulated)?;
         if behaviour::read_rules(flags.rules.as_deref(), usual.as_deref())?.is_some() {
@@ -91,20 +102,72 @@ impl PolicyEntry for Hints {
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
-        Ok(Prepared::new(move |setting| build(&flags, setting)))
+        let of_rules = RulesFlags::from_arg_matches(request.flags)?;
+        Ok(Prepared::new(move |setting| build(&flags, &of_rules, setting)))
     }
 }
 
-fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
-    let database = &setting.arguments.behaviour;
-    let machine = MachineKey::new(setting.topology, setting.simulated);
-    let Some(key) = setting.program.key(machine.clone())? else {
-        let number = setting.program.number();
-        bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy");
-    };
-    let usual = database.rules_for_run(machine.simulated)?;
-    let rules = behaviour::read_rules(flags.rules.as_deref(), usual.as_deref())?;
-    let (mut store, mut notes) = database.open_for_run(setting.topology, &machine)?;
+/// What is known for a run.
+pub(super) struct Knowledge {
+    pub(super) rules: Option<LearnedRules>,
+    /// The file in which rules are looked for; `None` without a database.
+    usual: Option<PathBuf>,
+    /// `None` where the database cannot be used.
+    store: Option<Store>,
+    key: ProgramKey,
+    /// Notes for the user.
+    pub(super) notes: Vec<String>,
+}
+
+impl Knowledge {
+    /// Reads the rules and opens the database. `policy` is the one that needs them, in messages.
+    pub(super) fn read(flags: &RulesFlags, setting: &Setting<'_>, policy: &str) -> Result<Self> {
+        let database = &setting.arguments.behaviour;
+        let machine = MachineKey::new(setting.topology, setting.simulated);
+        let Some(key) = setting.program.key(machine.clone())? else {
+            let number = setting.program.number();
+            bail!(
+                "--policy {policy} is about one program, and there are {number}; give one recording, or another policy"
+            );
+        };
+        let usual = database.rules_for_run(machine.simulated)?;
+        let rules = behaviour::read_rules(flags.rules.as_deref(), usual.as_deref())?;
+        if let Some(learned) = &rules {
+            NoHintError::check(&learned.rules)?;
+        }
+        let (store, notes) = database.open_for_run(setting.topology, &machine)?;
+        Ok(Self {
+            rules,
+            usual,
+            store,
+            key,
+            notes,
+        })
+    }
+
+    /// The events that the rules use.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        self.rules
+            .as_ref()
+            .map(|learned| requests(&learned.rules))
+            .unwrap_or_default()
+    }
+
+    /// Keeps what is sampled in the database.
+    pub(super) fn listener(self, flags: &RulesFlags, setting: &Setting<'_>) -> Box<dyn Listener> {
+        let Self { rules, store, key, .. } = self;
+        Box::new(Learning {
+            learner: store.map(|store| Learner::new(store, key, rules.as_ref(), behaviour::now)),
+            rules: rules.map(|learned| learned.rules),
+            database: setting.arguments.behaviour.clone(),
+            // Rules that the user names are not learned from the database.
+            rebuild: (flags.rules.is_none() && flags.rebuild != 0.0).then_some(flags.rebuild),
+        })
+    }
+}
+
+fn build(flags: &Flags, of_rules: &RulesFlags, setting: &Setting<'_>) -> Result<Built> {
+    let mut known = Knowledge::read(of_rules, setting, "hints:rules")?;
     let common = setting.common.clone();
     let options = HintOptions {
         times: common.times,
@@ -112,16 +175,15 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         skip: common.skip,
         threads: common.threads,
         observe: flags.observe.and_then(|observe| observe.0),
-        known: match &mut store {
-            Some(store) => store.known_hints(&key, rules.as_ref())?,
+        known: match &mut known.store {
+            Some(store) => store.known_hints(&known.key, known.rules.as_ref())?,
             None => BTreeMap::new(),
         },
-        rules: rules.as_ref().map(|learned| learned.rules.clone()),
+        rules: known.rules.as_ref().map(|learned| learned.rules.clone()),
         verify: !flags.unverified,
     };
-    options.check()?;
     if options.rules.is_none() {
-        notes.push(match usual {
+        known.notes.push(match &known.usual {
             Some(usual) => format!(
                 "There are no learned rules in `{}`, so a program that is not known stays where it is observed. `pinfold db \
                  rebuild` makes rules of what was observed; --rules names others.",
@@ -138,15 +200,9 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
             pinning,
             why: expected.unwrap_or_else(|| "--observe asks for it".to_owned()),
         }),
-        optional_requests: options.rules.as_ref().map(requests).unwrap_or_default(),
-        notes,
-        listener: Box::new(Learning {
-            rules: options.rules.clone(),
-            learner: store.map(|store| Learner::new(store, key, rules.as_ref(), behaviour::now)),
-            database: database.clone(),
-            // Rules that the user names are not learned from the database.
-            rebuild: (flags.rules.is_none() && flags.rebuild != 0.0).then_some(flags.rebuild),
-        }),
+        optional_requests: known.requests(),
+        notes: std::mem::take(&mut known.notes),
+        listener: known.listener(of_rules, setting),
         ..Built::new(pinfold_policy::Hints::new(options))
     })
 }
