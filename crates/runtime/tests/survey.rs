@@ -342,9 +342,16 @@ mod simulated {
         }
     }
 
+    /// A machine on which a thread is as fast beside others as alone on its package.
+    fn at_base_clock() -> Model {
+        let mut model = builtin("e5-4650x4").unwrap();
+        model.core.turbo = None;
+        model
+    }
+
     #[test]
     fn regions_take_the_times_of_the_simulated_sweep_with_pages_and_prefetchers_too() {
-        let model = builtin("e5-4650x4").unwrap();
+        let model = at_base_clock();
         let pinning = |list: &[u32]| Pinning::new(list.iter().copied().map(PuId).collect()).unwrap();
         let compact = pinning(&[0, 1, 2, 3, 4, 5, 6, 7]);
         let spread = pinning(&[0, 8, 16, 24, 1, 9, 17, 25]);
@@ -386,7 +393,7 @@ mod simulated {
 
     #[test]
     fn a_smaller_team_is_measured_and_the_program_goes_back() {
-        let model = builtin("e5-4650x4").unwrap();
+        let model = at_base_clock();
         let mut survey = Survey::new(options_of_regions(), |_, _| {
             let mut all = pinned(&["0-7"]);
             all.list.push(SurveyConfiguration {

@@ -191,7 +191,7 @@ fn lines_that_are_prefetched_to_the_last_level_cache_are_hits_there() {
 }
 
 #[test]
-fn lines_on_their_way_to_the_last_level_cache_count_where_memory_is_busy() {
+fn lines_on_their_way_to_the_last_level_cache_count_as_served_by_their_memory() {
     let model = skylake(&OPTIONAL);
     // All threads load from node 0: those of node 1 from another node.
     let late = |threads: &[u32]| {
@@ -212,6 +212,4 @@ fn lines_on_their_way_to_the_last_level_cache_count_where_memory_is_busy() {
     let (near, far) = (late(&pus(0)), late(&pus(1)));
     assert!(near[0] > 0.1 && near[1] == 0.0, "{near:?}");
     assert!(far[1] > 0.1 && far[0] == 0.0, "{far:?}");
-    let alone = late(&pus(0)[..1]);
-    assert!(alone[0] < 0.5 * near[0], "{alone:?} {near:?}");
 }

@@ -157,7 +157,13 @@ fn without_tree(profiles: &[serde_json::Value]) -> serde_json::Value {
 }
 
 fn machine(program: Arc<dyn SimulatedProgram>, repeat: Repeat) -> SimulatedMachine {
-    let model = builtin("e5-4650x4").unwrap();
+    let mut model = builtin("e5-4650x4").unwrap();
+    // A thread is as fast beside others as alone on its package, and prefetchers do not hold back: so the regions of these
+    // tests want what their names say.
+    (model.core.turbo, model.memory.queueing) = (None, None);
+    let prefetch = &mut model.prefetch;
+    (prefetch.streamer_busy_distance, prefetch.streamer_l2_below) = (None, None);
+    (prefetch.llc_in_flight, prefetch.adjacent_below, prefetch.l1_below) = (None, None, None);
     let topology = model.topology();
     let run = RunSettings {
         repeat,

@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from pinfold.evaluation.belief import strategies
 from pinfold.evaluation.belief.plots import trials_figure
 from pinfold.evaluation.belief.report import beliefs_table, costly_table, counted, figures, shares_table, worst_table
 from pinfold.evaluation.belief.subjects import (
@@ -55,7 +56,12 @@ themselves take is not counted.
 **Simulated regions.** `models/data` has them. The machines are models of the two machines of Sánchez Barrera et al. A
 belief is learned from the other programs of both machines. A *belief of other machines* is learned from other programs
 on the other machine: it knows neither the judged program nor the judged machine. Beside these are beliefs of other
-programs on the same machine only. If they gain more, the other machine teaches something that is wrong here."""
+programs on the same machine only. If they gain more, the other machine teaches something that is wrong here.
+
+**Strategies.** `--policy classify` is a view of the belief: it has four candidates, threads compact or scattered and
+pages at first touch or interleaved. Here the belief that ships chooses among them for programs with a thread for each
+core, on machines that it has not seen, without counters and without the model of `classify`. The first run is in the
+default, compact with first touch. A program is sensitive if a strategy changes its speed by more than 10 %."""
 
 REDUCED = "This is the reduced set: a few programs, with settings that were not chosen. Its figures say little."
 
@@ -88,6 +94,7 @@ def belief(quick: bool) -> Section:
         about=about,
         simulated=by_nested("simulated", simulated),
         alone={name: by_nested(name, on_machine(simulated, name)) for name in simulated.machines},
+        strategies=strategies.judged(file.read(SHIPPED), strategies.times()),
     )
     return judged_section(results, quick=quick)
 
@@ -135,9 +142,13 @@ def judged_section(results: Results, *, quick: bool) -> Section:
             f"{VARIABLE}=TABLE.csv.gz python -m pinfold.evaluation belief",
         ],
         _tables(results),
-        {"shipped": results.about, "subjects": found},
+        {"shipped": results.about, "subjects": found, "strategies": strategies.figures(results.strategies)},
         plots=[trials_figure(shown)],
-        promises=[*(promise for one in every for promise in one.promises()), every[0].worst_promise()],
+        promises=[
+            *(promise for one in every for promise in one.promises()),
+            every[0].worst_promise(),
+            *strategies.promises(results.strategies),
+        ],
         captions={"belief-trials": "Share of the possible gain, measured and simulated; the band is the interval:"},
     )
 
@@ -155,6 +166,7 @@ def _tables(results: Results) -> list[Table]:
         worst_table(every),
         costly_table(results.measured, "measured"),
         costly_table(results.simulated, "simulated"),
+        strategies.table(results.strategies),
     ]
 
 

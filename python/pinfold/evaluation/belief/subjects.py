@@ -24,7 +24,7 @@ from pinfold.learn.belief.judging import BELIEF, NEW, TRIALS, Judged
 SHIPPED = Path("models/belief.json")
 """The belief that ships."""
 
-INPUTS = ("models/belief.json",)
+INPUTS = ("models/belief.json", "models/data/classify.parquet")
 
 OF_MEASURED = {5: 0.94, 8: 0.965, 12: 0.975, 16: 0.985}
 OF_SHIPPED = {5: 0.90, 8: 0.94, 12: 0.965}
@@ -138,6 +138,8 @@ class Results:
         The simulated regions of all machines, nested.
     alone : mapping of str to Judged
         By machine: its simulated regions, nested, by beliefs of this machine only.
+    strategies : Judged
+        Programs in the four strategies of ``classify``, by the belief that ships.
     """
 
     measured: Judged
@@ -145,6 +147,7 @@ class Results:
     about: str
     simulated: Judged
     alone: Mapping[str, Judged]
+    strategies: Judged
 
     @property
     def by_machine(self) -> dict[str, Judged]:

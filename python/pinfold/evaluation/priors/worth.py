@@ -9,6 +9,9 @@ The table has the share of the possible gain after trials: with the belief, in r
 the named placements of ``auto`` (``crates/policy/src/auto/proposals.rs``), without those that the space lacks. Then
 the pages of the best placement are interleaved.
 
+A second table has the placements of affinity hints alone: the speed after trials over that of running packed and
+distributed, and keeping the faster.
+
 ``python -m pinfold.evaluation.priors.worth BELIEF.json``, in the project's root after ``make build workloads``.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -118,6 +122,36 @@ def judged(times: Times, belief: Path) -> Judged:
     return Judged(times, {BELIEF: found.gains[BELIEF], RANDOM: found.gains[RANDOM], FIXED: np.array(curves)})
 
 
+def of_hints(times: Times) -> Times:
+    """Return the times of placements as affinity hints have them: a thread on each core, and pages at first touch."""
+    kept = np.array([one.page_map == FIRST_TOUCH and one.threads == one.cores for one in times.points])
+    return replace(times, logs=np.where(kept, times.logs, np.nan))
+
+
+def packed_and_distributed(points: Sequence[Point]) -> list[int]:
+    """Return the placements on as few caches as possible and on as many, with neighbours together."""
+    compact = [place for place, point in enumerate(points) if point.thread_map == COMPACT]
+    caches = {place: (points[place].nodes, points[place].llcs or 1) for place in compact}
+    return [min(compact, key=caches.__getitem__), max(compact, key=caches.__getitem__)]
+
+
+def hints_table(times: Times, belief: Path, where: str) -> Table:
+    """Return the speed after trials of hints over the faster of packed and distributed, as ``hints`` has trials."""
+    hints = of_hints(times)
+    found = given(hints, belief_file.read(belief))
+    both = np.zeros(len(hints.regions))
+    for region in range(len(hints.regions)):
+        run = np.flatnonzero(np.isfinite(hints.logs[region]))
+        pair = packed_and_distributed([hints.points[place] for place in run])
+        both[region] = gains_of(pair, hints.logs[region, run])[-1]
+    rows = [
+        [way, *(f"{float(np.exp((found.gains[way][:, number - 1] - both).mean())):.3f}" for number in TRIALS[:SHOWN])]
+        for way in (BELIEF, RANDOM)
+    ]
+    caption = f"Speed after trials of hints over packed and distributed, the faster kept, {where}, simulated:"
+    return Table(["", *map(str, TRIALS[:SHOWN])], rows, caption)
+
+
 def table(found: Judged, where: str) -> Table:
     """Return the share of the possible gain of each way, with 95 % intervals over programs."""
     rows = [
@@ -141,6 +175,7 @@ def main() -> None:
     print(*table(judged(times, Path(sys.argv[1])), "of both machines").markdown(), sep="\n")
     for name in MACHINES:
         print(*table(judged(times.at(machine == name), Path(sys.argv[1])), f"on {name}").markdown(), sep="\n")
+        print(*hints_table(times.at(machine == name), Path(sys.argv[1]), f"on {name}").markdown(), sep="\n")
 
 
 if __name__ == "__main__":

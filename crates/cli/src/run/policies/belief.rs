@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy auto, hints, classify and react")]
+#[command(next_help_heading = "Options of --policy react")]
 pub(super) struct Flags {
-    /// A belief about configurations, as `pinfold learn train belief` writes it, which plans the trials: the next one has the
-    /// largest expected gain over its cost. With none nothing is known before the first trial [default: the belief that
-    /// pinfold ships].
+    /// A belief about configurations, as `pinfold learn train belief` writes it, which plans the trials of auto, hints,
+    /// classify and react: the next one has the largest expected gain over its cost. With none nothing is known before the
+    /// first trial [default: the belief that pinfold ships].
     #[arg(long, value_name = "FILE.json|none")]
     belief: Option<PathBuf>,
 }

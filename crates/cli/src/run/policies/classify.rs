@@ -23,7 +23,7 @@ pub(super) struct ClassifyForest;
 
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy classify and classify:forest")]
+#[command(next_help_heading = "Options of --policy classify:forest")]
 pub(super) struct Flags {
     /// The model that forecasts the program, as `pinfold learn train classify` writes it; none only observes the
     /// program [default: the model that pinfold ships].

@@ -22,7 +22,7 @@ pub(super) struct HintRules;
 /// The flags of `hints` and `hints:rules`.
 #[derive(Args)]
 #[group(skip)]
-#[command(next_help_heading = "Options of --policy hints and hints:rules")]
+#[command(next_help_heading = "Options of --policy hints:rules")]
 pub(super) struct RulesFlags {
     /// The learned rules [default: those that were learned from the behaviour database].
     #[arg(long, value_name = "FILE")]

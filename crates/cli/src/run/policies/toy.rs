@@ -334,8 +334,8 @@ fn an_unknown_policy_is_answered_with_all_there_are() {
             .to_string();
         assert!(
             error.contains(
-                "there are auto, autopin, hints, classify, react, sam, fixed, hint:SLP, packed, distributed, close, spread, \
-                 compact, scatter, none, python:FILE.py, toy"
+                "there are auto, autopin, hints, hints:rules, classify, classify:forest, react, react:tree, sam, fixed, hint:SLP, \
+                 packed, distributed, close, spread, compact, scatter, none, python:FILE.py, toy"
             ),
             "{error}"
         );
