@@ -161,4 +161,4 @@ def test_a_file_that_is_no_model_is_refused_with_its_name_and_the_remedy(pinfold
 def test_the_flag_of_the_model_is_for_this_policy_alone(pinfold: Pinfold, tmp_path: Path) -> None:
     result = pinfold.run("--policy", "none", "--placement-model", "m.json", "--machine", script(tmp_path))
     assert result.status == 125
-    assert "--placement-model is for --policy classify" in result.err
+    assert "--placement-model is for --policy auto, classify or classify:forest" in result.err

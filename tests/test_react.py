@@ -71,7 +71,10 @@ def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfo
         (["react:tree", "--react-model", "none.json"], "cannot read the model `none.json`"),
         (["react", "--belief", "none.json"], "cannot read the belief `none.json`"),
         (["react", "--belief", "MODEL"], "this is no belief"),
-        (["react:tree", "--belief", "none.json", "--react-model", "MODEL"], "--belief is for --policy react"),
+        (
+            ["react:tree", "--belief", "none.json", "--react-model", "MODEL"],
+            "--belief is for --policy auto, hints, classify or react",
+        ),
         (["react", "--react-model", "MODEL"], "--react-model is for --policy react:tree"),
         (["react:tree", "--react-model", "MODEL", "--page-map", "interleave"], "places pages itself"),
         (["react", "--page-map", "interleave"], "places pages itself"),

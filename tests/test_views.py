@@ -64,9 +64,9 @@ def test_a_view_is_explained(pinfold: Pinfold, machine: str, tmp_path: Path) -> 
     ("policy", "option", "remedy"),
     [
         ("hints", ("--observe", "SLP"), "--observe is for --policy hints:rules"),
-        ("none", ("--rules", "rules.json"), "--rules is for --policy hints:rules"),
+        ("none", ("--rules", "rules.json"), "--rules is for --policy hints or hints:rules; take one"),
         ("hints:trees", (), "hints:rules"),
-        ("hints:rules", ("--belief", "none"), "--belief is for --policy"),
+        ("hints:rules", ("--belief", "none"), "--belief is for --policy auto, hints, classify or react; take one"),
     ],
 )
 def test_options_of_variants_are_refused_elsewhere(

@@ -199,9 +199,18 @@ impl Arguments {
         let taken = flags_of(entry);
         let is_taken = |flag: &Arg| taken.iter().any(|taken| taken.get_id() == flag.get_id());
         let mut others = flags().filter(|(_, flag)| !is_taken(flag));
-        if let Some((policy, flag)) = others.find(|(_, flag)| self.is_given(flag.get_id().as_str())) {
+        if let Some((_, flag)) = others.find(|(_, flag)| self.is_given(flag.get_id().as_str())) {
+            let takes = |entry: &&&dyn PolicyEntry| flags_of(**entry).iter().any(|own| own.get_id() == flag.get_id());
+            let policies: Vec<&str> = POLICIES.iter().filter(takes).map(|entry| entry.name()).collect();
             let flag = flag.get_long().unwrap_or_default();
-            bail!("--{flag} is for --policy {policy}; add that, or leave --{flag} out");
+            match policies.split_last() {
+                Some((last, [])) => bail!("--{flag} is for --policy {last}; add that, or leave --{flag} out"),
+                Some((last, rest)) => bail!(
+                    "--{flag} is for --policy {} or {last}; take one of these, or leave --{flag} out",
+                    rest.join(", ")
+                ),
+                None => {}
+            }
         }
         Ok(Chosen {
             entry,

@@ -314,7 +314,7 @@ fn flags_of_another_policy_are_refused_with_the_remedy() {
         ),
         (
             &["--policy", "toy", "--rules", "file"],
-            "--rules is for --policy hints; add that, or leave --rules out",
+            "--rules is for --policy hints or hints:rules; take one of these, or leave --rules out",
         ),
         (
             &["--policy", "hint:SLP", "--search-again", "0"],
