@@ -79,6 +79,31 @@ def ended(guest: Guest) -> None:
     guest.run("killall -q -9 picky")
 
 
+def run_view(guest: Guest, *, likes_spread: bool) -> Outcome:
+    """Run picky under the view of the default policy that has the four strategies, without the model."""
+    command = f"picky /tmp/picky {MIB} {int(likes_spread)} 24"
+    policy = "--policy classify --placement-model none --threads 1 --metric heartbeat -t 400ms"
+    said = guest.check(f"pinfold run {policy} --json /tmp/run.json -- {command}\ncat /tmp/picky")
+    before, after, cpus = said.splitlines()[-3:]
+    record = json.loads(guest.check("cat /tmp/run.json"))
+    return Outcome(record, [int(one) for one in before.split()], [int(one) for one in after.split()], int(cpus))
+
+
+def test_the_belief_that_ships_finds_the_strategy_without_a_model(guest: Guest) -> None:
+    outcome = run_view(guest, likes_spread=True)
+    assert outcome.record["policy"] == "classify"
+    assert outcome.record["chosen"]["gain_over_first"] > 1, measured(outcome.record)
+    assert all(outcome.after[node] >= PAGES // len(NODES) - 1 for node in NODES)
+    assert {one["by"] for one in outcome.record["proposals"]} == {"topology"}
+
+
+def test_the_view_leaves_threads_and_pages_where_no_strategy_helps(guest: Guest) -> None:
+    outcome = run_view(guest, likes_spread=False)
+    assert outcome.record["chosen"] is None or outcome.record["chosen"]["pus"] is None, measured(outcome.record)
+    assert outcome.after == outcome.before
+    assert outcome.cpus == CPUS
+
+
 def test_pages_in_memory_go_to_the_forecast_strategy_and_stay_where_that_helps(guest: Guest) -> None:
     outcome = run(guest, likes_spread=True)
     assert outcome.record["forecast"]["code"] == "strategy"
