@@ -511,7 +511,7 @@ def test_a_process_whose_program_is_known_goes_where_that_was_fastest(
     # A run adds this machine and the program. Where it was fastest is made up.
     fast = (
         "--policy",
-        "hints",
+        "hints:rules",
         "--metric",
         "event:page-faults",
         "--initialise",
