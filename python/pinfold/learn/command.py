@@ -59,6 +59,9 @@ A data set has the times and counters of parallel regions in all configurations 
 Programs that differ only in their arguments count as one. It is never judged by a model that was learned from it.
 """
 
+KIB_OF_BELIEF = 100
+"""The largest file of a belief."""
+
 BELIEF_HELP = """\
 A data set has the times of regions or of whole programs in configurations of threads, pages and prefetchers:
 
@@ -400,6 +403,13 @@ def _add_train_belief(policies: Any) -> None:
     )
     _add_data(parser)
     _add_weight(parser)
+    parser.add_argument(
+        "--kib",
+        type=_kib_of_belief,
+        metavar="N",
+        default=KIB_OF_BELIEF,
+        help=f"the largest file, in KiB: a smaller one lists fewer configurations (default, and most: {KIB_OF_BELIEF})",
+    )
     _add_output(parser, "BELIEF.json", "the belief")
     _add_mixed(parser)
     parser.set_defaults(job="belief.jobs.train")
@@ -540,6 +550,14 @@ def _weight(text: str) -> float:
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is no weight: give a number above 0")
     return value
+
+
+def _kib_of_belief(text: str) -> int:
+    if not _is_positive(text) or int(text) > KIB_OF_BELIEF:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no size of a belief: give a whole number from 1 to {KIB_OF_BELIEF}"
+        )
+    return int(text)
 
 
 def _positive(text: str) -> int:

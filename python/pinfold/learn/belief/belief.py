@@ -47,6 +47,17 @@ class Prior:
     mean: Floats
     covariance: Floats
 
+    def relative_to(self, place: int) -> Prior:
+        """Return what is believed of the differences of z to that of one configuration.
+
+        >>> prior = Prior(np.array([0.5, 0.25]), np.array([[1.0, 0.5], [0.5, 2.0]]))
+        >>> relative = prior.relative_to(0)
+        >>> relative.mean.tolist(), relative.covariance.tolist()
+        ([0.0, -0.25], [[0.0, 0.0], [0.0, 2.0]])
+        """
+        row = self.covariance[place]
+        return Prior(self.mean - self.mean[place], self.covariance - row - row[:, None] + row[place])
+
 
 @dataclass(frozen=True)
 class Belief:

@@ -4,8 +4,8 @@ A row is a region of a program, or a whole program where a data set has no regio
 of the machine (:class:`Point`). A data set may have these shares as columns. Otherwise the largest configuration of a
 machine in it stands for the whole machine, and the share of last-level caches is not known.
 
-A data set may mark a baseline for each number of threads. Then the rows of a program with as many threads for its
-machine are a region of their own, whose times are over its own baseline.
+A data set may mark the baseline of each region. If it marks one for each number of threads of a region, the rows with
+as many threads for the machine are a region of their own, whose times are over its own baseline.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ OPTIONAL = ("threads_per_core", "joined_command", "region_object", "region_offse
 
 SHARES = ("thread_share", "core_share", "node_share", "llc_share")
 """The columns with the shares of the machine that a configuration uses."""
+
+USUAL = Point(1.0, 1.0, 1.0, "scatter", "locality", ALL_ON)
+"""The baseline where none is marked: a thread on each core of several nodes, scattered, pages after locality."""
 
 LEAST_NOISE = 1e-4
 """The variance of a trial that repeats to one percent. Less is not believed of a data set."""
@@ -99,6 +102,11 @@ class Times:
             weights=self.weights[wanted],
             noise=self.noise,
         )
+
+
+def is_usual(point: Point) -> bool:
+    """Return whether a configuration is the usual baseline. Its last-level caches do not matter: it has all of them."""
+    return point._replace(llcs=None) == USUAL
 
 
 def read(files: Sequence[Path], weights: Sequence[float] = ()) -> Times:
@@ -187,20 +195,22 @@ def _of_machine(
     cores = max(row["num_threads"] / (row.get("threads_per_core") or 1) for row in rows)
     nodes = max(row["num_nodes"] for row in rows)
     points = [_point(file, row, cores, nodes) for row in rows]
-    marks = {point for point, row in zip(points, rows, strict=True) if row.get("baseline")}
-    several = len({point.threads for point in marks}) > 1 or (bool(marks) and rows[0].get("thread_share") is not None)
+    marks: dict[tuple[str, tuple[str, ...]], set[Point]] = defaultdict(set)
+    for point, row in zip(points, rows, strict=True):
+        if row.get("baseline"):
+            marks[row["program"], _name(row)].add(point)
+    several = any(len({point.threads for point in marked}) > 1 for marked in marks.values())
     found: dict[Region, dict[Point, list[float]]] = defaultdict(lambda: defaultdict(list))
     own: dict[Region, Point] = {}
     for point, row in zip(points, rows, strict=True):
         threads = (f"threads for {point.threads:g} of the cores",) if several else ()
         region = Region(machine, row["program"], (*_name(row), *threads))
         found[region][point].append(float(np.log(row["time"])))
-        if several and row.get("baseline"):
+        if row.get("baseline"):
             own[region] = point
-    if lacking := [region for region in found if several and region not in own]:
+    if lacking := [region for region in found if marks and region not in own]:
         raise ValueError(f"{file}: {lacking[0].program}, {' '.join(lacking[0].name)}, has no row that is its baseline")
-    usual = Point(1.0, 1.0, 1.0, "scatter" if nodes > 1 else COMPACT, "locality", ALL_ON)
-    return found, own, marks.pop() if len(marks) == 1 else usual
+    return found, own, USUAL if nodes > 1 else USUAL._replace(thread_map=COMPACT)
 
 
 def _point(file: Path, row: Mapping[str, Any], cores: float, nodes: int) -> Point:

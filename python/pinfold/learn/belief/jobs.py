@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from pinfold.learn.belief import file
-from pinfold.learn.belief.choice import choose, with_doubt
+from pinfold.learn.belief.choice import CHOICES, choose, with_doubt
 from pinfold.learn.belief.data import Times, enough, read
 from pinfold.learn.belief.judging import BELIEF, TRIALS, Judged, given, nested
 from pinfold.learn.belief.learning import learn
@@ -47,7 +47,8 @@ def train(asked: argparse.Namespace) -> None:
     programs = sorted(set(times.programs.tolist()))
     refuse_judged(programs)
     show(f"learning from {origin.text()}")
-    settings = with_doubt(times, choose(times))
+    choices = [replace(one, most_bytes=asked.kib << 10) for one in CHOICES]
+    settings = with_doubt(times, choose(times, choices))
     rows = int(np.isfinite(times.logs).sum())
     belief = learn(times, settings, lambda name: Trained.of(origin, times.machines, times.names, rows, name))
     asked.output.write_text(file.text(belief), encoding="utf-8")
