@@ -186,8 +186,9 @@ belief: build ## what beliefs gain, trial by trial, on the measured table and on
 
 priors: build workloads ## models/belief.json from generated programs on varied machines (fewer: PRIORS='--programs 200'); takes hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation.priors $(PRIORS)
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation.priors --space whole $(PRIORS)
 	PYTHONPATH=python $(PYTHON) -m pinfold.learn.command train belief --data target/evaluation/priors/priors.parquet \
-		-o models/belief.json
+		--data target/evaluation/priors/priors-whole.parquet --kib 60 -o models/belief.json
 
 applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
 	PYTHONPATH=python $(PYTHON) -m pinfold.applications

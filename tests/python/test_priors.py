@@ -14,10 +14,10 @@ import pytest
 import tomllib
 
 from pinfold.evaluation.priors import machines, worth
-from pinfold.evaluation.priors.configurations import FIRST_TOUCH, Placement, placements, space
+from pinfold.evaluation.priors.configurations import FIRST_TOUCH, Placement, of_auto, placements, space
 from pinfold.evaluation.priors.design import OWN_BYTES, PATTERNS, Program, programs
 from pinfold.evaluation.priors.machines import LARGEST_FACTOR, MODELS, SHARES, Shape, cut_down, varied
-from pinfold.evaluation.priors.sweep import collect, costs_table, share_of, sweep
+from pinfold.evaluation.priors.sweep import auto_study, collect, costs_table, share_of, sweep
 from pinfold.evaluation.priors.worth import fixed_order
 from pinfold.learn.belief import data
 from pinfold.learn.belief import file as belief_file
@@ -170,7 +170,10 @@ def test_placements_are_possible_and_differ_and_the_baseline_is_first() -> None:
             assert len(set(one.pus)) == threads
             assert max(one.pus) < shape.all_cores * shape.siblings
             check_shares(one, shape)
-        assert tomllib.loads(space(found))["configurations"][0]["pinnings"] == [found[0].text], name
+        configurations = of_auto(shape, threads)
+        assert len(set(configurations)) == len(configurations) == sum(len(one.pages) for one in found)
+        first_entry = {"pinnings": [found[0].text], "page_map": FIRST_TOUCH, "prefetch": "0000"}
+        assert tomllib.loads(space(configurations))["configurations"][0] == first_entry, name
 
 
 def check_shares(one: Placement, shape: Shape) -> None:
@@ -214,10 +217,11 @@ def test_a_sweep_of_small_programs_on_two_machines_makes_data_that_a_belief_lear
 ) -> None:
     small = [shortened(one) for one in programs(3)]
     models = ("e5-4650x4", "epyc-7763x2")
-    assert sweep(small, models, 2, tmp_path) == {}
-    assert "priors: 3 of 3" in capsys.readouterr().err
+    study = auto_study(models)
+    assert sweep(small, study, 2, tmp_path) == {}
+    assert "priors-quick: 3 of 3" in capsys.readouterr().err
     file = tmp_path / "priors.parquet"
-    costs = collect(small, models, tmp_path, file)
+    costs = collect(small, study, tmp_path, file)
     assert [row[:2] for row in costs_table(costs).rows] == [
         ["recording", "3"],
         ["e5-4650x4", "3"],
@@ -247,9 +251,9 @@ def test_a_sweep_of_small_programs_on_two_machines_makes_data_that_a_belief_lear
     assert found.gains[worth.FIXED][:, -1] == pytest.approx(found.possible, abs=0.05)
     assert len(worth.table(found, "here").rows) == 3
     # Nothing is made again, and an interrupted sweep has a data set of the finished programs.
-    assert sweep(small, models, 1, tmp_path) == {}
+    assert sweep(small, study, 1, tmp_path) == {}
     assert capsys.readouterr().err == ""
-    assert len(collect(small[:2], models, tmp_path, file)) == 6
+    assert len(collect(small[:2], study, tmp_path, file)) == 6
 
 
 def shortened(program: Program) -> Program:
@@ -258,7 +262,8 @@ def shortened(program: Program) -> Program:
 
 def test_a_failed_program_is_named_and_not_tried_again(tmp_path: Path) -> None:
     broken = replace(programs(1)[0], options={"pattern": "none"})
+    study = auto_study(("e5-4650x4",))
     for _ in range(2):
-        assert "unknown word" in sweep([broken], ("e5-4650x4",), 1, tmp_path)[broken.name]
+        assert "unknown word" in sweep([broken], study, 1, tmp_path)[broken.name]
     with pytest.raises(ValueError, match="no program was swept"):
-        collect([broken], ("e5-4650x4",), tmp_path, tmp_path / "none.parquet")
+        collect([broken], study, tmp_path, tmp_path / "none.parquet")

@@ -1,4 +1,4 @@
-"""The configurations that ``auto`` can choose for a program with a given number of threads, on a machine.
+"""Configurations of a program with a given number of threads, on a machine: those that ``auto`` can choose.
 
 Threads are on 1, 2, 4 … nodes, and on one or all last-level caches of each node; compact or
 scattered; a thread on each core, and once on siblings of as few cores as possible. Pages are at first touch, or
@@ -8,7 +8,7 @@ does not set them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -47,6 +47,14 @@ class Placement:
         return ",".join(map(str, self.pus))
 
 
+class Configuration(NamedTuple):
+    """A placement of threads, where pages are, and which prefetchers are on."""
+
+    placement: Placement
+    page_map: str
+    prefetch: str = ALL_ON
+
+
 class Spread(NamedTuple):
     """How threads are spread: over nodes, over domains of each node, over cores, and their order."""
 
@@ -61,21 +69,26 @@ def placements(shape: Shape, threads: int) -> list[Placement]:
     found: dict[tuple[int, ...], Placement] = {}
     points = set()
     for spread in _spreads(shape, threads):
-        pus = _pus(shape, threads, spread)
-        placement = _placement(shape, pus)
+        pus = pus_of(shape, threads, spread)
+        placement = placement_of(shape, pus)
         if pus not in found and placement.point not in points:
             found[pus] = placement
             points.add(placement.point)
     return list(found.values())
 
 
-def space(all_placements: list[Placement]) -> str:
-    """Return the space of these placements as TOML."""
-    entries = []
-    for one in all_placements:
-        pages = ", ".join(f'"{page}"' for page in one.pages)
-        entries.append(f'[[configurations]]\npinnings = ["{one.text}"]\npage_map = [{pages}]\n')
-    return "\n".join(entries)
+def of_auto(shape: Shape, threads: int) -> list[Configuration]:
+    """Return the configurations of all placements; the baseline comes first."""
+    return [Configuration(one, page_map) for one in placements(shape, threads) for page_map in one.pages]
+
+
+def space(configurations: Sequence[Configuration]) -> str:
+    """Return the space of these configurations as TOML."""
+    return "\n".join(
+        f'[[configurations]]\npinnings = ["{one.placement.text}"]\npage_map = "{one.page_map}"\n'
+        f'prefetch = "{one.prefetch}"\n'
+        for one in configurations
+    )
 
 
 def _spreads(shape: Shape, threads: int) -> Iterator[Spread]:
@@ -84,21 +97,22 @@ def _spreads(shape: Shape, threads: int) -> Iterator[Spread]:
     for nodes in reversed(every):
         for domains in sorted({shape.domains, 1}, reverse=True):
             for order in (SCATTER, COMPACT):
-                if _fits(shape, threads, spread := Spread(nodes, domains, 1, order)):
+                if fits(shape, threads, spread := Spread(nodes, domains, 1, order)):
                     yield spread
     for nodes in every if shape.siblings > 1 else []:
         for domains in sorted({1, shape.domains}):
-            if _fits(shape, threads, spread := Spread(nodes, domains, shape.siblings, COMPACT)):
+            if fits(shape, threads, spread := Spread(nodes, domains, shape.siblings, COMPACT)):
                 yield spread
                 return
 
 
-def _fits(shape: Shape, threads: int, spread: Spread) -> bool:
+def fits(shape: Shape, threads: int, spread: Spread) -> bool:
+    """Return whether each core can have as many threads as it shall, and each domain the same number."""
     each, rest = divmod(threads, spread.nodes * spread.domains)
     return rest == 0 and 0 < each <= shape.cores * spread.on_core and each % spread.on_core == 0
 
 
-def _pus(shape: Shape, threads: int, spread: Spread) -> tuple[int, ...]:
+def pus_of(shape: Shape, threads: int, spread: Spread) -> tuple[int, ...]:
     """Return the PU of each rank: domain by domain, or round the nodes, and then round their domains."""
     nodes, domains = spread.nodes, spread.domains
     each = threads // (nodes * domains)
@@ -113,7 +127,8 @@ def _pus(shape: Shape, threads: int, spread: Spread) -> tuple[int, ...]:
     return tuple(pus)
 
 
-def _placement(shape: Shape, pus: tuple[int, ...]) -> Placement:
+def placement_of(shape: Shape, pus: tuple[int, ...]) -> Placement:
+    """Return a placement with its shares of the machine, and the page maps that ``auto`` can choose with it."""
     cores = [pu % shape.all_cores for pu in pus]
     domains = [core // shape.cores for core in cores]
     nodes = [domain // shape.domains for domain in domains]

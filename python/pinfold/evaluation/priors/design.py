@@ -19,7 +19,7 @@ repeated window does not fit the caches where the program does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from typing import NamedTuple
 
@@ -35,6 +35,9 @@ PROGRAMS = 1000
 
 LINE = 64
 """The bytes of a node of the program's data."""
+
+BURST = 64
+"""The accesses of a burst, the smallest part of the program's work."""
 
 SEQUENTIAL = "sequential"
 
@@ -110,7 +113,30 @@ class Program:
     @property
     def words(self) -> list[str]:
         """The words of its command line."""
-        given = {"threads": str(self.threads), **self.options}
+        return self._words(str(self.threads))
+
+    @property
+    def joined_command(self) -> str:
+        """The command without the number of threads, as data sets name it."""
+        return " ".join(self._words("{threads}"))
+
+    def divided(self, threads: int) -> Program:
+        """Return the same work divided among another number of threads.
+
+        The data of a thread, its accesses and those between two barriers change in proportion, so that all threads
+        together have the same data, accesses and barriers. Shared data stays. At least a burst is left of each.
+        """
+        share = self.threads / threads
+        sizes = {"size": LINE, "accesses": BURST, "between": BURST}
+        changed = {
+            name: str(max(int(int(self.options[name]) * share) // least * least, least))
+            for name, least in sizes.items()
+            if name in self.options
+        }
+        return replace(self, threads=threads, options=self.options | changed)
+
+    def _words(self, threads: str) -> list[str]:
+        given = {"threads": threads, **self.options}
         return ["target/workloads/synthetic", *(word for name, value in given.items() for word in (f"--{name}", value))]
 
 

@@ -1,9 +1,11 @@
-"""The sweep: each program is recorded once, and simulated on every machine in all configurations that matter.
+"""The sweep: programs are recorded, and simulated on machines in the configurations of a space.
 
-A program fills all, a half or a quarter of a machine, in turn over machines and programs. Each program has its own
-random draw of each machine. Results are in ``target/evaluation/priors``, in a folder for each build of pinfold, with a
-data set for each program; existing ones are not made again. The data set of all of them can be made at any time, from
-the programs that are there.
+In the space of ``auto`` each program is recorded once, and simulated on every machine in all configurations. It fills
+all, a half or a quarter of a machine, in turn over machines and programs. In the whole space
+(:mod:`pinfold.evaluation.priors.whole`) it is recorded with each number of threads. Each program has its own random
+draw of each machine. Results are in ``target/evaluation/priors``, in a folder for each build of pinfold, with a data
+set for each program; existing ones are not made again. The data set of all of them can be made at any time, from the
+programs that are there.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,13 +24,14 @@ from time import perf_counter
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 from pinfold.applications.recording import FailedError
 from pinfold.evaluation.build_folder import build_folder
 from pinfold.evaluation.made_once import made_once
-from pinfold.evaluation.priors import machines
-from pinfold.evaluation.priors.configurations import FIRST_TOUCH, placements, space
+from pinfold.evaluation.priors import machines, whole
+from pinfold.evaluation.priors.configurations import Configuration, of_auto, space
 from pinfold.evaluation.priors.design import Program
 from pinfold.evaluation.priors.machines import MODELS, SHARES
 from pinfold.evaluation.section import PINFOLD
@@ -37,8 +40,6 @@ from pinfold.learn.cpu_list import cpu_list
 from pinfold.tables import Table
 
 RESULTS = Path("target/evaluation/priors")
-
-DATA = RESULTS / "priors.parquet"
 
 PRECISION = "5%"
 """The half-width of the intervals of sampled times."""
@@ -64,21 +65,18 @@ class Subject:
     ----------
     program : str
         Its name in the data set.
-    threads : int
-        Its number of threads.
     recording : Path
         Its recording.
     model : dict
         The model of the machine.
-    shape : Shape
-        The shape of the machine.
+    joined : str or None
+        What its recordings with other numbers of threads have in common; None if there are none.
     """
 
     program: str
-    threads: int
     recording: Path
     model: machines.Model
-    shape: machines.Shape
+    joined: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,20 +102,48 @@ def folder(results: Path = RESULTS) -> Path:
     return build_folder(results)
 
 
-def data_of(program: Program, models: Sequence[str], results: Path) -> Path:
-    """Return the data set of a program; another one for a reduced list of machines."""
-    kind = "" if tuple(models) == MODELS else "-quick"
-    return folder(results) / f"{program.number:04}{kind}.parquet"
+@dataclass(frozen=True)
+class Study:
+    """What is simulated of each program.
+
+    Attributes
+    ----------
+    name : str
+        The name of its data set.
+    make : callable
+        Gets a program, and the file for its data set.
+    """
+
+    name: str
+    make: Callable[[Program, Path], None]
+
+    def data_of(self, program: Program, results: Path) -> Path:
+        """Return the data set of a program."""
+        return folder(results) / self.name / f"{program.number:04}.parquet"
+
+
+def auto_study(models: Sequence[str] = MODELS) -> Study:
+    """Return the space of ``auto`` on some machines."""
+    name = "priors" if tuple(models) == MODELS else "priors-quick"
+    return Study(name, partial(_sweep_auto, models))
+
+
+WHOLE = "priors-whole"
+
+
+def whole_study() -> Study:
+    """Return the whole space."""
+    return Study(WHOLE, _sweep_whole)
 
 
 def sweep(
-    programs: Sequence[Program], models: Sequence[str] = MODELS, jobs: int | None = None, results: Path = RESULTS
+    programs: Sequence[Program], study: Study, jobs: int | None = None, results: Path = RESULTS
 ) -> dict[str, str]:
     """Sweep the missing programs, some of them at the same time.
 
     Args:
         programs: the programs.
-        models: the machines.
+        study: what is simulated.
         jobs: how many programs are swept at the same time; None: as many as there are CPUs.
         results: gets a folder for the build.
 
@@ -127,40 +153,40 @@ def sweep(
     Raises:
         KeyboardInterrupt: if the user stops it, after the programs that are being swept are done.
     """
-    missing = [one for one in programs if not _is_done(one, models, results)]
+    missing = [one for one in programs if not _is_done(one, study, results)]
     started, done = perf_counter(), len(programs) - len(missing)
     pool = ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)))
     try:
-        for number, program in enumerate(pool.map(partial(_swept, models=models, results=results), missing), done + 1):
+        for number, program in enumerate(pool.map(partial(_swept, study=study, results=results), missing), done + 1):
             each = (perf_counter() - started) / (number - done)
             left = each * (len(programs) - number) / 60
             print(
-                f"priors: {number} of {len(programs)}: {program.name}, {each:.1f} s each, {left:.0f} min left",
+                f"{study.name}: {number} of {len(programs)}: {program.name}, {each:.1f} s each, {left:.0f} min left",
                 file=sys.stderr,
                 flush=True,
             )
     finally:
         pool.shutdown(cancel_futures=True)
-    failures = {one.name: data_of(one, models, results).with_suffix(".failed") for one in programs}
+    failures = {one.name: study.data_of(one, results).with_suffix(".failed") for one in programs}
     return {name: file.read_text() for name, file in failures.items() if file.exists()}
 
 
-def _is_done(program: Program, models: Sequence[str], results: Path) -> bool:
-    data = data_of(program, models, results)
+def _is_done(program: Program, study: Study, results: Path) -> bool:
+    data = study.data_of(program, results)
     return data.exists() or data.with_suffix(".failed").exists()
 
 
-def _swept(program: Program, models: Sequence[str], results: Path) -> Program:
-    data = data_of(program, models, results)
+def _swept(program: Program, study: Study, results: Path) -> Program:
+    data = study.data_of(program, results)
     try:
-        made_once(data, partial(_sweep, program, models))
+        made_once(data, partial(study.make, program))
     except FailedError as error:
         data.with_suffix(".failed").write_text(str(error))
     return program
 
 
-def _sweep(program: Program, models: Sequence[str], data: Path) -> None:
-    """Record a program and simulate it on all machines."""
+def _sweep_auto(models: Sequence[str], program: Program, data: Path) -> None:
+    """Record a program and simulate it on all machines in the space of ``auto``."""
     with TemporaryDirectory(dir=data.parent) as temporary:
         recording = Path(temporary) / "program.pft"
         tables, costs = [], [Cost("", 0, record(program.words, recording))]
@@ -168,11 +194,40 @@ def _sweep(program: Program, models: Sequence[str], data: Path) -> None:
             cores = round(program.threads / share_of(program.number, number))
             cut, shape = machines.cut_down(machines.read(name), cores)
             draw = np.random.default_rng([machines.SEED, program.number, number])
-            subject = Subject(program.name, program.threads, recording, machines.varied(cut, draw), shape)
-            table, seconds = simulate(subject, Path(temporary))
+            subject = Subject(program.name, recording, machines.varied(cut, draw))
+            chosen = of_auto(shape, program.threads)
+            table, seconds = simulate(subject, chosen, chosen[0], Path(temporary))
             tables.append(table)
             costs.append(Cost(name, table.num_rows, seconds))
         pyarrow.parquet.write_table(with_costs(joined(tables), costs), data, compression="zstd")
+
+
+def _sweep_whole(program: Program, data: Path) -> None:
+    """Record a program with each number of threads, and simulate it on its machines in a part of the whole space."""
+    with TemporaryDirectory(dir=data.parent) as temporary:
+        recordings: dict[int, Path] = {}
+        tables, costs, recorded = [], [], 0.0
+        for number, name in enumerate(whole.models_of(program.number)):
+            cut, shape = machines.cut_down(machines.read(name), whole.CORES)
+            draw = np.random.default_rng([whole.SEED, machines.SEED, program.number, number])
+            model = machines.varied(cut, draw)
+            chosen = whole.drawn(shape, whole.prefetcher_settings(model), program.number, number)
+            found, seconds = [], 0.0
+            for threads, configurations in whole.by_threads(chosen).items():
+                if threads not in recordings:
+                    recordings[threads] = Path(temporary) / f"{threads}.pft"
+                    recorded += record(program.divided(threads).words, recordings[threads])
+                subject = Subject(program.name, recordings[threads], model, program.joined_command)
+                table, took = simulate(subject, configurations, chosen[0], Path(temporary))
+                found.append(table)
+                seconds += took
+            table = joined(found)
+            if not pyarrow.compute.all(table.filter(table["baseline"])["window_covers"]).as_py():
+                raise FailedError(f"the window of its baseline on {name} does not stand for the program")
+            tables.append(table)
+            costs.append(Cost(name, table.num_rows, seconds))
+        every = [Cost("", 0, recorded), *costs]
+        pyarrow.parquet.write_table(with_costs(joined(tables), every), data, compression="zstd")
 
 
 def record(words: Sequence[str], recording: Path, region: str = REGION) -> float:
@@ -185,27 +240,29 @@ def record(words: Sequence[str], recording: Path, region: str = REGION) -> float
     return _timed(command, recording.parent / "said")
 
 
-def simulate(subject: Subject, folder: Path) -> tuple[pyarrow.Table, float]:
-    """Simulate a recording in all configurations; return the rows, and the seconds of all processors.
+def simulate(
+    subject: Subject, configurations: Sequence[Configuration], baseline: Configuration, folder: Path
+) -> tuple[pyarrow.Table, float]:
+    """Simulate a recording in some configurations; return the rows, and the seconds of all processors.
 
     The rows have the shares of the machine that each configuration uses, because others do not know the model.
 
     Raises:
         FailedError: if it cannot be simulated.
     """
-    places = placements(subject.shape, subject.threads)
     model, spaces, data = folder / "machine.toml", folder / "space.toml", folder / "data.parquet"
     model.write_text(machines.text(subject.model), encoding="utf-8")
-    spaces.write_text(space(places), encoding="utf-8")
+    spaces.write_text(space(configurations), encoding="utf-8")
     words = ["sweep", "--quiet", "--force", "--jobs", "1", "--sampled", "--precision", PRECISION]
     words += ["--machine", str(model), "--space", str(spaces), "-o", str(data), str(subject.recording)]
     seconds = _timed([str(PINFOLD), *words], folder / "said")
     table = pyarrow.parquet.read_table(data)
-    by_pus = {one.pus: one for one in places}
+    places = {one.placement.pus: one.placement for one in configurations}
+    reference = (baseline.placement.pus, baseline.page_map, baseline.prefetch)
     rows = [row for row in table.select(KEPT).to_pylist() if row["region"] is None]
     for row in rows:
-        place = by_pus[tuple(cpu_list(row["pinning"]))]
-        point = place.point
+        pus = tuple(cpu_list(row["pinning"]))
+        point = places[pus].point
         row |= {
             "program": subject.program,
             "thread_map": point.thread_map,
@@ -213,8 +270,10 @@ def simulate(subject: Subject, folder: Path) -> tuple[pyarrow.Table, float]:
             "core_share": point.cores,
             "node_share": point.nodes,
             "llc_share": point.llcs,
-            "baseline": place is places[0] and row["page_map"] == FIRST_TOUCH,
+            "baseline": (pus, row["page_map"], row["prefetch"]) == reference,
         }
+        if subject.joined is not None:
+            row["joined_command"] = subject.joined
     made = pyarrow.Table.from_pylist(rows).replace_schema_metadata(table.schema.metadata)
     return made, seconds
 
@@ -247,22 +306,19 @@ def with_costs(table: pyarrow.Table, costs: Sequence[Cost]) -> pyarrow.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), COSTS: said})
 
 
-def collect(programs: Sequence[Program], models: Sequence[str], results: Path, file: Path) -> list[Cost]:
+def collect(programs: Sequence[Program], study: Study, results: Path, file: Path) -> list[Cost]:
     """Write the data set of the programs that are there, and return their costs.
 
     Raises:
         ValueError: if there is none.
     """
-    tables = [pyarrow.parquet.read_table(one) for one in _there(programs, models, results)]
+    there = [data for one in programs if (data := study.data_of(one, results)).exists()]
+    tables = [pyarrow.parquet.read_table(data) for data in there]
     if not tables:
         raise ValueError(f"no program was swept: {folder(results)} has no data set")
     costs = [Cost(**one) for table in tables for one in json.loads(table.schema.metadata[COSTS])]
     pyarrow.parquet.write_table(joined(tables), file, compression="zstd")
     return costs
-
-
-def _there(programs: Sequence[Program], models: Sequence[str], results: Path) -> list[Path]:
-    return [data for one in programs if (data := data_of(one, models, results)).exists()]
 
 
 def costs_table(costs: Sequence[Cost]) -> Table:

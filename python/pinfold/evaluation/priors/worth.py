@@ -30,7 +30,7 @@ import pyarrow.parquet
 from pinfold.applications.recording import FailedError
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.priors import machines
-from pinfold.evaluation.priors.configurations import FIRST_TOUCH, INTERLEAVE
+from pinfold.evaluation.priors.configurations import FIRST_TOUCH, INTERLEAVE, of_auto
 from pinfold.evaluation.priors.sweep import RESULTS, Subject, folder, record, share_of, simulate
 from pinfold.evaluation.react.programs import SCALED, UNSCALED
 from pinfold.evaluation.workloads import Workload
@@ -82,8 +82,8 @@ def _sweep(workload: Workload, number: int, data: Path) -> None:
         for place, name in enumerate(MACHINES):
             cores = round(THREADS / share_of(number, place))
             model, shape = machines.cut_down(machines.read(name), cores)
-            subject = Subject(workload.program, THREADS, recording, model, shape)
-            tables.append(simulate(subject, Path(temporary))[0])
+            subject, chosen = Subject(workload.program, recording, model), of_auto(shape, THREADS)
+            tables.append(simulate(subject, chosen, chosen[0], Path(temporary))[0])
         pyarrow.parquet.write_table(joined(tables), data, compression="zstd")
 
 
