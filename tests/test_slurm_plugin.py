@@ -116,7 +116,7 @@ def test_without_the_option_nothing_happens(site: Site) -> None:
 def test_the_default_policy_measures_regions(site: Site, workload: Callable[[str], Path]) -> None:
     program = site.folder / "false_sharing"
     shutil.copy(workload("false_sharing"), program)
-    done = site.run("srun", "--pinfold", program, "--threads", "2", "--size", "64k", "--iterations", "300")
+    done = site.run("srun", "--pinfold", program, "--threads", "2", "--size", "64k", "--seconds", "3")
     assert done.returncode == 0, done.stderr
     (record,) = site.records.glob("*.json")
     written = json.loads(record.read_text())
