@@ -276,7 +276,7 @@ fn can_interleave(options: &AutoOptions, topology: &Topology) -> bool {
     options.moves_pages && main_memory(topology).len() > 1
 }
 
-/// The placements of the space; of the whole one those with a name and those that differ most. Near a device they come
+/// The candidates of a view. For `auto`, the placements with a name and those that differ most; near a device they come
 /// first on its CPUs, with its pages.
 pub(super) fn topology_proposals(options: &AutoOptions, topology: &Topology, threads: usize) -> Vec<Proposal> {
     match options.space {

@@ -295,7 +295,7 @@ mod tests {
         assert!(gathered < chased / 5.0, "{gathered} {chased}");
     }
 
-    /// A machine whose cycles are those of the base clock.
+    /// A machine without turbo: cores run at the base clock.
     fn at_base_clock() -> Model {
         let mut model = builtin("platinum-8168x2").unwrap();
         model.core.turbo = None;

@@ -94,7 +94,7 @@ def belief(quick: bool) -> Section:
         about=about,
         simulated=by_nested("simulated", simulated),
         alone={name: by_nested(name, on_machine(simulated, name)) for name in simulated.machines},
-        strategies=strategies.judged(file.read(SHIPPED), strategies.times()),
+        strategies=given(strategies.times(), file.read(SHIPPED)),
     )
     return judged_section(results, quick=quick)
 

@@ -17,9 +17,8 @@ import pyarrow
 import pyarrow.parquet
 
 from pinfold.evaluation.section import Promise, Table
-from pinfold.learn.belief.belief import Belief
 from pinfold.learn.belief.data import NEEDED, SHARES, Times, read
-from pinfold.learn.belief.judging import BELIEF, Judged, given
+from pinfold.learn.belief.judging import BELIEF, Judged
 from pinfold.learn.classify.strategies import SENSITIVE, STRATEGIES
 from pinfold.learn.races import Floats
 
@@ -78,11 +77,6 @@ def times(file: Path = DATA) -> Times:
         marked = Path(folder) / file.name
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(kept), marked)
         return read([marked])
-
-
-def judged(belief: Belief, found: Times) -> Judged:
-    """Judge a belief that was learned from other programs."""
-    return given(found, belief)
 
 
 def sensitive(found: Times) -> npt.NDArray[np.bool_]:

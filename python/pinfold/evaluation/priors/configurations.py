@@ -93,7 +93,7 @@ def space(configurations: Sequence[Configuration]) -> str:
 
 def _spreads(shape: Shape, threads: int) -> Iterator[Spread]:
     """Yield all possible ones; the baseline first."""
-    every = [nodes for nodes in (2**power for power in range(7)) if nodes <= shape.nodes and shape.nodes % nodes == 0]
+    every = node_counts(shape)
     for nodes in reversed(every):
         for domains in sorted({shape.domains, 1}, reverse=True):
             for order in (SCATTER, COMPACT):
@@ -104,6 +104,15 @@ def _spreads(shape: Shape, threads: int) -> Iterator[Spread]:
             if fits(shape, threads, spread := Spread(nodes, domains, shape.siblings, COMPACT)):
                 yield spread
                 return
+
+
+def node_counts(shape: Shape) -> list[int]:
+    """Return the numbers of nodes that threads may be spread over, ascending.
+
+    >>> node_counts(Shape(packages=2, nodes=8, domains=1, cores=2, siblings=1))
+    [1, 2, 4, 8]
+    """
+    return [nodes for nodes in (2**power for power in range(7)) if nodes <= shape.nodes and shape.nodes % nodes == 0]
 
 
 def fits(shape: Shape, threads: int, spread: Spread) -> bool:

@@ -25,6 +25,7 @@ from pinfold.evaluation.priors.configurations import (
     Placement,
     Spread,
     fits,
+    node_counts,
     placement_of,
     pus_of,
 )
@@ -90,9 +91,8 @@ def prefetcher_settings(model: Mapping[str, Any]) -> list[str]:
 def teams(shape: Shape, threads: int) -> list[Placement]:
     """Return all placements of a number of threads, each once."""
     found: dict[Point, Placement] = {}
-    every = [nodes for nodes in (2**power for power in range(7)) if nodes <= shape.nodes and shape.nodes % nodes == 0]
     on_cores = {1, shape.siblings} if 4 * threads > shape.all_cores else {1}
-    for nodes, on_core in product(every, sorted(on_cores)):
+    for nodes, on_core in product(node_counts(shape), sorted(on_cores)):
         for order in (COMPACT, SCATTER) if nodes > 1 else (COMPACT,):
             spreads = (Spread(nodes, domains, on_core, order) for domains in range(shape.domains, 0, -1))
             if spread := next((one for one in spreads if fits(shape, threads, one)), None):

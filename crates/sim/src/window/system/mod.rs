@@ -101,7 +101,7 @@ impl<const W: usize> System<W> {
         self.caches.levels
     }
 
-    /// Whether the memory of a line is not that of the core's node.
+    /// Whether a line is in the memory of another node than the core's.
     pub(crate) fn is_remote(&self, core: usize, line: u32) -> bool {
         let domain = self.topology.domain_of_core[core];
         self.pages.node_of_line(line) != self.topology.node_of_domain[domain]
