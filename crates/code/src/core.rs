@@ -214,7 +214,7 @@ impl<'m> Core<'m> {
             origins: operands.origins.later(row.latency),
         };
         if instruction.stores {
-            self.port(self.machine.store_ports, dispatched, 1.0);
+            self.port(self.machine.store_ports, dispatched, self.machine.access_busy);
             if let Some(memory) = memory {
                 self.store(memory.address, result);
             }
@@ -303,7 +303,7 @@ impl<'m> Core<'m> {
     }
 
     fn load(&mut self, instruction: &Decoded, address: &Value, dispatched: f64, memory: Option<Memory>) -> Value {
-        let port = self.port(self.machine.load_ports, dispatched, 1.0);
+        let port = self.port(self.machine.load_ports, dispatched, self.machine.access_busy);
         let begin = address.ready.max(port);
         let pipeline = &self.machine.pipeline;
         if let Some(memory) = memory {

@@ -20,6 +20,8 @@ pub struct Microarchitecture {
     pub(crate) rows: Vec<Row>,
     pub(crate) load_ports: u32,
     pub(crate) store_ports: u32,
+    /// The cycles that a load or a store occupies its port.
+    pub(crate) access_busy: f64,
     pub(crate) ports: usize,
 }
 
@@ -241,8 +243,26 @@ impl Microarchitecture {
             rows,
             load_ports,
             store_ports,
+            access_busy: 1.0,
             ports: names.0.len(),
         })
+    }
+
+    /// What one of `threads` siblings has of the core while all of them run: each operation takes its place in the
+    /// pipeline and its port for `threads` times as long, and latencies stay.
+    ///
+    /// The siblings take turns, so no turn is lost to one that waits: two threads do as much as one or more.
+    #[must_use]
+    pub fn shared(&self, threads: usize) -> Self {
+        let threads = threads.max(1) as f64;
+        let mut shared = self.clone();
+        shared.pipeline.width /= threads;
+        shared.pipeline.scheduler /= threads;
+        shared.access_busy *= threads;
+        for row in &mut shared.rows {
+            row.busy *= threads;
+        }
+        shared
     }
 
     pub(crate) fn row(&self, class: Class) -> &Row {

@@ -4,7 +4,6 @@
 //! from the retirement of the previous access to the retirement of its own access. They include the width and the ports
 //! of the core, chains of results from one iteration to the next, and mispredicted branches. A simulation adds the cost
 //! of misses.
-//! misses add, a simulation adds.
 
 use crate::core::{Core, Memory, Origins};
 use crate::instruction::{Decoded, Flow};
@@ -35,8 +34,6 @@ pub struct StepTiming {
     pub site: u16,
     /// Cycles per instruction. `None` if the step's instructions are not known.
     pub cycles: Option<f64>,
-    /// Cycles per instruction that its operations occupy the core: the least time if another thread uses the rest.
-    pub occupied: f64,
     /// The loads that the address of its access depends on.
     pub address: Vec<Dependence>,
     /// The share of its executions with a mispredicted branch.
@@ -46,6 +43,7 @@ pub struct StepTiming {
 }
 
 /// The costs of all steps of a program on one core.
+#[derive(Clone)]
 pub struct Timing {
     /// The steps, indexed by number.
     pub steps: Vec<StepTiming>,
@@ -120,7 +118,7 @@ impl Timing {
         }
         let timings = steps.all.iter().zip(&seen);
         Self {
-            steps: timings.map(|(step, seen)| timing(steps, step, seen, machine)).collect(),
+            steps: timings.map(|(step, seen)| timing(step, seen)).collect(),
             sites: steps.sites(),
         }
     }
@@ -163,17 +161,15 @@ fn taken(branch: &Decoded, next: Option<&Decoded>) -> Option<bool> {
     }
 }
 
-fn timing(steps: &Steps, step: &Step, seen: &Seen, machine: &Microarchitecture) -> StepTiming {
+fn timing(step: &Step, seen: &Seen) -> StepTiming {
     let mispredicted = seen.mispredicted as f64 / seen.times.max(1) as f64;
     let instructions = f64::from(step.instructions.max(1));
-    let occupied = step.way.as_deref().map_or(0.0, |way| occupied(steps, way, machine));
     let executed = step.way.as_ref().map_or(0.0, |way| way.len() as f64);
     // Only a part of a long path was executed.
     let whole = if executed > 0.0 { instructions / executed } else { 1.0 };
     StepTiming {
         site: step.site,
         cycles: (seen.timed > 0).then(|| whole * seen.cycles / seen.timed as f64 / instructions),
-        occupied: whole * occupied / instructions,
         address: if step.write {
             vec![]
         } else {
@@ -188,28 +184,6 @@ fn timing(steps: &Steps, step: &Step, seen: &Seen, machine: &Microarchitecture) 
     }
 }
 
-/// The cycles that instructions occupy the width or a port of the core, with each operation spread over its ports.
-fn occupied(steps: &Steps, way: &[u32], machine: &Microarchitecture) -> f64 {
-    let mut ports = vec![0.0; machine.ports];
-    let mut operations = 0.0;
-    let mut take = |set: u32, busy: f64| {
-        for (place, port) in ports.iter_mut().enumerate() {
-            if set >> place & 1 == 1 {
-                *port += busy / f64::from(set.count_ones());
-            }
-        }
-    };
-    for &index in way {
-        let decoded = &steps.code.instructions[index as usize];
-        let row = machine.row(decoded.class);
-        operations += row.operations;
-        take(row.ports, row.busy);
-        take(if decoded.loads { machine.load_ports } else { 0 }, 1.0);
-        take(if decoded.stores { machine.store_ports } else { 0 }, 1.0);
-    }
-    ports.into_iter().fold(operations / machine.pipeline.width, f64::max)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +191,21 @@ mod tests {
 
     /// Timing of a loop on Skylake; `accesses` are the instruction, whether it stores, and the instructions before.
     fn timing(bytes: &[u8], accesses: &[(u64, bool, u32)], address: impl Fn(u64) -> u64) -> Timing {
+        timed(
+            &Microarchitecture::builtin("skylake_sp").unwrap(),
+            bytes,
+            accesses,
+            address,
+        )
+    }
+
+    /// The same on `machine`.
+    fn timed(
+        machine: &Microarchitecture,
+        bytes: &[u8],
+        accesses: &[(u64, bool, u32)],
+        address: impl Fn(u64) -> u64,
+    ) -> Timing {
         let mut learner = Learner::new(Code::new([(0x1000, bytes)]));
         let mut cursor = Cursor::default();
         for time in 0..5000 {
@@ -224,8 +213,7 @@ mod tests {
                 learner.access(&mut cursor, pc, write, instructions, address(time));
             }
         }
-        let machine = Microarchitecture::builtin("skylake_sp").unwrap();
-        Timing::new(&learner.finish(), &machine, 4.0, 224)
+        Timing::new(&learner.finish(), machine, 4.0, 224)
     }
 
     /// The last step is in the steady state.
@@ -280,6 +268,53 @@ mod tests {
             (gather.cycles.unwrap() + 3.0 * last(&found).cycles.unwrap() - 4.0).abs() < 0.2,
             "{all}"
         );
+    }
+
+    #[test]
+    fn two_threads_on_a_core_do_at_least_as_much_as_one_and_at_most_twice_as_much() {
+        // All time of a step may be that of one instruction, and all work that of others.
+        let chase: &[u8] = &[0x48, 0x8b, 0x00, 0xeb, 0xfb];
+        // 1000: addpd xmm0..xmm3, [rsi + 16 * n]; 1013: divsd xmm8, xmm9; 1018: jmp 1000
+        let mixed: &[u8] = &[
+            0x66, 0x0f, 0x58, 0x06, 0x66, 0x0f, 0x58, 0x4e, 0x10, 0x66, 0x0f, 0x58, 0x56, 0x20, 0x66, 0x0f, 0x58, 0x5e,
+            0x30, 0xf2, 0x45, 0x0f, 0x5e, 0xc1, 0xeb, 0xe6,
+        ];
+        // 1000: mov rax, [rsi]; 1003 to 100f: inc of rcx, rdx, rdi, rbx; 100f: jmp 1000
+        let wide: &[u8] = &[
+            0x48, 0x8b, 0x06, 0x48, 0xff, 0xc1, 0x48, 0xff, 0xc2, 0x48, 0xff, 0xc7, 0x48, 0xff, 0xc3, 0xeb, 0xef,
+        ];
+        for (what, bytes, accesses, gain) in [
+            ("dependent loads", chase, &[(0x1000, false, 2)][..], 1.9..2.01),
+            (
+                "additions and divisions",
+                mixed,
+                &[
+                    (0x1000, false, 3),
+                    (0x1004, false, 1),
+                    (0x1009, false, 1),
+                    (0x100e, false, 1),
+                ],
+                1.0..2.01,
+            ),
+            (
+                "as many operations as the core is wide",
+                wide,
+                &[(0x1000, false, 6)],
+                0.99..1.1,
+            ),
+        ] {
+            let cycles = |machine: &Microarchitecture| {
+                let found = timed(machine, bytes, accesses, |time| 0x9000 + 64 * (time % 64));
+                let steady = &found.steps[found.steps.len() - accesses.len()..];
+                let instructions = accesses.iter().map(|&(_, _, instructions)| f64::from(instructions));
+                let each = steady.iter().zip(instructions);
+                each.map(|(step, instructions)| step.cycles.unwrap() * instructions)
+                    .sum::<f64>()
+            };
+            let machine = Microarchitecture::builtin("skylake_sp").unwrap();
+            let found = 2.0 * cycles(&machine) / cycles(&machine.shared(2));
+            assert!(gain.contains(&found), "{what}: {found}");
+        }
     }
 
     #[test]

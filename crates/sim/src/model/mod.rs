@@ -333,6 +333,18 @@ impl Model {
         self.shape.threads_per_core.value().0 as usize
     }
 
+    /// How many of the `entries` of a core's buffer a PU has while others of the core run, at least one.
+    pub(crate) fn entries_beside_others(&self, entries: u64) -> u64 {
+        let share = self.core.smt_buffers.as_ref().map_or(1.0, |share| share.value().0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a small whole number"
+        )]
+        let part = (entries as f64 * share) as u64;
+        part.max(1)
+    }
+
     /// PUs of the machine.
     pub fn pus(&self) -> usize {
         self.cores() * self.threads_per_core()

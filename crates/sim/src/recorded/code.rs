@@ -75,6 +75,7 @@ struct Key {
     pace: f64,
     threads_per_core: usize,
     smt_throughput: Option<f64>,
+    reorder_buffer_beside_others: u64,
 }
 
 impl Key {
@@ -87,6 +88,7 @@ impl Key {
             pace: core.base_cpi.value().0,
             threads_per_core: model.threads_per_core(),
             smt_throughput: core.smt_throughput.as_ref().map(|throughput| throughput.value().0),
+            reorder_buffer_beside_others: model.entries_beside_others(u64::from(core.reorder_buffer.value().0)),
         }
     }
 }

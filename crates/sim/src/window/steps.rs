@@ -113,12 +113,20 @@ impl StepTable {
             return table;
         };
         let latency = model.caches[0].latency.value().cycles(model.frequency());
-        let timing = Timing::new(steps, &machine, latency, model.core.reorder_buffer.value().0 as usize);
-        table.sites = timing.sites + 1;
-        let threads = model.threads_per_core() as f64;
+        let buffers = u64::from(model.core.reorder_buffer.value().0);
+        let timing = |machine: &Microarchitecture, buffers: u64| {
+            Timing::new(steps, machine, latency, usize::try_from(buffers).unwrap_or(usize::MAX))
+        };
+        let alone = timing(&machine, buffers);
+        let beside = match model.threads_per_core() {
+            1 => alone.clone(),
+            threads => timing(&machine.shared(threads), model.entries_beside_others(buffers)),
+        };
+        table.sites = alone.sites + 1;
+        let both = alone.steps.iter().zip(&beside.steps);
         table
             .rows
-            .extend(timing.steps.iter().map(|step| row(step, unknown.pace, threads)));
+            .extend(both.map(|(alone, beside)| row(alone, beside, unknown.pace)));
         table
     }
 
@@ -164,11 +172,10 @@ fn whole(cycles: f64) -> u32 {
     u32::try_from(ticks(cycles)).unwrap_or(u32::MAX)
 }
 
-fn row(step: &StepTiming, unknown: [u32; 2], threads: f64) -> StepRow {
-    // Beside another thread, waiting costs nothing more, but each operation takes the place of one of the other's.
-    let pace = step.cycles.map_or(unknown, |cycles| {
-        [cycles, cycles.max(threads * step.occupied)].map(whole)
-    });
+/// The row of a step: what it costs alone on the core, and beside other threads.
+fn row(step: &StepTiming, beside: &StepTiming, unknown: [u32; 2]) -> StepRow {
+    let pace = step.cycles.zip(beside.cycles);
+    let pace = pace.map_or(unknown, |(alone, beside)| [alone, beside].map(whole));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

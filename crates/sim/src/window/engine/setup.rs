@@ -62,24 +62,12 @@ pub(super) fn settings<const W: usize>(
         transfer_margin: ticks(options.quantum_cycles).saturating_sub(system.topology.shortest_transfer()),
         most_blocks: (system.caches.highest_line() as usize + 1) >> BLOCK_SHIFT,
     };
-    let share = model.core.smt_buffers.as_ref().map_or(1.0, |share| share.value().0);
     let beside_others = Settings {
-        reorder_buffer: part(alone.reorder_buffer, share),
-        store_buffer: part(alone.store_buffer, share),
+        reorder_buffer: model.entries_beside_others(alone.reorder_buffer),
+        store_buffer: model.entries_beside_others(alone.store_buffer),
         ..alone
     };
     [alone, beside_others]
-}
-
-/// A share of the entries of a buffer, at least one.
-fn part(entries: u64, share: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share of a small whole number"
-    )]
-    let part = (entries as f64 * share) as u64;
-    part.max(1)
 }
 
 /// One team for each program, whose threads are numbered one after the other.
