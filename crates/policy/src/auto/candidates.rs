@@ -2,6 +2,7 @@
 
 use super::placement::Placement;
 use super::proposals::Proposal;
+use super::trial::SCREENED;
 use crate::comparison::turns::{Gain, Noise, Turns};
 use pinfold_core::{Finding, ProposerCode};
 use std::ops::Index;
@@ -168,14 +169,16 @@ impl Candidates {
     }
 
     /// The candidate with the largest gain over the best one among those that were left open against it, with its
-    /// pairs.
+    /// pairs. A trial that was left open early counts with the gain that it may have.
     pub(super) fn most_promising_open(&self, noise: &Noise) -> Option<(usize, Turns)> {
         let open = self.all.iter().enumerate().filter_map(|(one, candidate)| {
             let State::Open { turns, against } = &candidate.state else {
                 return None;
             };
-            let gain = turns.gain(noise).filter(|_| *against == self.best)?.log;
-            Some((one, gain, turns.clone()))
+            let gain = turns.gain(noise).filter(|_| *against == self.best)?;
+            let is_early = turns.number() < SCREENED;
+            let may_be = gain.log + if is_early { gain.error } else { 0.0 };
+            Some((one, may_be, turns.clone()))
         });
         let promising = open.filter(|(_, gain, _)| *gain > 0.0);
         let first = promising.max_by(|one, other| one.1.total_cmp(&other.1))?;

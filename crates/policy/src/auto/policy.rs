@@ -454,11 +454,29 @@ impl Auto {
             });
             return Next::Settle(Purpose::Trial);
         }
+        if self.try_another(seen) {
+            return Next::Try;
+        }
+        let candidates = self.search.candidates();
         if candidates.is_best_running() {
             return Next::Measure(Purpose::Waiting);
         }
         self.search.run(candidates.best());
         Next::Settle(Purpose::Waiting)
+    }
+
+    /// The trial would wait: begins another one that need not, if there is one.
+    fn try_another(&mut self, seen: &mut Observation<'_>) -> bool {
+        let at = seen.at();
+        let (pages, windows) = (&self.pages, &self.windows);
+        let costs = |all: &Candidates, one: usize| {
+            let settles = windows.placement_settles(&all[one].placement, at);
+            let window = settles + windows.length();
+            let trial = pages.cost_of_trial(all, one, at, window);
+            let (moving, length) = pages.cost(all, one, at, window + pages.moving_takes(all, one, at));
+            (trial, moving, length)
+        };
+        self.search.try_another(at, costs, seen.findings())
     }
 
     /// Begins the next trial. Returns whether there is one.

@@ -7,7 +7,8 @@
 //! 4. The best one is compared with the unpinned program, unless it was compared with a candidate that was faster.
 //! 5. Neighbours of the best one follow while their gains exceed their cost.
 //!
-//! Trials wait until the budget allows them. The best candidate runs in between.
+//! Trials wait until the budget allows them. The best candidate runs in between. A trial that waits is left open if
+//! another one need not wait.
 
 use super::candidates::{Candidates, State, UNPINNED};
 use super::choice::Choice;
@@ -223,14 +224,48 @@ impl Search {
         cost: impl Fn(&Candidates, usize) -> Cost,
     ) -> bool {
         self.expect(frame);
-        let candidates = &self.candidates;
-        let of = |one| candidates.is_due(one, at).then(|| cost(candidates, one));
-        let noise = self.trials.screening_variance();
-        let next = self.expectations.next(candidates.best(), noise, at, of);
+        let next = self.most_worth(at, |one| Some(cost(&self.candidates, one)));
         if let Some(next) = next {
             self.screen(self.candidates.best(), next);
         }
         next.is_some()
+    }
+
+    /// The untried candidate whose trial is worth most; `None` if no trial is worth its cost. `cost` is `None` for a
+    /// candidate that is not tried now.
+    fn most_worth(&self, at: Duration, cost: impl Fn(usize) -> Option<Cost>) -> Option<usize> {
+        let candidates = &self.candidates;
+        let of = |one| candidates.is_due(one, at).then(|| cost(one)).flatten();
+        let noise = self.trials.screening_variance();
+        self.expectations.next(candidates.best(), noise, at, of)
+    }
+
+    /// The budget does not allow the next window of the trial. Tries an untried candidate in its place whose first
+    /// window it allows, and leaves the trial open. `costs` has the cost of a candidate's trial, and the times that
+    /// [`Search::affords`] takes.
+    pub(super) fn try_another(
+        &mut self,
+        at: Duration,
+        costs: impl Fn(&Candidates, usize) -> (Cost, Duration, Duration),
+        findings: &mut Vec<Finding>,
+    ) -> bool {
+        let best = self.candidates.best();
+        let waiting = self.trials.pair().filter(|&(a, b)| a == best && b != UNPINNED);
+        let Some((_, waiting)) = waiting else { return false };
+        let affordable = |one: usize| {
+            let (cost, moving, length) = costs(&self.candidates, one);
+            let prospect = self.expectations.prospect(one, best);
+            let may = one != waiting && self.trials.affords_first(at, (moving, length), prospect);
+            may.then_some(cost)
+        };
+        let Some(next) = self.most_worth(at, affordable) else {
+            return false;
+        };
+        if let Some(finished) = self.trials.set_aside() {
+            self.end_trial(&finished, at, findings);
+        }
+        self.screen(best, next);
+        true
     }
 
     /// Continues the most promising trial that was left open.
@@ -328,19 +363,19 @@ impl Search {
         findings: &mut Vec<Finding>,
     ) -> Option<Ended> {
         let finished = self.trials.add_window(&self.candidates, window, times)?;
-        findings.push(finished.trial.finding(finished.gain, finished.code));
-        let (a, b) = (finished.trial.a(), finished.trial.b());
-        let learned = finished.gain.and_then(|gain| self.expectations.learn(a, b, gain));
+        Some(self.end_trial(&finished, at, findings))
+    }
+
+    fn end_trial(&mut self, finished: &Finished, at: Duration, findings: &mut Vec<Finding>) -> Ended {
+        let Finished { trial, code, gain, .. } = finished;
+        let (code, gain) = (*code, *gain);
+        let (a, b) = (trial.a(), trial.b());
+        findings.push(trial.finding(gain, code));
+        let learned = gain.and_then(|gain| self.expectations.learn(a, b, gain));
         findings.extend(learned.map(|text| Finding::Note {
             code: NoteCode::Belief,
             text,
         }));
-        Some(self.end_trial(&finished, at))
-    }
-
-    fn end_trial(&mut self, Finished { trial, code, gain }: &Finished, at: Duration) -> Ended {
-        let (code, gain) = (*code, *gain);
-        let (a, b) = (trial.a(), trial.b());
         let over_unpinned = self.candidates.gain(a);
         if b == UNPINNED {
             // Only the placement that the user wants is compared so.
@@ -368,7 +403,7 @@ impl Search {
                 self.choice.confirm_later(at);
                 Ended::Faster { is_new }
             }
-            ComparedCode::NotKnown if trial.is_screening() => {
+            ComparedCode::NotKnown if finished.is_left_open => {
                 self.trials.pay_moving(trial);
                 let turns = trial.turns().clone();
                 self.candidates.set_state(b, State::Open { turns, against: a });
@@ -552,11 +587,7 @@ mod tests {
     fn finish(search: &mut Search, one: usize, log: f64) -> Ended {
         loop {
             let due = search.trials().due().unwrap();
-            search.run(due);
-            let log = if due == one { log } else { 0.0 };
-            let window = Window { log, counts: 1e6 };
-            let second = Duration::from_secs(1);
-            if let Some(ended) = search.add_window(Some(window), (second, second), AT, &mut vec![]) {
+            if let Some(ended) = add(search, if due == one { log } else { 0.0 }) {
                 return ended;
             }
         }
@@ -573,6 +604,61 @@ mod tests {
         assert!(best.confirmed && search.candidates().best() == 2);
         assert!((best.gain.unwrap().log - 0.2).abs() < 1e-9);
         assert!(!try_waiting(&mut search) && !search.confirm(AT));
+    }
+
+    /// Adds a window of the candidate that is due, with this rate as a logarithm.
+    fn add(search: &mut Search, log: f64) -> Option<Ended> {
+        let due = search.trials().due().unwrap();
+        search.run(due);
+        let second = Duration::from_secs(1);
+        search.add_window(Some(Window { log, counts: 1e6 }), (second, second), AT, &mut vec![])
+    }
+
+    /// Tries another candidate whose first window lasts for so long, because the trial waits.
+    fn try_another(search: &mut Search, window: Duration, findings: &mut Vec<Finding>) -> bool {
+        let cost = Cost {
+            measuring: 4.0 * window.as_secs_f64(),
+            moving: 0.0,
+        };
+        search.try_another(AT, |_, _| (cost, Duration::ZERO, window), findings)
+    }
+
+    #[test]
+    fn a_trial_that_waits_is_left_open_if_another_one_need_not_wait() {
+        let mut search = search([on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
+        assert!(try_waiting(&mut search));
+        assert_eq!(add(&mut search, 0.0), None);
+        assert_eq!(add(&mut search, -0.0005), None);
+        let mut findings = vec![];
+        assert!(!try_another(&mut search, Duration::from_secs(1000), &mut findings));
+        assert!(findings.is_empty() && search.trials().due() == Some(1));
+        assert!(try_another(&mut search, Duration::from_millis(100), &mut findings));
+        assert_eq!(search.trials().pair(), Some((UNPINNED, 2)));
+        assert!(matches!(search.candidates()[1].state, State::Open { .. }));
+        let code = |finding: &Finding| match finding {
+            Finding::Compared { code, turns, .. } => Some((*code, *turns)),
+            _ => None,
+        };
+        let compared: Vec<_> = findings.iter().filter_map(code).collect();
+        assert_eq!(compared, [(ComparedCode::NotKnown, 1)]);
+        // The only other candidate is open now.
+        assert!(!try_another(&mut search, Duration::from_millis(100), &mut findings));
+        finish(&mut search, 2, -0.5);
+        assert!(search.try_open(), "one pair does not say that it is slower");
+        assert_eq!(search.trials().pair(), Some((UNPINNED, 1)));
+    }
+
+    #[test]
+    fn a_trial_without_a_pair_is_not_finished_and_a_confirmation_is_not_left() {
+        let mut search = search([on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
+        assert!(try_waiting(&mut search));
+        let mut findings = vec![];
+        assert!(try_another(&mut search, Duration::from_millis(100), &mut findings));
+        assert!(findings.is_empty() && matches!(search.candidates()[1].state, State::Waiting));
+        finish(&mut search, 2, 0.1);
+        assert!(search.conclude(AT) && search.confirm(AT * 2));
+        assert!(!try_another(&mut search, Duration::from_millis(100), &mut findings));
+        assert_eq!(search.trials().pair(), Some((UNPINNED, 2)));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct Finished {
     pub(super) code: ComparedCode,
     /// The gain of B over A; `None` without a pair.
     pub(super) gain: Option<Gain>,
+    /// Whether it may go on later.
+    pub(super) is_left_open: bool,
 }
 
 /// The trials of a search.
@@ -64,6 +66,11 @@ impl Trials {
     /// Whether a trial is under way.
     pub(super) fn is_trying(&self) -> bool {
         self.current.is_some()
+    }
+
+    /// The candidates A and B of the trial.
+    pub(super) fn pair(&self) -> Option<(usize, usize)> {
+        self.current.as_ref().map(|trial| (trial.a(), trial.b()))
     }
 
     /// The candidate whose window is next; `None` without a trial.
@@ -124,9 +131,25 @@ impl Trials {
             self.current = Some(trial);
             return None;
         };
+        let is_left_open = code == ComparedCode::NotKnown && trial.is_screening();
+        Some(self.finish(trial, code, is_left_open))
+    }
+
+    fn finish(&mut self, trial: Trial, code: ComparedCode, is_left_open: bool) -> Finished {
         let gain = trial.turns().gain(&self.noise);
         trial.turns().end(&mut self.noise);
-        Some(Finished { trial, code, gain })
+        Finished {
+            trial,
+            code,
+            gain,
+            is_left_open,
+        }
+    }
+
+    /// Leaves the trial open. Returns it if it has pairs.
+    pub(super) fn set_aside(&mut self) -> Option<Finished> {
+        let trial = self.current.take().filter(|trial| trial.turns().number() > 0)?;
+        Some(self.finish(trial, ComparedCode::NotKnown, true))
     }
 }
 
@@ -182,13 +205,26 @@ impl Trials {
         // Going back before the block is complete would cost more than the rest of it.
         let goes_on = due == candidates.running() && trial.is_in_block();
         let measured = trial.expected(&self.noise);
-        let (ratio, saves) = match (measured, prospect) {
-            (Some(ratio), _) => (ratio, 0.0),
-            (None, Some(prospect)) => (1.0 - prospect.loses, prospect.saves * at.as_secs_f64()),
-            (None, None) => (0.0, 0.0),
-        };
-        (keeps_pages && (goes_on || is_sure(candidates, due, measured)))
-            || self.budget.affords(at, moving, length, ratio, saves)
+        if keeps_pages && (goes_on || is_sure(candidates, due, measured)) {
+            return true;
+        }
+        match measured {
+            Some(ratio) => self.budget.affords(at, moving, length, ratio, 0.0),
+            None => self.affords_first(at, (moving, length), prospect),
+        }
+    }
+
+    /// The same of the first window of a candidate that was not measured.
+    pub(super) fn affords_first(
+        &self,
+        at: Duration,
+        (moving, length): (Duration, Duration),
+        prospect: Option<Prospect>,
+    ) -> bool {
+        let (ratio, saves) = prospect.map_or((0.0, 0.0), |prospect| {
+            (1.0 - prospect.loses, prospect.saves * at.as_secs_f64())
+        });
+        self.budget.affords(at, moving, length, ratio, saves)
     }
 }
 
