@@ -10,6 +10,7 @@ use super::candidates::{Candidates, UNPINNED};
 use super::known;
 use super::mapper;
 use super::options::{AutoOptions, Source, Space};
+use super::pages;
 use super::phases::Signature;
 use super::placement::Placement;
 use super::proposals::{self, Proposal};
@@ -129,7 +130,14 @@ impl Asking {
         }
         proposed.extend(self.ask_mapper(subject, search.candidates(), seen));
         proposed.extend(self.default_strategy(subject, &figures, seen));
-        proposed.extend(topology_proposals(options, topology, threads));
+        let of_topology = topology_proposals(options, topology, threads);
+        let first = of_topology.first().map(|one| one.placement.clone());
+        proposed.extend(of_topology);
+        let may_help = !pages::is_idle(self.load) && !proposals::is_even(value);
+        if self.may_interleave(options, topology) && may_help {
+            let placements = [Some(Placement::default()), first].into_iter().flatten();
+            proposed.extend(placements.map(pages::interleaved));
+        }
         if search.candidates().running() == UNPINNED {
             let sampled = Finding::Sampled {
                 hint: None,

@@ -36,6 +36,8 @@ pub(super) struct Candidate {
     pub(super) state: State,
     /// The expected gain over the unpinned program, as a logarithm; `None` without a forecast.
     pub(super) expected: Option<f64>,
+    /// The share of the best candidate's time that the belief expects it to save.
+    pub(super) saves: f64,
     /// The gain over the unpinned program; `None` before it is known.
     pub(super) gain: Option<Gain>,
     /// Whether it was faster than the unpinned program or than a confirmed candidate.
@@ -51,15 +53,21 @@ impl Candidate {
             by: ProposerCode::default(),
             state: State::Waiting,
             expected: None,
+            saves: 0.0,
             gain: None,
             confirmed: false,
             rate: None,
         }
     }
 
-    /// The gain over the unpinned program, or else the expected one, as a logarithm; `None` if neither is known.
-    pub(super) fn over_unpinned(&self) -> Option<f64> {
-        self.gain.map(|gain| gain.log).or(self.expected)
+    /// The share of the unpinned program's time that it saves, or else is expected to save.
+    pub(super) fn saved_share(&self) -> f64 {
+        let share = |log: f64| 1.0 - (-log).exp();
+        match (self.gain, self.expected) {
+            (Some(gain), _) => share(gain.log),
+            (None, Some(expected)) => share(expected).max(self.saves),
+            (None, None) => self.saves,
+        }
     }
 
     /// Whether it waits for a trial.
@@ -163,9 +171,13 @@ impl Candidates {
         }
     }
 
-    /// Whether the first trial of a candidate may begin at `at`.
+    /// Whether the first trial of a candidate against the best one may begin at `at`.
     pub(super) fn is_due(&self, candidate: usize, at: Duration) -> bool {
-        candidate != self.best && candidate != UNPINNED && self.all[candidate].is_due(at)
+        let may = match self.all[candidate].state {
+            State::Open { against, .. } => against != self.best,
+            _ => self.all[candidate].is_due(at),
+        };
+        candidate != self.best && candidate != UNPINNED && may
     }
 
     /// The candidate with the largest gain over the best one among those that were left open against it, with its
@@ -229,6 +241,13 @@ impl Candidates {
     /// Sets how far the search has come with a candidate.
     pub(super) fn set_state(&mut self, candidate: usize, state: State) {
         self.all[candidate].state = state;
+    }
+
+    /// Sets the share of the best candidate's time that each one is expected to save.
+    pub(super) fn expect(&mut self, saves: impl Fn(usize) -> f64) {
+        for (one, candidate) in self.all.iter_mut().enumerate() {
+            candidate.saves = saves(one);
+        }
     }
 
     /// Sets the gain of a candidate over the unpinned program.

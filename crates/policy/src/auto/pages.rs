@@ -3,13 +3,15 @@
 //! How long pages take to move is not known before. The machine knows or estimates it, and refuses moves that take
 //! longer than the policy allows (`Configuration::mapping_within`). The allowed time grows with the program's run time.
 //!
-//! - With an expected gain it is a share of the time that this gain would have saved so far. It stays below what a
-//!   program may lose at its start, because the program can end right after its pages have moved.
+//! - With an expected gain, of a source or of the belief, it is a share of the time that this gain would have saved so
+//!   far. It stays below what a program may lose at its start, because the program can end right after its pages have
+//!   moved.
 //! - Without one it is so short that the move there and back does no harm.
 //! - A refused move is requested again when the program has run for long enough, or for twice as long if the machine
 //!   does not say how long the move takes.
 
 use super::candidates::{Candidates, State, UNPINNED};
+use super::placement::Placement;
 use super::proposals::Proposal;
 use super::search::Search;
 use super::trial::SCREENED;
@@ -196,18 +198,26 @@ impl Pages {
         findings: &mut Vec<Finding>,
     ) -> bool {
         let best = search.candidates().best_placement().clone();
-        let is_idle = load.is_some_and(|load| load < IDLE);
-        if self.left == Left::Nothing || best.pages.is_some() || is_idle {
+        if self.left == Left::Nothing || best.pages.is_some() || is_idle(load) {
             return false;
         }
         let before = search.candidates().number();
-        let proposal = Proposal {
-            placement: best.with_pages(Some(PageMapping::Interleave)),
-            by: ProposerCode::Topology,
-            gain: None,
-            why: "its pages may be on too few nodes".to_owned(),
-        };
-        search.propose(proposal, findings) == before
+        search.propose(interleaved(best), findings) == before
+    }
+}
+
+/// Whether the memories are known to be idle. `load` is the busiest node's share of its bandwidth, if it is known.
+pub(super) fn is_idle(load: Option<f64>) -> bool {
+    load.is_some_and(|load| load < IDLE)
+}
+
+/// The proposal to interleave the pages of a placement.
+pub(super) fn interleaved(placement: Placement) -> Proposal {
+    Proposal {
+        placement: placement.with_pages(Some(PageMapping::Interleave)),
+        by: ProposerCode::Topology,
+        gain: None,
+        why: "its pages may be on too few nodes".to_owned(),
     }
 }
 
@@ -218,10 +228,7 @@ pub(super) fn mapping_within(candidates: &Candidates, candidate: usize, at: Dura
 
 /// The share of the program's run time that moving pages to the mapping of a candidate may take.
 fn allowed_share(candidates: &Candidates, candidate: usize) -> f64 {
-    match candidates[candidate].over_unpinned() {
-        Some(gain) if gain > 0.0 => (OF_GAIN * (1.0 - (-gain).exp())).clamp(BLIND, MOST),
-        _ => BLIND,
-    }
+    (OF_GAIN * candidates[candidate].saved_share()).clamp(BLIND, MOST)
 }
 
 /// The longest time that pages may take to follow threads, which settle for `settles`. On the way to a trial it is at
@@ -245,7 +252,6 @@ fn requested_again(candidates: &Candidates, at: Duration, takes: Option<Duration
 
 #[cfg(test)]
 mod tests {
-    use super::super::placement::Placement;
     use super::*;
     use crate::comparison::turns::Gain;
     use pinfold_core::{Pinning, PuId};

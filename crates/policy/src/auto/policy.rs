@@ -434,6 +434,9 @@ impl Auto {
             return Next::Watch;
         };
         self.search.expect(frame(seen.topology(), self.threads, &self.placing));
+        if self.try_another(false, seen) {
+            return Next::Try;
+        }
         let at = seen.at();
         let candidates = self.search.candidates();
         let settles = if due == candidates.running() {
@@ -454,7 +457,7 @@ impl Auto {
             });
             return Next::Settle(Purpose::Trial);
         }
-        if self.try_another(seen) {
+        if self.try_another(true, seen) {
             return Next::Try;
         }
         let candidates = self.search.candidates();
@@ -465,8 +468,8 @@ impl Auto {
         Next::Settle(Purpose::Waiting)
     }
 
-    /// The trial would wait: begins another one that need not, if there is one.
-    fn try_another(&mut self, seen: &mut Observation<'_>) -> bool {
+    /// Begins another trial in place of the one under way, if it is worth more. Returns whether it did.
+    fn try_another(&mut self, waits: bool, seen: &mut Observation<'_>) -> bool {
         let at = seen.at();
         let (pages, windows) = (&self.pages, &self.windows);
         let costs = |all: &Candidates, one: usize| {
@@ -476,7 +479,7 @@ impl Auto {
             let (moving, length) = pages.cost(all, one, at, window + pages.moving_takes(all, one, at));
             (trial, moving, length)
         };
-        self.search.try_another(at, costs, seen.findings())
+        self.search.try_another(at, waits, costs, seen.findings())
     }
 
     /// Begins the next trial. Returns whether there is one.

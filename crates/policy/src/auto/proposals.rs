@@ -92,6 +92,12 @@ pub(super) fn from_imbalance(value: impl Fn(&str) -> Option<f64>) -> Option<Prop
     })
 }
 
+/// Whether all memories are known to carry about as much as the busiest one.
+pub(super) fn is_even(value: impl Fn(&str) -> Option<f64>) -> bool {
+    let over_mean = value("read_imbalance").or_else(|| value("memory_imbalance"));
+    over_mean.is_some_and(|over_mean| over_mean <= UNEVEN)
+}
+
 /// The named placements, and then the placements of the topology that differ most. The first of the latter separates
 /// neighbouring threads, and comes second. The list is empty if all placements are alike.
 pub(super) fn from_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
@@ -193,6 +199,9 @@ mod tests {
             assert_eq!(from_imbalance(values(&calm)), None);
         }
         assert_eq!(from_imbalance(values(&uneven[..1])), None);
+        // Without counts nothing is known.
+        let even = [("memory_imbalance", 1.1)];
+        assert!(is_even(values(&even)) && !is_even(values(&uneven)) && !is_even(values(&[])));
         // The reads of prefetchers count, too, if they are known.
         let read = [("busiest_read_load", 0.5), ("read_imbalance", 1.5)];
         let proposal = from_imbalance(values(&[uneven, read].concat())).unwrap();

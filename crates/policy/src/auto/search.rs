@@ -7,8 +7,8 @@
 //! 4. The best one is compared with the unpinned program, unless it was compared with a candidate that was faster.
 //! 5. Neighbours of the best one follow while their gains exceed their cost.
 //!
-//! Trials wait until the budget allows them. The best candidate runs in between. A trial that waits is left open if
-//! another one need not wait.
+//! Trials wait until the budget allows them. The best candidate runs in between. A trial is left open if another one
+//! need not wait, or is worth more after the pairs so far.
 
 use super::candidates::{Candidates, State, UNPINNED};
 use super::choice::Choice;
@@ -18,7 +18,7 @@ use super::options::Near;
 use super::placement::Placement;
 use super::proposals::Proposal;
 use super::thread_sets::{Given, Kept};
-use super::trial::{MOST_PAIRS, SCREENED};
+use super::trial::{MOST_PAIRS, SCREENED, Trial};
 use super::trials::{Finished, Trials};
 use crate::belief::{Belief, Cost};
 use crate::comparison::turns::{Gain, Turns, Window};
@@ -214,6 +214,12 @@ impl Search {
     /// Takes all candidates into the belief.
     pub(super) fn expect(&mut self, frame: Frame<'_>) {
         self.expectations.update(&self.candidates, frame);
+        let best = self.candidates.best();
+        let expectations = &self.expectations;
+        self.candidates.expect(|one| {
+            let prospect = expectations.prospect(one, best).filter(|_| one != best);
+            prospect.map_or(0.0, |prospect| prospect.saves)
+        });
     }
 
     /// Tries the untried candidate whose trial is worth most. `cost` has the cost of a trial.
@@ -224,41 +230,56 @@ impl Search {
         cost: impl Fn(&Candidates, usize) -> Cost,
     ) -> bool {
         self.expect(frame);
-        let next = self.most_worth(at, |one| Some(cost(&self.candidates, one)));
+        let of = |one| self.candidates.is_due(one, at).then(|| cost(&self.candidates, one));
+        let next = self.most_worth(at, of);
         if let Some(next) = next {
             self.screen(self.candidates.best(), next);
         }
         next.is_some()
     }
 
-    /// The untried candidate whose trial is worth most; `None` if no trial is worth its cost. `cost` is `None` for a
-    /// candidate that is not tried now.
+    /// The candidate whose trial is worth most; `None` if no trial is worth its cost. `cost` is `None` for a candidate
+    /// that is not tried now.
     fn most_worth(&self, at: Duration, cost: impl Fn(usize) -> Option<Cost>) -> Option<usize> {
-        let candidates = &self.candidates;
-        let of = |one| candidates.is_due(one, at).then(|| cost(one)).flatten();
         let noise = self.trials.screening_variance();
-        self.expectations.next(candidates.best(), noise, at, of)
+        self.expectations.next(self.candidates.best(), noise, at, cost)
     }
 
-    /// The budget does not allow the next window of the trial. Tries an untried candidate in its place whose first
-    /// window it allows, and leaves the trial open. `costs` has the cost of a candidate's trial, and the times that
-    /// [`Search::affords`] takes.
+    /// Leaves the trial open and tries an untried candidate that is worth more now that a part of the trial is measured,
+    /// if the budget allows its first window. With `waits` the budget does not allow the next window of the trial, and
+    /// any other trial that is worth its cost is worth more. `costs` has the cost of a candidate's trial, and the times
+    /// that [`Search::affords`] takes.
     pub(super) fn try_another(
         &mut self,
         at: Duration,
+        waits: bool,
         costs: impl Fn(&Candidates, usize) -> (Cost, Duration, Duration),
         findings: &mut Vec<Finding>,
     ) -> bool {
         let best = self.candidates.best();
-        let waiting = self.trials.pair().filter(|&(a, b)| a == best && b != UNPINNED);
-        let Some((_, waiting)) = waiting else { return false };
-        let affordable = |one: usize| {
+        let screens = |trial: &&Trial| trial.a() == best && trial.b() != UNPINNED;
+        let Some(trial) = self.trials.current().filter(screens) else {
+            return false;
+        };
+        let noise = self.trials.noise();
+        if !waits && (!trial.is_between_pairs() || trial.is_promising(noise)) {
+            return false;
+        }
+        let (tried, left) = (trial.b(), trial.left());
+        if let Some(gain) = trial.turns().gain(noise) {
+            self.expectations.learn(best, tried, gain);
+        }
+        let worth = |one: usize| {
             let (cost, moving, length) = costs(&self.candidates, one);
+            if one == tried {
+                let measuring = cost.measuring * left;
+                return (!waits).then_some(Cost { measuring, ..cost });
+            }
             let prospect = self.expectations.prospect(one, best);
-            let may = one != waiting && self.trials.affords_first(at, (moving, length), prospect);
+            let may = self.candidates.is_due(one, at) && self.trials.affords_first(at, (moving, length), prospect);
             may.then_some(cost)
         };
-        let Some(next) = self.most_worth(at, affordable) else {
+        let Some(next) = self.most_worth(at, worth).filter(|&next| next != tried) else {
             return false;
         };
         if let Some(finished) = self.trials.set_aside() {
@@ -557,9 +578,14 @@ mod tests {
 
     /// A search whose baseline has little noise, with these candidates.
     fn search(proposals: impl IntoIterator<Item = Proposal>) -> Search {
+        noisy(0.001, proposals)
+    }
+
+    /// The same with windows of the baseline that differ by `noise`.
+    fn noisy(noise: f64, proposals: impl IntoIterator<Item = Proposal>) -> Search {
         let mut search = Search::new(Placement::default(), Arc::new(Belief::ignorant()));
         search.begin_in(None, &mut vec![]);
-        for log in [0.0, 0.001, 0.0, -0.001, 0.0, 0.001] {
+        for log in [0.0, noise, 0.0, -noise, 0.0, noise] {
             search.add_to_baseline(Some(Window { log, counts: 1e6 }));
         }
         for proposal in proposals {
@@ -614,13 +640,18 @@ mod tests {
         search.add_window(Some(Window { log, counts: 1e6 }), (second, second), AT, &mut vec![])
     }
 
-    /// Tries another candidate whose first window lasts for so long, because the trial waits.
-    fn try_another(search: &mut Search, window: Duration, findings: &mut Vec<Finding>) -> bool {
+    /// Tries another candidate whose first window lasts for so long.
+    fn try_another(search: &mut Search, waits: bool, window: Duration, findings: &mut Vec<Finding>) -> bool {
         let cost = Cost {
             measuring: 4.0 * window.as_secs_f64(),
             moving: 0.0,
         };
-        search.try_another(AT, |_, _| (cost, Duration::ZERO, window), findings)
+        search.try_another(AT, waits, |_, _| (cost, Duration::ZERO, window), findings)
+    }
+
+    /// The candidates of the trial.
+    fn under_way(search: &Search) -> Option<(usize, usize)> {
+        search.trials().current().map(|trial| (trial.a(), trial.b()))
     }
 
     #[test]
@@ -630,10 +661,20 @@ mod tests {
         assert_eq!(add(&mut search, 0.0), None);
         assert_eq!(add(&mut search, -0.0005), None);
         let mut findings = vec![];
-        assert!(!try_another(&mut search, Duration::from_secs(1000), &mut findings));
+        assert!(!try_another(
+            &mut search,
+            true,
+            Duration::from_secs(1000),
+            &mut findings
+        ));
         assert!(findings.is_empty() && search.trials().due() == Some(1));
-        assert!(try_another(&mut search, Duration::from_millis(100), &mut findings));
-        assert_eq!(search.trials().pair(), Some((UNPINNED, 2)));
+        assert!(try_another(
+            &mut search,
+            true,
+            Duration::from_millis(100),
+            &mut findings
+        ));
+        assert_eq!(under_way(&search), Some((UNPINNED, 2)));
         assert!(matches!(search.candidates()[1].state, State::Open { .. }));
         let code = |finding: &Finding| match finding {
             Finding::Compared { code, turns, .. } => Some((*code, *turns)),
@@ -642,10 +683,15 @@ mod tests {
         let compared: Vec<_> = findings.iter().filter_map(code).collect();
         assert_eq!(compared, [(ComparedCode::NotKnown, 1)]);
         // The only other candidate is open now.
-        assert!(!try_another(&mut search, Duration::from_millis(100), &mut findings));
+        assert!(!try_another(
+            &mut search,
+            true,
+            Duration::from_millis(100),
+            &mut findings
+        ));
         finish(&mut search, 2, -0.5);
         assert!(search.try_open(), "one pair does not say that it is slower");
-        assert_eq!(search.trials().pair(), Some((UNPINNED, 1)));
+        assert_eq!(under_way(&search), Some((UNPINNED, 1)));
     }
 
     #[test]
@@ -653,12 +699,50 @@ mod tests {
         let mut search = search([on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
         assert!(try_waiting(&mut search));
         let mut findings = vec![];
-        assert!(try_another(&mut search, Duration::from_millis(100), &mut findings));
+        assert!(try_another(
+            &mut search,
+            true,
+            Duration::from_millis(100),
+            &mut findings
+        ));
         assert!(findings.is_empty() && matches!(search.candidates()[1].state, State::Waiting));
         finish(&mut search, 2, 0.1);
         assert!(search.conclude(AT) && search.confirm(AT * 2));
-        assert!(!try_another(&mut search, Duration::from_millis(100), &mut findings));
-        assert_eq!(search.trials().pair(), Some((UNPINNED, 2)));
+        assert!(!try_another(
+            &mut search,
+            true,
+            Duration::from_millis(100),
+            &mut findings
+        ));
+        assert_eq!(under_way(&search), Some((UNPINNED, 2)));
+    }
+
+    #[test]
+    fn a_trial_is_left_open_after_a_pair_if_another_one_is_worth_more() {
+        let short = Duration::from_millis(100);
+        for (log, is_left) in [(-0.1, true), (0.4, false)] {
+            let mut search = noisy(0.1, [on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
+            assert!(try_waiting(&mut search));
+            assert_eq!(add(&mut search, 0.0), None);
+            assert!(
+                !try_another(&mut search, false, short, &mut vec![]),
+                "half of a pair says nothing"
+            );
+            assert_eq!(add(&mut search, log), None);
+            assert_eq!(try_another(&mut search, false, short, &mut vec![]), is_left, "{log}");
+            assert_eq!(under_way(&search), Some((UNPINNED, if is_left { 2 } else { 1 })));
+        }
+    }
+
+    #[test]
+    fn what_was_left_open_against_another_one_is_compared_with_the_best_one() {
+        let mut search = noisy(0.1, [on(1, ProposerCode::Topology), on(2, ProposerCode::Topology)]);
+        assert!(try_waiting(&mut search));
+        assert_eq!((add(&mut search, 0.0), add(&mut search, -0.1)), (None, None));
+        assert!(try_another(&mut search, false, Duration::from_millis(100), &mut vec![]));
+        assert!(!search.candidates().is_due(1, AT), "it was compared with this one");
+        assert_eq!(finish(&mut search, 2, 0.5), Ended::Faster { is_new: true });
+        assert!(search.candidates().is_due(1, AT));
     }
 
     #[test]

@@ -115,6 +115,16 @@ impl Trial {
         }
     }
 
+    /// Whether a pair, or a block of several, is complete, and the next one was not begun.
+    pub(super) fn is_between_pairs(&self) -> bool {
+        self.turns.number() > 0 && !self.is_half && self.firsts.is_empty()
+    }
+
+    /// The share of the pairs of a short trial that are left, one pair at least.
+    pub(super) fn left(&self) -> f64 {
+        SCREENED.saturating_sub(self.turns.number()).max(1) as f64 / SCREENED as f64
+    }
+
     /// Takes a window that A had right before the trial as its first one.
     pub(super) fn offer(&mut self, candidate: usize, window: Window) {
         if candidate == self.a && !self.is_reversed() && self.turns.number().is_multiple_of(self.block) {
@@ -134,7 +144,7 @@ impl Trial {
     }
 
     /// Whether B looks faster than A before the test decides.
-    fn is_promising(&self, noise: &Noise) -> bool {
+    pub(super) fn is_promising(&self, noise: &Noise) -> bool {
         self.turns
             .gain(noise)
             .is_some_and(|gain| gain.log > PROMISING * gain.error)

@@ -68,9 +68,9 @@ impl Trials {
         self.current.is_some()
     }
 
-    /// The candidates A and B of the trial.
-    pub(super) fn pair(&self) -> Option<(usize, usize)> {
-        self.current.as_ref().map(|trial| (trial.a(), trial.b()))
+    /// The trial under way.
+    pub(super) fn current(&self) -> Option<&Trial> {
+        self.current.as_ref()
     }
 
     /// The candidate whose window is next; `None` without a trial.
