@@ -260,6 +260,12 @@ impl Auto {
         }
         let subject = subject(&self.options, &self.program, self.threads);
         self.asking.ask_all(subject, &mut self.search, seen);
+        if !self.search.trials().is_trying() && self.begin_trial(seen) {
+            // The windows of the baseline are the first ones of the trial.
+            for window in windows {
+                self.search.offer(window);
+            }
+        }
         Next::Try
     }
 

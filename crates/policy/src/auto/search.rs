@@ -246,9 +246,9 @@ impl Search {
     }
 
     /// Leaves the trial open and tries an untried candidate that is worth more now that a part of the trial is measured,
-    /// if the budget allows its first window. With `waits` the budget does not allow the next window of the trial, and
-    /// any other trial that is worth its cost is worth more. `costs` has the cost of a candidate's trial, and the times
-    /// that [`Search::affords`] takes.
+    /// if the budget allows its first window. With `waits` the budget does not allow the next window of the trial: any
+    /// other trial that is worth its cost is worth more. `costs` has the cost of a candidate's trial, and the times that
+    /// [`Search::affords`] takes.
     pub(super) fn try_another(
         &mut self,
         at: Duration,

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Trials may lose this share of the time of all runs.
 pub(super) const BUDGET: f64 = 0.01;
 
-/// The expected rate of an area over the incumbent's, before others were tried: as for the trials of `auto`.
+/// The expected rate of an area over the incumbent's, before others were tried. Assumed.
 const UNKNOWN: f64 = 0.85;
 
 /// Runs do the same work if the logarithms of their CPU times differ by less than a multiple of the median difference
