@@ -106,8 +106,8 @@ binary_rustc = PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so \
 workloads: setup-build
 	$(MAKE) -C workloads
 
-# Trees of two features (`pinfold learn --features`) reproduce a paper and are judged in the evaluation only.
-pairs: setup-build ## target/release/pinfold-pairs, the search for the features of trees, which only the evaluation needs
+# Trees of two features (`pinfold learn train react`) reproduce a paper; no other command needs this program.
+pairs: setup-build ## target/release/pinfold-pairs, the search for the features of trees of `react:tree`
 	cargo build --release --package pinfold-pairs
 
 # setup.py would also build it, but together with all Rust programs.

@@ -10,7 +10,7 @@ from react_cases import Kind, regions, write
 from pinfold.evaluation.measured import trials
 from pinfold.evaluation.measured.known import Known, Setting
 from pinfold.evaluation.measured.policies import Ran, Run
-from pinfold.evaluation.measured.simulator import counterparts, questions
+from pinfold.evaluation.measured.simulator import questions
 from pinfold.evaluation.measured.trials import JUDGED, Table, oracle, random, shuffled, tried
 from pinfold.learn.races import Floats, best_single, greedy
 
@@ -98,16 +98,6 @@ def test_the_simulator_is_asked_what_the_table_is_asked() -> None:
     assert asked["share of the possible gain, only prefetchers"].measured == pytest.approx(0.5)
     assert asked["share of the possible gain, only NUMA"].measured == pytest.approx(0.7)
     assert asked["speed-up of the best configuration, geometric mean"].measured == pytest.approx(np.exp(0.5))
-
-
-def test_a_configuration_of_one_machine_has_a_counterpart_on_another() -> None:
-    def known(*settings: Setting) -> Known:
-        return Known("m", (), (), settings, 0, np.zeros((0, len(settings))))
-
-    one = known(
-        BASE._replace(threads=48), BASE._replace(threads=48, page_map="interleave"), BASE._replace(page_map="x")
-    )
-    assert counterparts(one, known(*SETTINGS)) == [0, 2, None]
 
 
 def test_a_data_set_that_lacks_a_time_is_refused(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ def react_rows() -> list[dict[str, Any]]:
         {
             **{"program": f"program{program}", "region": f"loop{region}", "threads": threads, "nodes": nodes},
             **{"map": order, "pages": pages, "prefetch": prefetch, "time": random.uniform(1, 2)},
+            "ipc": random.uniform(0, 4),
         }
         for program in range(4)
         for region in range(2)
@@ -166,11 +167,11 @@ def react_rows() -> list[dict[str, Any]]:
     ]
 
 
-def test_a_race_is_learned_from_measured_times_and_chooses_elsewhere(
+def test_a_tree_is_learned_from_measured_times_and_counters_and_chooses_elsewhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = react_rows()
-    data, model = imported(tmp_path, rows, LAYOUT, "none", {}), tmp_path / "react.json"
+    data, model = imported(tmp_path, rows, LAYOUT, "none", {"ipc": ""}), tmp_path / "react.json"
     assert main(["train", "react", "--data", str(data), "--seeds", "1", "-o", str(model)]) == 0
     assert f"learning from {len(rows)} measured rows" in capsys.readouterr().err
     found = trained(model)
@@ -178,9 +179,16 @@ def test_a_race_is_learned_from_measured_times_and_chooses_elsewhere(
     said = tmp_path / "said.json"
     assert main(["predict", "react", "--model", str(model), "--data", str(data), "--json", str(said)]) == 0
     assert len(json.loads(said.read_text())) == 8
-    refused = main(["train", "react", "--data", str(data), "--features", "2", "-o", str(model)])
-    assert refused == FAILURE
-    assert "the data of measured has no counters" in capsys.readouterr().err
+
+
+def test_without_counters_no_tree_is_learned_and_the_remedy_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = imported(tmp_path, react_rows(), LAYOUT, "none", {})
+    assert main(["train", "react", "--data", str(data), "-o", str(tmp_path / "react.json")]) == FAILURE
+    said = capsys.readouterr().err
+    assert "the data of measured has no counters" in said
+    assert "`pinfold learn train belief`" in said
 
 
 def test_measured_and_simulated_rows_are_mixed_only_on_request(
@@ -208,7 +216,7 @@ def test_measured_and_simulated_rows_are_mixed_only_on_request(
 
 def test_unpinned_rows_are_not_learned_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = react_rows()
-    data = imported(tmp_path, rows, LAYOUT, "none", {})
+    data = imported(tmp_path, rows, LAYOUT, "none", {"ipc": ""})
     table = pyarrow.parquet.read_table(data)
     unpinned = table.slice(0, 3)
     for name in ("pinning", "num_nodes", "thread_map", "threads_per_core"):

@@ -14,7 +14,7 @@ from pinfold.evaluation.react.learners import SANDY_BRIDGE, SKYLAKE
 from pinfold.evaluation.react.report import Nested, Pair
 from pinfold.evaluation.section import Section
 from pinfold.learn.react.data import read
-from pinfold.learn.react.method import ALL_PAIRS, BASELINE, MODEL, RACE, SEARCH, STATIC, TWO, Judged, RandomPairs
+from pinfold.learn.react.method import ALL_PAIRS, BASELINE, MODEL, STATIC, TWO, Judged, RandomPairs
 from pinfold.learn.react.models import SLOW
 
 __all__ = ["own_binary"]
@@ -28,8 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     plots = tmp_path / "docs/plots"
     plots.mkdir(parents=True)
     monkeypatch.setattr(plot, "PLOTS", plots)
-    monkeypatch.setattr(react_online, "run_online", lambda model, quick: [])
-    monkeypatch.setattr(react, "MODEL_FILES", tuple(ROOT / file for file in react.MODEL_FILES))
+    monkeypatch.setattr(react_online, "run_online", lambda quick: [])
     monkeypatch.setattr("pinfold.evaluation.react.learners.SLOW", SLOW[-1:])
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -83,9 +82,9 @@ def test_the_shipped_data_sets_are_those_of_the_papers_machines() -> None:
     assert all(commit in page for commit in react.DATA.values())
 
 
-def judged(model: float, race: float = 0.0) -> Judged:
-    """Return three programs for which a model and a race gain as given, the best two 0.3, and one configuration 0.1."""
-    gains = {MODEL: model, RACE: race, SEARCH: race, TWO: 0.3, STATIC: 0.1, BASELINE: 0.0}
+def judged(model: float) -> Judged:
+    """Return three programs for which a model gains as given, the best two 0.3, and one configuration 0.1."""
+    gains = {MODEL: model, TWO: 0.3, STATIC: 0.1, BASELINE: 0.0}
     programs = ("a", "b", "c")
     return Judged(programs, np.full(3, 0.5), {name: np.full(3, gain) for name, gain in gains.items()}, ())
 
@@ -104,22 +103,8 @@ def test_a_promise_holds_by_the_figure_that_is_asked_for(gain: float, held: set[
     for promise in found:
         if not promise.name.endswith(SKYLAKE) or "learned on" in promise.name:
             assert promise.held is None
-        elif "race" in promise.name:
-            assert promise.held is False, promise
         else:
             assert promise.held == any(word in promise.name for word in held), promise
-
-
-def test_a_race_has_promises_of_its_own() -> None:
-    one = judged(0.0, race=0.49)
-    found = react.promises({Pair(SKYLAKE, SKYLAKE): Nested(one, one)}, {(SANDY_BRIDGE, SKYLAKE): one}, [])
-    held = [promise.name for promise in found if promise.held]
-    assert [name.removeprefix("react, ") for name in held if "race" in name] == [
-        f"share of the possible gain, race and neighbours, nested, {SKYLAKE}",
-        f"race and neighbours over {TWO}, lower end of the interval, {SKYLAKE}",
-        f"race and neighbours over {STATIC}, lower end of the interval, {SKYLAKE}",
-        f"share of the possible gain, race and neighbours, {SKYLAKE}, learned on {SANDY_BRIDGE}",
-    ]
 
 
 def test_a_search_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

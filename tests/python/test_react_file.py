@@ -14,7 +14,7 @@ from pinfold.learn.command import FAILURE, main
 from pinfold.learn.origin import Origin
 from pinfold.learn.react.data import Regions
 from pinfold.learn.react.file import ReactModel
-from pinfold.learn.react.jobs import predictions, race, trained_model
+from pinfold.learn.react.jobs import predictions, trained_model
 from pinfold.learn.react.method import ALL_PAIRS
 
 __all__ = ["own_binary"]
@@ -52,34 +52,14 @@ def test_a_file_has_what_was_written(tmp_path: Path, made: Regions, model: React
     assert predictions(read, made) == predictions(model, made)
 
 
-def test_a_race_is_a_file_without_a_tree_and_chooses_the_fastest_profile(tmp_path: Path) -> None:
-    made = regions("structured", programs=8, counters=3, settings=("0000", "1111", "0101", "1010"))
-    model = race(made, 1, SIMULATED)
+def test_threads_on_siblings_are_read_and_the_sizes_of_an_earlier_version_are_ignored(
+    tmp_path: Path, model: ReactModel
+) -> None:
+    packed = replace(model, profiles=tuple(one._replace(threads_per_core=2) for one in model.profiles))
+    document = json.loads(packed.text()) | {"sizes": [{"threads": 8, "nodes": 1, "threads_per_core": 2}]}
     file = tmp_path / "react.json"
-    file.write_text(model.text())
-    assert ReactModel.read(file) == model
-    assert (model.features, model.outputs, model.tree) == ((), (), ())
-    places = [made.configurations.index(one) for one in model.profiles]
-    fastest = made.seconds[:, places].argmin(axis=1)
-    assert predictions(model, made) == [model.profiles[place] for place in fastest]
-    assert 0 < model.score.nested <= model.score.inside <= 1
-    assert 0 < model.score.control <= 1
-
-
-def test_a_model_names_the_sizes_that_neighbours_have(tmp_path: Path, model: ReactModel) -> None:
-    assert model.sizes == ((8, 1, 1), (16, 2, 1), (32, 4, 1))
-    packed = tuple(one._replace(threads_per_core=2) for one in model.profiles)
-    siblings = replace(model, profiles=packed, sizes=((8, 1, 2),))
-    file = tmp_path / "react.json"
-    file.write_text(siblings.text())
-    assert ReactModel.read(file) == siblings
-
-
-@pytest.mark.parametrize("machine", ["e5-4650x4", "platinum-8168x2"])
-def test_a_shipped_model_of_version_2_has_a_core_for_each_thread(machine: str) -> None:
-    model = ReactModel.read(Path(__file__).parents[2] / "models" / f"react-{machine}.json")
-    assert model.sizes == ()
-    assert {one.threads_per_core for one in model.profiles} == {1}
+    file.write_text(json.dumps(document))
+    assert ReactModel.read(file) == packed
 
 
 @pytest.mark.parametrize(
@@ -92,13 +72,11 @@ def test_a_shipped_model_of_version_2_has_a_core_for_each_thread(machine: str) -
         (lambda one: one["tree"].__setitem__(-1, [99]), "cannot be followed"),
         (lambda one: one["features"][0].update(profile=2), "a feature is of profile 2"),
         (lambda one: one["features"].pop(), "it has 1 features"),
-        (lambda one: one.update(tree=[]), "it has no tree, so it must have two or more profiles, and no features"),
-        (lambda one: one.update(profiles=9 * one["profiles"][:1]), "it has 9 profiles, and must have 1 to 8"),
+        (lambda one: one.update(tree=[]), "races are no longer read; `--policy react` needs no model"),
+        (lambda one: one.update(profiles=4 * one["profiles"][:1]), "it has 4 profiles, and must have 1 to 3"),
         (lambda one: one["outputs"][0].update(threads=0), "0 threads on"),
         (lambda one: one["outputs"][0].pop("nodes"), "damaged"),
         (lambda one: one["outputs"][0].update(threads_per_core=0), "0 of .* threads on a core"),
-        (lambda one: one["sizes"][0].pop("nodes"), "damaged: the key 'nodes' is missing"),
-        (lambda one: one["sizes"][0].update(threads=0), "are no size"),
     ],
 )
 def test_damage_is_refused(
@@ -139,9 +117,7 @@ def test_the_commands_train_judge_and_predict(
     data = str(write(tmp_path / "data.parquet", rows_of(made)))
     file, figures = tmp_path / "react.json", tmp_path / "figures.json"
     assert main(["train", "react", "--data", data, "--seeds", "1", "-o", str(file)]) == 0
-    assert "with as many configurations drawn at random" in capsys.readouterr().err
-    assert ReactModel.read(file).trained.learner == "race"
-    assert main(["train", "react", "--data", data, "--seeds", "1", "--features", "2", "-o", str(file)]) == 0
+    assert ReactModel.read(file).trained.learner == "tree, two features"
     assert "of the possible gain on programs that it has not seen" in capsys.readouterr().err
     assert main(["evaluate", "react", "--data", data, "--seeds", "1", "--json", str(figures), "-q"]) == 0
     assert "model, nested, control" in capsys.readouterr().out
@@ -162,8 +138,7 @@ def test_counters_of_one_machine_choose_for_another(tmp_path: Path, made: Region
     words = ["train", "react", "--data", str(data), "--seeds", "1", "-q", "-o", str(file)]
     assert main(words) == FAILURE, "the machine must be named"
     words += ["--machine", "platinum-8168x2", "--counted-on", "e5-4650x4"]
-    assert main(words) == FAILURE, "a race sees no counters"
-    assert main([*words, "--features", "2"]) == 0
+    assert main(words) == 0
     model = ReactModel.read(file)
     assert (model.machine, model.counted_on) == ("platinum-8168x2", "e5-4650x4")
 

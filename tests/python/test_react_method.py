@@ -15,8 +15,6 @@ from pinfold.learn.react.method import (
     MODEL,
     OUTPUTS,
     POSSIBLE,
-    RACE,
-    SEARCH,
     STATIC,
     THREE,
     TWO,
@@ -27,12 +25,9 @@ from pinfold.learn.react.method import (
     coverage,
     every_pair,
     folds_of_regions,
-    raced,
-    racers,
     searches,
 )
 from pinfold.learn.react.models import REGRET, SLOW, TREE, RegionLearner, many_labels
-from pinfold.learn.react.neighbours import Space
 
 __all__ = ["own_binary"]
 
@@ -78,7 +73,7 @@ def test_no_program_is_in_training_and_judging() -> None:
     values, places = found.features()
     numbers = np.array([float(program.removeprefix("program")) for program in found.programs])
     values[:, 0] = numbers
-    watched = Study(values, places, found.gains, found.programs, Space(found.configurations))
+    watched = Study(values, places, found.gains, found.programs)
     model = RegionLearner("watched", fit)
     way = Way("watched", lambda values, gains, folds: RandomPairs(model, 1).judge(values, gains, folds, (0, 1)), model)
     watched.nested(way, 0)
@@ -93,7 +88,7 @@ def test_the_outputs_and_static_choices_are_those_of_the_training_programs() -> 
     gains = found.gains.copy()
     gains[0, 5] = 50  # Only program0 gains by it, and by very much.
     values, places = found.features()
-    one = Study(values, places, gains, found.programs, Space(found.configurations))
+    one = Study(values, places, gains, found.programs)
     way = Way("first two", lambda values, gains, folds: RandomPairs(TREE, 1).judge(values, gains, folds, (0, 1)), TREE)
     run = one.nested(way, 0)
     assert run.gains[POSSIBLE][0] == 50
@@ -118,26 +113,6 @@ def test_outputs_cover_what_all_configurations_gain() -> None:
     shares = coverage(regions("noise").gains)
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
-
-
-def test_a_race_has_the_best_two_and_those_that_add_most_until_little_is_left() -> None:
-    gains = np.array([[0.0, 1, 0, 0.8], [0.0, 0, 1, 0.8], [0.0, -1, -1, -0.5], [0.3, 0, 0, -1]])
-    assert racers(gains) == [1, 2, 0]
-    assert raced(gains, [1, 2]).tolist() == [1, 1, 0, 0], "the baseline is in each race"
-    alike = np.tile(gains[:1], (5, 1))
-    assert len(racers(alike)) == 2
-
-
-def test_a_race_is_chosen_by_other_programs_and_does_better_than_a_random_one() -> None:
-    judged = study("structured", programs=40, each=1, counters=1)
-    race, control = judged.races(range(5)), judged.races(range(5), random=True)
-    assert race.share(RACE)[0] > control.share(RACE)[0]
-    assert race.worst(RACE) >= 1, "no region is slower than the baseline"
-    nested = judged.seeds(ALL_PAIRS, range(5))
-    for name in (RACE, SEARCH):
-        assert race.gains[name] == pytest.approx(nested.gains[name])
-    assert (race.gains[SEARCH] >= race.gains[RACE]).all(), "the fastest of the race stays if no neighbour is faster"
-    assert race.share(SEARCH)[0] > race.share(RACE)[0]
 
 
 def test_the_space_is_searched_in_the_papers_five_ways() -> None:

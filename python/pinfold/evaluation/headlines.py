@@ -204,12 +204,6 @@ HEADLINES: Mapping[str, Sequence[Headline]] = {
             "share of the possible gain, the paper's model, unseen programs",
             "0.9086: 1.68x of 1.77x (Sánchez Barrera et al.)",
         ),
-        Headline(
-            SIMULATED,
-            "e5-4650x4",
-            promised("react, share of the possible gain, race and neighbours, nested, e5-4650x4"),
-            "share of the possible gain, the race that ships",
-        ),
     ],
     "auto": [
         Headline(

@@ -71,7 +71,7 @@ ALONE = (
 )
 """Commands on one recording. ``sweep`` writes a data set, and the others JSON."""
 
-REGIONS = (f"run --machine e5-4650x4 --policy react:tree --noise 6 {TIMES}",)
+REGIONS = (f"run --machine e5-4650x4 --policy react --noise 6 {TIMES}",)
 """Commands on one recording with parallel regions."""
 
 TOGETHER = (

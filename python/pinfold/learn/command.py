@@ -352,10 +352,10 @@ def _add_train_react(policies: Any) -> None:
     parser = _add(
         policies,
         "react",
-        "the configuration of a parallel region after a few profiles (Sánchez Barrera et al.)",
-        "Choose a few configurations that together suit most parallel regions: a region is run in each and keeps the\n"
-        "fastest. Or, with --features, choose counters and configurations from which a decision tree best predicts\n"
-        "the configuration of a region. The model is written as JSON, and judged: nested, and against a control.",
+        "the configuration of a parallel region after two profiles (Sánchez Barrera et al.)",
+        "Choose two counters, each in a configuration, from which a decision tree best predicts the configuration of\n"
+        "a parallel region. The model is written as JSON, and judged: nested, and against a control. It is for\n"
+        "--policy react:tree; --policy react needs no model.",
         REACT_HELP,
     )
     _add_data(parser)
@@ -459,8 +459,8 @@ def _add_of_react(parser: argparse.ArgumentParser) -> None:
         "--features",
         type=int,
         choices=(2, 3),
-        help="learn a tree that sees this many counters (default: no tree; the fastest profile is taken, and "
-        "`evaluate` judges trees of 2 beside it)",
+        default=2,
+        help="the number of counters that a tree sees (default %(default)s)",
     )
     _add_seeds(parser)
 

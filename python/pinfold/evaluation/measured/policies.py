@@ -1,8 +1,7 @@
 """pinfold's policies on the measured table, which is a machine for them (``pinfold run --machine data:FILE``).
 
 Each region is a program of its own. A policy runs once for each run time, with what the table has as noise and with the
-costs of moves. The applied configurations of a run's record are its trials. The model of ``react`` was learned from the
-regions of all other programs. Other policies have learned nothing here.
+costs of moves. The applied configurations of a run's record are its trials. No policy has learned anything here.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import pyarrow.parquet
 
 from pinfold.evaluation.measured.foreign import FOLDER, MeasuredTable, processor_time
 from pinfold.evaluation.measured.known import Setting
-from pinfold.evaluation.measured.trials import TIMES, TRIAL_S, TRIALS, Curve, Table, trials_at
+from pinfold.evaluation.measured.trials import TIMES, TRIAL_S, TRIALS, Curve, trials_at
 from pinfold.evaluation.section import PINFOLD, output
 from pinfold.learn.cpu_list import cpu_list
 from pinfold.learn.races import Floats
@@ -232,26 +231,8 @@ def _cores(item: Mapping[str, Any], core: int = -1) -> list[tuple[int, int]]:
     return [pair for child in item["children"] for pair in _cores(child, here)]
 
 
-def react_models(found: MeasuredTable, table: Table) -> list[Path]:
-    """Learn a model of ``react`` without each program; return the model of each region."""
-    rows = pyarrow.parquet.read_table(found.data)
-    models = {}
-    for program in table.programs:
-        data, model = FOLDER / f"without-{program}.parquet", FOLDER / f"without-{program}.json"
-        others = rows.filter(pyarrow.compute.not_equal(rows["program"], program))
-        pyarrow.parquet.write_table(others, data, compression="zstd")
-        words = ["learn", "train", "react", "--quiet", "--seeds", "1", "--data", str(data), "-o", str(model)]
-        output([str(PINFOLD), *words])
-        models[program] = model
-    return [models[program] for program in table.known.programs]
-
-
-def policies(models: Sequence[Path]) -> list[Policy]:
-    """Return all policies.
-
-    Args:
-        models: the model of ``react`` for each region.
-    """
+def policies() -> list[Policy]:
+    """Return all policies."""
 
     def named(policy: str, *options: str) -> Policy:
         return Policy(policy, lambda region, seconds: ["--policy", policy, *options])
@@ -259,7 +240,7 @@ def policies(models: Sequence[Path]) -> list[Policy]:
     return [
         named("auto"),
         Policy("autopin", lambda region, seconds: ["--policy", "autopin", "-t", PROBES[seconds]]),
-        Policy("react:tree", lambda region, seconds: ["--policy", "react:tree", "--react-model", str(models[region])]),
+        named("react"),
         Policy("classify:forest", lambda region, seconds: ["--policy", "classify:forest", "-t", PROBES[seconds]]),
         named("hints"),
         named("sam"),

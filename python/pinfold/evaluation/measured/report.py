@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from pinfold.evaluation.measured.policies import Ran
 from pinfold.evaluation.measured.simulator import Question
-from pinfold.evaluation.measured.trials import JUDGED, TIMES, TRIALS, Curve, Share, Table
+from pinfold.evaluation.measured.trials import JUDGED, TIMES, TRIALS, Curve, Table
 from pinfold.tables import Table as Shown
 
 NAMES = {10: "10 s", 60: "1 min", 600: "10 min"}
@@ -67,16 +67,12 @@ def runs_table(table: Table, ran: Sequence[Ran]) -> Shown:
     return Shown(columns, rows, caption)
 
 
-def simulator_table(
-    asked: Sequence[Question], machines: Sequence[str], races: Mapping[str, tuple[Share, int]], date: str
-) -> Shown:
+def simulator_table(asked: Sequence[Question], machines: Sequence[str], date: str) -> Shown:
     """Return the simulator's figures beside the measured ones.
 
     Args:
         asked: the questions.
         machines: the simulated machines, in the order of the answers.
-        races: by simulated machine, the share on the measured table of the race that was learned on it, and its number
-            of trials.
         date: the day of the comparison.
     """
 
@@ -84,13 +80,5 @@ def simulator_table(
         return "-" if value is None else f"{value:.3f}"
 
     rows = [[one.name, *map(shown, one.simulated), shown(one.measured)] for one in asked]
-    rows += [
-        [
-            f"share of the race of {name}'s simulated regions, {trials} trials",
-            *["-"] * len(machines),
-            shown(share.share),
-        ]
-        for name, (share, trials) in races.items()
-    ]
     columns = ["", *(f"{name}, simulated" for name in machines), "measured"]
     return Shown(columns, rows, f"The simulator's figures and the measured ones, {date}:")

@@ -16,9 +16,9 @@ import numpy as np
 
 from pinfold.evaluation.measured.foreign import MAP, SOURCE, VARIABLE, MeasuredTable, measured_table, named
 from pinfold.evaluation.measured.known import Known
-from pinfold.evaluation.measured.policies import Machine, Ran, policies, react_models
+from pinfold.evaluation.measured.policies import Machine, Ran, policies
 from pinfold.evaluation.measured.report import runs_table, simulator_table, trials_table, worst_table
-from pinfold.evaluation.measured.simulator import DATA, questions, transferred
+from pinfold.evaluation.measured.simulator import DATA, questions
 from pinfold.evaluation.measured.trials import (
     JUDGED,
     TIMES,
@@ -59,8 +59,8 @@ ABOUT_POLICIES = """\
 spread of the table as noise and with assumed costs of moves: 1 ms for threads, 100 ms for pages. Their trials are the
 different configurations that a run of 10 minutes applied, and the shares above are those of the best one so far. The
 table of whole runs has the speed of the run instead, over that of a run without a policy and with the same noise: it
-has all that the policy costs. Probes of `autopin` and `classify` take a twentieth of the run. The model of `react` was
-learned from the regions of all other programs."""
+has all that the policy costs. Probes of `autopin` and `classify:forest` take a twentieth of the run. Policies
+that plan trials by a belief have the one that ships."""
 
 ABOUT_SIMULATOR = """\
 **The simulator beside the measurements.** The simulated regions are those of `models/data`: other programs, other
@@ -95,7 +95,6 @@ def measured(quick: bool) -> Section:
     curves = [*offline(table), *(one.curve() for one in ran)]
     simulated = [Table(Known.of(one)) for data in DATA for one in read([data])]
     asked = questions(table, simulated)
-    races = {one.known.machine: transferred(one, table) for one in simulated}
     date = datetime.date.today().isoformat()
     data = {
         "simulated": False,
@@ -107,9 +106,6 @@ def measured(quick: bool) -> Section:
         "auto_processor_s": auto_s and round(auto_s, 1),
         "unchecked_worst": unchecked(table),
         "simulator": [asdict(one) for one in asked],
-        "races_of_simulated_machines": {
-            name: {**asdict(share), "trials": trials} for name, (share, trials) in races.items()
-        },
     }
     machines = [one.known.machine for one in simulated]
     about = [REDUCED] if quick else [ABOUT_POLICIES]
@@ -125,7 +121,7 @@ def measured(quick: bool) -> Section:
             trials_table(table, curves),
             worst_table(table, curves),
             *([] if quick else [runs_table(table, ran)]),
-            simulator_table(asked, machines, races, date),
+            simulator_table(asked, machines, date),
         ],
         data,
         promises=promises(table, curves, ran, auto_s and found.processor_s + auto_s),
@@ -136,7 +132,7 @@ def _policies(found: MeasuredTable, table: Table) -> tuple[list[Ran], dict[str, 
     """Run all policies; return their runs, why others cannot run, and the processor time of `auto`'s longest runs."""
     machine, refused, ran = Machine(found), {}, []
     auto_s: float | None = None
-    for policy in policies(react_models(found, table)):
+    for policy in policies():
         print(f"measured: {policy.name}", file=sys.stderr, flush=True)
         if why := machine.refusal(policy):
             refused[policy.name] = why
@@ -221,7 +217,7 @@ def promises(table: Table, curves: Sequence[Curve], ran: Sequence[Ran], processo
                 learned > chance,
             )
         )
-    for name in ("react:tree", AUTO):
+    for name in ("react", AUTO):
         if name in by_name:
             value, chance = share(name, 12), share("random", 12)
             found.append(

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pinfold.evaluation.measured.known import Known, Setting
-from pinfold.evaluation.measured.trials import JUDGED, Curve, Share, Table, random, tried
+from pinfold.evaluation.measured.trials import JUDGED, Curve, Table, random, tried
 from pinfold.learn.races import greedy
-from pinfold.learn.react.method import racers
 
 DATA = (Path("models/data/react-platinum-8168x2.parquet"), Path("models/data/react-e5-4650x4.parquet"))
 """The simulated regions. The first machine has two nodes, as the measured one."""
@@ -24,13 +22,10 @@ DATA = (Path("models/data/react-platinum-8168x2.parquet"), Path("models/data/rea
 INPUTS = ("models/data/react-*.parquet",)
 
 TRIALS = 5
-"""The trials of races in the comparison: a number after which shares are in ``Curve.gains``."""
+"""The trials in the comparison: a number after which shares are in ``Curve.gains``."""
 
 LITTLE = 1.05
 """A region with a smaller speed-up has little to gain."""
-
-ALIKE = {"interleave": "balance", "single": "first_touch", "local": "locality"}
-"""Mappings of pages that the measured table lacks, and the most similar one that it has."""
 
 
 @dataclass(frozen=True)
@@ -50,44 +45,6 @@ class Question:
     name: str
     simulated: tuple[float | None, ...]
     measured: float | None
-
-
-def counterparts(one: Known, other: Known) -> list[int | None]:
-    """Return for each configuration of one machine the most similar one of another; None if there is none.
-
-    It has the same prefetchers, one node or several as the first, the same map of threads on several, pages by the same
-    rule or by :data:`ALIKE`, and no siblings. Its number of threads is the nearest share of the cores.
-    """
-    cores, others = _cores(one), _cores(other)
-
-    def alike(wanted: Setting, found: Setting) -> bool:
-        pages = {wanted.page_map, ALIKE.get(wanted.page_map, wanted.page_map)}
-        return (
-            found.threads_per_core == 1
-            and found.prefetch == wanted.prefetch
-            and (found.nodes > 1) == (wanted.nodes > 1)
-            and (found.nodes == 1 or found.thread_map == wanted.thread_map)
-            and found.page_map in pages
-        )
-
-    def counterpart(wanted: Setting) -> int | None:
-        places = [place for place, found in enumerate(other.settings) if alike(wanted, found)]
-        share = wanted.threads / cores
-        return min(places, key=lambda place: abs(other.settings[place].threads / others - share), default=None)
-
-    return [counterpart(wanted) for wanted in one.settings]
-
-
-def _cores(known: Known) -> int:
-    """Return the number of threads that are one on each core."""
-    return max(one.threads for one in known.settings if one.threads_per_core == 1)
-
-
-def transferred(simulated: Table, measured: Table) -> tuple[Share, int]:
-    """Return the share that a race of a simulated machine reaches on the measured table, and its number of trials."""
-    places = counterparts(simulated.known, measured.known)
-    order = [place for place in dict.fromkeys(places[racer] for racer in racers(simulated.gains)) if place is not None]
-    return measured.share(measured.known.best(order)), len(order)
 
 
 def questions(measured: Table, simulated: Sequence[Table]) -> list[Question]:

@@ -7,12 +7,12 @@ want different numbers of threads, and regions that want their pages at differen
    best configuration is the one with the least time of the whole program. Regions that each had their own best, with
    pages that moved at no cost, would take less: the conflict.
 2. The recording with all cores runs under ``react`` for as many repetitions as take as long, in the baseline, as the
-   paper's BT in its table 4. The time has all costs: unpinned at first, profiles, moved pages, cross-evaluation.
+   paper's BT in its table 4. The time has all costs: unpinned at first, trials, moved pages, cross-evaluation.
 
 The time per repetition is with warm caches. ``react`` also changes threads between regions, which no configuration of
 the whole program does, so it can be faster than offline.
 
-``python -m pinfold.evaluation.react.online MODEL.json [MACHINE]``
+``python -m pinfold.evaluation.react.online [MACHINE]``
 """
 
 from __future__ import annotations
@@ -132,26 +132,25 @@ class Online:
         return self.offline / self.online
 
 
-def run_online(model: Path, machine: str = MACHINE, quick: bool = False) -> list[Online]:
+def run_online(machine: str = MACHINE, quick: bool = False) -> list[Online]:
     """Run the programs under ``react``.
 
     Args:
-        model: the model of the regions, for this machine.
         machine: the simulated machine.
         quick: whether programs are small.
     """
     numbers = range(1 if quick else RECORDINGS)
-    return [_online(model, machine, workload(mode, quick), number) for mode in MODES for number in numbers]
+    return [_online(machine, workload(mode, quick), number) for mode in MODES for number in numbers]
 
 
-def _online(model: Path, machine: str, program: Workload, number: int) -> Online:
+def _online(machine: str, program: Workload, number: int) -> Online:
     job = Job(machine, program)
     # The recordings stay beside the data set, because react runs one of them.
     kept = made_once(folder() / f"online-{program.name}-{machine}-{number}", partial(_record_and_sweep, job))
     rows = pyarrow.parquet.read_table(kept / "data.parquet").to_pylist()
     cores = thread_counts(machine)[-1]
     repetitions = math.ceil(LASTS / baseline(rows)["time_s"])
-    words = ["--machine", machine, "--policy", "react:tree", "--react-model", str(model), "--initialise", INITIALISES]
+    words = ["--machine", machine, "--policy", "react", "--initialise", INITIALISES]
     run = run_json([*words, "--repeat", str(repetitions), str(kept / f"{cores}.pft")], [])
     return compared(rows, run, machine, " ".join(program.command(cores)))
 
@@ -284,7 +283,6 @@ def promises(found: Sequence[Online]) -> list[Promise]:
 
 
 if __name__ == "__main__":
-    given, *machines = sys.argv[1:]
-    measured = run_online(Path(given), machines[0] if machines else MACHINE)
+    measured = run_online(sys.argv[1] if len(sys.argv) > 1 else MACHINE)
     json.dump(data(measured), sys.stdout, indent=1)
     print("\n", *online_table(measured).markdown(), *threads_table(measured).markdown(), sep="\n")

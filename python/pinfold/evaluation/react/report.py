@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from pinfold._native import MOST_NEIGHBOURS
 from pinfold.evaluation.react.learners import SANDY_BRIDGE, SKYLAKE, beside, budget
 from pinfold.evaluation.section import Table
 from pinfold.learn.react.data import Regions
-from pinfold.learn.react.file import MOST_PROFILES, ReactModel
 from pinfold.learn.react.jobs import judged_table
 from pinfold.learn.react.method import (
     BEST_OF_OUTPUTS,
     MODEL,
     OUTPUTS,
-    RACE,
-    SEARCH,
     STATIC,
     TWO,
     Choice,
@@ -56,14 +52,7 @@ high, too. **Nested** is judged without that leak: the outputs, the pair and the
 and pairs are judged inside of these by folds of programs. Intervals are of a bootstrap over programs. The control has
 learned in the same way from gains that were exchanged among regions. On another machine, the model either sees the
 counters of one machine and learns from the times of the other, as in the paper, or all of it is learned on one machine
-and judged on the other. No program is judged by a model that has seen it, on any machine.
-
-A **race** has no model and sees no counters: a region is run in a few configurations, and the fastest is kept. They are
-chosen by other programs, and are as many as reach 98 % of the possible gain of these, at most {MOST_PROFILES}. Then its
-**neighbours** are tried, which differ from the fastest by one choice: a prefetcher, the map of threads, their number,
-or the places of pages. A faster one takes its place, until none is left or {MOST_NEIGHBOURS} were tried. The race and
-its neighbours cost that many executions instead of two. The baseline is among them, so no region is slower than that.
-The policy `react` does both with the models that ship."""
+and judged on the other. No program is judged by a model that has seen it, on any machine."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +114,7 @@ def results_text(nested: Mapping[Pair, Nested], across: Mapping[tuple[str, str],
 
     def reached(name: str, run: Judged) -> str:
         share, low, high = run.share(MODEL)
-        others = ", ".join(f"`{other}` {run.share(other)[0]:.2f}" for other in (SEARCH, RACE, TWO, STATIC))
+        others = ", ".join(f"`{other}` {run.share(other)[0]:.2f}" for other in (TWO, STATIC))
         return f"{share:.2f} ({low:.2f} to {high:.2f}) on {name} ({others})"
 
     shares = [
@@ -142,8 +131,8 @@ def results_text(nested: Mapping[Pair, Nested], across: Mapping[tuple[str, str],
     return (
         f"**Found**: on programs that a model has not seen, the share of the possible gain is {'; '.join(shares)}. "
         f"The model is better, by the lower end of the interval, than {' and '.join(better) or 'neither of the two'}. "
-        f"The worst region runs at {worst:.2f} of the baseline's speed, so a forecast alone may lose. So the models "
-        "that ship are races."
+        f"The worst region runs at {worst:.2f} of the baseline's speed, so a forecast alone may lose. So `react` "
+        "tries configurations, planned by a belief, and measures each ([belief.md](belief.md))."
     )
 
 
@@ -179,35 +168,11 @@ def transfer_table(across: Mapping[tuple[str, str], Judged]) -> Table:
     """Return the figures of models, profiles and counters from another machine."""
     rows = []
     for (one, other), run in across.items():
-        for way in (MODEL, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS):
+        for way in (MODEL, STATIC, TWO, BEST_OF_OUTPUTS):
             share, low, high = run.share(way)
             rows.append([one, other, way, f"{share:.3f}", f"{low:.3f} to {high:.3f}", f"{run.speed_up(way):.3f}"])
     caption = "All learned on one machine and judged on another, on programs that were not learned:"
     return Table(["learned on", "judged on", "", "share", "95 % interval", "speed-up"], rows, caption)
-
-
-def shipped_table(files: Sequence[Path]) -> Table:
-    """Return the scores of model files, which are races."""
-    rows = []
-    for file in files:
-        model = ReactModel.read(file)
-        score = model.score
-        rows.append(
-            [
-                f"`{file}`",
-                f"{len(model.profiles)}",
-                f"{score.inside:.3f}",
-                f"{score.nested:.3f}",
-                f"{score.low:.3f} to {score.high:.3f}",
-                f"{score.control:.3f}",
-            ]
-        )
-    caption = (
-        "The model files are races. Shares of the possible gain, as `pinfold learn train react` found them; the "
-        "control draws as many configurations at random:"
-    )
-    columns = ["model", "configurations", "programs that chose them", "nested", "95 % interval", "control"]
-    return Table(columns, rows, caption)
 
 
 def data_text(found: Mapping[str, Regions], made_by: Mapping[Path, str]) -> str:
@@ -236,9 +201,8 @@ def method_text(studies: Mapping[Pair, Study], effort: Effort) -> str:
         f"{METHOD}\n\n**Reduced**, so that this takes less than an hour on two cores: the paper's score is the best of "
         f"{paper} of the {every} pairs of `{SANDY_BRIDGE}`. A nested search sees one of {effort.nested_part} features, "
         f"drawn at random, with {nested} pairs, and one of the control {control} pairs. Nested figures are of "
-        f"{len(effort.seeds)} seed. The races of the model files were judged with more, and have a table of their "
-        f"own. Slow learners try random pairs: {tried}; the best of few pairs has a lower score than the best of "
-        f"all.{profiles}"
+        f"{len(effort.seeds)} seed. Slow learners try random pairs: {tried}; the best of few pairs has a lower score "
+        f"than the best of all.{profiles}"
     )
 
 

@@ -2,7 +2,7 @@
 
 The models are from Sánchez Barrera et al. (ICS 2020), the paper in this file. The data sets are committed: a sweep of
 the space ``ics20`` on each machine, which takes hours. All models are learned from them again here. Only the online
-figures come from runs of the current binary, with the model that ships.
+figures come from runs of the current binary.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ from pinfold.evaluation.react.report import (
     over_table,
     results_text,
     searches_table,
-    shipped_table,
     space_text,
     transfer_table,
 )
@@ -64,9 +63,7 @@ from pinfold.learn.react.method import (
     FOLDS,
     MODEL,
     OUTPUTS,
-    RACE,
     REGRETS,
-    SEARCH,
     STATIC,
     TWO,
     Choice,
@@ -85,10 +82,7 @@ DATA = {
 }
 """The regions of each machine in all configurations, and the commit whose build has swept them."""
 
-MODEL_FILES = (Path("models/react-e5-4650x4.json"), Path("models/react-platinum-8168x2.json"))
-"""What ``pinfold learn train react`` has learned from these. Programs run under the first one."""
-
-INPUTS = ("models/data/react-*.parquet", "models/react-*.json")
+INPUTS = ("models/data/react-*.parquet", "models/belief.json")
 
 ALONE, ACROSS = 0.95, 0.92
 """The least share of the possible gain that is asked for, on one machine and across machines."""
@@ -100,15 +94,14 @@ PAPER_SHARE = math.log(1.68) / math.log(1.77)
 """The share of the possible gain that the paper's models reach over both machines, by its own score (abstract)."""
 
 ONLINE = f"""\
-**Online**: the race that ships (`{MODEL_FILES[0]}`) runs the cases of the paper's section 6 on the simulated
+**Online**: `react` with the belief that ships runs the cases of the paper's section 6 on the simulated
 `{SANDY_BRIDGE}`, as programs of our own (`workloads/phases`): regions that want different numbers of threads, and
-regions that want their pages at different places. Times have all costs: unpinned at first, profiles, moved pages and
+regions that want their pages at different places. Times have all costs: unpinned at first, trials, moved pages and
 cross-evaluation. Offline is the best of all configurations for the whole program. *Regions apart* is each region in its
 own best configuration, with pages that move at no cost. The build that is named below runs these programs, and records
 and sweeps them again. Also **reduced**: the records are smaller than the last-level caches together. Executions of most
-regions are then shorter than 100 us, which is too short for a change of configuration, so all regions get one: the
-profile, or neighbour of one, in which they took the least time together. Larger records take more than ten minutes of
-processor time for each sweep."""
+regions are then shorter than 100 us, which is too short for a change of configuration, so all regions get the one in
+which they took the least time together. Larger records take more than ten minutes of processor time for each sweep."""
 
 MISSING = f"""\
 **The data sets are missing** ({", ".join(f"`{file}`" for file in DATA)}): nothing is learned and nothing is judged
@@ -120,13 +113,13 @@ QUICK = Effort(seeds=(0,), paper_part=12, nested_part=12, control_part=12, fewer
 
 
 def react(quick: bool) -> Section:
-    """Judge the models on the regions of the data sets, and run the model that ships."""
+    """Judge the models on the regions of the data sets, and run ``react``."""
     files = [file for file in DATA if file.exists()]
     found = {one.machine: enough(one) for one in read(files)} if files else {}
     if not found:
         return _section("\n\n".join([ABOUT, MISSING]), [], {"simulated": True}, [], promises({}, {}, []))
     _progress("online")
-    measured = online.run_online(MODEL_FILES[0], quick=quick)
+    measured = online.run_online(quick=quick)
     return studied(found, QUICK if quick else WHOLE, measured)
 
 
@@ -136,7 +129,7 @@ def studied(found: dict[str, Regions], effort: Effort, measured: Sequence[Online
     Args:
         found: the regions of each machine.
         effort: how much is searched.
-        measured: the runs of the model that ships.
+        measured: the runs of ``react``.
     """
     space = {name: searches(one) for name, one in found.items()}
     seen = {Pair(name, name): one for name, one in found.items()}
@@ -174,7 +167,6 @@ def studied(found: dict[str, Regions], effort: Effort, measured: Sequence[Online
         *(nested_table(pair, nested[pair], paper[pair], study) for pair, study in studies.items()),
         over_table(nested),
         *([transfer_table(across)] if across else []),
-        shipped_table(MODEL_FILES),
         beyond_table(beyond),
         online.online_table(measured),
         online.threads_table(measured),
@@ -223,8 +215,6 @@ def _of_pair(pair: Pair, run: Judged) -> dict[str, Any]:
         **pair._asdict(),
         **figures_of(run),
         "over": over(MODEL),
-        "race_over": over(RACE),
-        "search_over": over(SEARCH),
     }
 
 
@@ -244,7 +234,7 @@ def _section(
     commands = [
         f"pinfold learn evaluate react --data {one}",
         f"pinfold learn evaluate react --data {one} {other} --machine {SKYLAKE} --counted-on {SANDY_BRIDGE}",
-        f"python -m pinfold.evaluation.react.online {MODEL_FILES[0]}",
+        "python -m pinfold.evaluation.react.online",
         f"python -m pinfold.evaluation.react.sweep {SANDY_BRIDGE}",
     ]
     title = "Threads, pages and prefetchers for each parallel region"
@@ -303,7 +293,7 @@ def promises(
     Args:
         nested: the nested figures.
         across: figures of models that were learned on one machine and judged on another.
-        measured: the runs of the model that ships.
+        measured: the runs of ``react``.
     """
     found = []
 
@@ -326,13 +316,10 @@ def promises(
         ask(f"share of the possible gain against the paper's, {machine}", share(run), PAPER_SHARE)
         ask(f"worst region over the baseline, {machine}", run.worst(MODEL) if run else None, LEAST_SPEED)
         ask_over(MODEL, "model", run, machine)
-        ask(f"share of the possible gain, race and neighbours, nested, {machine}", share(run, SEARCH), ALONE)
-        ask_over(SEARCH, "race and neighbours", run, machine)
     pair = Pair(SANDY_BRIDGE, SKYLAKE)
     run = nested[pair].run if pair in nested else None
     ask(f"share of the possible gain, nested, {pair.text()}", share(run), ACROSS)
     for one, other in ((SANDY_BRIDGE, SKYLAKE), (SKYLAKE, SANDY_BRIDGE)):
         run = across.get((one, other))
         ask(f"share of the possible gain, {other}, learned on {one}", share(run), ACROSS)
-        ask(f"share of the possible gain, race and neighbours, {other}, learned on {one}", share(run, SEARCH), ACROSS)
     return [*found, *online.promises(measured)]

@@ -18,18 +18,13 @@ from pinfold.learn.react.method import (
     FOLDS,
     MODEL,
     POSSIBLE,
-    RACE,
-    SEARCH,
     STATIC,
     TWO,
     Judged,
     Study,
     Way,
     learn,
-    race_gains,
-    racers,
 )
-from pinfold.learn.react.neighbours import Space
 
 
 def corresponding(one: Regions, other: Regions) -> list[int]:
@@ -74,16 +69,14 @@ def transferred(one: Regions, other: Regions, way: Way, seed: int, folds: int = 
         seed: of all folds.
         folds: the number of outer folds.
     """
-    study, places, space = Study.of(one, one), np.array(corresponding(one, other)), Space(other.configurations)
+    study, places = Study.of(one, one), np.array(corresponding(one, other))
     counters = [other.counters.index(name) for name in one.counters]
     gains = other.gains
     fold_of = dict(zip(one.programs, folds_of(one.programs, folds, seed).tolist(), strict=True))
     # A program that was not learned at all may be judged in any fold.
     taught = np.array([fold_of[program] for program in one.programs])
     outer = np.array([fold_of.get(program, 0) for program in other.programs])
-    reached = {
-        name: np.zeros(len(gains)) for name in (BASELINE, STATIC, TWO, RACE, SEARCH, MODEL, BEST_OF_OUTPUTS, POSSIBLE)
-    }
+    reached = {name: np.zeros(len(gains)) for name in (BASELINE, STATIC, TWO, MODEL, BEST_OF_OUTPUTS, POSSIBLE)}
     chosen = []
     for fold in np.unique(outer):
         judged, inside = np.flatnonzero(outer == fold), np.flatnonzero(taught != fold)
@@ -105,8 +98,6 @@ def transferred(one: Regions, other: Regions, way: Way, seed: int, folds: int = 
         reached[MODEL][judged] = truth[np.arange(len(judged)), chosen_outputs]
         reached[STATIC][judged] = truth[:, best]
         reached[TWO][judged] = truth[:, places[list(best_two(training))]].max(axis=1)
-        for name, gained in race_gains(space, truth, places[racers(training)].tolist()).items():
-            reached[name][judged] = gained
         reached[BEST_OF_OUTPUTS][judged] = truth[:, outputs].max(axis=1)
         reached[POSSIBLE][judged] = truth.max(axis=1)
     return Judged(other.programs, gains.max(axis=1), reached, tuple(chosen))

@@ -23,7 +23,7 @@ These maps are there. Any of them can be printed, copied and changed:
   pinfold learn import times.csv --columns my.toml -o data.parquet
   pinfold learn import omp.csv --columns openmp --set machine=node7 --topology 'package:2 numa:1 l3:1 core:16 pu:2' \\
       -o data.parquet
-  pinfold learn train react --data data.parquet -o react.json
+  pinfold learn train belief --data data.parquet -o belief.json
 
 docs/formats/column-maps.md has all keys of a map.
 """

@@ -8,7 +8,7 @@ a configuration: a feature of the models (section 4.2.1). This is the one place 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,10 +34,6 @@ LEAST_PROGRAMS = 3
 """With fewer, nothing can be held out twice: once to choose a model, and once to judge it."""
 
 
-Size = tuple[int, int, int]
-"""A number of threads, of their nodes, and of threads per core."""
-
-
 class Configuration(NamedTuple):
     """The number of threads, their nodes and their map, the mapping of pages, and the setting of prefetchers.
 
@@ -52,21 +48,11 @@ class Configuration(NamedTuple):
     prefetch: str
     threads_per_core: int = 1
 
-    @property
-    def size(self) -> Size:
-        """The numbers of threads, of nodes, and of threads per core."""
-        return self.threads, self.nodes, self.threads_per_core
-
     def text(self) -> str:
         """Describe it in a line."""
         where = f"{self.threads} threads on {self.nodes} node{'s' if self.nodes > 1 else ''}"
         shared = f", {self.threads_per_core} on a core" if self.threads_per_core > 1 else ""
         return f"{where}{shared}, {self.thread_map or 'own map'}, {self.page_map}, prefetchers {self.prefetch}"
-
-
-def sizes(configurations: Iterable[Configuration]) -> list[Size]:
-    """Return the sizes of configurations, in ascending order."""
-    return sorted({one.size for one in configurations})
 
 
 @dataclass(frozen=True)
@@ -266,7 +252,8 @@ def require_counters(found: Regions) -> Regions:
     if not found.counters:
         raise ValueError(
             f"the data of {found.machine} has no counters, columns whose names begin with `{COUNTER}`, which a tree "
-            "sees: train without --features, or make a data set with `pinfold sweep --space ics20`"
+            "sees: make a data set with `pinfold sweep --space ics20`, or learn a belief, which needs no counters "
+            "(`pinfold learn train belief`)"
         )
     return found
 

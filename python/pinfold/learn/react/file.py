@@ -1,4 +1,4 @@
-"""Writes and reads models of ``react`` as JSON (docs/formats/models.md): a few profiles in, one configuration out."""
+"""Writes and reads models of ``react`` as JSON (docs/formats/models.md): counters in, one configuration out."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pinfold.learn.react.data import Configuration, Size
+from pinfold.learn.react.data import Configuration
 from pinfold.learn.trained import Trained
 from pinfold.learn.tree_nodes import Node, leaf_of
 
 VERSION = 3
 OLDEST = 2
-"""The oldest version that is read. It has no ``threads_per_core`` and no ``sizes``."""
+"""The oldest version that is read. It has no ``threads_per_core``."""
 
-SIZE = ("threads", "nodes", "threads_per_core")
 LEAST_FEATURES, MOST_FEATURES = 2, 3
-MOST_PROFILES = 8
-"""The largest number of profiled configurations; a race has no more."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,9 @@ class Score:
         The share of models that were chosen and trained in the same way without the judged programs, and its 95 %
         interval.
     control : float
-        The same for models that learned from exchanged gains, or for as many profiles drawn at random: the share
-        without knowledge.
+        The same for models that learned from exchanged gains: the share without knowledge.
     inside : float
-        The share of the chosen features on the folds that chose them, or of the chosen profiles for the programs that
-        chose them. It is too high.
+        The share of the chosen features on the folds that chose them. It is too high.
     seeds : int
         The number of seeds. The first four values are means over them.
     """
@@ -88,9 +83,6 @@ class ReactModel:
         How good it is.
     baseline : Configuration
         The baseline of the gains.
-    sizes : tuple of tuple
-        The numbers of threads, of nodes, and of threads per core of all configurations of the data. Neighbours of a
-        race have these. Empty in a file of version 2: neighbours have the sizes of the space ``ics20``.
     profiles : tuple of Configuration
         The profiled configurations.
     features : tuple of Feature
@@ -98,8 +90,7 @@ class ReactModel:
     outputs : tuple of Configuration
         The configurations that it chooses from.
     tree : tuple of list
-        The nodes, the root first; children come after their parent. Without a tree the fastest profile is chosen, and
-        ``features`` and ``outputs`` are empty.
+        The nodes, the root first; children come after their parent.
     """
 
     machine: str
@@ -111,20 +102,16 @@ class ReactModel:
     features: tuple[Feature, ...]
     outputs: tuple[Configuration, ...]
     tree: tuple[Node, ...]
-    sizes: tuple[Size, ...] = ()
 
-    def predict(self, counters: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> Configuration:
+    def predict(self, counters: Sequence[Mapping[str, float]]) -> Configuration:
         """Return the configuration for a region.
 
         Args:
             counters: for each profile, the counters by their names.
-            seconds: for each profile, the time.
 
         Raises:
             ValueError: if a counter is missing; the message names it.
         """
-        if not self.tree:
-            return self.profiles[int(np.argmin(seconds))]
         values = []
         for feature in self.features:
             value = counters[feature.profile].get(feature.counter, math.nan)
@@ -139,7 +126,6 @@ class ReactModel:
     def text(self) -> str:
         """Return it as JSON, with each configuration, feature and node on one line."""
         lists: dict[str, list[Any]] = {
-            **({"sizes": [dict(zip(SIZE, one, strict=True)) for one in self.sizes]} if self.sizes else {}),
             "profiles": [one._asdict() for one in self.profiles],
             "features": [asdict(one) for one in self.features],
             "outputs": [one._asdict() for one in self.outputs],
@@ -164,7 +150,7 @@ class ReactModel:
         """Read a file.
 
         Raises:
-            ValueError: if it has another format or version, or is damaged; the message says why.
+            ValueError: if it has another format or version, is a race, or is damaged; the message says why.
         """
         try:
             document = json.loads(file.read_text(encoding="utf-8"))
@@ -176,6 +162,11 @@ class ReactModel:
             raise ValueError(
                 f"{file} is a model of version {document['react_model']}, and this pinfold reads versions {OLDEST} and "
                 f"{VERSION}: train it again with `pinfold learn train react`"
+            )
+        if document.get("tree") == []:
+            raise ValueError(
+                f"{file} has no tree: it is a race of an earlier version, and races are no longer read; "
+                f"`--policy react` needs no model, and {_REMEDY} with a tree for `react:tree`"
             )
         try:
             model = _model(document)
@@ -204,20 +195,13 @@ def _model(document: Mapping[str, Any]) -> ReactModel:
         features=tuple(Feature(**one) for one in document["features"]),
         outputs=tuple(_configuration(one) for one in document["outputs"]),
         tree=tuple(list(node) for node in document["tree"]),
-        sizes=tuple(_size(one) for one in document.get("sizes", ())),
     )
-
-
-def _size(found: Mapping[str, Any]) -> Size:
-    threads, nodes, threads_per_core = (found[key] for key in SIZE)
-    if not all(isinstance(number, int) and number >= 1 for number in (threads, nodes, threads_per_core)):
-        raise ValueError(f"{threads} threads on {nodes} nodes with {threads_per_core} on a core are no size")
-    return threads, nodes, threads_per_core
 
 
 def _configuration(found: Mapping[str, Any]) -> Configuration:
     one = Configuration(**found)
-    if not (all(isinstance(number, int) for number in one.size) and one.threads >= one.nodes >= 1):
+    numbers = (one.threads, one.nodes, one.threads_per_core)
+    if not (all(isinstance(number, int) for number in numbers) and one.threads >= one.nodes >= 1):
         raise ValueError(f"{one.threads} threads on {one.nodes} nodes are no configuration")
     if not 1 <= one.threads_per_core <= one.threads:
         raise ValueError(f"{one.threads_per_core} of {one.threads} threads on a core are no configuration")
@@ -226,12 +210,8 @@ def _configuration(found: Mapping[str, Any]) -> Configuration:
 
 def _check(model: ReactModel) -> None:
     """Raise an error if the model's parts do not fit each other, or its tree cannot be followed."""
-    if not 1 <= len(model.profiles) <= MOST_PROFILES:
-        raise ValueError(f"it has {len(model.profiles)} profiles, and must have 1 to {MOST_PROFILES}")
-    if not model.tree:
-        if model.features or model.outputs or len(model.profiles) == 1:
-            raise ValueError("it has no tree, so it must have two or more profiles, and no features and outputs")
-        return
+    if not 1 <= len(model.profiles) <= MOST_FEATURES:
+        raise ValueError(f"it has {len(model.profiles)} profiles, and must have 1 to {MOST_FEATURES}")
     if not LEAST_FEATURES <= len(model.features) <= MOST_FEATURES:
         raise ValueError(f"it has {len(model.features)} features, and must have 2 or 3")
     for one in model.features:

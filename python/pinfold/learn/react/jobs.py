@@ -15,16 +15,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pinfold.learn.origin import Origin
 from pinfold.learn.progress import checked_origin, printer
-from pinfold.learn.react.data import Configuration, Regions, enough, matched, read, require_counters, sizes
-from pinfold.learn.react.file import LEAST_FEATURES, Feature, ReactModel, Score
+from pinfold.learn.react.data import Configuration, Regions, enough, matched, read, require_counters
+from pinfold.learn.react.file import Feature, ReactModel, Score
 from pinfold.learn.react.method import (
     ALL_PAIRS,
     BASELINE,
     BEST_OF_OUTPUTS,
     MODEL,
     POSSIBLE,
-    RACE,
-    SEARCH,
     STATIC,
     THREE,
     TWO,
@@ -32,7 +30,6 @@ from pinfold.learn.react.method import (
     Study,
     Way,
     learn,
-    racers,
 )
 from pinfold.learn.trained import Trained
 from pinfold.learn.tree_nodes import nodes_of
@@ -61,53 +58,12 @@ def train(asked: argparse.Namespace) -> None:
     show, origin = printer(asked), checked_origin(asked)
     seen, judged = _machines(asked)
     refuse_judged(judged.programs)
-    if asked.features is None:
-        if asked.counted_on:
-            raise ValueError("a race sees no counters, so --counted-on has no use: leave it out, or give --features 2")
-        model = race(judged, asked.seeds, origin)
-    else:
-        model = trained_model(require_counters(seen), judged, WAYS[asked.features], asked.seeds, origin)
+    model = trained_model(require_counters(seen), judged, WAYS[asked.features], asked.seeds, origin)
     asked.output.write_text(model.text(), encoding="utf-8")
     score = model.score
-    profiles = f"{len(model.profiles)} profiles"
-    way = f"{len(model.features)} features of {profiles}" if model.tree else f"a race of {profiles} and neighbours"
-    control = "if taught nonsense" if model.tree else "with as many configurations drawn at random"
     show(
-        f"{way}; {score.nested:.0%} of the possible gain on programs that it has "
-        f"not seen ({score.low:.0%} to {score.high:.0%}), {score.control:.0%} {control}"
-    )
-
-
-def race(found: Regions, seeds: int, origin: Origin) -> ReactModel:
-    """Choose the configurations of a race, and judge how good they are.
-
-    Args:
-        found: the regions.
-        seeds: the number of seeds of nested judging.
-        origin: whether the rows of the regions were measured or simulated.
-    """
-    study, gains = Study.of(found, found), found.gains
-    chosen = racers(gains)
-    run, control = study.races(range(seeds)), study.races(range(seeds), random=True)
-    nested, low, high = run.share(SEARCH)
-    inside = float(study.space.searched(gains, chosen).sum() / gains.max(axis=1).sum())
-    return ReactModel(
-        machine=found.machine,
-        counted_on=found.machine,
-        trained=Trained.of(
-            origin,
-            machines=[found.machine],
-            programs=sorted(set(found.programs)),
-            rows=gains.size,
-            learner="race",
-        ),
-        score=Score(nested, low, high, control.share(SEARCH)[0], inside, seeds),
-        baseline=found.configurations[found.baseline],
-        profiles=tuple(found.configurations[place] for place in chosen),
-        features=(),
-        outputs=(),
-        tree=(),
-        sizes=tuple(sizes(found.configurations)),
+        f"{len(model.features)} features of {len(model.profiles)} profiles; {score.nested:.0%} of the possible gain on "
+        f"programs that it has not seen ({score.low:.0%} to {score.high:.0%}), {score.control:.0%} if taught nonsense"
     )
 
 
@@ -165,7 +121,6 @@ def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int, origin: 
         ),
         outputs=tuple(judged.configurations[output] for output in fitted.outputs),
         tree=tuple(nodes_of(tree.tree_, lambda value: int(tree.classes_[int(value.argmax())]))),
-        sizes=tuple(sizes(judged.configurations)),
     )
 
 
@@ -174,7 +129,7 @@ def evaluate(asked: argparse.Namespace) -> None:
     show = printer(asked)
     seen, judged = _machines(asked)
     require_counters(seen)
-    study, way = Study.of(seen, judged), WAYS[asked.features or LEAST_FEATURES]
+    study, way = Study.of(seen, judged), WAYS[asked.features]
     show("the paper's method")
     paper = study.as_published(way)
     show("nested")
@@ -236,7 +191,7 @@ def judged_table(run: Judged, control: Judged, paper: float, possible: float) ->
         ["model, the paper's score", f"{paper / possible:.3f}", "-", f"{np.exp(paper):.3f}", "-"],
         row("model, nested", run, MODEL),
         row("model, nested, control", control, MODEL),
-        *(row(name, run, name) for name in (BASELINE, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS, POSSIBLE)),
+        *(row(name, run, name) for name in (BASELINE, STATIC, TWO, BEST_OF_OUTPUTS, POSSIBLE)),
     ]
     caption = "The share of the possible gain in logarithms, and geometric means of speed-ups over the baseline:"
     return Table(["", "share", "95 % interval", "speed-up", "worst region"], rows, caption)
@@ -281,11 +236,8 @@ def predictions(model: ReactModel, seen: Regions) -> list[Configuration]:
         )
     places = [seen.configurations.index(one) for one in model.profiles]
     return [
-        model.predict(
-            [dict(zip(seen.counters, of_region[place].tolist(), strict=True)) for place in places],
-            seconds[places].tolist(),
-        )
-        for of_region, seconds in zip(seen.values, seen.seconds, strict=True)
+        model.predict([dict(zip(seen.counters, of_region[place].tolist(), strict=True)) for place in places])
+        for of_region in seen.values
     ]
 
 

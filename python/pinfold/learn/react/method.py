@@ -12,10 +12,6 @@ Without the leak, a region is judged by a model that did not see its program:
 3. A pair is chosen by cross-validation inside of these programs, with folds of programs.
 4. A model of this pair, from these programs, predicts the regions of the outer fold.
 
-A *race* has no model: each region runs in a few configurations, which together gain most for other programs, and keeps
-the fastest. It costs more than two profiles, and needs no counters. The policy then also tries the neighbours of the
-fastest (:mod:`pinfold.learn.react.neighbours`).
-
 All gains are logarithms of speed-ups over the baseline. The *share* is the gain over the possible gain, which the best
 of all configurations gives.
 """
@@ -29,14 +25,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pinfold._native import MOST_NEIGHBOURS
 from pinfold.learn.bootstrap import mean_interval, ratio_interval
 from pinfold.learn.folds import folds_of
 from pinfold.learn.races import Floats, best_two, covering
 from pinfold.learn.react.data import Regions
-from pinfold.learn.react.file import MOST_PROFILES
 from pinfold.learn.react.models import REGRET, TREE, Labels, Predict, RegionLearner
-from pinfold.learn.react.neighbours import Space
 from pinfold.learn.react.pair_search import PairTreeClassifier
 
 OUTPUTS = 13
@@ -44,40 +37,7 @@ OUTPUTS = 13
 
 FOLDS = 10
 
-ENOUGH = 0.98
-"""A race has enough configurations if the fastest of each region has this share of the possible gain."""
-
 Values = npt.NDArray[np.float32]
-
-
-def racers(gains: Floats) -> list[int]:
-    """Return the configurations of a race: the best two, and each next one adds most to those before it.
-
-    The baseline is measured before a race, so each race has it. The race has as many configurations as reach
-    :data:`ENOUGH` of the possible gain, but at most :data:`~pinfold.learn.react.file.MOST_PROFILES`.
-
-    Args:
-        gains: of shape (regions, configurations).
-    """
-    chosen = list(best_two(np.maximum(gains, 0)))
-    possible = gains.max(axis=1).sum()
-    while len(chosen) < MOST_PROFILES:
-        reached = raced(gains, chosen)
-        if reached.sum() >= ENOUGH * possible:
-            break
-        chosen.append(int(np.maximum(reached[:, None], gains).sum(axis=0).argmax()))
-    return chosen
-
-
-def raced(gains: Floats, racers: Sequence[int]) -> Floats:
-    """Return what each region gains in the fastest of these configurations and the baseline."""
-    fastest: Floats = gains[:, list(racers)].max(axis=1)
-    return np.maximum(fastest, 0)
-
-
-def race_gains(space: Space, gains: Floats, racers: Sequence[int]) -> dict[str, Floats]:
-    """Return what each region gains by a race alone, and by a race and its neighbours."""
-    return {RACE: raced(gains, racers), SEARCH: space.searched(gains, racers)}
 
 
 def folds_of_regions(regions: int, folds: int, seed: int) -> Labels:
@@ -271,12 +231,10 @@ class Judged:
         return [sum(group) for group in self._groups(values)]
 
 
-BASELINE, STATIC, TWO, RACE, SEARCH, BEST_OF_OUTPUTS, POSSIBLE = (
+BASELINE, STATIC, TWO, BEST_OF_OUTPUTS, POSSIBLE = (
     "baseline",
     "best single configuration",
     "run the best two, keep the better",
-    f"race of up to {MOST_PROFILES} and the baseline",
-    f"race, then up to {MOST_NEIGHBOURS} neighbours of the fastest",
     f"best of {OUTPUTS}",
     "best possible",
 )
@@ -297,21 +255,18 @@ class Study:
         The gains. Their machine may differ from the machine of the features.
     programs : tuple of str
         The program of each region.
-    space : Space
-        The configurations of the gains.
     """
 
     values: Values
     places: list[tuple[int, int]]
     gains: Floats
     programs: tuple[str, ...]
-    space: Space
 
     @classmethod
     def of(cls, seen: Regions, judged: Regions) -> Study:
         """Return the study of features of one machine and gains of the same one or another, of the same regions."""
         values, places = seen.features()
-        return cls(values, places, judged.gains, judged.programs, Space(judged.configurations))
+        return cls(values, places, judged.gains, judged.programs)
 
     def possible(self) -> float:
         """Return the mean possible gain."""
@@ -333,7 +288,7 @@ class Study:
         """
         order = np.random.default_rng(seed).permutation(len(self.gains)) if shuffled else slice(None)
         taught: Floats = self.gains[order]
-        names = (BASELINE, STATIC, TWO, RACE, SEARCH, MODEL, BEST_OF_OUTPUTS, POSSIBLE)
+        names = (BASELINE, STATIC, TWO, MODEL, BEST_OF_OUTPUTS, POSSIBLE)
         reached = {name: np.zeros(len(self.gains)) for name in names}
         chosen = []
         outer = folds_of(self.programs, folds, seed)
@@ -350,41 +305,9 @@ class Study:
             reached[MODEL][judged] = truth[rows, np.array(fitted.outputs)[fitted.predict(seen)]]
             reached[STATIC][judged] = truth[:, int(training.mean(axis=0).argmax())]
             reached[TWO][judged] = truth[:, list(best_two(training))].max(axis=1)
-            for name, gained in race_gains(self.space, truth, racers(training)).items():
-                reached[name][judged] = gained
             reached[BEST_OF_OUTPUTS][judged] = truth[:, fitted.outputs].max(axis=1)
             reached[POSSIBLE][judged] = truth.max(axis=1)
         return Judged(self.programs, self.gains.max(axis=1), reached, tuple(chosen))
-
-    def races(self, seeds: Sequence[int], *, random: bool = False, folds: int = FOLDS) -> Judged:
-        """Judge races alone, which need no search: the mean over seeds, for each region.
-
-        Args:
-            seeds: of all folds, and of the control's draws.
-            random: whether as many configurations are drawn at random instead: the control of a race, and as many as a
-                race tries with its neighbours. To exchange gains among regions would not change which configurations
-                together suit most of them.
-            folds: the number of outer folds.
-        """
-        reached: dict[str, list[Floats]] = {RACE: [], SEARCH: []}
-        for seed in seeds:
-            draw = np.random.default_rng(seed)
-            outer = folds_of(self.programs, folds, seed)
-            of_seed = {name: np.zeros(len(self.gains)) for name in reached}
-            for fold in np.unique(outer):
-                judged, truth = outer == fold, self.gains[outer == fold]
-                race = racers(self.gains[outer != fold])
-                if random:
-                    drawn = draw.permutation(self.gains.shape[1])[: len(race) + MOST_NEIGHBOURS].tolist()
-                    gained = {RACE: raced(truth, drawn[: len(race)]), SEARCH: raced(truth, drawn)}
-                else:
-                    gained = race_gains(self.space, truth, race)
-                for name, gains in gained.items():
-                    of_seed[name][judged] = gains
-            for name, gains in of_seed.items():
-                reached[name].append(gains)
-        means = {name: np.mean(gains, axis=0) for name, gains in reached.items()}
-        return Judged(self.programs, self.gains.max(axis=1), means, ())
 
     def seeds(self, way: Way, seeds: Sequence[int], *, shuffled: bool = False, folds: int = FOLDS) -> Judged:
         """Return the mean over seeds of :meth:`nested`, for each region."""
