@@ -20,7 +20,7 @@ def react_model(
     """Return a model that profiles two configurations; `tree` looks at CPI in the first or Power in the second."""
     trained = {"simulated": True, "machines": ["any"], "programs": [], "rows": 0, "learner": "by hand"}
     return {
-        "react_model": 2,
+        "react_model": 3,
         "machine": "any",
         "counted_on": "any",
         "trained": trained,

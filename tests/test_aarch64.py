@@ -177,7 +177,7 @@ def test_the_metrics_of_a_recording_are_the_same(emulator: str, binary: Path, re
     assert both(emulator, binary, "trace", "metrics", "--paper", "denoyelle", "--machine", "e5-2680v3x2", recording)
 
 
-@pytest.mark.parametrize("model", ["classify.json", "react-e5-4650x4.json"])
+@pytest.mark.parametrize("model", ["classify.json", "belief.json"])
 def test_a_model_is_explained_in_the_same_words(emulator: str, binary: Path, model: str) -> None:
     assert both(emulator, binary, "explain", ROOT / "models" / model)
 

@@ -67,7 +67,7 @@ def test_a_number_of_threads_that_the_program_names_stays_and_that_is_told(pinfo
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["react:tree"], "--react-model"),
+        (["react:tree"], "train one with `pinfold learn train react`, and give it with --react-model"),
         (["react:tree", "--react-model", "none.json"], "cannot read the model `none.json`"),
         (["react", "--belief", "none.json"], "cannot read the belief `none.json`"),
         (["react", "--belief", "MODEL"], "this is no belief"),
@@ -91,13 +91,28 @@ def test_what_cannot_work_is_refused_with_the_remedy(
     assert expected in run.err
 
 
-@pytest.mark.parametrize("machine", ["e5-4650x4", "platinum-8168x2"])
-def test_a_model_is_explained_in_words(binary: Path, machine: str) -> None:
-    shipped = ROOT / "models" / f"react-{machine}.json"
-    explained = subprocess.run([binary, "explain", shipped], capture_output=True, text=True, check=True).stdout
-    assert f"A model of parallel regions for {machine}" in explained
-    assert "A region is profiled with:" in explained
-    assert "It gets the one in which it was fastest." in explained
+def test_a_model_is_explained_in_words(binary: Path, tmp_path: Path) -> None:
+    one = configuration(1, 1, "local")
+    explained = subprocess.run(
+        [binary, "explain", model_of(tmp_path, one, one)], capture_output=True, text=True, check=True
+    )
+    assert "A model of parallel regions for any" in explained.stdout
+    assert "A region is profiled with:" in explained.stdout
+    assert "It forecasts:" in explained.stdout
+
+
+def test_a_race_of_an_earlier_version_is_refused_and_needs_no_successor(
+    pinfold: Pinfold, binary: Path, tmp_path: Path
+) -> None:
+    profiles = [configuration(threads, 1, "local") for threads in range(1, 9)]
+    race = react_model(profiles[0], profiles[1], [], []) | {"react_model": 2, "profiles": profiles, "features": []}
+    file = tmp_path / "race.json"
+    file.write_text(json.dumps(race))
+    run = pinfold.run("--policy", "react:tree", "--react-model", file, "--", "true")
+    explained = subprocess.run([binary, "explain", file], capture_output=True, text=True, check=False)
+    for status, text in ((run.status, run.err), (explained.returncode, explained.stderr)):
+        assert status not in {0, 101}
+        assert "races are no longer read; `--policy react` needs no model" in text
 
 
 def belief(version: int = 1) -> str:
@@ -170,10 +185,6 @@ def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
     times, error = (float(number) for number in said.groups())
     assert times == pytest.approx(1 + program["gain"], abs=error)
     assert error == pytest.approx(program["error"], rel=0.5, abs=0.001)
-    tree = pinfold.record("--policy", "react:tree", "--machine", "e5-4650x4", "--repeat", "5", recording)
-    assert tree.status == 0, tree.err
-    assert "models/react-e5-4650x4.json, which pinfold ships" in tree.err
-    assert "learned for e5-4650x4 from 31 programs" in tree.err
     believed = pinfold.record("--policy", "react", "--machine", "e5-4650x4", "--repeat", "5", recording)
     assert believed.status == 0, believed.err
     assert "planned by the belief models/belief.json, which pinfold ships" in believed.err

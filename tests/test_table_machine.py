@@ -155,12 +155,13 @@ def test_react_configures_the_regions_of_a_table(pinfold: Pinfold, table: Write,
         }  # fmt: skip
 
     model = {
-        "react_model": 2, "machine": "server", "counted_on": "server",
+        "react_model": 3, "machine": "server", "counted_on": "server",
         "trained": {"simulated": False, "machines": ["server"], "programs": ["cg"], "rows": 7, "learner": "by hand"},
         "score": {"nested": 0.0, "low": 0.0, "high": 0.0, "control": 0.0, "inside": 0.0, "seeds": 1},
         "baseline": configuration(8, 2, "scatter", "interleave"),
         "profiles": [configuration(8, 2, "scatter", "interleave"), configuration(4, 1, "compact", "local")],
-        "features": [], "outputs": [], "tree": [],
+        "features": [{"profile": profile, "counter": "CPI", "least": 0.0, "greatest": 9.0} for profile in (0, 1)],
+        "outputs": [configuration(8, 2, "scatter", "interleave")], "tree": [[0, 1.0, 1, 2], [0], [0]],
     }  # fmt: skip
     file = tmp_path / "react.json"
     file.write_text(json.dumps(model))

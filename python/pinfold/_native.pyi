@@ -243,23 +243,6 @@ def simulate(
 ) -> str:
     """Run recordings side by side under a policy, and return the record as JSON. `pinfold.simulate` calls it."""
 
-MOST_NEIGHBOURS: int
-"""The most neighbours that a race of the policy ``react`` tries."""
-
-def neighbours(
-    configuration: tuple[int, int, str, str, str, int], sizes: Sequence[tuple[int, int, int]]
-) -> list[tuple[int, int, str, str, str, int]]:
-    """Return the configurations that the policy ``react`` tries beside one, in its order, on any machine.
-
-    Args:
-        configuration: threads, nodes, ``thread_map``, ``page_map``, ``prefetch`` and ``threads_per_core``, as the
-            columns of data sets have them.
-        sizes: the numbers of threads, of nodes, and of threads per core that are tried.
-
-    Raises:
-        ValueError: a word is unknown.
-    """
-
 def map_threads(
     machine: Sequence[Sequence[Sequence[int]]], threads: int, nodes: int, thread_map: str
 ) -> list[int] | None:

@@ -1,68 +1,9 @@
 //! What learning shares with the policies: each of these exists once, in the crates of the policies.
 
-use pinfold_core::{
-    NodeId, NumaNode, ObjectKind, PageMapping, Prefetchers, PuId, PuSet, ThreadMap, TopologyBuilder, hint,
-};
+use pinfold_core::{NodeId, NumaNode, ObjectKind, PuId, PuSet, ThreadMap, TopologyBuilder, hint};
 use pinfold_policy::classify::{FEATURES, OF_MACHINE, OF_STRATEGY};
-use pinfold_policy::react::{ModelConfiguration, Size, all_neighbours};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-
-/// The page mapping `single` as columns and models name it: the node is the machine's choice.
-const SINGLE: &str = "single";
-
-/// Threads, nodes, the map of threads, the mapping of pages, the prefetchers and the threads per core, in the words of
-/// data sets.
-type Words = (usize, usize, String, String, String, usize);
-
-/// The configurations that the policy `react` tries beside one, in its order, on any machine.
-#[pyfunction]
-pub(crate) fn neighbours(configuration: Words, sizes: Vec<(usize, usize, usize)>) -> PyResult<Vec<Words>> {
-    let (threads, nodes, thread_map, page_map, prefetch, threads_per_core) = configuration;
-    let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
-    let of = ModelConfiguration {
-        threads,
-        nodes,
-        threads_per_core: Some(threads_per_core),
-        thread_map: known_map(&thread_map)?,
-        page_map: if page_map == SINGLE {
-            PageMapping::Single(NodeId(0))
-        } else {
-            page_map.parse().map_err(|error| wrong(&error))?
-        },
-        prefetch: prefetch.parse::<Prefetchers>().map_err(|error| wrong(&error))?,
-    };
-    let size = |(threads, nodes, threads_per_core)| Size {
-        threads,
-        nodes,
-        threads_per_core: Some(threads_per_core),
-    };
-    let sizes: Vec<Size> = sizes.into_iter().map(size).collect();
-    Ok(all_neighbours(&of, &sizes).iter().map(words).collect())
-}
-
-fn words(configuration: &ModelConfiguration) -> Words {
-    let page_map = match configuration.page_map {
-        PageMapping::Single(_) => SINGLE.to_owned(),
-        other => other.to_string(),
-    };
-    let ModelConfiguration {
-        threads,
-        nodes,
-        threads_per_core,
-        thread_map,
-        prefetch,
-        page_map: _,
-    } = configuration;
-    (
-        *threads,
-        *nodes,
-        thread_map.to_string(),
-        page_map,
-        prefetch.to_string(),
-        threads_per_core.unwrap_or(1),
-    )
-}
 
 /// The PU of each thread that a thread map places on the first nodes of a machine; `None` if it cannot.
 ///

@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use super::decision::{Applied, Configuration, Decision, decision_line, failed_line, notes_line};
     #[pymodule_export]
-    use super::learning::{classify_features, map_threads, moved_threads, neighbours};
+    use super::learning::{classify_features, map_threads, moved_threads};
     #[pymodule_export]
     use super::question::{Question, question};
     #[pymodule_export]
@@ -33,7 +33,4 @@ mod _native {
     use super::simulation::{machines, simulate};
     #[pymodule_export]
     use super::topology::{Node, Pu, Topology, topology};
-    /// The most neighbours that a race of the policy `react` tries.
-    #[pymodule_export]
-    const MOST_NEIGHBOURS: usize = pinfold_policy::react::MOST_NEIGHBOURS;
 }

@@ -175,12 +175,14 @@ fn autopin_keeps_the_fastest_of_its_candidates() {
 fn react_gives_each_region_its_configuration_where_the_pages_allow_it() {
     let configuration = |nodes, map: &str, pages: &str| json!({"threads": 4, "nodes": nodes, "thread_map": map, "page_map": pages, "prefetch": "0000"});
     let model = json!({
-        "react_model": 2, "machine": "two nodes", "counted_on": "two nodes",
+        "react_model": 3, "machine": "two nodes", "counted_on": "two nodes",
         "trained": {"simulated": false, "machines": ["two nodes"], "programs": [], "rows": 0, "learner": "by hand"},
         "score": {"nested": 0.0, "low": 0.0, "high": 0.0, "control": 0.0, "inside": 0.0, "seeds": 1},
         "baseline": configuration(2, "scatter", "locality"),
         "profiles": [configuration(1, "compact", "interleave"), configuration(2, "scatter", "interleave")],
-        "features": [], "outputs": [], "tree": []
+        "features": [{"profile": 0, "counter": "CPI", "least": 0.0, "greatest": 9.0}],
+        "outputs": [configuration(1, "compact", "interleave")],
+        "tree": [[0, 1.0, 1, 2], [0], [0]]
     });
     let mut policy = React::new(ReactOptions {
         times: Times::new(Some(Duration::from_secs(2)), None, Some(Duration::from_millis(200))),

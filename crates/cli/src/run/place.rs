@@ -24,13 +24,4 @@ impl Where<'_> {
             Self::Table(table) => Some(&table.key),
         }
     }
-
-    /// The name of the machine whose behaviour a program sees; `None` for this machine, and for a script.
-    pub(super) fn named(&self) -> Option<&str> {
-        match self {
-            Self::Here | Self::Scripted(_) => None,
-            Self::Simulated(model) => Some(&model.name),
-            Self::Table(table) => Some(&table.machine),
-        }
-    }
 }

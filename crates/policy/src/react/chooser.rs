@@ -6,7 +6,7 @@ use crate::belief::Belief;
 /// What chooses the configurations that are tried, and the one that a region gets.
 #[derive(Clone, Debug)]
 pub enum Chooser {
-    /// A learned model, by a tree or by a race. It fits the machine (`ReactModel::check`).
+    /// The tree of a learned model. It fits the machine (`ReactModel::check`).
     Model(ReactModel),
     /// A belief plans trials over the configurations of react's paper. A region gets the fastest.
     Belief(Belief),
@@ -18,10 +18,5 @@ impl Chooser {
             Self::Model(model) => Some(model),
             Self::Belief(_) => None,
         }
-    }
-
-    /// The model, if it has no tree: its fastest profile is taken.
-    pub(super) fn race(&self) -> Option<&ReactModel> {
-        self.model().filter(|model| model.tree.is_none())
     }
 }

@@ -2,20 +2,20 @@
 
 use super::counters;
 use super::model::{ModelConfiguration, ModelFeature, ReactModel, Score};
-use super::neighbours::Size;
 use crate::rules::Trained;
 use crate::tree::{Damage, Node, Tree};
 use pinfold_core::{LIKWID, NodeId, PageMapping, Prefetchers, ThreadMap};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::str::FromStr;
 
 /// The format version that is written.
 const VERSION: u64 = 3;
-/// The oldest version that is read. It has no numbers of threads per core, and no sizes.
+/// The oldest version that is read. It has no numbers of threads per core.
 const OLDEST: u64 = 2;
 
-/// The largest number of profiled configurations.
-const MOST_PROFILES: usize = 8;
+/// The largest number of profiled configurations: a tree has at most three features.
+const MOST_PROFILES: usize = 3;
 
 /// Why a text is not a model. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +34,12 @@ pub enum ReactModelError {
     /// The number of profiles is wrong.
     #[error("this model has {0} profiled configurations, and must have 1 to {MOST_PROFILES}; train it again")]
     Profiles(usize),
-    /// Without a tree, profiles are compared, and features and outputs have no use.
+    /// It is a race of an earlier version: profiles without a tree.
     #[error(
-        "this model has no tree, so the fastest of its profiled configurations is taken: it must have two or more of these, and no \
-         features and outputs; train it again"
+        "this model has no tree: it is a race of an earlier version, and races are no longer read; `--policy react` needs no \
+         model, and `pinfold learn train react` writes one with a tree for `react:tree`"
     )]
-    NoTree,
+    Race,
     /// It looks at a counter that this pinfold does not know.
     #[error("this model looks at the counter `{0}`, which this pinfold does not know; there are {known}; train it again", known = known())]
     UnknownCounter(String),
@@ -56,7 +56,7 @@ pub enum ReactModelError {
     /// A configuration is impossible.
     #[error("configuration {number} of `{of}` {what}; train it again")]
     Configuration {
-        /// `baseline`, `sizes`, `profiles` or `outputs`.
+        /// `baseline`, `profiles` or `outputs`.
         of: &'static str,
         /// Its number, from 1.
         number: usize,
@@ -93,7 +93,9 @@ struct File {
     trained: Trained,
     score: Score,
     baseline: FileConfiguration,
-    sizes: Option<Vec<FileSize>>,
+    /// The sizes that races searched, in files of an earlier pinfold.
+    #[serde(rename = "sizes")]
+    _sizes: Option<IgnoredAny>,
     profiles: Vec<FileConfiguration>,
     features: Vec<FileFeature>,
     outputs: Vec<FileConfiguration>,
@@ -110,14 +112,6 @@ struct FileConfiguration {
     thread_map: Option<ThreadMap>,
     page_map: String,
     prefetch: Prefetchers,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileSize {
-    threads: usize,
-    nodes: usize,
-    threads_per_core: usize,
 }
 
 #[derive(Deserialize)]
@@ -139,6 +133,9 @@ impl FromStr for ReactModel {
             None => return Err(ReactModelError::Other),
         }
         let file: File = serde_json::from_str(text)?;
+        if file.tree.is_empty() {
+            return Err(ReactModelError::Race);
+        }
         let profiles = file.profiles.len();
         if !(1..=MOST_PROFILES).contains(&profiles) {
             return Err(ReactModelError::Profiles(profiles));
@@ -146,20 +143,14 @@ impl FromStr for ReactModel {
         let features = file.features.into_iter().map(|one| feature(one, profiles));
         let features = features.collect::<Result<Vec<_>, _>>()?;
         let outputs = configurations("outputs", &file.outputs)?;
-        let tree = match file.tree {
-            nodes if !nodes.is_empty() => Some(tree(nodes, features.len(), outputs.len())?),
-            _ if profiles > 1 && features.is_empty() && outputs.is_empty() => None,
-            _ => return Err(ReactModelError::NoTree),
-        };
         Ok(Self {
             machine: file.machine,
             profiles: configurations("profiles", &file.profiles)?,
-            tree,
+            tree: tree(file.tree, features.len(), outputs.len())?,
             features,
             configurations: outputs,
             trained: file.trained,
             baseline: configuration("baseline", 0, &file.baseline)?,
-            sizes: file.sizes.map(sizes).transpose()?,
             score: file.score,
         })
     }
@@ -198,12 +189,7 @@ fn configuration(
         number: place + 1,
         what,
     };
-    let size = Size {
-        threads: one.threads,
-        nodes: one.nodes,
-        threads_per_core: one.threads_per_core,
-    };
-    possible(size).map_err(wrong)?;
+    possible(one).map_err(wrong)?;
     let unknown = || {
         wrong(format!(
             "has the page map `{}`; there are first_touch, local, remote, locality, balance, interleave and single",
@@ -220,34 +206,13 @@ fn configuration(
     })
 }
 
-fn sizes(all: Vec<FileSize>) -> Result<Vec<Size>, ReactModelError> {
-    let sizes = all.into_iter().enumerate().map(|(place, one)| {
-        let size = Size {
-            threads: one.threads,
-            nodes: one.nodes,
-            threads_per_core: Some(one.threads_per_core),
-        };
-        possible(size).map_err(|what| ReactModelError::Configuration {
-            of: "sizes",
-            number: place + 1,
-            what,
-        })?;
-        Ok(size)
-    });
-    sizes.collect()
-}
-
-/// Why a size is impossible.
-fn possible(size: Size) -> Result<(), String> {
-    let Size {
-        threads,
-        nodes,
-        threads_per_core,
-    } = size;
+/// Why the numbers of a configuration are impossible.
+fn possible(one: &FileConfiguration) -> Result<(), String> {
+    let FileConfiguration { threads, nodes, .. } = *one;
     if nodes == 0 || nodes > threads {
         return Err(format!("has {threads} threads on {nodes} nodes, which is not possible"));
     }
-    match threads_per_core {
+    match one.threads_per_core {
         Some(most) if most == 0 || most > threads => Err(format!(
             "has {most} of {threads} threads on a core, which is not possible"
         )),
@@ -307,15 +272,6 @@ pub(super) mod tests {
         })
     }
 
-    /// Without a tree.
-    pub(in super::super) fn race() -> Value {
-        let mut file = document();
-        for key in ["features", "outputs", "tree"] {
-            file[key] = json!([]);
-        }
-        file
-    }
-
     fn profile(misses: f64, watts: f64) -> Profile {
         Profile {
             executions: 2.0,
@@ -336,7 +292,7 @@ pub(super) mod tests {
         let model: ReactModel = document().to_string().parse().unwrap();
         let forecast = |misses: f64, watts: f64| {
             let profiles = [Some(profile(misses, 0.0)), Some(profile(0.0, watts))];
-            model.forecast(&profiles).unwrap()
+            model.forecast(&profiles)
         };
         assert_eq!(forecast(90.0, 100.0).unwrap().0, 0);
         assert_eq!(forecast(50.0, 101.0).unwrap().0, 1);
@@ -351,35 +307,18 @@ pub(super) mod tests {
     #[test]
     fn a_value_that_is_missing_is_named_and_not_guessed() {
         let model: ReactModel = document().to_string().parse().unwrap();
-        assert_eq!(model.forecast(&[Some(profile(1.0, 1.0)), None]), Some(Err("Power")));
+        assert_eq!(model.forecast(&[Some(profile(1.0, 1.0)), None]), Err("Power"));
     }
 
     #[test]
-    fn a_model_without_a_tree_has_profiles_alone() {
-        let model: ReactModel = race().to_string().parse().unwrap();
-        assert_eq!(
-            (model.profiles.len(), model.tree, model.configurations.len()),
-            (2, None, 0)
-        );
-    }
-
-    #[test]
-    fn version_3_has_threads_per_core_and_the_sizes_of_neighbours_and_version_2_the_sizes_of_the_paper() {
+    fn version_3_has_threads_per_core_and_the_sizes_of_an_earlier_pinfold_are_ignored() {
         let topology = synthetic("package:4 numa:1 core:8 pu:2");
-        let sizes = |file: &Value| -> Vec<(usize, usize, Option<usize>)> {
-            let model: ReactModel = file.to_string().parse().unwrap();
-            let sizes = model.sizes(&topology).into_iter();
-            sizes
-                .map(|size| (size.threads, size.nodes, size.threads_per_core))
-                .collect()
-        };
-        assert_eq!(sizes(&race()), [(8, 1, None), (16, 2, None), (32, 4, None)]);
-        let mut file = race();
+        let mut file = document();
         file["react_model"] = json!(3);
         file["profiles"][0]["threads_per_core"] = json!(2);
-        file["sizes"] = json!([{"threads": 8, "nodes": 1, "threads_per_core": 2}]);
-        assert_eq!(sizes(&file), [(8, 1, Some(2))]);
         let model: ReactModel = file.to_string().parse().unwrap();
+        file["sizes"] = json!([{"threads": 8, "nodes": 1, "threads_per_core": 2}]);
+        assert_eq!(file.to_string().parse::<ReactModel>().unwrap(), model);
         let pinning = |profile: usize| model.profiles[profile].pinning(&topology).unwrap().to_string();
         assert_eq!(pinning(0), "0,2,4,6,1,3,5,7");
         assert!(pinning(1).starts_with("0,2,4,6,8,10,12,14,16"), "{}", pinning(1));
@@ -413,10 +352,6 @@ pub(super) mod tests {
                 "configuration 2 of `profiles` has 0 of 32 threads on a core",
             ),
             (
-                broken(|file| file["sizes"] = json!([{"threads": 1, "nodes": 2, "threads_per_core": 1}])),
-                "configuration 1 of `sizes` has 1 threads on 2 nodes",
-            ),
-            (
                 broken(|file| file["profiles"][0]["page_map"] = json!("elsewhere")),
                 "has the page map `elsewhere`",
             ),
@@ -432,13 +367,14 @@ pub(super) mod tests {
                 broken(|file| file["tree"][4] = json!([3])),
                 "node 4 of the tree has a configuration that is not listed",
             ),
-            (broken(|file| file["tree"] = json!([])), "this model has no tree"),
             (
                 broken(|file| {
-                    *file = race();
-                    file["profiles"].as_array_mut().unwrap().truncate(1);
+                    for key in ["features", "outputs", "tree"] {
+                        file[key] = json!([]);
+                    }
+                    file["profiles"] = json!(vec![configuration(8, 1, "local"); 8]);
                 }),
-                "must have two or more of these",
+                "races are no longer read; `--policy react` needs no model",
             ),
             (broken(|file| file["more"] = json!(1)), "unknown field `more`"),
         ] {

@@ -3,21 +3,20 @@
 //! ICS 2020, section 6).
 //!
 //! `file` reads models, which the Python package learns. `model` forecasts a configuration from `counters`, and `words`
-//! prints a model. `policy` is the online method: it times regions with `timing`, tries `neighbours` of the fastest
-//! profile, and requests a `plan` of the machine. A `chooser` is a model, or a belief that plans the trials.
+//! prints a model. `policy` is the online method: it times regions with `timing`, and requests a `plan` of the machine.
+//! A `chooser` is a model, or a belief that plans trials in a `space` of configurations.
 
 mod chooser;
 mod counters;
 mod file;
 mod model;
-mod neighbours;
 mod plan;
 mod policy;
+mod space;
 mod timing;
 mod words;
 
 pub use chooser::Chooser;
 pub use file::ReactModelError;
 pub use model::{ModelConfiguration, ModelFeature, ReactModel, Score, UnsuitableMachine};
-pub use neighbours::{MOST_NEIGHBOURS, Size, all_neighbours};
 pub use policy::{React, ReactOptions};

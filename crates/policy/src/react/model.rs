@@ -1,9 +1,7 @@
-//! A model of the policy `react`: the configurations in which a region is profiled, and the choice among
-//! configurations. A decision tree chooses by counters of the profiles, and its leaves are configurations. Without a
-//! tree, the fastest profile is taken.
+//! A model of the policy `react`: the configurations in which a region is profiled, and a decision tree that chooses a
+//! configuration by counters of the profiles. Its leaves are configurations.
 
 use super::counters;
-use super::neighbours::{Size, sizes};
 use crate::rules::Trained;
 use crate::tree::Tree;
 use pinfold_core::memory::main_memory;
@@ -42,15 +40,6 @@ impl ModelConfiguration {
         (pus.len() == self.threads).then_some(pinning)
     }
 
-    /// Its numbers of threads and nodes.
-    pub(super) fn size(&self) -> Size {
-        Size {
-            threads: self.threads,
-            nodes: self.nodes,
-            threads_per_core: self.threads_per_core,
-        }
-    }
-
     /// The page mapping, with the machine's own nodes.
     pub(super) fn pages(&self, topology: &Topology) -> PageMapping {
         match self.page_map {
@@ -63,7 +52,7 @@ impl ModelConfiguration {
     /// depend on threads.
     pub(super) fn shares_pages_with(&self, other: &Self) -> bool {
         let free = matches!(self.page_map, PageMapping::Interleave | PageMapping::Single(_));
-        let threads = |one: &Self| (one.size(), one.thread_map);
+        let threads = |one: &Self| (one.threads, one.nodes, one.threads_per_core, one.thread_map);
         self.page_map == other.page_map && (free || threads(self) == threads(other))
     }
 }
@@ -115,10 +104,9 @@ pub struct Score {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The same with shuffled labels; without a tree, with as many configurations that are drawn at random.
+    /// The same with shuffled labels.
     pub control: f64,
-    /// The score of the paper: the best pair of counters on the folds that choose it. Without a tree, for the programs
-    /// that chose the profiles.
+    /// The score of the paper: the best pair of counters on the folds that choose it.
     pub inside: f64,
     /// How often programs were divided into folds.
     pub seeds: u64,
@@ -154,17 +142,13 @@ pub struct ReactModel {
     pub profiles: Vec<ModelConfiguration>,
     /// The features of the tree.
     pub features: Vec<ModelFeature>,
-    /// `None`: the fastest profile is taken.
-    pub(super) tree: Option<Tree<usize>>,
+    pub(super) tree: Tree<usize>,
     /// The leaves of the tree.
     pub configurations: Vec<ModelConfiguration>,
     /// The training data.
     pub trained: Trained,
     /// The reference of the possible gain.
     pub baseline: ModelConfiguration,
-    /// The sizes of the training data, which neighbours have. `None` for a model that does not name them: they have the
-    /// sizes of react's paper.
-    pub(super) sizes: Option<Vec<Size>>,
     /// How good it is expected to be.
     pub score: Score,
 }
@@ -187,21 +171,11 @@ impl ReactModel {
         }
     }
 
-    /// The sizes of neighbours on a machine.
-    pub(super) fn sizes(&self, topology: &Topology) -> Vec<Size> {
-        let known = self
-            .profiles
-            .iter()
-            .chain([&self.baseline])
-            .map(ModelConfiguration::size);
-        self.sizes.clone().unwrap_or_else(|| sizes(topology, known))
-    }
-
     /// The forecast of the tree for a region with these profiles, and the values that decided it, as text. If the tree
-    /// needs a value that is missing: its name. `None` if the fastest profile is taken.
-    pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Option<Result<(usize, String), &'static str>> {
+    /// needs a value that is missing: its name.
+    pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Result<(usize, String), &'static str> {
         let mut values: Vec<String> = vec![];
-        let configuration = self.tree.as_ref()?.leaf::<&'static str>(|feature| {
+        let configuration = self.tree.leaf::<&'static str>(|feature| {
             let ModelFeature { counter, profile, .. } = self.features[feature];
             let name = LIKWID[counter].name;
             let of = profiles[profile].as_ref();
@@ -214,7 +188,7 @@ impl ReactModel {
             #[expect(clippy::cast_possible_truncation, reason = "a tree sees single precision")]
             let single = value as f32;
             Ok(single)
-        });
-        Some(configuration.map(|configuration| (configuration, values.join(" and "))))
+        })?;
+        Ok((configuration, values.join(" and ")))
     }
 }

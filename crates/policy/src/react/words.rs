@@ -4,8 +4,6 @@ use super::model::{ModelFeature, ReactModel};
 use pinfold_core::LIKWID;
 use std::fmt;
 
-const UNDONE: &str = "What this does to a region is measured, and undone where it does not help.";
-
 impl fmt::Display for ReactModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| 100.0 * share;
@@ -19,27 +17,6 @@ impl fmt::Display for ReactModel {
         for (place, profile) in self.profiles.iter().enumerate() {
             writeln!(f, "  {}. {profile}", place + 1)?;
         }
-        let Some(tree) = &self.tree else {
-            writeln!(
-                f,
-                "\nThen with configurations that differ from the fastest by one choice. It gets the one in which it was fastest."
-            )?;
-            writeln!(
-                f,
-                "\nOf the gain that is possible over {}, as a logarithm, the fastest of all these has {:.0} % for the programs by \
-                 which the profiles were chosen. Profiles that are chosen in the same way, with their neighbours, have {:.0} % \
-                 for other programs (95 % interval over programs: {:.0} to {:.0} %; divided into folds {}), and as many \
-                 configurations that are drawn at random have {:.0} %.",
-                self.baseline,
-                percent(score.inside),
-                percent(score.nested),
-                percent(score.low),
-                percent(score.high),
-                times(score.seeds),
-                percent(score.control),
-            )?;
-            return writeln!(f, "{UNDONE}");
-        };
         writeln!(f, "\nOf these profiles the model looks at:")?;
         for feature in &self.features {
             let unit = match LIKWID[feature.counter].unit {
@@ -55,7 +32,7 @@ impl fmt::Display for ReactModel {
             )?;
         }
         let leaf = |configuration: usize| self.configurations[configuration].to_string();
-        let tree = tree.written(&|feature| name(&self.features[feature]), &leaf);
+        let tree = self.tree.written(&|feature| name(&self.features[feature]), &leaf);
         writeln!(f, "\nIt forecasts:{tree}")?;
         writeln!(
             f,
@@ -70,7 +47,10 @@ impl fmt::Display for ReactModel {
             percent(score.control),
             percent(score.inside)
         )?;
-        writeln!(f, "{UNDONE}")
+        writeln!(
+            f,
+            "What this does to a region is measured, and undone where it does not help."
+        )
     }
 }
 
@@ -87,7 +67,7 @@ fn times(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::tests::{document, race};
+    use super::super::file::tests::document;
     use super::*;
 
     #[test]
@@ -107,21 +87,5 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-    }
-
-    #[test]
-    fn a_model_without_a_tree_is_printed_with_its_profiles_and_its_scores() {
-        let model: ReactModel = race().to_string().parse().unwrap();
-        let text = model.to_string();
-        for part in [
-            "  2. 32 threads on 4 nodes, compact, with pages interleave and prefetchers 0000\n\nThen with configurations that \
-             differ from the fastest by one choice. It gets the one in which it was fastest.",
-            "the fastest of all these has 97 % for the programs by which the profiles were chosen",
-            "have 90 % for other programs (95 % interval over programs: 80 to 95 %; divided into folds 5 times), and as many \
-             configurations that are drawn at random have 20 %.",
-        ] {
-            assert!(text.contains(part), "{part}\n{text}");
-        }
-        assert!(!text.contains("looks at"));
     }
 }

@@ -93,3 +93,19 @@ fn a_belief_that_is_sure_that_nothing_is_faster_tries_nothing() {
         "{ended:?}"
     );
 }
+
+#[test]
+fn regions_that_are_too_short_for_a_change_get_the_configuration_in_which_they_are_the_fastest_together() {
+    const OTHERS: usize = 14;
+    // The longest region needs the caches of all nodes, and the others' threads wait for each other's lines.
+    let own = Work::Brief { own: 40_000, shared: 0 };
+    let shared = Work::Brief { own: 0, shared: 400 };
+    let work: Vec<Work> = std::iter::once(own).chain([shared; OTHERS]).collect();
+    let (record, _, _) = run_until_chosen(&work, Chooser::Belief(belief(-0.1, 0.5)));
+    let together = format!("this region and {OTHERS} that are too short for a change are the fastest together");
+    let notes = &record.notes;
+    assert!(notes.iter().any(|note| note.text.contains(&together)), "{notes:?}");
+    let pinned = |region| choice(&record, region).pus.as_ref().map(|pus| pus.pus().len());
+    assert!((2..).take(OTHERS).all(|other| pinned(other) == Some(8)), "{record:?}");
+    assert!(record.by_policy.regions.as_ref().unwrap().gain.unwrap() > 0.2);
+}

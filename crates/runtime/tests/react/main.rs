@@ -4,8 +4,8 @@
 mod belief;
 
 use pinfold_core::{
-    Applied, Configuration, Finding, Machine, MachineError, MachineKind, Metric, NoteCode, Pinning, ProposerCode,
-    RegionChoice, RegionCode, RegionId, Sample, Topology, Wait,
+    Applied, Configuration, Finding, Machine, NoteCode, Pinning, ProposerCode, RegionChoice, RegionCode, RegionId,
+    Sample, Wait,
 };
 use pinfold_policy::auto::{Auto, AutoOptions, Source};
 use pinfold_policy::react::{Chooser, React, ReactModel, ReactOptions};
@@ -120,40 +120,38 @@ fn configuration(threads: usize, nodes: usize, page_map: &str, prefetch: &str) -
 
 /// Regions in which threads wait for each other's lines get the first configuration, others the second.
 fn model(few: &serde_json::Value, many: &serde_json::Value) -> ReactModel {
-    let mut document = without_tree(&[
+    let profiles = [
         configuration(2, 1, "local", "0000"),
         configuration(8, 4, "locality", "0000"),
-    ]);
-    document["features"] = json!([
+    ];
+    let features = json!([
         {"profile": 0, "counter": "Power", "least": 0.0, "greatest": 1000.0},
         {"profile": 1, "counter": "CPI", "least": 0.0, "greatest": 1000.0}
     ]);
-    document["outputs"] = json!([few, many]);
-    document["tree"] = json!([[1, 4.0, 1, 2], [1], [0]]);
-    document.to_string().parse().unwrap()
+    let tree = json!([[1, 4.0, 1, 2], [1], [0]]);
+    with_tree(&json!(profiles), &features, &json!([few, many]), &tree)
 }
 
 /// Each region gets this one.
 fn same_for_all(configuration: &serde_json::Value) -> ReactModel {
-    let mut document = without_tree(std::slice::from_ref(configuration));
-    document["outputs"] = json!([configuration]);
-    document["tree"] = json!([[0]]);
-    document.to_string().parse().unwrap()
+    let only = json!([configuration]);
+    with_tree(&only, &json!([]), &only, &json!([[0]]))
 }
 
-/// Each region gets the fastest of these.
-fn race(profiles: &[serde_json::Value]) -> ReactModel {
-    without_tree(profiles).to_string().parse().unwrap()
-}
-
-fn without_tree(profiles: &[serde_json::Value]) -> serde_json::Value {
-    json!({
-        "react_model": 2, "machine": "e5-4650x4", "counted_on": "e5-4650x4",
+fn with_tree(
+    profiles: &serde_json::Value,
+    features: &serde_json::Value,
+    outputs: &serde_json::Value,
+    tree: &serde_json::Value,
+) -> ReactModel {
+    let document = json!({
+        "react_model": 3, "machine": "e5-4650x4", "counted_on": "e5-4650x4",
         "trained": {"simulated": true, "machines": ["e5-4650x4"], "programs": [], "rows": 0, "learner": "by hand"},
         "score": {"nested": 0.0, "low": 0.0, "high": 0.0, "control": 0.0, "inside": 0.0, "seeds": 1},
         "baseline": configuration(32, 4, "locality", "0000"),
-        "profiles": profiles, "features": [], "outputs": [], "tree": []
-    })
+        "profiles": profiles, "features": features, "outputs": outputs, "tree": tree
+    });
+    document.to_string().parse().unwrap()
 }
 
 fn machine(program: Arc<dyn SimulatedProgram>, repeat: Repeat) -> SimulatedMachine {
@@ -227,43 +225,6 @@ fn run_until_chosen(work: &[Work], chooser: Chooser) -> (Record, SimulatedMachin
     (record.finish(), machine, ending.requested)
 }
 
-/// A simulated machine that needs a second to move any pages.
-struct SlowPages(SimulatedMachine);
-
-impl Machine for SlowPages {
-    fn topology(&self) -> &Topology {
-        self.0.topology()
-    }
-
-    fn kind(&self) -> MachineKind {
-        self.0.kind()
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        self.0.metrics()
-    }
-
-    fn observe(&mut self) -> Sample {
-        self.0.observe()
-    }
-
-    fn apply(&mut self, configuration: &Configuration) -> Applied {
-        let mut applied = self.0.apply(configuration);
-        if let Some(moves) = &mut applied.pages {
-            moves.lasted = Duration::from_secs(1);
-        }
-        applied
-    }
-
-    fn now(&self) -> Duration {
-        self.0.now()
-    }
-
-    fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError> {
-        self.0.wait(duration)
-    }
-}
-
 fn choice(record: &Record, region: u64) -> &RegionChoice {
     let regions = record.by_policy.regions.as_ref().expect("regions were configured");
     regions
@@ -315,27 +276,6 @@ fn regions_that_want_different_numbers_of_threads_get_them_and_the_program_is_fa
     assert_ne!(choice(&record, 1).threads, Some(2), "{regions:?}");
 }
 
-#[test]
-fn without_a_tree_each_region_gets_the_fastest_profile_or_neighbour_of_it() {
-    let model = race(&[
-        configuration(1, 1, "single", "1111"),
-        configuration(2, 1, "single", "0000"),
-        configuration(8, 4, "single", "0000"),
-    ]);
-    let (record, _) = run(&[Work::OwnBlocks, Work::SharedLines], model);
-    let told = |text: &str| record.notes.iter().any(|note| note.text.contains(text));
-    // Three profiles, and as many neighbours as are tried at most.
-    assert!(told("it is the fastest of the 19 profiles"), "{record:?}");
-    // No profile has this one.
-    let shared = choice(&record, 2);
-    assert!(
-        told("Region 0x2: 8 threads on 1 node, compact, with pages local"),
-        "{record:?}"
-    );
-    assert_eq!((shared.code, shared.threads), (RegionCode::FasterProfile, Some(8)));
-    assert!(shared.after.unwrap() < 0.5 * shared.before.unwrap(), "{shared:?}");
-}
-
 /// The default policy with these regions, many times over: its record, and how many seconds the program ran.
 fn run_auto(work: &[Work], left_out: &[Source]) -> (Record, f64) {
     let repeat = Repeat::Times(NonZeroU64::new(150_000).unwrap());
@@ -383,54 +323,6 @@ fn all_regions_get_one_profiled_configuration_where_they_are_faster_in_it_than_i
     let only = choice(&record, 1);
     assert_eq!((only.code, only.threads), (RegionCode::Uniform, Some(2)), "{record:?}");
     assert!(only.after.unwrap() < 0.8 * only.before.unwrap(), "{only:?}");
-}
-
-#[test]
-fn neighbours_move_no_pages_where_that_takes_long() {
-    let profiles = [
-        configuration(8, 4, "interleave", "0000"),
-        configuration(8, 4, "locality", "0000"),
-    ];
-    let moves = |slow: bool| {
-        let switch = EndSwitch::default();
-        let machine = machine(Regions::new(&[Work::OwnBlocks]), Repeat::UntilAsked(switch.clone()));
-        let mut policy = React::new(options(Chooser::Model(race(&profiles))));
-        let mut ending = Ending {
-            switch,
-            requested: vec![],
-        };
-        let mut record = RecordBuilder::new(&machine, "react");
-        if slow {
-            pinfold_runtime::run(&mut SlowPages(machine), &mut policy, &mut record, &mut ending).unwrap();
-        } else {
-            let mut machine = machine;
-            pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut ending).unwrap();
-        }
-        record.finish().pages.page_moves.len()
-    };
-    let (slow, quick) = (moves(true), moves(false));
-    // To the two profiles, back to the faster one, and to what is verified.
-    assert!(slow <= 4 && quick > slow, "{slow} {quick}");
-}
-
-#[test]
-fn regions_that_are_too_short_for_a_change_race_together() {
-    const OTHERS: usize = 14;
-    let model = race(&[
-        configuration(8, 1, "single", "0000"),
-        configuration(8, 4, "single", "0000"),
-    ]);
-    // The longest region needs the caches of all nodes, and the others' threads wait for each other's lines.
-    let own = Work::Brief { own: 40_000, shared: 0 };
-    let shared = Work::Brief { own: 0, shared: 400 };
-    let work: Vec<Work> = std::iter::once(own).chain([shared; OTHERS]).collect();
-    let (record, _) = run(&work, model);
-    let together = format!("this region and {OTHERS} that are too short for a change are the fastest together");
-    let notes = &record.notes;
-    assert!(notes.iter().any(|note| note.text.contains(&together)), "{notes:?}");
-    let pinned = |region| choice(&record, region).pus.as_ref().map(|pus| pus.pus().len());
-    assert!((2..).take(OTHERS).all(|other| pinned(other) == Some(8)), "{record:?}");
-    assert!(record.by_policy.regions.as_ref().unwrap().gain.unwrap() > 0.2);
 }
 
 #[test]

@@ -9,30 +9,21 @@ use pinfold_policy::belief::Belief;
 use pinfold_policy::react::{Chooser, ReactModel, ReactOptions};
 use pinfold_runtime::{DecidesOn, Record};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A belief plans the trials.
 pub(super) struct React;
 
-/// A model of the machine chooses.
+/// The tree of a model of the machine chooses.
 pub(super) struct ReactTree;
-
-/// The models that are part of pinfold, by simulated machine.
-const SHIPPED: [(&str, &str); 2] = [
-    ("e5-4650x4", include_str!("../../../../../models/react-e5-4650x4.json")),
-    (
-        "platinum-8168x2",
-        include_str!("../../../../../models/react-platinum-8168x2.json"),
-    ),
-];
 
 #[derive(Args)]
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy react:tree")]
 struct Flags {
     /// The model that chooses the configuration of each parallel region, as `pinfold learn train react` writes it for a
-    /// machine [default: for a simulated machine the model that pinfold ships, if it has one].
+    /// machine.
     #[arg(long, value_name = "FILE.json")]
     react_model: Option<PathBuf>,
 }
@@ -76,13 +67,13 @@ impl PolicyEntry for ReactTree {
     }
 
     fn about(&self) -> &'static str {
-        "profiles each parallel region in a few learned configurations, and gives it the fastest, or what a learned tree \
-         forecasts, as in the paper of Sánchez Barrera and others"
+        "profiles each parallel region in up to three learned configurations, and gives it what a learned tree forecasts, as \
+         in the paper of Sánchez Barrera and others"
     }
 
     fn explained(&self) -> &'static str {
-        "profiles each parallel region under a few learned configurations, and gives it the fastest, or what a learned tree \
-         forecasts: its threads, their number, its prefetchers, and the pages of the program"
+        "profiles each parallel region under up to three learned configurations, and gives it what a learned tree forecasts: \
+         its threads, their number, its prefetchers, and the pages of the program"
     }
 
     fn flags(&self, command: Command) -> Command {
@@ -100,7 +91,13 @@ impl PolicyEntry for ReactTree {
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
         check(self, request)?;
-        let (name, model) = model(flags.react_model.as_deref(), request.place)?;
+        let Some(file) = flags.react_model else {
+            bail!(
+                "--policy react:tree needs a model of the regions on this machine: train one with `pinfold learn train react`, \
+                 and give it with --react-model FILE.json, or take --policy react, which needs none"
+            );
+        };
+        let (name, model) = learned::read::<ReactModel>(&file, "model")?;
         Ok(Prepared::new(move |setting| {
             model
                 .check(setting.topology)
@@ -181,24 +178,6 @@ fn planned_by(name: &str, belief: &Belief, machine: &str) -> String {
         belief.origin.programs.len(),
         belief.origin.machines.join(", ")
     )
-}
-
-/// The requested model, or that which pinfold ships for this machine, with its name.
-fn model(requested: Option<&Path>, place: &Where<'_>) -> Result<(String, ReactModel)> {
-    let shipped = || SHIPPED.iter().find(|(machine, _)| place.named() == Some(machine));
-    match (requested, shipped()) {
-        (Some(file), _) => learned::read(file, "model"),
-        (None, Some((machine, text))) => {
-            let name = format!("models/react-{machine}.json, which pinfold ships");
-            let model = text.parse().with_context(|| format!("cannot use the model {name}"))?;
-            Ok((name, model))
-        }
-        (None, None) => bail!(
-            "--policy react:tree needs a model of the regions on this machine: train one with `pinfold learn train react`, and \
-             give it with --react-model FILE.json, or take --policy react (pinfold ships models for the simulated {})",
-            SHIPPED.map(|(machine, _)| machine).join(" and ")
-        ),
-    }
 }
 
 /// Reports what each region got.

@@ -27,8 +27,7 @@ pub(super) fn forecast(profiles: &Profiles, model: Option<&ReactModel>, findings
             code: RegionCode::FasterProfile,
             why,
         };
-        let forecast = model.and_then(|model| Some((model, model.forecast(&profiles.counted(id))?)));
-        let wanted = match forecast {
+        let wanted = match model.map(|model| (model, model.forecast(&profiles.counted(id)))) {
             Some((model, Ok((number, why)))) => {
                 let configuration = model.configurations[number].clone();
                 let why = match why.as_str() {
@@ -57,8 +56,8 @@ pub(super) fn forecast(profiles: &Profiles, model: Option<&ReactModel>, findings
         }
     }
     if let Some(unit) = profiles.units().first() {
-        if model.is_none_or(|model| model.tree.is_none()) {
-            race_together(profiles, unit, &mut all, findings);
+        if model.is_none() {
+            choose_together(profiles, unit, &mut all, findings);
         }
         merge(profiles, unit, &mut all, findings);
     }
@@ -66,7 +65,7 @@ pub(super) fn forecast(profiles: &Profiles, model: Option<&ReactModel>, findings
 }
 
 /// Gives the first region of the unit the fastest profile of all its regions together.
-fn race_together(profiles: &Profiles, unit: &[RegionId], all: &mut AllWanted, findings: &mut Vec<Finding>) {
+fn choose_together(profiles: &Profiles, unit: &[RegionId], all: &mut AllWanted, findings: &mut Vec<Finding>) {
     let Some((fastest, _)) = profiles.fastest_together(unit) else {
         return;
     };

@@ -3,11 +3,10 @@
 //!
 //! 1. The operating system places the program. Its regions are timed: this is the baseline.
 //! 2. The program gets the first of the model's profiled configurations. Each region is executed once, so that caches
-//!    are warm, and is then profiled. The other configurations follow. In a race, neighbours of the fastest
-//!    configuration follow as well, until all of them were profiled, or `MOST_NEIGHBOURS` in total. A belief chooses
-//!    each of these configurations itself, and may wait with the next one (`believing`).
-//! 3. The model forecasts a configuration for each region. In a race, or if a counter is not available, the region gets
-//!    the fastest profiled configuration. Regions that are too short for a change of configuration get the
+//!    are warm, and is then profiled. The other configurations follow. A belief chooses each of these configurations
+//!    itself, and may wait with the next one (`believing`).
+//! 3. The model forecasts a configuration for each region. With a belief, or if a counter is not available, the region
+//!    gets the fastest profiled configuration. Regions that are too short for a change of configuration get the
 //!    configuration of the region that takes most of the time.
 //! 4. If the regions want their pages at different places, there is a conflict, which section 6.2 of the paper solves
 //!    by cross-evaluation. The pages move to each of these places once. There each region is timed in its own
@@ -39,7 +38,6 @@ mod verification;
 mod whole_program;
 
 use super::chooser::Chooser;
-use super::neighbours::Size;
 use super::plan::{Plan, Requests};
 use super::timing::Timing;
 use crate::Policy;
@@ -51,14 +49,10 @@ use crate::program::working_tasks::Skip;
 use believing::{Believing, Wanted};
 use cross_evaluation::CrossEvaluation;
 use pinfold_core::{Applied, Decision, EndedCode, Finding, Metric, NoteCode, Sample, Topology};
-use profiles::{Limits, Profiles};
+use profiles::Profiles;
 use std::time::Duration;
 use verification::Verification;
 use whole_program::{Progress, WholeProgram};
-
-/// If the machine needed a larger share of the program's run to move pages, neighbours that move pages are not tried.
-/// It is the share that all trials of the default policy may lose.
-const MOVING: f64 = 0.025;
 
 /// The interval between two readings until the regions are known, and the least after that.
 const FIRST_INTERVAL: Duration = Duration::from_millis(10);
@@ -262,11 +256,9 @@ impl React {
                     Step::Baseline => Profiles::is_baseline_complete(timing),
                     Step::Profile(number) => {
                         let at = seen.at();
-                        let is_hopeless = match &self.believing {
-                            None => self.profiles.is_beaten(number, timing),
-                            Some(believing) => believing.is_hopeless(&self.profiles, number, timing, at),
-                        };
-                        is_hopeless || self.profiles.is_complete(timing)
+                        let hopeless =
+                            |believing: &Believing| believing.is_hopeless(&self.profiles, number, timing, at);
+                        self.believing.as_ref().is_some_and(hopeless) || self.profiles.is_complete(timing)
                     }
                     _ => self.profiles.is_complete(timing),
                 };
@@ -330,11 +322,6 @@ impl React {
                         seen.report(note(learned));
                     }
                     return Some(self.planned(believing, timing, seen));
-                }
-                if number + 1 == self.profiles.configurations().len()
-                    && let Some(sizes) = self.options.chooser.race().map(|race| race.sizes(seen.topology()))
-                {
-                    self.profiles.add_neighbour(&self.limits(sizes, seen));
                 }
                 Some(if number + 1 < self.profiles.configurations().len() {
                     self.profile(number + 1)
@@ -405,12 +392,9 @@ impl React {
         let longest = self.profiles.longest_execution(timing.lasts());
         self.reading = longest.max(LEAST_INTERVAL).min(self.options.times.probe);
         let (share, regions, configurations) = self.profiles.text();
-        let tried = match (&self.options.chooser, self.options.chooser.race()) {
-            (Chooser::Belief(_), _) => "under configurations that a belief chooses".to_owned(),
-            (_, Some(_)) => {
-                format!("under {configurations}; then under configurations that differ from the fastest by one choice")
-            }
-            _ => format!("under {configurations}"),
+        let tried = match &self.options.chooser {
+            Chooser::Belief(_) => "under configurations that a belief chooses".to_owned(),
+            Chooser::Model(_) => format!("under {configurations}"),
         };
         seen.report(note(format!(
             "{share} of the time in regions: {regions}. They are profiled {tried}."
@@ -440,17 +424,6 @@ impl React {
         let configuration = &self.profiles.configurations()[number];
         let plan = Plan::uniform(self.profiles.ids(), configuration);
         Next::Measure(Step::Profile(number), plan)
-    }
-
-    /// What limits the neighbours that a race tries.
-    fn limits<'a>(&self, mut sizes: Vec<Size>, seen: &Observation<'a>) -> Limits<'a> {
-        sizes.retain(|size| size.threads <= self.program.working());
-        Limits {
-            topology: seen.topology(),
-            sizes,
-            sets_prefetchers: self.requests.sets_prefetchers(),
-            may_move_pages: self.requests.moved_pages() <= seen.at().mul_f64(MOVING),
-        }
     }
 
     /// All regions were profiled: each gets a configuration.

@@ -5,9 +5,8 @@
 
 use super::percent;
 use crate::react::model::{ModelConfiguration, Profile};
-use crate::react::neighbours::{MOST_NEIGHBOURS, Size, neighbours};
 use crate::react::timing::{Measured, Timing};
-use pinfold_core::{RegionId, Topology};
+use pinfold_core::RegionId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,9 +19,8 @@ const EXECUTIONS: f64 = 5.0;
 /// The least number of readings of a region in a step. From six readings on the noise is known (`statistics::level`).
 const READINGS: usize = 6;
 
-/// A neighbour ends early if after `FEW_READINGS` of each region it takes `BEATEN` times as long as the fastest so far.
+/// A trial may end early after this number of readings of each region.
 const FEW_READINGS: usize = READINGS / 2;
-const BEATEN: f64 = 1.2;
 
 /// A region whose executions are shorter does not change its configuration: a change costs up to 10 us (`make bench`),
 /// and in ten times that it can gain little more.
@@ -40,9 +38,8 @@ struct Region {
 /// The regions, and the profiled configurations.
 #[derive(Debug)]
 pub(super) struct Profiles {
-    /// The configurations of the model, and after them the neighbours that a race tries.
+    /// The configurations of the model, or those that a belief has chosen so far.
     configurations: Vec<ModelConfiguration>,
-    of_model: usize,
     regions: BTreeMap<RegionId, Region>,
 }
 
@@ -50,7 +47,6 @@ impl Profiles {
     /// Nothing is measured yet. The model profiles regions in these configurations.
     pub(super) fn new(configurations: Vec<ModelConfiguration>) -> Self {
         Self {
-            of_model: configurations.len(),
             configurations,
             regions: BTreeMap::new(),
         }
@@ -185,35 +181,13 @@ impl Profiles {
     /// The position of the fastest configuration of these regions together, and their time in it, in seconds: for as
     /// many executions as in the baseline.
     pub(super) fn fastest_together(&self, unit: &[RegionId]) -> Option<(usize, f64)> {
-        least((0..self.configurations.len()).map(|number| {
-            self.together(unit, |id| {
-                Some(self.regions[&id].profiled.get(number)?.as_ref()?.seconds())
-            })
-        }))
-    }
-
-    /// The time of these regions for as many executions as in the baseline, in seconds, if one execution takes
-    /// `seconds`; `None` if one was not measured.
-    fn together(&self, unit: &[RegionId], seconds: impl Fn(RegionId) -> Option<f64>) -> Option<f64> {
-        let executions = |id| self.baseline(id).profile.executions;
-        unit.iter().map(|&id| Some(seconds(id)? * executions(id))).sum()
-    }
-
-    /// Whether the configuration at this position is a neighbour, and all regions are much slower in it than in their
-    /// fastest profile.
-    pub(super) fn is_beaten(&self, number: usize, timing: &Timing) -> bool {
-        if number < self.of_model {
-            return false;
-        }
-        self.units().iter().all(|unit| {
-            let now = self.together(unit, |id| {
-                let now = timing.profile(id).filter(|_| timing.readings(id) >= FEW_READINGS)?;
-                Some(now.seconds / now.executions)
-            });
-            let fastest = self.fastest_together(unit);
-            now.zip(fastest)
-                .is_some_and(|(now, (_, fastest))| now > BEATEN * fastest)
-        })
+        let seconds = |number: usize, id: RegionId| {
+            let region = &self.regions[&id];
+            let profiled = region.profiled.get(number)?.as_ref()?;
+            Some(profiled.seconds() * region.baseline.profile.executions)
+        };
+        let together = |number| unit.iter().map(|&id| seconds(number, id)).sum();
+        least((0..self.configurations.len()).map(together))
     }
 
     /// Adds a configuration, which is profiled next.
@@ -242,35 +216,6 @@ impl Profiles {
         }
         Some(progress)
     }
-
-    /// Adds what a race tries next: a neighbour of the fastest configuration that was not tried. The regions that take
-    /// most of the time come first, but the others are profiled in each configuration, too.
-    pub(super) fn add_neighbour(&mut self, limits: &Limits<'_>) {
-        if self.configurations.len() >= self.of_model + MOST_NEIGHBOURS {
-            return;
-        }
-        // Without prefetchers, configurations that differ in them alone are the same.
-        let is_new = |one: &ModelConfiguration| {
-            let mut tried = self.configurations.iter();
-            !tried.any(|known| {
-                let prefetch = if limits.sets_prefetchers {
-                    known.prefetch
-                } else {
-                    one.prefetch
-                };
-                ModelConfiguration {
-                    prefetch,
-                    ..known.clone()
-                } == *one
-            })
-        };
-        let next = self.units().iter().find_map(|unit| {
-            let fastest = &self.configurations[self.fastest_together(unit)?.0];
-            let mut near = neighbours(fastest, &limits.sizes, limits.topology).into_iter();
-            near.find(|one| is_new(one) && (limits.may_move_pages || one.shares_pages_with(fastest)))
-        });
-        self.configurations.extend(next);
-    }
 }
 
 /// A part of a step.
@@ -279,14 +224,6 @@ pub(super) struct Progress {
     pub(super) share: f64,
     /// By region: the seconds of one execution so far.
     pub(super) seconds: BTreeMap<RegionId, f64>,
-}
-
-/// What limits the neighbours that can be tried.
-pub(super) struct Limits<'a> {
-    pub(super) topology: &'a Topology,
-    pub(super) sizes: Vec<Size>,
-    pub(super) sets_prefetchers: bool,
-    pub(super) may_move_pages: bool,
 }
 
 /// Whether a region was timed often enough.
