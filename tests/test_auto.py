@@ -114,7 +114,8 @@ def test_a_belief_says_what_is_tried_first(
     assert ({pu // 4 for pu in tried} in ({0}, {1})) == is_first
     assert run.json["policy"] == "auto"
     said = said_by(pinfold, "explain", pinfold.folder / "record.json")
-    assert "was expected to take" in said
+    first = run.json["beliefs"][0]["candidate"] + 1
+    assert f"Candidate {first} was expected to take " in said
     assert "was expected to take" not in run.err
 
 
@@ -123,8 +124,13 @@ def test_the_belief_that_ships_is_described_and_serves_any_machine(scripted: Cal
     explained = subprocess.run([binary, "explain", shipped], capture_output=True, text=True, check=True).stdout
     assert "A belief about configurations, learned from" in explained
     with_it, without = scripted(1300), scripted(1300, "--belief", "none")
-    notes = [one["code"] for one in with_it.json["notes"]]
-    assert notes.count("belief") == len(with_it.json["comparisons"])
+    beliefs, comparisons = with_it.json["beliefs"], with_it.json["comparisons"]
+    assert [(one["at"], one["candidate"], one["with"] or 0) for one in beliefs] == [
+        (one["at"], one["candidate"], one["with"]) for one in comparisons
+    ]
+    measured = [1 / (1 + one["gain"]) for one in comparisons]
+    assert [one["measured"] for one in beliefs] == pytest.approx(measured)
+    assert "belief" not in {one["code"] for one in with_it.json["notes"]}
     assert with_it.json["chosen"]["pus"] == without.json["chosen"]["pus"] == FASTEST
 
 

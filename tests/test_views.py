@@ -1,6 +1,5 @@
 """`--policy hints` and `classify` as a user sees them: views of `auto` with fewer candidates, and their variants."""
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def test_the_fastest_placement_is_found_by_the_belief_that_ships(
     assert record["policy"] == policy
     assert record["chosen"]["pus"] == pus
     assert record["chosen"]["gain_over_first"] == pytest.approx(0.5, abs=0.05)
-    assert any("was expected to take" in note["text"] for note in record["notes"])
+    assert len(record["beliefs"]) == len(record["comparisons"])
 
 
 def test_a_view_is_explained(pinfold: Pinfold, machine: str, tmp_path: Path) -> None:
@@ -83,4 +82,4 @@ def test_a_program_that_is_faster_nowhere_is_left_alone(pinfold: Pinfold, tmp_pa
     file.write_text(SCRIPT.replace("150.0", "80.0").replace("PUS", "0-3"))
     record = pinfold.record("--policy", policy, "--db", "none", "--machine", f"scripted:{file}").json
     assert record["chosen"] is None or record["chosen"]["pus"] is None
-    assert json.dumps(record["notes"]).count("was expected to take") > 0
+    assert len(record["beliefs"]) > 0

@@ -285,8 +285,6 @@ codes! {
         NothingMeasured = "nothing_measured",
         /// The search begins again, because the rate fell.
         SearchAgain = "search_again",
-        /// What was believed of a configuration before and after its trial.
-        Belief = "belief",
         /// A move that rules chose did not help, and was rolled back.
         RolledBack = "rolled_back",
         /// The thresholds of SAM.

@@ -3,9 +3,9 @@
 use crate::function::{FoundFunction, FunctionRequest};
 use crate::hint::AffinityHint;
 use crate::{
-    CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MappingComparison, MetricCode,
-    NoteCode, OwnFinding, PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode, RegionConfiguration,
-    RegionId, SampleCode, TaskMove, ThreadMap,
+    BelievedTrial, CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MappingComparison,
+    MetricCode, NoteCode, OwnFinding, PageMapping, Pinning, Prefetchers, ProposerCode, PuSet, RegionCode,
+    RegionConfiguration, RegionId, SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -157,6 +157,8 @@ pub enum Finding {
         /// The result, as a code.
         code: ComparedCode,
     },
+    /// What a belief expected of a trial, and what it learned from it.
+    Believed(BelievedTrial),
     /// A candidate was applied, and its screening begins.
     Screening {
         /// Position in the list of candidates.

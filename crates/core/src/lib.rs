@@ -3,6 +3,7 @@
 //!
 //! No input or output happens here, and no clock is read: `clippy.toml` beside this crate's manifest enforces it.
 
+mod believed;
 mod code;
 mod configuration;
 pub mod container;
@@ -36,6 +37,7 @@ pub mod text;
 mod thread_map;
 mod topology;
 
+pub use believed::{BelievedTrial, ExpectedTime, Tried, WITHIN_95};
 pub use code::{
     BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, ComparedCode, EndedCode, ForecastCode,
     HostNoteCode, MachineKind, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode,

@@ -13,8 +13,8 @@ pub use record::{
     Candidate, CandidateRegion, Chosen, Comparison, DecidesOn, EndedEarly, Gain, HintSample, LeftOut, MetricReason,
     MetricRecord, MetricSeries, NodeSeries, NodeTraffic, NumaBalancing, PageRecord, PolicyKind, PolicyRecord,
     ProgramRecord, Proposal, RateLine, ReadError, Record, RecordBuilder, Replay, RunDocument, Search, SimulatedProgram,
-    Simulation, TaskPlaces, TimedComparison, TimedConfiguration, TimedFinding, TimedMove, TimedMoves, TimedNote,
-    TimedProfile, TimedSamples, Timeline, every_second_point,
+    Simulation, TaskPlaces, TimedBelief, TimedComparison, TimedConfiguration, TimedFinding, TimedMove, TimedMoves,
+    TimedNote, TimedProfile, TimedSamples, Timeline, every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

@@ -4,7 +4,7 @@
 mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
-use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason};
+use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason, RegionId, Tried};
 use pinfold_runtime::{NumaBalancing, PolicyKind, RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
@@ -124,6 +124,59 @@ fn a_reason_of_version_1_is_read_with_its_text_and_without_a_code() {
     assert_eq!(read.pages.page_moves[0].moves.broken_off, Some(broken_off));
     let chosen = read.search.chosen.unwrap();
     assert_eq!((chosen.code, chosen.why), (ChoiceCode::Unknown, None));
+}
+
+#[test]
+fn what_was_believed_of_a_trial_is_read_back_and_explained_in_the_order_of_time() {
+    let expected = |time: f64| {
+        format!(
+            r#"{{"time": {time}, "low": {}, "high": {}, "faster": 0.5}}"#,
+            time / 2.0,
+            time * 2.0
+        )
+    };
+    let trial = |at: f64, tried: &str| {
+        let (before, after) = (expected(0.8), expected(0.7));
+        format!(
+            r#"{{"at": {at}, "search": 0, {tried}, "before": {before}, "measured": 0.6, "error": 0.01, "after": {after}}}"#
+        )
+    };
+    let candidate = trial(2.0, r#""candidate": 1, "with": 0"#);
+    let region = trial(3.0, r#""region": 64, "configuration": "compact""#);
+    let later = r#""notes": [{"at": 2.5, "code": "belief", "text": "Of an older pinfold."}, "#;
+    let text = RECORD
+        .replacen('{', &format!(r#"{{"beliefs": [{candidate}, {region}],"#), 1)
+        .replace(r#""notes": ["#, later);
+    let document = RunDocument::read(&text).unwrap();
+    let tried: Vec<&Tried> = document
+        .record
+        .by_policy
+        .beliefs
+        .iter()
+        .map(|one| &one.trial.tried)
+        .collect();
+    let [candidate, region] = [
+        Tried::Candidate {
+            candidate: 1,
+            with: Some(0),
+        },
+        Tried::Region {
+            region: RegionId(64),
+            configuration: "compact".to_owned(),
+        },
+    ];
+    assert_eq!(tried, [&candidate, &region]);
+    let again = RunDocument::read(&serde_json::to_string(&document).unwrap()).unwrap();
+    assert_eq!(again, document);
+    let said = document.explanation(PolicyKind::default());
+    let places = [
+        "At 2 s: Candidate 2 was expected to take 0.80 of the time (95 %: 0.40 to 1.60) in candidate 1, and took 0.60 of it.",
+        "At 2 s: A note.",
+        "At 2.5 s: Of an older pinfold.",
+        "At 3 s: Region 0x40: compact: it was expected to take 0.80 of the time",
+    ]
+    .map(|words| said.find(words).unwrap_or_else(|| panic!("no {words:?} in {said}")));
+    assert!(places.is_sorted(), "{said}");
 }
 
 #[test]

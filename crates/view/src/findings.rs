@@ -1,7 +1,7 @@
 //! The findings of a run as lines: the metric, every candidate, the choice, the rate.
 
 use pinfold_core::{
-    COUNTS_OF_A_JOULE, CandidatesCode, ComparedCode, ENERGY_UNIT, Finding, Metric, NoteCode, Scope, sources,
+    COUNTS_OF_A_JOULE, CandidatesCode, ComparedCode, ENERGY_UNIT, Finding, Metric, NoteCode, Scope, Tried, sources,
 };
 use pinfold_runtime::{MetricRate, MetricRecord, Record, Search};
 use std::fmt::Write as _;
@@ -62,9 +62,11 @@ pub fn is_change(finding: &Finding, search: &Search) -> bool {
         | Finding::Compared { .. }
         | Finding::Rate { .. }
         | Finding::Note {
-            code: NoteCode::LooksForFunction | NoteCode::Belief,
+            code: NoteCode::LooksForFunction,
             ..
         } => false,
+        // A comparison has a line of its own; the times of a region have none.
+        Finding::Believed(trial) => matches!(trial.tried, Tried::Region { .. }),
         _ => true,
     }
 }
@@ -96,6 +98,7 @@ impl Findings {
                 ..
             } => chosen(record, *candidate, *gain_over_first, *gain_over_worst),
             Finding::Compared { .. } => compared(finding, search)?,
+            Finding::Believed(trial) => trial.to_string(),
             Finding::Rate { rate, spread } => {
                 let metrics = record.rates.last().map_or(&[][..], |line| &line.metrics);
                 format!(

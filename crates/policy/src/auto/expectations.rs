@@ -9,9 +9,9 @@
 
 use super::candidates::{Candidates, UNPINNED};
 use super::placement::Placement;
-use crate::belief::{Account, Belief, Cost, Lesson, Next, Point, Posterior, Trial, View, next};
+use crate::belief::{Account, Belief, Cost, Next, Point, Posterior, Trial, View, next};
 use crate::comparison::turns::Gain;
-use pinfold_core::{PageMapping, Pinning, Topology};
+use pinfold_core::{BelievedTrial, PageMapping, Pinning, Topology, Tried};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,8 +108,8 @@ impl Expectations {
     }
 
     /// Learns that B has this gain over A. All pairs of a trial that goes on count once. Returns what was believed
-    /// before and after it, in words.
-    pub(super) fn learn(&mut self, a: usize, b: usize, gain: Gain) -> Option<String> {
+    /// before and after it.
+    pub(super) fn learn(&mut self, a: usize, b: usize, gain: Gain) -> Option<BelievedTrial> {
         let is_same = |trial: &Trial| (trial.against, trial.of) == (Some(a), b);
         let before = self.trials.len();
         self.trials.retain(|trial| !is_same(trial));
@@ -123,17 +123,12 @@ impl Expectations {
             variance: gain.error.powi(2).max(LEAST_VARIANCE),
         };
         let posterior = self.posterior.as_mut()?;
-        let Lesson { before, after, .. } = posterior.learn(trial).ok()?;
+        let lesson = posterior.learn(trial).ok()?;
         self.trials.push(trial);
-        let other = if a == UNPINNED {
-            "unpinned".to_owned()
-        } else {
-            format!("in candidate {a}")
-        };
-        Some(format!(
-            "Candidate {b} was expected to take {before} {other}, and took {:.2} of it. Now {after} are expected.",
-            trial.log.exp()
-        ))
+        Some(lesson.finding(Tried::Candidate {
+            candidate: b,
+            with: (a != UNPINNED).then_some(a),
+        }))
     }
 
     /// The candidate whose trial is worth most in a program of the age `at`; `None` if no trial is worth its cost.
@@ -326,9 +321,14 @@ mod tests {
         let (mut once, mut twice) = (expecting(by_nodes(), &all), expecting(by_nodes(), &all));
         let open = Gain { log: -0.5, error: 0.2 };
         twice.learn(UNPINNED, 1, open);
-        let said = twice.learn(UNPINNED, 1, open).unwrap();
-        assert_eq!(once.learn(UNPINNED, 1, open).as_ref(), Some(&said));
+        let found = twice.learn(UNPINNED, 1, open).unwrap();
+        assert_eq!(once.learn(UNPINNED, 1, open).as_ref(), Some(&found));
         assert_eq!(once.prospect(1, UNPINNED), twice.prospect(1, UNPINNED));
-        assert!(said.contains("and took 1.65 of it"), "{said}");
+        let only = Tried::Candidate {
+            candidate: 1,
+            with: None,
+        };
+        assert_eq!(found.tried, only);
+        assert!((found.measured - 0.5f64.exp()).abs() < 1e-9, "{found}");
     }
 }

@@ -22,7 +22,7 @@ use super::trial::{MOST_PAIRS, SCREENED, Trial};
 use super::trials::{Finished, Trials};
 use crate::belief::{Belief, Cost};
 use crate::comparison::turns::{Gain, Turns, Window};
-use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, NoteCode, ProposerCode, Topology};
+use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Topology};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -393,10 +393,7 @@ impl Search {
         let (a, b) = (trial.a(), trial.b());
         findings.push(trial.finding(gain, code));
         let learned = gain.and_then(|gain| self.expectations.learn(a, b, gain));
-        findings.extend(learned.map(|text| Finding::Note {
-            code: NoteCode::Belief,
-            text,
-        }));
+        findings.extend(learned.map(Finding::Believed));
         let over_unpinned = self.candidates.gain(a);
         if b == UNPINNED {
             // Only the placement that the user wants is compared so.

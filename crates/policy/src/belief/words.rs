@@ -4,10 +4,8 @@ use super::normal::chance_below;
 use super::posterior::{Believed, Lesson};
 use super::prior::{Belief, Prior};
 use super::worth::{Next, Worth};
+use pinfold_core::{BelievedTrial, ExpectedTime, Tried, WITHIN_95};
 use std::fmt;
-
-/// The number of standard deviations on each side of the mean within which 95 % of normal numbers are.
-const WITHIN: f64 = 1.96;
 
 /// The number of configurations that the words of a belief name.
 const NAMED: usize = 5;
@@ -20,7 +18,7 @@ impl Believed {
 
     /// The interval that has this time with a probability of 95 %.
     pub fn interval(&self) -> (f64, f64) {
-        let width = WITHIN * self.variance.sqrt();
+        let width = WITHIN_95 * self.variance.sqrt();
         ((self.mean - width).exp(), (self.mean + width).exp())
     }
 
@@ -33,33 +31,37 @@ impl Believed {
             f64::from(u8::from(self.mean < 0.0))
         }
     }
+
+    /// The same for a finding.
+    pub fn expected(&self) -> ExpectedTime {
+        let (low, high) = self.interval();
+        ExpectedTime {
+            time: self.time(),
+            low,
+            high,
+            faster: self.chance_of_faster(),
+        }
+    }
 }
 
 /// `0.61 of the time (95 %: 0.30 to 1.22)`.
 impl fmt::Display for Believed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (low, high) = self.interval();
-        write!(f, "{:.2} of the time (95 %: {low:.2} to {high:.2})", self.time())
+        self.expected().fmt(f)
     }
 }
 
 impl Lesson {
-    /// The expectation before the trial, its result, and the expectation after it. `prior` has the configurations.
-    pub fn in_words(&self, prior: &Prior) -> String {
-        let points = prior.points();
-        let Lesson { trial, before, after } = self;
-        let reference = match trial.against {
-            None => "the baseline".to_owned(),
-            Some(other) => points[other].to_string(),
-        };
-        format!(
-            "{}: it was expected to take {before} of {reference}, and to be faster with a chance of {:.0} %. The trial measured \
-             {:.2} ± {:.2}. Now it is expected to take {after}.",
-            points[trial.of],
-            100.0 * before.chance_of_faster(),
-            trial.log.exp(),
-            WITHIN * trial.variance.sqrt() * trial.log.exp(),
-        )
+    /// The expectation before the trial, its result, and the expectation after it. `tried` is what the trial compared.
+    pub fn finding(&self, tried: Tried) -> BelievedTrial {
+        let measured = self.trial.log.exp();
+        BelievedTrial {
+            tried,
+            before: self.before.expected(),
+            measured,
+            error: self.trial.variance.sqrt() * measured,
+            after: self.after.expected(),
+        }
     }
 }
 
@@ -129,21 +131,31 @@ mod tests {
     use super::super::examples::{COST, account, belief, first_is_baseline, trial, view};
     use super::super::worth::{Account, next};
     use super::*;
+    use pinfold_core::RegionId;
 
     #[test]
-    fn a_trial_is_told_with_what_was_believed_before_and_after() {
+    fn a_trial_is_a_finding_with_what_was_believed_before_and_after() {
         let mut posterior = first_is_baseline(&belief());
         let lesson = posterior.learn(trial(1, -0.7)).unwrap();
-        let text = lesson.in_words(posterior.prior());
+        let finding = lesson.finding(Tried::Region {
+            region: RegionId(1),
+            configuration: "compact".to_owned(),
+        });
+        let text = finding.to_string();
         for part in [
-            "threads on 50 % of the cores and 50 % of the nodes, compact, with pages locality and prefetchers 0000: it was \
-             expected to take 0.61 of the time (95 %: 0.",
-            "of the baseline, and to be faster with a chance of 8",
+            "it was expected to take 0.61 of the time (95 %: 0.",
+            "and to be faster with a chance of 8",
             "The trial measured 0.50 ± 0.01. Now it is expected to take 0.50 of the time (95 %: 0.49 to 0.51).",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(lesson.after.variance < lesson.before.variance);
+        let BelievedTrial { before, after, .. } = finding;
+        assert!(
+            before.low < after.low && after.high < before.high,
+            "{before:?} {after:?}"
+        );
+        assert!(before.faster < after.faster, "{before:?} {after:?}");
     }
 
     #[test]

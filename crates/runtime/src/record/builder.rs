@@ -3,13 +3,13 @@
 use super::timeline::TimelineBuilder;
 use super::{
     Candidate, CandidateRegion, Chosen, Comparison, EndedEarly, MetricRecord, Proposal, RateLine, Record, Search,
-    TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    TimedBelief, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
 use pinfold_core::function::FoundFunction;
 use pinfold_core::{
-    Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, PageMapping, Pinning,
-    Refusal, RegionConfiguration, Sample, Scope, sources,
+    Applied, BelievedTrial, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode,
+    PageMapping, Pinning, Refusal, RegionConfiguration, Sample, Scope, sources,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -217,6 +217,7 @@ impl RecordBuilder {
                 self.record.search.candidates_why = Some(why);
                 self.note_whether_pinned();
             }
+            Finding::Believed(trial) => self.believed(at, trial),
             proposed @ Finding::Proposed { .. } => self.proposed(at, proposed),
             compared @ Finding::Compared { .. } => self.compared(at, &compared),
             Finding::Probed {
@@ -312,6 +313,11 @@ impl RecordBuilder {
             code,
         });
         self.probed(candidate, rate, None, measured, false);
+    }
+
+    fn believed(&mut self, at: f64, trial: BelievedTrial) {
+        let search = self.record.earlier_searches.len();
+        self.record.by_policy.beliefs.push(TimedBelief { at, search, trial });
     }
 
     fn metric_chosen(&mut self, metric: Option<&str>, code: MetricCode, why: String, function: Option<FoundFunction>) {

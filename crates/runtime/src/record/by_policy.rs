@@ -3,7 +3,9 @@
 //! Findings that several policies share have a section each. A finding that only one policy has (`PolicyFinding`) is an
 //! entry of `findings`, and needs no change here.
 
-use super::{Comparison, Forecast, HintSample, Proposal, Regions, TimedComparison, TimedFinding, TimedMove};
+use super::{
+    Comparison, Forecast, HintSample, Proposal, Regions, TimedBelief, TimedComparison, TimedFinding, TimedMove,
+};
 use pinfold_core::Finding;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,9 @@ pub struct PolicyRecord {
     /// The candidates that were compared in turns; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// What was believed of trials before and after them; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beliefs: Vec<TimedBelief>,
     /// The findings that only one policy has; absent without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<TimedFinding>,

@@ -29,9 +29,9 @@ use pinfold_core::function::FoundFunction;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
-    CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MachineKind, MappingComparison, MetricCode,
-    NoteCode, Observed, OwnFinding, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal, RegionChoice,
-    RegionId, SampleCode, Scope, StrategyForecast, TaskMove,
+    BelievedTrial, CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MachineKind, MappingComparison,
+    MetricCode, NoteCode, Observed, OwnFinding, PageMapping, Pinning, ProgramGain, ProposerCode, PuSet, Refusal,
+    RegionChoice, RegionId, SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -147,6 +147,18 @@ pub struct Comparison {
     /// The result, for programs.
     #[serde(default)]
     pub code: ComparedCode,
+}
+
+/// What was believed of a trial before and after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimedBelief {
+    /// When the trial ended.
+    pub at: f64,
+    /// The search, as in a proposal.
+    pub search: usize,
+    /// The trial.
+    #[serde(flatten)]
+    pub trial: BelievedTrial,
 }
 
 /// What a placement model forecast of the program.

@@ -1,10 +1,10 @@
 //! `react` with a belief, which plans the trials.
 
 use super::{Regions, Work, choice, machine, options, run_until_chosen};
-use pinfold_core::RegionId;
+use pinfold_core::{RegionId, Tried};
 use pinfold_policy::belief::Belief;
 use pinfold_policy::react::{Chooser, React};
-use pinfold_runtime::{Record, RecordBuilder};
+use pinfold_runtime::{Record, RecordBuilder, TimedBelief};
 use pinfold_sim::Repeat;
 use serde_json::json;
 use std::num::NonZeroU64;
@@ -71,7 +71,13 @@ fn a_belief_plans_trials_until_none_is_worth_its_cost_and_says_what_it_learned()
         all_notes(&record)
     );
     // Each trial teaches something about each of the two regions.
-    assert_eq!(notes(&record, "it was expected to take"), 2 * trials);
+    let beliefs = &record.by_policy.beliefs;
+    assert_eq!(beliefs.len(), 2 * trials);
+    let has_configuration = |one: &TimedBelief| match &one.trial.tried {
+        Tried::Region { configuration, .. } => !configuration.is_empty(),
+        Tried::Candidate { .. } => false,
+    };
+    assert!(beliefs.iter().all(has_configuration), "{beliefs:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::react::model::ModelConfiguration;
 use crate::react::plan::{Plan, Requests};
 use crate::react::space::space;
 use crate::react::timing::{Measured, Timing};
-use pinfold_core::{PageMapping, Pinning, Prefetchers, RegionId, Topology};
+use pinfold_core::{BelievedTrial, PageMapping, Pinning, Prefetchers, RegionId, Topology, Tried};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,14 +172,15 @@ impl Believing {
         }
     }
 
-    /// The regions were timed in the configuration at this position of the profiles. Returns the lessons in words.
+    /// The regions were timed in the configuration at this position of the profiles. Returns what was believed of each
+    /// before and after.
     pub(super) fn learn(
         &mut self,
         profiles: &Profiles,
         number: usize,
         timing: &Timing,
         requests: &Requests,
-    ) -> Vec<String> {
+    ) -> Vec<BelievedTrial> {
         let configuration = in_effect(&profiles.configurations()[number], requests);
         let (before, now) = profiles.times(|id| timing.measured(id).as_ref().map(Measured::seconds));
         let best = profiles
@@ -202,7 +203,10 @@ impl Believing {
             };
             // A time that cannot be compared teaches nothing.
             if let Ok(lesson) = posterior.learn(trial) {
-                learned.push(format!("Region {id}: {}", lesson.in_words(posterior.prior())));
+                learned.push(lesson.finding(Tried::Region {
+                    region: id,
+                    configuration: posterior.prior().points()[of].to_string(),
+                }));
             }
         }
         learned

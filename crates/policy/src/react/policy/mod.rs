@@ -319,7 +319,7 @@ impl React {
                 self.profiles.record(timing);
                 if let Some(mut believing) = self.believing.take() {
                     for learned in believing.learn(&self.profiles, number, timing, &self.requests) {
-                        seen.report(note(learned));
+                        seen.report(Finding::Believed(learned));
                     }
                     return Some(self.planned(believing, timing, seen));
                 }

@@ -201,9 +201,19 @@ impl Record {
         for refusal in &self.refused {
             let _ = writeln!(text, "Refused: {}", sentence(&refusal.why));
         }
-        for note in &self.notes {
-            let _ = writeln!(text, "At {} s: {}", number(note.at), note.text);
+        for (at, said) in self.told() {
+            let _ = writeln!(text, "At {} s: {said}", number(at));
         }
+    }
+
+    /// The notes, and what was believed of trials, in the order of time. What follows from a trial comes after it.
+    fn told(&self) -> Vec<(f64, String)> {
+        let beliefs = self.by_policy.beliefs.iter();
+        let beliefs = beliefs.map(|one| (one.at, one.trial.to_string()));
+        let notes = self.notes.iter().map(|note| (note.at, note.text.clone()));
+        let mut told: Vec<(f64, String)> = beliefs.chain(notes).collect();
+        told.sort_by(|one, other| one.0.total_cmp(&other.0));
+        told
     }
 }
 
