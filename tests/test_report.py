@@ -1,11 +1,13 @@
 """`pinfold report`: pages of real records and logs, in whole, and in headless Chromium where it is installed."""
 
 import json
+import math
 import re
 import subprocess
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import chromium
 import pytest
@@ -410,6 +412,86 @@ def shared(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pyte
 
 
 SIMULATED = ("--machine", "e5-4650x4")
+
+#: A row of the table of trials: the time, what was tried, and six values.
+TRIAL = re.compile(r'<tr><td class="number">[\d.]+ s</td><th class="words" scope="row">(.*?)</th>(.*?)</tr>')
+
+#: A number below the axis of the trials, and the bars and the dot of a trial.
+NUMBER = re.compile(r'<text class="middle" x="([\d.]+)%" y="\d+">([\d.]+)</text>')
+BAR = r'<rect class="{}" x="([\d.]+)%" width="([\d.]+)%"'
+DOT = r'<circle class="measured" cx="([\d.]+)%"'
+
+
+@pytest.fixture(scope="module")
+def believed(
+    binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
+    """Return the record and the page of a simulated run of `auto`, whose trials a belief plans."""
+    folder = tmp_path_factory.mktemp("believed")
+    recording = record(binary, folder / "stream.pft", workload("stream"), "--threads", "4", "--size", "16k")
+    options = ("--policy", "auto", "--db", "none", "--repeat", "auto", "--report", str(folder / "run.html"))
+    made = Pinfold(binary, folder).record(*SIMULATED, *options, recording)
+    return made.json, folder / "run.html"
+
+
+def trials(page: Path) -> str:
+    """Return the section of a page that draws what was expected of trials."""
+    (section,) = re.findall(r'<section id="beliefs".*?</section>', page.read_text(), re.DOTALL)
+    return str(section)
+
+
+def test_the_table_of_trials_has_what_the_record_has(believed: tuple[dict[str, Any], Path]) -> None:
+    found, page = believed
+    rows = TRIAL.findall(trials(page))
+    assert len(rows) == len(found["beliefs"]) > 2
+    for (name, cells), one in zip(rows, found["beliefs"], strict=True):
+        assert name.startswith(f"#{one['candidate'] + 1} ")
+        before, after = one["before"], one["after"]
+        assert re.findall(r"<td[^>]*>(.*?)</td>", cells) == [
+            "unpinned" if one["with"] is None else f"#{one['with'] + 1}",
+            f"{before['time']:.2f}",
+            f"{before['low']:.2f} to {before['high']:.2f}",
+            f"{one['measured']:.2f}",
+            f"{after['time']:.2f}",
+            f"{after['low']:.2f} to {after['high']:.2f}",
+        ]
+
+
+def test_the_drawing_of_trials_has_a_row_for_each_where_its_axis_says(believed: tuple[dict[str, Any], Path]) -> None:
+    found, page = believed
+    section = trials(page)
+    numbers = [(float(at), math.log(float(text))) for at, text in NUMBER.findall(section)]
+    (first, low), *_, (last, high) = numbers
+
+    def at(time: float) -> float:
+        return first + (last - first) * (math.log(time) - low) / (high - low)
+
+    beliefs = found["beliefs"]
+    for name in ("before", "after"):
+        bars = [(float(left), float(left) + float(width)) for left, width in re.findall(BAR.format(name), section)]
+        assert [left for left, _ in bars] == pytest.approx([at(one[name]["low"]) for one in beliefs], abs=0.1)
+        assert [right for _, right in bars] == pytest.approx([at(one[name]["high"]) for one in beliefs], abs=0.4)
+    dots = [float(x) for x in re.findall(DOT, section)]
+    assert dots == pytest.approx([at(one["measured"]) for one in beliefs], abs=0.1)
+
+
+def test_a_run_without_a_belief_draws_no_trials(run: Path) -> None:
+    assert 'id="beliefs"' not in run.read_text()
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_with_trials_fits_and_is_readable(
+    believed: tuple[dict[str, Any], Path], page: chromium.Page, width: int, dark: bool
+) -> None:
+    page.open(believed[1], width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.complaints() == []
+    contrast, where = page.evaluate(CONTRAST)
+    assert contrast >= 4.5, where
+    lefts = "[...document.querySelectorAll('#beliefs .side text')].map((one) => one.getBoundingClientRect().left)"
+    assert min(page.evaluate(lefts)) >= 0
 
 
 def test_a_simulated_run_draws_who_shares_and_what_limits_it(pinfold: Pinfold, shared: Path, tmp_path: Path) -> None:

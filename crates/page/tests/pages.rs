@@ -317,6 +317,79 @@ fn additions_are_drawn_with_their_sources() {
     assert!(!without.contains("What limits it") && !without.contains("Who shares with whom"));
 }
 
+/// A trial of a candidate against the unpinned program, one against that candidate, and one of a parallel region.
+const BELIEFS: &str = r#"[
+    {"at": 30.0, "search": 0, "candidate": 1, "with": null, "before": {"time": 0.8, "low": 0.4, "high": 1.6, "faster": 0.74},
+        "measured": 0.5, "error": 0.01, "after": {"time": 0.51, "low": 0.49, "high": 0.53, "faster": 1.0}},
+    {"at": 60.0, "search": 0, "candidate": 2, "with": 1, "before": {"time": 1.0, "low": 0.9, "high": 1.11, "faster": 0.5},
+        "measured": 1.05, "error": 0.01, "after": {"time": 1.05, "low": 1.04, "high": 1.06, "faster": 0.0}},
+    {"at": 90.0, "search": 0, "region": 64, "configuration": "<compact>", "before": {"time": 1e-300, "low": 0.0, "high": 9e99,
+        "faster": 0.5}, "measured": -1.0, "error": 0.0, "after": {"time": 1.0, "low": 3.0, "high": 2.0, "faster": 0.5}}]"#;
+
+fn with_beliefs(beliefs: &str) -> String {
+    RUN.replacen('{', &format!("{{ \"beliefs\": {beliefs},"), 1)
+}
+
+#[test]
+fn what_was_expected_of_trials_is_drawn_and_listed() {
+    let page = page(&with_beliefs(BELIEFS));
+    assert_eq!(page.matches("<g class=\"trial\">").count(), 3);
+    assert_has(
+        &page,
+        &[
+            "What was expected",
+            "<title id=\"beliefs-t\">Expected and measured times of 3 trials</title>",
+            "#2 took 0.50 of the time of unpinned; #3 took 1.05 of the time of #2; R1 took -1.00 of the time of unpinned. ",
+            "<title>Candidate 2 was expected to take 0.80 of the time (95 %: 0.40 to 1.60) unpinned, and took 0.50 of it. ",
+            "<th class=\"words\" scope=\"row\">#2 spread: 0,2</th><td>unpinned</td><td class=\"number\">0.80</td>\
+             <td class=\"number\">0.40 to 1.60</td><td class=\"number\">0.50</td><td class=\"number\">0.51</td>\
+             <td class=\"number\">0.49 to 0.53</td>",
+            "<th class=\"words\" scope=\"row\">R1, region 0x40: &lt;compact&gt;</th>",
+            "<tspan class=\"wide\"> of #2</tspan>",
+        ],
+    );
+}
+
+#[test]
+fn a_drawing_of_trials_has_one_beside_what_is_faster_and_what_is_slower() {
+    let beliefs: serde_json::Value = serde_json::from_str(BELIEFS).unwrap();
+    let page = page(&with_beliefs(&serde_json::json!([beliefs[0], beliefs[1]]).to_string()));
+    let places = |before: &str| -> Vec<f64> {
+        let found = page.split(before).skip(1).filter_map(|rest| rest.split('%').next());
+        found.map(|text| text.parse().unwrap()).collect()
+    };
+    let one = places("<line class=\"ceiling\" x1=\"")[0];
+    let dots = places("<circle class=\"measured\" cx=\"");
+    assert!(dots[0] < one && one < dots[1], "{dots:?} {one}");
+    // From 0.4 to 1.6, with as much room on both sides.
+    let [before, _] = places("<rect class=\"before\" x=\"")[..] else {
+        panic!()
+    };
+    let share = (0.5f64 / 0.4).ln() / (1.6f64 / 0.4).ln();
+    assert!(
+        (dots[0] - before - share * (100.0 - 2.0 * before)).abs() < 0.02,
+        "{dots:?} {before}"
+    );
+}
+
+#[test]
+fn many_trials_are_drawn_in_part_and_listed_in_whole() {
+    let beliefs: serde_json::Value = serde_json::from_str(BELIEFS).unwrap();
+    let many = serde_json::json!(vec![beliefs[1].clone(); 45]);
+    let page = page(&with_beliefs(&many.to_string()));
+    assert_eq!(page.matches("<g class=\"trial\">").count(), 40);
+    assert_eq!(page.matches("<td class=\"number\">0.90 to 1.11</td>").count(), 45);
+    assert_has(&page, &["5 more are in the table."]);
+}
+
+#[test]
+fn an_older_record_has_what_was_expected_among_its_notes_and_no_drawing() {
+    let note = r#"{"at": 2.0, "code": "belief", "text": "Candidate 1 was expected."}, {"at": 2.0,"#;
+    let page = page(&RUN.replace(r#"{"at": 2.0,"#, note));
+    assert_has(&page, &["Candidate 1 was expected.", "A &lt;/script&gt; note."]);
+    assert!(!page.contains("id=\"beliefs"));
+}
+
 #[test]
 fn sampled_accesses_of_a_real_run_show_who_shares_pages() {
     let mut record: serde_json::Value = serde_json::from_str(RUN).unwrap();
@@ -388,7 +461,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(INPUTS / 8))]
 
     #[test]
-    fn a_damaged_record_is_drawn_or_refused(text in spoiled_text(&[RUN])) {
+    fn a_damaged_record_is_drawn_or_refused(text in spoiled_text(&[RUN, &with_beliefs(BELIEFS)])) {
         if let Ok(document) = RunDocument::read(&text) {
             let page = pinfold_page::run(&document, PolicyKind::default(), &Additions::default());
             prop_assert_eq!(page.matches("<script").count(), page.matches("</script>").count());

@@ -3,6 +3,7 @@
 
 mod additions;
 mod answers;
+mod beliefs;
 mod candidates;
 mod counters;
 mod exchanges;
@@ -53,6 +54,9 @@ pub fn page(document: &RunDocument, policy: PolicyKind<'_>, additions: &Addition
             "What was tried",
             candidates::section(record, &labels),
         ));
+    }
+    if let Some(body) = beliefs::section(record, &labels) {
+        sections.push(Section::open("beliefs", "What was expected", body));
     }
     let exchanges = additions.exchanges.clone().or_else(|| exchanges::sampled(record));
     if let Some(body) = exchanges.and_then(|exchanges| exchanges::section(&exchanges, both)) {
