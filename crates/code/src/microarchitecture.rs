@@ -251,7 +251,7 @@ impl Microarchitecture {
     /// What one of `threads` siblings has of the core while all of them run: each operation takes its place in the
     /// pipeline and its port for `threads` times as long, and latencies stay.
     ///
-    /// The siblings take turns, so no turn is lost to one that waits: two threads do as much as one or more.
+    /// The siblings take turns: together they do at least as much as one alone.
     #[must_use]
     pub fn shared(&self, threads: usize) -> Self {
         let threads = threads.max(1) as f64;

@@ -84,8 +84,9 @@ impl Trials {
         self.begin(candidates, (a, b), Turns::default(), SCREENED);
     }
 
-    /// Begins a trial of B against A, which is left open after `most` pairs.
+    /// Begins a trial of B against A, or goes on with these pairs of it. It is left open after `most` pairs.
     pub(super) fn begin(&mut self, candidates: &Candidates, (a, b): (usize, usize), turns: Turns, most: usize) {
+        turns.reopen(&mut self.noise);
         let keeps_pages = candidates[a].placement.pages == candidates[b].placement.pages;
         let block = if keeps_pages { 1 } else { PAGES_BLOCK };
         self.current = Some(Trial::new(a, b, turns, most).in_blocks_of(block));

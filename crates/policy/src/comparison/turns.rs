@@ -71,9 +71,24 @@ impl Noise {
 
     /// The differences of a comparison: their deviations from the mean are noise.
     fn learn(&mut self, differences: &[f64]) {
+        let of = Self::of(differences);
+        self.squares += of.squares;
+        self.degrees_of_freedom += of.degrees_of_freedom;
+    }
+
+    /// Forgets the differences of a comparison that goes on: they count with the comparison.
+    fn forget(&mut self, differences: &[f64]) {
+        let of = Self::of(differences);
+        self.squares = (self.squares - of.squares).max(0.0);
+        self.degrees_of_freedom = (self.degrees_of_freedom - of.degrees_of_freedom).max(0.0);
+    }
+
+    fn of(differences: &[f64]) -> Self {
         let mean = mean(differences);
-        self.squares += differences.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
-        self.degrees_of_freedom += (differences.len() as f64 - 1.0).max(0.0);
+        Self {
+            squares: differences.iter().map(|one| (one - mean).powi(2)).sum(),
+            degrees_of_freedom: (differences.len() as f64 - 1.0).max(0.0),
+        }
     }
 
     /// The standard deviation of a difference; `None` before anything is known.
@@ -225,6 +240,13 @@ impl Turns {
             .is_some_and(|estimate| is_below(&estimate, limit, chance))
     }
 
+    /// A comparison that was over goes on.
+    pub(crate) fn reopen(&self, noise: &mut Noise) {
+        if !self.differences.is_empty() {
+            noise.forget(&self.differences);
+        }
+    }
+
     /// The comparison is over: its differences are known to all others of the phase.
     pub(crate) fn end(&self, noise: &mut Noise) {
         if !self.differences.is_empty() {
@@ -310,6 +332,22 @@ mod tests {
             turns.add(few(4f64.ln()), few(5f64.ln()));
         }
         assert_eq!(turns.look(&known), Verdict::Open);
+    }
+
+    #[test]
+    fn a_comparison_that_goes_on_counts_once() {
+        let mut noise = Noise::default();
+        noise.learn_alike(&[0.0, 0.02, 0.0, -0.01].map(window));
+        let mut turns = Turns::default();
+        for log in [0.1, 0.13, 0.08] {
+            turns.add(window(0.0), window(log));
+        }
+        let before = turns.gain(&noise).unwrap();
+        let mut later = noise;
+        turns.end(&mut later);
+        turns.reopen(&mut later);
+        let after = turns.gain(&later).unwrap();
+        assert!((after.error - before.error).abs() < 1e-12, "{before:?} {after:?}");
     }
 
     #[test]
