@@ -479,11 +479,9 @@ impl Auto {
         let at = seen.at();
         let (pages, windows) = (&self.pages, &self.windows);
         let costs = |all: &Candidates, one: usize| {
-            let settles = windows.placement_settles(&all[one].placement, at);
-            let window = settles + windows.length();
-            let trial = pages.cost_of_trial(all, one, at, window);
+            let window = window_takes(windows, all, one, at);
             let (moving, length) = pages.cost(all, one, at, window + pages.moving_takes(all, one, at));
-            (trial, moving, length)
+            (pages.cost_of_trial(all, one, at, window), moving, length)
         };
         self.search.try_another(at, waits, costs, seen.findings())
     }
@@ -502,10 +500,8 @@ impl Auto {
         regions::spread(search, seen.findings());
         let frame = frame(topology, self.threads, &self.placing);
         let (pages, windows) = (&self.pages, &self.windows);
-        let cost = |all: &Candidates, one: usize| {
-            let settles = windows.placement_settles(&all[one].placement, at);
-            pages.cost_of_trial(all, one, at, settles + windows.length())
-        };
+        let cost =
+            |all: &Candidates, one: usize| pages.cost_of_trial(all, one, at, window_takes(windows, all, one, at));
         if search.try_waiting(frame, at, cost) || search.try_open() {
             return true;
         }
@@ -589,6 +585,11 @@ fn subject<'a>(options: &'a AutoOptions, program: &'a ObservedProgram, threads: 
         program,
         threads,
     }
+}
+
+/// How long a window of a candidate takes with the time to settle, apart from pages that move to a mapping.
+fn window_takes(windows: &Windows, candidates: &Candidates, one: usize, at: Duration) -> Duration {
+    windows.placement_settles(&candidates[one].placement, at) + windows.length()
 }
 
 /// How the belief sees the candidates.

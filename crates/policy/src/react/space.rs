@@ -21,9 +21,8 @@ struct Size {
 
 /// The sizes of react's paper (section 2), in ascending order: a quarter, a half and all of the cores on as few nodes as
 /// hold them, and a half on two nodes as well.
-fn sizes(topology: &Topology) -> BTreeSet<Size> {
+fn sizes(topology: &Topology, nodes: usize) -> BTreeSet<Size> {
     let cores = topology.objects_of(ObjectKind::Core).count();
-    let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
     let fewest = |threads: usize| (threads * nodes).div_ceil(cores.max(1));
     let size = |threads, nodes| Size { threads, nodes };
     let parts = [cores / 4, cores / 2, cores].map(|threads| size(threads, fewest(threads)));
@@ -43,7 +42,7 @@ pub(super) fn space(topology: &Topology, working: usize) -> Vec<ModelConfigurati
         .count()
         .max(1);
     let pus = topology.allowed_pus().len() / nodes;
-    let own = sizes(topology);
+    let own = sizes(topology, nodes);
     let shared = own.iter().map(|size| Size {
         threads: size.nodes * pus,
         nodes: size.nodes,
