@@ -69,12 +69,7 @@ pub fn write(
         ),
         levels: matched(&curve::levels(&calibration.curve), &shape),
         hidden: siblings.is_some(),
-        node_memory: topology
-            .nodes()
-            .iter()
-            .filter(|node| !node.pus.is_empty())
-            .filter_map(|node| node.memory)
-            .min(),
+        node_memory: topology.nodes_with_pus().filter_map(|node| node.memory).min(),
         shape,
         calibration,
         text: String::new(),

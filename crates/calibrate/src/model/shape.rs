@@ -64,12 +64,7 @@ impl Shape {
         if packages.is_empty() {
             packages = vec![all];
         }
-        let nodes = topology
-            .nodes()
-            .iter()
-            .filter(|node| !node.pus.is_empty())
-            .count()
-            .max(1);
+        let nodes = topology.nodes_with_pus().count().max(1);
         let domains: Vec<&PuSet> = topology
             .llc_domains()
             .iter()

@@ -161,6 +161,11 @@ impl Topology {
         &self.nodes
     }
 
+    /// The NUMA nodes that have PUs, by operating-system index.
+    pub fn nodes_with_pus(&self) -> impl Iterator<Item = &NumaNode> {
+        self.nodes.iter().filter(|node| !node.pus.is_empty())
+    }
+
     /// Whether a node and the object that it is attached to have different PUs, so that the tree does not show the
     /// node's: it cuts across packages or caches.
     pub fn is_cut(&self, node: &NumaNode) -> bool {

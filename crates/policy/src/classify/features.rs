@@ -87,7 +87,7 @@ pub fn observe(
     topology: &Topology,
     peaks: &MachinePeaks,
 ) -> [Option<f64>; FEATURES.len()] {
-    let nodes = topology.nodes().iter().filter(|node| !node.pus.is_empty()).count();
+    let nodes = topology.nodes_with_pus().count();
     let cores = topology.objects_of(pinfold_core::ObjectKind::Core).count();
     let cores_per_node = (nodes > 0).then(|| cores as f64 / nodes as f64);
     let counted = CountedRates::of(rates, lasts, topology, peaks);

@@ -35,12 +35,7 @@ fn sizes(topology: &Topology, nodes: usize) -> BTreeSet<Size> {
 /// of the same nodes, and teams of all threads on 1, 2, 4 … nodes. On one node pages are there or next to it; on
 /// several, each map of threads is combined with each of `PAGES`; and all of it with each setting of the prefetchers.
 pub(super) fn space(topology: &Topology, working: usize) -> Vec<ModelConfiguration> {
-    let nodes = topology
-        .nodes()
-        .iter()
-        .filter(|node| !node.pus.is_empty())
-        .count()
-        .max(1);
+    let nodes = topology.nodes_with_pus().count().max(1);
     let pus = topology.allowed_pus().len() / nodes;
     let own = sizes(topology, nodes);
     let shared = own.iter().map(|size| Size {

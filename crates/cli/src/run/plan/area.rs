@@ -106,8 +106,7 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
             local.extend(node.pus.iter());
         }
         if local.is_empty() {
-            let with_cpus = topology.nodes().iter().filter(|node| !node.pus.is_empty());
-            let with_cpus: Vec<String> = with_cpus.map(|node| node.id.to_string()).collect();
+            let with_cpus: Vec<String> = topology.nodes_with_pus().map(|node| node.id.to_string()).collect();
             bail!(
                 "--cpunodebind {list}: this NUMA node has memory and no CPUs; {} have CPUs, and --membind {list} takes its \
                  memory",
