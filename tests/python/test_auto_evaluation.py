@@ -33,7 +33,8 @@ def held(found: Sequence[Judged], name: str) -> Any:
 
 def test_medians_and_the_worst_are_compared_with_what_is_asked_for() -> None:
     found = [judged(600, auto=101.0), judged(600, auto=101.5), judged(600, auto=109.0)]
-    assert held(found, "time over the oracle at 600 s, median") == (pytest.approx(1.015), True)
+    assert held(found, "time over the oracle at 600 s, median") == (pytest.approx(1.015), False)
+    assert held([judged(600, auto=100.05)], "time over the oracle at 600 s, median") == (pytest.approx(1.0005), True)
     assert held(found, "time over the oracle at 600 s, worst") == (pytest.approx(1.09), False)
 
 
@@ -48,6 +49,15 @@ def test_auto_is_compared_with_the_best_of_its_parts_by_program() -> None:
     assert held(found, "time over the best of its parts at 60 s, median") == (pytest.approx(1.05), False)
     name = "classify's time over that of auto at 60 s, mean"
     assert held(found, name) == (pytest.approx((150 / 110 * 2) ** 0.5), True)
+
+
+def test_the_choice_is_judged_by_when_it_was_made_and_a_run_without_one_says_nothing() -> None:
+    found = [judged(600), judged(600), judged(600), judged(600)]
+    for one, at in zip(found, (0.0, 1.8, 11.0, None), strict=True):
+        one.found_at = at
+    name = "seconds until the kept placement was chosen, runs of 600 s"
+    assert held(found, f"{name}, median") == (1.8, True)
+    assert held(found, f"{name}, latest") == (11.0, False)
 
 
 def test_a_time_that_was_not_judged_promises_nothing() -> None:
@@ -110,6 +120,8 @@ def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_th
     assert noisy == {"auto", "none", *auto_runs.PARTS}
     left_out = {words[words.index("--do-not-ask") + 1] for words in calls if "--do-not-ask" in words}
     assert left_out == set(auto_runs.SOURCES)
+    assert [words[words.index("--belief") + 1] for words in calls if "--belief" in words] == ["none"]
+    assert auto.ablation(found).rows[0] == ["belief", "1.000", "1.00"]
 
 
 def test_in_the_long_time_auto_runs_without_counters_too(calls: Any) -> None:

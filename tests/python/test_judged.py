@@ -107,7 +107,8 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
         assert database.parent.exists()
         program = {"speed": 2.0, "events": {"cycles": 4.0}}
         simulation = {"repetitions": 3.0, "programs": [program] * sum(word.endswith(".pft") for word in arguments)}
-        ran = {"ran": 1.5, "chosen": {"pus": [0, 1]}, "simulation": simulation, "candidates": [{"rate": None}]}
+        chosen = {"candidate": 0, "pus": [0, 1], "at": 0.5}
+        ran = {"ran": 1.5, "chosen": chosen, "simulation": simulation, "candidates": [{"rate": None}]}
         Path(arguments[arguments.index("--json") + 1]).write_text(json.dumps(ran))
         return ""
 
@@ -117,7 +118,7 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
     monkeypatch.setattr(finished, "PINFOLD", Path("binary"))
     monkeypatch.setattr(section, "output", output)
     recording, rules, same = Path("one.pft"), Path("rules.json"), Path("same.json")
-    expected = finished.Run(1.5, "0,1", 3, [None], [2.0], [{"cycles": 4.0}], {})
+    expected = finished.Run(1.5, "0,1", 3, [None], [2.0], [{"cycles": 4.0}], {}, chosen_at=0.5)
     assert finished.finished(["--rules", str(rules)], [recording], [rules]) == expected
     finished.finished(["--rules", str(same)], [recording], [same])
     assert calls == 1
@@ -128,6 +129,23 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
     assert calls == 3
     assert finished.finished(["--rules", str(rules)], [recording, recording], [rules]).speeds == [2.0, 2.0]
     assert calls == 4
+
+
+@pytest.mark.parametrize(("candidate", "at"), [(0, 0.0), (1, 7.0)])
+def test_the_unpinned_program_is_chosen_from_the_beginning_unless_its_pages_move(
+    candidate: int, at: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = {
+        "ran": 9.0,
+        "chosen": {"candidate": candidate, "pus": None, "at": 7.0},
+        "simulation": {"repetitions": 1.0, "programs": []},
+        "candidates": [{"rate": None}, {"rate": None, "pages": "interleave"}],
+    }
+    monkeypatch.chdir(tmp_path)
+    Path("binary").touch()
+    monkeypatch.setattr(finished, "PINFOLD", Path("binary"))
+    monkeypatch.setattr(finished, "run_json", lambda words, recordings: record)
+    assert finished.finished([], []).chosen_at == at
 
 
 def test_few_subjects_with_some_number_of_threads_are_shown_with_the_others() -> None:

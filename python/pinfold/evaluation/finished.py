@@ -44,6 +44,9 @@ class Run:
         SAM's moves of tasks for each reason, as ``moves`` counts them; empty for other policies.
     comparisons : dict
         SAM's comparisons of its moves with unpinned tasks for each outcome; empty without them.
+    chosen_at : float or None
+        When the placement was chosen that was kept: 0 if that is the unpinned program with its pages where they were,
+        None if the run ended before a choice.
     """
 
     seconds: float
@@ -54,6 +57,7 @@ class Run:
     events: list[dict[str, float]]
     moves: dict[str, int]
     comparisons: dict[str, int] = field(default_factory=dict)
+    chosen_at: float | None = None
 
 
 def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path] = ()) -> Run:
@@ -110,7 +114,13 @@ def _of(record: dict[str, Any]) -> Run:
         events=[program["events"] for program in simulation["programs"]],
         moves=moves(record),
         comparisons=dict(Counter(one["outcome"] for one in record.get("mapping_comparisons", []))),
+        chosen_at=None if chosen is None else 0.0 if _changes_nothing(record, chosen) else chosen["at"],
     )
+
+
+def _changes_nothing(record: dict[str, Any], chosen: dict[str, Any]) -> bool:
+    """Return whether the choice is the unpinned program with its pages where they were."""
+    return chosen["pus"] is None and "pages" not in record["candidates"][chosen["candidate"]]
 
 
 def _key(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path]) -> str:

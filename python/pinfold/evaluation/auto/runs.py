@@ -49,8 +49,8 @@ STATIC = ("packed", "distributed", "close", "spread", "compact", "scatter")
 PAGES = ("first_touch", "interleave")
 
 UNPINNED, AUTO = "unpinned", "auto"
-PARTS = ("autopin", "classify", "sam")
-"""The policies that ``auto`` joins, and that need nothing but the program. No rules for ``hints`` are shipped."""
+PARTS = ("autopin", "hints", "classify", "sam")
+"""The policies that ``auto`` joins, and that place whole programs."""
 
 POLICY = {UNPINNED: "none"}
 """Policies whose name in tables differs from ``--policy``."""
@@ -60,11 +60,14 @@ TIMES = (10, 60, 600, 3600)
 
 PROBES = {10: "500ms", 60: "3s", 600: "30s", 3600: "3m"}
 """The probes of the parts, a twentieth of the judged time."""
-PROBING = ("autopin", "classify")
-"""The parts that have probes."""
+PROBING = ("autopin",)
+"""The parts that have probes. ``hints`` and ``classify`` have windows as ``auto`` has them."""
 
 SOURCES = ("model", "counts", "topology", "neighbours", "pages")
 """The sources of proposals, as ``--do-not-ask`` names them. Rules are not used here."""
+
+BELIEF = "belief"
+"""What plans the trials of all proposals."""
 
 COUNTED = ("model", "counts")
 """Those that need hardware counters."""
@@ -212,6 +215,10 @@ class Runs:
     def without(self, sources: Sequence[str], judged: int) -> Run:
         """Run ``auto`` without these sources of proposals."""
         return self._run([*self._noisy(AUTO, judged), "--do-not-ask", ",".join(sources)], self.repeat(judged))
+
+    def ignorant(self, judged: int) -> Run:
+        """Run ``auto`` with a belief that knows nothing before the first trial."""
+        return self._run([*self._noisy(AUTO, judged), "--belief", "none"], self.repeat(judged))
 
     def known(self, judged: int) -> Run:
         """Run ``auto`` a second time, with the database of the first run."""

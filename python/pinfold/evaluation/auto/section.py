@@ -13,6 +13,7 @@ from typing import Any
 from pinfold.evaluation.auto.plots import gain_figure
 from pinfold.evaluation.auto.runs import (
     AUTO,
+    BELIEF,
     COUNTED,
     FOR_MODEL,
     MACHINES,
@@ -35,11 +36,14 @@ KNOWN = "auto, second run"
 UNCOUNTED = "auto, no counters"
 POLICIES = (UNPINNED, *PARTS, AUTO)
 
-WITHIN: Mapping[int, tuple[float, float]] = {60: (1.06, 1.20), 600: (1.02, 1.08)}
+WITHIN: Mapping[int, tuple[float, float]] = {10: (1.04, 1.50), 60: (1.004, 1.08), 600: (1.001, 1.03)}
 """By judged time: the greatest time over the oracle, in the median and of the worst program."""
 
 DETAILED = 60
 """The judged time of second runs and of the sources of proposals."""
+
+FOUND = (2.0, 10.0)
+"""When the placement that is kept was chosen, in seconds: at the latest in the median, and for any program."""
 
 LONGEST_NAME = 40
 """A pinning with a longer list is not shown."""
@@ -63,12 +67,14 @@ ABOUT = f"""\
 Every run is a whole one: initialisation, windows, trials, moves of threads and pages, cold caches after a move, and
 noise of {NOISE} % on what is read in a tenth of a second. The oracle is the fastest of all static placements: the named
 ones, unpinned threads and what any policy chose, each with pages at first touch and interleaved (unpinned threads with
-interleaved pages up to 10 minutes only); it is fixed from the start and knows the program. Parts have probes of a
-twentieth of the judged time. No rules for `hints` are shipped, and no model for `react`, so these two parts have
-nothing to say. Progress is counted by the agent: regions or iterations. Without counters, neither the placement model
-nor SAM's mapper has anything to say, and the rest is the same. The placement model of `classify` and `auto` is trained
-without the judged programs, by the same rules as the shipped one. Real applications are those of the split that are for
-judging and recorded with {APPLICATION_THREADS} threads; a run repeats the recorded window, and that is an iteration."""
+interleaved pages up to 10 minutes only); it is fixed from the start and knows the program. `hints` and `classify` are
+`auto` with the placements of their papers and the same belief; `autopin` has probes of a twentieth of the judged time.
+`react` places single regions, and has [a section of its own](react.md). Progress is counted by the agent: regions or
+iterations. Without counters, neither the placement model nor SAM's mapper has anything to say, and the rest is the
+same. The belief is the one that pinfold ships, learned from generated programs only. The placement model of `classify`
+and `auto` is trained without the judged programs, by the same rules as the shipped one. Real applications are those of
+the split that are for judging and recorded with {APPLICATION_THREADS} threads; a run repeats the recorded window, and
+that is an iteration."""
 
 
 @dataclass
@@ -80,6 +86,8 @@ class Judged:
     oracle: float
     best: str
     seconds: dict[str, float] = field(default_factory=dict)
+    found_at: float | None = None
+    """When ``auto`` chose the placement that it kept; 0 if that is the unpinned program, None without a choice."""
 
     def over(self, policy: str, other: str | None = None) -> float:
         """Return the time of a policy over the time of the oracle, or of another policy."""
@@ -93,7 +101,7 @@ class Judged:
         """Return it for the JSON file."""
         of = self.subject
         named = {"machine": of.machine, "program": of.program, "arguments": of.arguments, "real": of.is_real}
-        found = {"oracle_s": self.oracle, "oracle": self.best, "seconds": self.seconds}
+        found = {"oracle_s": self.oracle, "oracle": self.best, "seconds": self.seconds, "found_at_s": self.found_at}
         return {**named, "threads": of.threads, "time_s": self.time, **found}
 
 
@@ -139,16 +147,17 @@ def judge(runs: Runs, times: Sequence[int]) -> list[Judged]:
         if time == DETAILED:
             done[KNOWN] = runs.known(time)
             done |= {without(source): runs.without([source], time) for source in SOURCES}
+            done[without(BELIEF)] = runs.ignorant(time)
         if time == LONG:
             done[UNCOUNTED] = runs.without(COUNTED, time)
         oracle, best = runs.oracle(time, [run.chosen for run in done.values()])
         seconds = {policy: run.seconds for policy, run in done.items()}
-        found.append(Judged(runs.subject, time, oracle, best, seconds))
+        found.append(Judged(runs.subject, time, oracle, best, seconds, done[AUTO].chosen_at))
     return found
 
 
 def without(source: str) -> str:
-    """Return the name of the policy that does not ask a source of proposals."""
+    """Return the name of the policy that does not ask a source of proposals, or has no belief."""
     return f"auto without {source}"
 
 
@@ -170,6 +179,10 @@ def promises_of(found: Sequence[Judged]) -> list[Promise]:
             over = [one.over(AUTO) for one in timed]
             add(f"time over the oracle at {time} s, median", statistics.median(over), median)
             add(f"time over the oracle at {time} s, worst", max(over), most)
+    if settled := [one.found_at for one in at(found, LONG) if one.found_at is not None]:
+        name = f"seconds until the kept placement was chosen, runs of {LONG} s"
+        add(f"{name}, median", statistics.median(settled), FOUND[0])
+        add(f"{name}, latest", max(settled), FOUND[1])
     for time, limit in SLOWER.items():
         if timed := at(found, time):
             slowest = max(one.over(AUTO, UNPINNED) for one in timed)
@@ -215,15 +228,19 @@ def summary(found: Sequence[Judged], caption: str) -> Table:
 
 def ablation(found: Sequence[Judged]) -> Table:
     """Return what each source of proposals is worth."""
-    timed = [one for one in found if all(without(source) in one.seconds for source in SOURCES)]
+    left_out = (BELIEF, *SOURCES)
+    timed = [one for one in found if all(without(source) in one.seconds for source in left_out)]
     rows = []
-    for source in SOURCES:
+    for source in left_out:
         over = [one.over(without(source), AUTO) for one in timed]
         rows.append(
             [source, f"{statistics.geometric_mean(over):.3f}" if over else "-", f"{max(over, default=1.0):.2f}"]
         )
-    caption = "Time in 60 s without a source of proposals over that with all, geometric mean and worst program:"
-    return Table(["source", "mean", "worst"], rows, caption)
+    caption = (
+        "Time in 60 s without the belief, or without a source of proposals, over that with all, geometric mean and "
+        "worst program:"
+    )
+    return Table(["without", "mean", "worst"], rows, caption)
 
 
 def table(found: Sequence[Judged]) -> Table:
