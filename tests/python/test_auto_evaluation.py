@@ -38,6 +38,14 @@ def test_medians_and_the_worst_are_compared_with_what_is_asked_for() -> None:
     assert held(found, "time over the oracle at 600 s, worst") == (pytest.approx(1.09), False)
 
 
+def test_hints_has_to_be_faster_than_the_two_placements_that_anybody_would_try() -> None:
+    name = f"speed of hints over {auto_runs.TWO} at 60 s, mean"
+    even = judged(60, **{"hints": 100.0, auto_runs.TWO: 100.0})
+    faster = judged(60, **{"hints": 100.0, auto_runs.TWO: 102.01})
+    assert held([even, faster], name) == (pytest.approx(1.01), True)
+    assert held([even], name) == (1.0, False)
+
+
 def test_one_program_that_is_slower_than_unpinned_breaks_the_promise() -> None:
     found = [judged(60, auto=100.0), judged(60, auto=103.0, unpinned=100.0)]
     assert held(found, "time over unpinned at 60 s, slowest program") == (pytest.approx(1.03), False)
@@ -114,10 +122,12 @@ def test_all_policies_repeat_a_program_as_often_as_the_best_placement_does_in_th
     assert (one.oracle, one.over("auto")) == (60.0, 2.0)
     assert one.best.endswith("interleave")
     # What policies chose is tried, too, and only policies that read something have noise.
-    fixed = [words for words in calls if "--schedule" in words]
+    fixed = [words for words in calls if "fixed" in words]
     assert {words[words.index("--schedule") + 1] for words in fixed} == {"0,1"}
-    noisy = {words[words.index("--policy") + 1] for words in calls if "--noise" in words}
+    noisy = {words[words.index("--policy") + 1] for words in calls if "--noise" in words and "--policy" in words}
     assert noisy == {"auto", "none", *auto_runs.PARTS}
+    (tried,) = (words for words in calls if "distributed" in words and "packed" in words)
+    assert "--noise" in tried
     left_out = {words[words.index("--do-not-ask") + 1] for words in calls if "--do-not-ask" in words}
     assert left_out == set(auto_runs.SOURCES)
     assert [words[words.index("--belief") + 1] for words in calls if "--belief" in words] == ["none"]

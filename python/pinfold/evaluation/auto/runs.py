@@ -52,6 +52,9 @@ UNPINNED, AUTO = "unpinned", "auto"
 PARTS = ("autopin", "hints", "classify", "sam")
 """The policies that ``auto`` joins, and that place whole programs."""
 
+TWO = "packed and distributed tried"
+"""Both are measured, and the faster one is kept: what ``hints`` has to be better than."""
+
 POLICY = {UNPINNED: "none"}
 """Policies whose name in tables differs from ``--policy``."""
 
@@ -60,8 +63,8 @@ TIMES = (10, 60, 600, 3600)
 
 PROBES = {10: "500ms", 60: "3s", 600: "30s", 3600: "3m"}
 """The probes of the parts, a twentieth of the judged time."""
-PROBING = ("autopin",)
-"""The parts that have probes. ``hints`` and ``classify`` have windows as ``auto`` has them."""
+PROBING = ("autopin", TWO)
+"""Those that have probes. ``hints`` and ``classify`` have windows as ``auto`` has them."""
 
 SOURCES = ("model", "counts", "topology", "neighbours", "pages")
 """The sources of proposals, as ``--do-not-ask`` names them. Rules are not used here."""
@@ -237,7 +240,9 @@ class Runs:
     def _noisy(self, policy: str, judged: int) -> list[str]:
         model = ["--placement-model", str(self._model)] if policy in (AUTO, "classify") else []
         probe = ["-t", PROBES[judged]] if policy in PROBING else []
-        return ["--policy", POLICY.get(policy, policy), *model, *probe, "--noise", NOISE]
+        tried = ["--schedule", "distributed", "--schedule", "packed"]
+        words = tried if policy == TWO else ["--policy", POLICY.get(policy, policy)]
+        return [*words, *model, *probe, "--noise", NOISE]
 
     def _run(self, words: Sequence[str], repeat: int) -> Run:
         return finished(self._words(words, repeat), [self.subject.recording], [self._model])

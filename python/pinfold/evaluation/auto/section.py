@@ -21,6 +21,7 @@ from pinfold.evaluation.auto.runs import (
     QUICK_MACHINES,
     SOURCES,
     TIMES,
+    TWO,
     UNKNOWN,
     UNPINNED,
     Runs,
@@ -34,7 +35,7 @@ from pinfold.evaluation.section import Promise, Section, Table
 
 KNOWN = "auto, second run"
 UNCOUNTED = "auto, no counters"
-POLICIES = (UNPINNED, *PARTS, AUTO)
+POLICIES = (UNPINNED, TWO, *PARTS, AUTO)
 
 WITHIN: Mapping[int, tuple[float, float]] = {10: (1.04, 1.50), 60: (1.004, 1.08), 600: (1.001, 1.03)}
 """By judged time: the greatest time over the oracle, in the median and of the worst program."""
@@ -50,6 +51,9 @@ LONGEST_NAME = 40
 
 SLOWER: Mapping[int, float] = {10: 1.03, 60: 1.01, 600: 1.01, 3600: 1.01}
 """By judged time: the greatest time over unpinned of any program."""
+
+HINTS = 1.005
+"""The least speed of ``hints`` over that of the faster of packed and distributed, in the mean."""
 
 BEHIND = 1.01
 """The greatest time over the best of its parts, in the median."""
@@ -170,9 +174,9 @@ def promises_of(found: Sequence[Judged]) -> list[Promise]:
     """Compare with the promises."""
     promises = []
 
-    def add(name: str, value: float, limit: float, *, above: bool = False) -> None:
-        held = value > limit if above else value <= limit
-        promises.append(Promise(name, value, "", f"{'above' if above else 'at most'} {limit:g}", held))
+    def add(name: str, value: float, limit: float, words: str = "at most") -> None:
+        held = {"at most": value <= limit, "at least": value >= limit, "above": value > limit}[words]
+        promises.append(Promise(name, value, "", f"{words} {limit:g}", held))
 
     for time, (median, most) in WITHIN.items():
         if timed := at(found, time):
@@ -191,9 +195,11 @@ def promises_of(found: Sequence[Judged]) -> list[Promise]:
         if timed := at(found, time):
             behind = statistics.median(one.over_parts() for one in timed)
             add(f"time over the best of its parts at {time} s, median", behind, BEHIND)
+            hints = statistics.geometric_mean(one.over(TWO, "hints") for one in timed)
+            add(f"speed of hints over {TWO} at {time} s, mean", hints, HINTS, "at least")
             for part in PARTS:
                 ahead = statistics.geometric_mean(one.over(part, AUTO) for one in timed)
-                add(f"{part}'s time over that of auto at {time} s, mean", ahead, 1.0, above=True)
+                add(f"{part}'s time over that of auto at {time} s, mean", ahead, 1.0, "above")
     if known := [one.over(KNOWN) for one in found if KNOWN in one.seconds]:
         add("time of a known program over the oracle at 60 s, median", statistics.median(known), SECOND)
     if uncounted := [one.over(UNCOUNTED) for one in found if UNCOUNTED in one.seconds]:
