@@ -9,7 +9,7 @@ use super::history::History;
 use super::logical::{Logical, Manner};
 use super::scan::Scan;
 use crate::program::SimulatedProgram;
-use crate::window::{Event, EventKind};
+use crate::window::{Event, EventKind, Touch};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -18,6 +18,15 @@ use std::ops::Range;
 pub(super) struct Wanted {
     pub(super) atoms: Range<usize>,
     pub(super) counted: usize,
+    /// By thread: how many atoms later its part of the piece begins and ends.
+    pub(super) ahead: Vec<usize>,
+}
+
+impl Wanted {
+    /// The first atom before which all threads have begun.
+    fn begun(&self) -> usize {
+        self.atoms.start + self.ahead.iter().max().copied().unwrap_or(0)
+    }
 }
 
 /// The events of a piece.
@@ -28,6 +37,9 @@ pub(super) struct Captured {
     pub(super) inside: Vec<u64>,
     /// The number of parts of the history before it.
     pub(super) history: usize,
+    /// What threads touched between the end of that history and the begins of their parts, from the newest to the
+    /// oldest.
+    pub(super) skipped: Vec<Touch>,
     /// Data accesses, including the warm-up's.
     pub(super) accesses: u64,
 }
@@ -41,25 +53,37 @@ pub(super) fn capture(program: &dyn SimulatedProgram, scan: &Scan, wanted: &[Wan
     let mut open: Vec<Vec<u64>> = vec![vec![]; threads];
     let mut slices = 0;
     for (number, atom) in scan.atoms.iter().enumerate() {
-        let mut active = vec![];
+        // By thread: the pieces that have this atom, and those that have a later one of this thread.
+        let mut active: Vec<Vec<usize>> = vec![vec![]; threads];
+        let mut coming: Vec<Vec<usize>> = vec![vec![]; threads];
         for (place, wanted) in wanted.iter().enumerate() {
             if wanted.atoms.start == number {
                 history.begin_part();
                 takes[place].history = history.parts();
             }
-            if wanted.counted == number {
-                takes[place].begin_counting(&open);
+            if wanted.begun() == number {
+                takes[place].skipped = history.compacted(&takes[place].skipped);
             }
-            if wanted.atoms.contains(&number) {
-                active.push(place);
+            for (thread, &ahead) in wanted.ahead.iter().enumerate() {
+                if wanted.counted + ahead == number {
+                    takes[place].begin_counting(thread, &open[thread]);
+                }
+                if (wanted.atoms.start + ahead..wanted.atoms.end + ahead).contains(&number) {
+                    active[thread].push(place);
+                } else if (wanted.atoms.start..wanted.atoms.start + ahead).contains(&number) {
+                    coming[thread].push(place);
+                }
             }
         }
         while slices < atom.slices {
             let slice = logical.slice(|thread, events, manner| {
                 history.see(thread, events);
                 follow_regions(&mut open[thread], events);
-                for &place in &active {
+                for &place in &active[thread] {
                     takes[place].see(thread, events, manner);
+                }
+                for &place in &coming[thread] {
+                    history.add_apart(&mut takes[place].skipped, thread, events);
                 }
             });
             if slice.is_none() {
@@ -89,25 +113,27 @@ fn follow_regions(open: &mut Vec<u64>, events: &[Event]) {
 /// A piece that is being captured.
 struct Take {
     threads: Vec<Vec<Event>>,
-    /// By thread: its regions when counting began, and the number of its events before that.
-    begun: Option<(Vec<Vec<u64>>, Vec<usize>)>,
+    /// By thread: its regions when its counting began, and the number of its events before that.
+    begun: Vec<(Vec<u64>, usize)>,
     /// Places of events whose thread waited for an event that does not exist.
     released: HashSet<(usize, usize)>,
     history: usize,
+    skipped: Vec<Touch>,
 }
 
 impl Take {
     fn new(threads: usize) -> Self {
         Self {
             threads: vec![vec![]; threads],
-            begun: None,
+            begun: vec![(vec![], 0); threads],
             released: HashSet::new(),
             history: 0,
+            skipped: vec![],
         }
     }
 
-    fn begin_counting(&mut self, open: &[Vec<u64>]) {
-        self.begun = Some((open.to_vec(), self.threads.iter().map(Vec::len).collect()));
+    fn begin_counting(&mut self, thread: usize, open: &[u64]) {
+        self.begun[thread] = (open.to_vec(), self.threads[thread].len());
     }
 
     fn see(&mut self, thread: usize, events: &[Event], manner: Manner) {
@@ -125,9 +151,7 @@ impl Take {
             .filter(|event| event.kind == EventKind::Signal)
             .map(|event| event.payload)
             .collect();
-        let (open, begins) = self
-            .begun
-            .unwrap_or_else(|| (vec![vec![]; self.threads.len()], vec![0; self.threads.len()]));
+        let (open, begins): (Vec<Vec<u64>>, Vec<usize>) = self.begun.into_iter().unzip();
         let bordered: BTreeSet<u64> = self
             .threads
             .iter()
@@ -170,6 +194,7 @@ impl Take {
             threads,
             inside: inside.difference(&bordered).copied().collect(),
             history: self.history,
+            skipped: self.skipped,
             accesses,
         }
     }

@@ -46,23 +46,7 @@ impl History {
 
     /// Adds the accesses of a thread.
     pub(super) fn see(&mut self, thread: usize, events: &[Event]) {
-        for event in events {
-            let write = match event.kind {
-                EventKind::Read => false,
-                EventKind::Write | EventKind::Locked => true,
-                _ => continue,
-            };
-            for virtual_line in event.first_line()..=event.last_line() {
-                let touch = Touch {
-                    line: self.blocks.line(virtual_line),
-                    thread: number_of(thread),
-                    write,
-                };
-                if self.raw.last() != Some(&touch) {
-                    self.raw.push(touch);
-                }
-            }
-        }
+        add_touches(&mut self.blocks, &mut self.raw, thread, events);
         if self.raw.len() >= MOST_RAW {
             self.compact();
             // A part with more lines is not compacted at each access.
@@ -98,16 +82,48 @@ impl History {
             .collect()
     }
 
-    /// Leaves in `raw` what later touches have not replaced, from the newest to the oldest.
-    fn compact(&mut self) {
-        let raw = std::mem::take(&mut self.raw);
-        self.raw = raw
+    /// Adds the accesses of a thread to touches that are kept apart.
+    pub(super) fn add_apart(&mut self, apart: &mut Vec<Touch>, thread: usize, events: &[Event]) {
+        add_touches(&mut self.blocks, apart, thread, events);
+    }
+
+    /// What later touches have not replaced of some that were kept apart, from the newest to the oldest.
+    pub(super) fn compacted(&mut self, apart: &[Touch]) -> Vec<Touch> {
+        let left: Vec<Touch> = apart
             .iter()
             .rev()
             .copied()
             .filter(|&touch| self.seen.add(touch))
             .collect();
-        self.seen.forget(&self.raw);
+        self.seen.forget(&left);
+        left
+    }
+
+    /// Leaves in `raw` what later touches have not replaced, from the newest to the oldest.
+    fn compact(&mut self) {
+        let raw = std::mem::take(&mut self.raw);
+        self.raw = self.compacted(&raw);
+    }
+}
+
+/// Adds the accesses of a thread to `touches`.
+fn add_touches(blocks: &mut Blocks, touches: &mut Vec<Touch>, thread: usize, events: &[Event]) {
+    for event in events {
+        let write = match event.kind {
+            EventKind::Read => false,
+            EventKind::Write | EventKind::Locked => true,
+            _ => continue,
+        };
+        for virtual_line in event.first_line()..=event.last_line() {
+            let touch = Touch {
+                line: blocks.line(virtual_line),
+                thread: number_of(thread),
+                write,
+            };
+            if touches.last() != Some(&touch) {
+                touches.push(touch);
+            }
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! 1. The program is read once in an order that does not depend on a machine (`logical`), and cut if its threads meet,
 //!    and long phases at the same point of the execution in all threads (`scan`, `pieces`). `BarrierPoint` cuts at
-//!    barriers (Carlson et al., ISPASS 2014).
+//!    barriers (Carlson et al., ISPASS 2014). In a piece of a long phase, each thread is ahead of this point by a random
+//!    part of the execution.
 //! 2. Pieces that do the same form strata, and some of each are taken (`strata`).
 //! 3. A second reading captures the events of these pieces, and who touched each line last before each (`capture`,
 //!    `history`). Both readings serve all configurations.
@@ -39,7 +40,8 @@ use capture::{Captured, Wanted, capture};
 use estimate::{Pieces, Simulated, estimate, times_of_strata};
 use history::History;
 use pieces::{Piece, cut};
-use scan::scan;
+use pinfold_core::random::Random;
+use scan::{Atom, scan};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,9 +157,13 @@ impl Samples {
         chosen.sort_unstable();
         let wanted: Vec<Wanted> = chosen
             .iter()
-            .map(|&piece| Wanted {
-                atoms: warm_up(&pieces[piece].atoms),
-                counted: pieces[piece].atoms.start,
+            .map(|&piece| {
+                let atoms = warm_up(&pieces[piece].atoms);
+                Wanted {
+                    ahead: ahead(&scan.atoms, &atoms, program.threads(), piece as u64),
+                    counted: pieces[piece].atoms.start,
+                    atoms,
+                }
             })
             .collect();
         let accesses_of = |wanted: &Wanted| {
@@ -308,7 +314,8 @@ impl Samples {
         let done = simulated.len();
         for &piece in &self.cut.strata[stratum].order[done..done + number] {
             let captured = &self.captured[&piece];
-            let past = self.history.before(captured.history, true);
+            let mut past = self.history.before(captured.history, true);
+            past.insert(0, &captured.skipped);
             let state = setting.states.place(piece);
             let running = Running {
                 blocks: &self.blocks,
@@ -374,6 +381,23 @@ fn warm_up(atoms: &Range<usize>) -> Range<usize> {
 
 /// Atoms before a piece that warm it up.
 const WARM_UP: usize = 1;
+
+/// Atoms by which a thread may be ahead of another one when a piece begins: four pieces.
+const MOST_AHEAD: usize = 4 * ATOMS as usize;
+
+/// By thread: how many atoms it is ahead of the execution's cut when a piece begins. In the logical execution all threads
+/// make the same progress. Those that walk through their arrays in step would all use the memory of one node, and then
+/// all that of the next one, if pages are interleaved. In the whole simulation they drift apart. Where threads wait for
+/// one another, none is ahead.
+fn ahead(atoms: &[Atom], piece: &Range<usize>, threads: usize, seed: u64) -> Vec<usize> {
+    let alone = |atom: &&Atom| !atom.orders && !atom.meets;
+    let free = atoms[piece.start..].iter().take_while(alone).count();
+    let most = free.saturating_sub(piece.len()).min(MOST_AHEAD);
+    let mut random = Random::new(seed);
+    (0..threads)
+        .map(|_| (random.next_bits() % (most as u64 + 1)) as usize)
+        .collect()
+}
 
 /// Events that are all in memory.
 struct Slice<'a> {

@@ -99,6 +99,7 @@ mod tests {
             instructions: vec![],
             accesses,
             meets,
+            orders: false,
             signature: [0.0; DIMENSIONS],
             regions: 0,
         };

@@ -36,6 +36,8 @@ pub(super) struct Atom {
     pub(super) accesses: u64,
     /// Whether the threads meet at its end.
     pub(super) meets: bool,
+    /// Whether a thread waits for another one in it, or lets another one go on.
+    pub(super) orders: bool,
     /// Per instruction.
     pub(super) signature: [f32; DIMENSIONS],
     /// A hash of the regions that contain it, begin in it, or end in it.
@@ -87,6 +89,7 @@ struct Scanner {
     /// Of the atom: by thread, its features.
     features: Vec<u32>,
     instructions: Vec<u64>,
+    orders: bool,
     begin: u64,
     /// Regions that a thread is in, with the number of threads.
     open: BTreeMap<u64, u32>,
@@ -109,6 +112,7 @@ impl Scanner {
             now: 0,
             features: vec![0; threads * FEATURES],
             instructions: vec![0; threads],
+            orders: false,
             begin: 0,
             open: BTreeMap::new(),
             touched_regions: vec![],
@@ -135,6 +139,7 @@ impl Scanner {
                     }
                     self.touched_regions.push(event.payload);
                 }
+                EventKind::Barrier | EventKind::Signal | EventKind::Wait => self.orders = true,
                 _ => {}
             }
         }
@@ -201,6 +206,7 @@ impl Scanner {
         if let Some(atom) = self.atoms.last_mut() {
             atom.slices = slices;
             atom.accesses += accesses;
+            atom.orders |= self.orders;
             for (sum, more) in atom.instructions.iter_mut().zip(&self.instructions) {
                 *sum += more;
             }
@@ -222,6 +228,7 @@ impl Scanner {
             instructions: self.instructions.clone(),
             accesses: self.now - self.begin,
             meets,
+            orders: self.orders,
             signature,
             regions: hasher.finish(),
         });
@@ -230,6 +237,7 @@ impl Scanner {
 
     fn begin_atom(&mut self) {
         self.begin = self.now;
+        self.orders = false;
         self.instructions.fill(0);
         self.features.fill(0);
         self.touched_regions.clear();

@@ -207,6 +207,7 @@ mod tests {
             instructions: vec![100],
             accesses: 10,
             meets: false,
+            orders: false,
             signature,
             regions: 0,
         }

@@ -9,11 +9,12 @@
 use super::*;
 use crate::model::builtin;
 use crate::sweep::evaluate;
-use crate::window::{EventKind, Recorded};
+use crate::window::{Blocks, EventKind, Recorded};
 use crate::window::{PageMapping, Prefetchers, WindowConfiguration};
 use pinfold_core::random::Random;
 use pinfold_core::{NodeId, ThreadMap, map_threads};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// The threads on one node with local and remote pages, and on more with the other page mappings.
 fn configurations(model: &Model, threads: usize) -> Vec<WindowConfiguration> {
@@ -196,6 +197,43 @@ fn nineteen_of_twenty_intervals_have_the_time_of_the_whole_simulation() {
     assert!(outside.len() <= 1, "{outside:?}");
 }
 
+/// Threads that read their own arrays in step, one line after the other. The arrays are powers of two apart, so their
+/// pages of the same number are on the same node where pages are interleaved.
+fn walk(threads: u64, lines: u64) -> Generated {
+    let mut program = program(0, threads, &[], 0, 0.0);
+    for (thread, events) in program.threads.iter_mut().enumerate() {
+        let begin = (thread as u64 + 1) << 24;
+        events.push(Event::barrier(1, threads as u16));
+        events.extend((0..lines).map(|line| Event::read(begin + line * 64, 8, 12)));
+        events.push(Event::barrier(2, threads as u16));
+    }
+    let pages = lines * 64 / PAGE;
+    program.owners = (0..threads)
+        .flat_map(|thread| (0..=pages).map(move |page| (((thread + 1) << 24) / PAGE + page, thread as u32)))
+        .collect();
+    program
+}
+
+#[test]
+fn threads_of_a_piece_do_not_use_the_memory_of_the_same_node_in_step() {
+    let model = builtin("opteron-6164x4").unwrap();
+    let program = walk(8, 60_000);
+    let samples = Samples::with_size(&program, SIZE).unwrap();
+    let configuration = WindowConfiguration {
+        pinning: map_threads(&model.topology(), 8, 4, ThreadMap::Scatter).unwrap(),
+        pages: PageMapping::Interleave,
+        prefetchers: Prefetchers::ALL,
+    };
+    let whole = evaluate(&model, &program, &configuration, None).unwrap().parts[0]
+        .totals
+        .seconds;
+    let states = PieceStates::default();
+    let sampled = sampled(&samples, &model, &program, &configuration, None, &states);
+    assert_eq!(sampled.released, 0);
+    let error = sampled.whole.totals.seconds / whole - 1.0;
+    assert!(error.abs() < 0.1, "{error}");
+}
+
 #[test]
 fn regions_have_their_share_and_their_executions() {
     let model = builtin("e5-4650x4").unwrap();
@@ -269,6 +307,11 @@ fn ordered() -> impl Strategy<Value = Generated> {
     })
 }
 
+fn reads(events: &[Event]) -> Vec<Event> {
+    let read = |event: &&Event| event.kind == EventKind::Read;
+    events.iter().filter(read).copied().collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -276,7 +319,8 @@ proptest! {
     fn no_thread_of_a_piece_waits_for_what_lies_outside(program in ordered(), begin in 0usize..40, length in 1usize..10) {
         let scan = scan(&program, 100);
         let first = begin.min(scan.atoms.len() - 1);
-        let wanted = Wanted { atoms: first..(first + length).min(scan.atoms.len()), counted: first };
+        let atoms = first..(first + length).min(scan.atoms.len());
+        let wanted = Wanted { ahead: ahead(&scan.atoms, &atoms, 3, begin as u64), counted: first, atoms };
         let (captured, history) = capture(&program, &scan, &[wanted]);
         let past = history.before(captured[0].history, true);
         let model = builtin("e5-4650x4").unwrap();
@@ -294,14 +338,37 @@ proptest! {
     }
 
     #[test]
+    fn a_thread_that_is_ahead_has_later_events_and_has_touched_the_lines_before_them(
+        program in ordered(),
+        ahead in 1usize..5,
+    ) {
+        let scan = scan(&program, 100);
+        let wanted: Vec<Wanted> = (0..scan.atoms.len().saturating_sub(ahead))
+            .map(|atom| Wanted { atoms: atom..atom + 1, counted: atom, ahead: vec![ahead; program.threads.len()] })
+            .collect();
+        let (captured, _) = capture(&program, &scan, &wanted);
+        let mut blocks = Blocks::in_order(&scan.blocks);
+        let mut touched = BTreeSet::new();
+        for (thread, events) in program.threads.iter().enumerate() {
+            let reads = reads(events);
+            let cut: Vec<Event> = captured.iter().flat_map(|piece| self::reads(&piece.threads[thread])).collect();
+            prop_assert!(reads.ends_with(&cut));
+            touched.extend(reads[..reads.len() - cut.len()].iter().map(|read| (thread as u16, blocks.line(read.first_line()))));
+        }
+        if let Some(first) = captured.first() {
+            let skipped: BTreeSet<(u16, u32)> = first.skipped.iter().map(|touch| (touch.thread, touch.line)).collect();
+            prop_assert_eq!(skipped, touched);
+        }
+    }
+
+    #[test]
     fn cuts_lose_no_event(program in ordered()) {
         let scan = scan(&program, 100);
         let wanted: Vec<Wanted> = (0..scan.atoms.len())
-            .map(|atom| Wanted { atoms: atom..atom + 1, counted: atom })
+            .map(|atom| Wanted { atoms: atom..atom + 1, counted: atom, ahead: vec![0; program.threads.len()] })
             .collect();
         let (captured, _) = capture(&program, &scan, &wanted);
         for (thread, events) in program.threads.iter().enumerate() {
-            let reads = |events: &[Event]| events.iter().filter(|event| event.kind == EventKind::Read).copied().collect::<Vec<_>>();
             let cut: Vec<Event> = captured.iter().flat_map(|piece| reads(&piece.threads[thread])).collect();
             prop_assert_eq!(cut, reads(events));
         }
