@@ -48,7 +48,7 @@ pub(super) struct Captured {
 pub(super) fn capture(program: &dyn SimulatedProgram, scan: &Scan, wanted: &[Wanted]) -> (Vec<Captured>, History) {
     let threads = program.threads();
     let mut logical = Logical::new(program);
-    let mut history = History::new(&scan.blocks);
+    let mut history = History::new(&scan.blocks, threads);
     let mut takes: Vec<Take> = wanted.iter().map(|_| Take::new(threads)).collect();
     let mut open: Vec<Vec<u64>> = vec![vec![]; threads];
     let mut slices = 0;
@@ -77,13 +77,13 @@ pub(super) fn capture(program: &dyn SimulatedProgram, scan: &Scan, wanted: &[Wan
         }
         while slices < atom.slices {
             let slice = logical.slice(|thread, events, manner| {
-                history.see(thread, events);
+                let touches = history.see(thread, events);
+                for &place in &coming[thread] {
+                    takes[place].skipped.extend_from_slice(touches);
+                }
                 follow_regions(&mut open[thread], events);
                 for &place in &active[thread] {
                     takes[place].see(thread, events, manner);
-                }
-                for &place in &coming[thread] {
-                    history.add_apart(&mut takes[place].skipped, thread, events);
                 }
             });
             if slice.is_none() {

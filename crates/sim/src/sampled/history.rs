@@ -16,6 +16,10 @@ pub(super) struct History {
     blocks: Blocks,
     parts: Vec<Vec<Touch>>,
     raw: Vec<Touch>,
+    /// What was added last.
+    latest: Vec<Touch>,
+    /// By thread.
+    recent: Vec<Recent>,
     seen: Seen,
 }
 
@@ -31,7 +35,7 @@ struct Seen {
 const STORED: u64 = 1 << 63;
 
 impl History {
-    pub(super) fn new(blocks: &[u64]) -> Self {
+    pub(super) fn new(blocks: &[u64], threads: usize) -> Self {
         let blocks = Blocks::in_order(blocks);
         Self {
             seen: Seen {
@@ -41,12 +45,38 @@ impl History {
             blocks,
             parts: vec![],
             raw: vec![],
+            latest: vec![],
+            recent: vec![Recent::new(); threads],
         }
     }
 
-    /// Adds the accesses of a thread.
-    pub(super) fn see(&mut self, thread: usize, events: &[Event]) {
-        add_touches(&mut self.blocks, &mut self.raw, thread, events);
+    /// Adds the accesses of a thread. Returns its touches.
+    pub(super) fn see(&mut self, thread: usize, events: &[Event]) -> &[Touch] {
+        self.latest.clear();
+        for event in events {
+            let write = match event.kind {
+                EventKind::Read => false,
+                EventKind::Write | EventKind::Locked => true,
+                _ => continue,
+            };
+            for virtual_line in event.first_line()..=event.last_line() {
+                let line = self.blocks.line(virtual_line);
+                if self
+                    .latest
+                    .last()
+                    .is_some_and(|last| (last.line, last.write) == (line, write))
+                {
+                    continue;
+                }
+                self.latest.push(Touch {
+                    line,
+                    thread: number_of(thread),
+                    write,
+                    fresh: self.recent[thread].touch(line),
+                });
+            }
+        }
+        self.raw.extend_from_slice(&self.latest);
         if self.raw.len() >= MOST_RAW {
             self.compact();
             // A part with more lines is not compacted at each access.
@@ -56,6 +86,7 @@ impl History {
                 self.raw = newest;
             }
         }
+        &self.latest
     }
 
     /// Ends the current part.
@@ -82,11 +113,6 @@ impl History {
             .collect()
     }
 
-    /// Adds the accesses of a thread to touches that are kept apart.
-    pub(super) fn add_apart(&mut self, apart: &mut Vec<Touch>, thread: usize, events: &[Event]) {
-        add_touches(&mut self.blocks, apart, thread, events);
-    }
-
     /// What later touches have not replaced of some that were kept apart, from the newest to the oldest.
     pub(super) fn compacted(&mut self, apart: &[Touch]) -> Vec<Touch> {
         let left: Vec<Touch> = apart
@@ -106,24 +132,43 @@ impl History {
     }
 }
 
-/// Adds the accesses of a thread to `touches`.
-fn add_touches(blocks: &mut Blocks, touches: &mut Vec<Touch>, thread: usize, events: &[Event]) {
-    for event in events {
-        let write = match event.kind {
-            EventKind::Read => false,
-            EventKind::Write | EventKind::Locked => true,
-            _ => continue,
-        };
-        for virtual_line in event.first_line()..=event.last_line() {
-            let touch = Touch {
-                line: blocks.line(virtual_line),
-                thread: number_of(thread),
-                write,
-            };
-            if touches.last() != Some(&touch) {
-                touches.push(touch);
-            }
+/// The lines that a thread used recently.
+#[derive(Clone)]
+struct Recent {
+    /// By the low bits of the line's number: the line plus one (zero is empty), and the touch since which it is here.
+    lines: Vec<(u32, u32)>,
+    touches: u32,
+}
+
+/// Lines that a thread uses again before they are forgotten: half a mebibyte, as a private cache.
+const RECENT: usize = 1 << 13;
+
+/// A line is fresh for this number of touches of its thread.
+const FRESH: u32 = 1 << 8;
+
+impl Recent {
+    fn new() -> Self {
+        Self {
+            lines: vec![(0, 0); RECENT],
+            touches: 0,
         }
+    }
+
+    fn holds(&self, line: u32) -> bool {
+        self.lines[line as usize % RECENT].0 == line.wrapping_add(1)
+    }
+
+    /// The thread touches a line. Returns whether it is fresh: the thread uses it for the first time in a while, or did
+    /// so a moment ago, and has not used the lines beside it either. Those of a stream are not fresh: the program itself
+    /// uses the adjacent ones.
+    fn touch(&mut self, line: u32) -> bool {
+        self.touches = self.touches.wrapping_add(1);
+        let (there, since) = &mut self.lines[line as usize % RECENT];
+        if *there != line + 1 {
+            (*there, *since) = (line + 1, self.touches);
+        }
+        let soon = self.touches.wrapping_sub(*since) < FRESH;
+        soon && !self.holds(line.wrapping_sub(1)) && !self.holds(line + 1)
     }
 }
 

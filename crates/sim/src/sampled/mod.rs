@@ -29,7 +29,7 @@ mod strata;
 #[cfg(test)]
 mod tests;
 
-use crate::model::Model;
+use crate::model::{Model, Prefetcher};
 use crate::program::SimulatedProgram;
 use crate::recorded::ProgramCode;
 use crate::window::{
@@ -316,7 +316,8 @@ impl Samples {
             let captured = &self.captured[&piece];
             let mut past = self.history.before(captured.history, true);
             past.insert(0, &captured.skipped);
-            let state = setting.states.place(piece);
+            let adjacent = setting.configuration.prefetchers.enabled(Prefetcher::Adjacent);
+            let state = setting.states.place(piece, adjacent);
             let running = Running {
                 blocks: &self.blocks,
                 placed: &setting.placed,

@@ -11,18 +11,21 @@ const MOST_BYTES: usize = 512 << 20;
 /// What a program has left in the caches of a machine before each of its pieces, with its threads on certain PUs.
 ///
 /// To make a state from the program's past takes longer than most pieces. The state does not depend on page mappings
-/// and prefetchers, so configurations that differ only in these share it. Some threads may use it at the same time.
+/// and on prefetchers other than that of adjacent lines, so configurations that differ only in these share it. Some
+/// threads may use it at the same time.
 #[derive(Default)]
 pub struct PieceStates {
-    /// By piece.
-    states: Mutex<BTreeMap<usize, Arc<OnceLock<CacheState>>>>,
+    /// By piece, and whether adjacent lines are prefetched.
+    states: Mutex<BTreeMap<(usize, bool), Arc<OnceLock<CacheState>>>>,
 }
 
 impl PieceStates {
-    /// The place for the state before a piece; `None` if the memory for states is used up.
-    pub(super) fn place(&self, piece: usize) -> Option<Arc<OnceLock<CacheState>>> {
+    /// The place for the state before a piece; `None` if the memory for states is used up. `adjacent`: whether adjacent
+    /// lines are prefetched.
+    pub(super) fn place(&self, piece: usize, adjacent: bool) -> Option<Arc<OnceLock<CacheState>>> {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = states.get(&piece) {
+        let key = (piece, adjacent);
+        if let Some(state) = states.get(&key) {
             return Some(Arc::clone(state));
         }
         let bytes: usize = states
@@ -30,6 +33,6 @@ impl PieceStates {
             .filter_map(|state| state.get())
             .map(CacheState::bytes)
             .sum();
-        (bytes < MOST_BYTES).then(|| Arc::clone(states.entry(piece).or_default()))
+        (bytes < MOST_BYTES).then(|| Arc::clone(states.entry(key).or_default()))
     }
 }

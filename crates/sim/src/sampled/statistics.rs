@@ -93,7 +93,7 @@ pub(super) fn relative_half_width(variances: &[Variance], total: f64) -> f64 {
 /// begins with idle memory and buffers, and with caches that are reconstructed. With it the intervals have the time of
 /// the whole simulation for 95 % of the programs that sampling was developed with (docs/design/simulation.md). SMARTS
 /// reports at most 2 % after functional warming (section 4.3).
-const BIAS: f64 = 0.05;
+const BIAS: f64 = 0.06;
 
 /// The quantile of Student's t-distribution that leaves 2.5 % above it. The expansion of Abramowitz and Stegun,
 /// Handbook of Mathematical Functions, formula 26.7.5; exact values below four degrees of freedom.

@@ -1,8 +1,8 @@
 //! The state in which a running program has left the caches of a machine, kept for other configurations.
 //!
-//! It depends on the machine, on the cores of the threads, and on the program's past. It does not depend on the
-//! prefetchers, nor on the nodes of pages that already have one. So configurations that differ only in these share it,
-//! and the past is read once for all of them.
+//! It depends on the machine, on the cores of the threads, on the program's past, and on whether adjacent lines are
+//! prefetched. It does not depend on other prefetchers, nor on the nodes of pages that already have one. So
+//! configurations that differ only in these share it, and the past is read once for all of them.
 
 use super::pages::TranslationBuffer;
 

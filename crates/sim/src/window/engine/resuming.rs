@@ -1,6 +1,7 @@
 //! An engine that begins in the middle of an execution, and its counts of a piece.
 
 use super::Engine;
+use crate::model::Prefetcher;
 use crate::window::configuration::WindowConfiguration;
 use crate::window::directory::BLOCK_LINES;
 use crate::window::mapping::Mapping;
@@ -34,7 +35,8 @@ impl<const W: usize> Engine<'_, W> {
             self.put(state);
         } else {
             let cores: Vec<usize> = self.threads.iter().map(|thread| self.pus[thread.pu].core).collect();
-            self.system.restore(running.past, &cores);
+            let adjacent = self.settings[0].prefetchers[Prefetcher::Adjacent as usize];
+            self.system.restore(running.past, &cores, adjacent);
             self.restore_translations(running, &cores);
             if let Some(kept) = running.state {
                 kept.get_or_init(|| self.state());

@@ -5,8 +5,12 @@
 //! there. So a full set holds the lines that were used last, as LRU leaves it. The newest store to a line ends what
 //! older touches of it can have left: it invalidated all other copies.
 //!
+//! The adjacent line comes with each line that its thread had not used for a while, if the machine prefetches it: where
+//! accesses are random, half of a cache are adjacent lines that nobody used.
+//!
 //! Known limits: an outer cache sees only what misses in the inner ones, and orders lines by that; here it has the
-//! order of all touches. What prefetchers brought and nobody used is missing.
+//! order of all touches. Adjacent lines that were dropped because the core was busy are there, and what other
+//! prefetchers brought and nobody used is missing.
 
 use super::System;
 use crate::model::Inclusion;
@@ -19,6 +23,9 @@ pub(crate) struct Touch {
     pub(crate) line: u32,
     pub(crate) thread: u16,
     pub(crate) write: bool,
+    /// Whether the thread had not used the line, or one beside it, for a while before: its private caches may have lost
+    /// it, so the access went further.
+    pub(crate) fresh: bool,
 }
 
 /// How many touches ahead the host's data is prefetched.
@@ -36,7 +43,8 @@ struct Room {
 
 impl<const W: usize> System<W> {
     /// Fills the empty caches. `past` has the touches from the newest to the oldest; `core_of_thread` are active cores.
-    pub(crate) fn restore(&mut self, past: &[&[Touch]], core_of_thread: &[usize]) {
+    /// `adjacent`: whether adjacent lines are prefetched.
+    pub(crate) fn restore(&mut self, past: &[&[Touch]], core_of_thread: &[usize], adjacent: bool) {
         let cores = self.topology.domain_of_core.len();
         let capacity = |caches: &[super::Cache]| caches.iter().map(super::Cache::capacity).sum();
         let mut room = Room {
@@ -54,7 +62,10 @@ impl<const W: usize> System<W> {
         room.all = room.shared.iter().chain(&room.private).sum();
         let mut written = vec![0u64; self.pages.lines().div_ceil(64)];
         for part in past {
-            for (place, &Touch { line, thread, write }) in part.iter().enumerate() {
+            for (place, &touch) in part.iter().enumerate() {
+                let Touch {
+                    line, thread, write, ..
+                } = touch;
                 if let Some(coming) = part.get(place + AHEAD) {
                     self.host_prefetch_touch(coming.line, core_of_thread[usize::from(coming.thread)]);
                 }
@@ -67,7 +78,10 @@ impl<const W: usize> System<W> {
                 }
                 let core = core_of_thread[usize::from(thread)];
                 if room.shared[self.topology.domain_of_core[core]] + room.private[core] > 0 {
-                    self.restore_touch(core, line, write, &mut room);
+                    let entered = self.restore_touch(core, line, write, &mut room);
+                    if entered && adjacent && touch.fresh {
+                        self.restore_adjacent(core, line ^ 1, &mut room);
+                    }
                 }
             }
             if room.all == 0 {
@@ -81,14 +95,15 @@ impl<const W: usize> System<W> {
         self.caches.shared[self.topology.domain_of_core[core]].host_prefetch(line);
     }
 
-    fn restore_touch(&mut self, core: usize, line: u32, write: bool, room: &mut Room) {
+    /// Returns whether the line has entered a cache.
+    fn restore_touch(&mut self, core: usize, line: u32, write: bool, room: &mut Room) -> bool {
         let domain = self.topology.domain_of_core[core];
         self.pages.place_touched(line, self.topology.node_of_domain[domain]);
         let mut entry = self.directory.get(line);
         let new = entry == Entry::EMPTY;
+        let before = entry;
         if !entry.has_core(core) {
-            let before = entry;
-            self.restore_copies(core, domain, line, &mut entry, room);
+            self.restore_copies(core, domain, line, 0, &mut entry, room);
             if entry.has_core(core) && new {
                 entry.set_owner(Some(core));
                 self.mark_copies(core, line, WRITABLE);
@@ -96,14 +111,39 @@ impl<const W: usize> System<W> {
                 self.restore_sharing(core, domain, line, &mut entry);
             }
         }
+        let entered = entry != before;
         if write {
             self.restore_store(core, domain, line, &mut entry);
         }
         self.directory.set(line, entry);
+        entered
     }
 
-    /// Puts the line into the caches of the core and of its domain that have room.
-    fn restore_copies(&mut self, core: usize, domain: usize, line: u32, entry: &mut Entry<W>, room: &mut Room) {
+    /// A prefetcher has brought the line to the core's L2, unless a newer touch has it.
+    fn restore_adjacent(&mut self, core: usize, line: u32, room: &mut Room) {
+        let mut entry = self.directory.get(line);
+        if entry != Entry::EMPTY {
+            return;
+        }
+        let first = 1.min(self.caches.levels - 1);
+        self.restore_copies(core, self.topology.domain_of_core[core], line, first, &mut entry, room);
+        if entry.has_core(core) {
+            entry.set_owner(Some(core));
+            self.mark_copies(core, line, WRITABLE);
+        }
+        self.directory.set(line, entry);
+    }
+
+    /// Puts the line into the caches of the core, from the level `first`, and of its domain that have room.
+    fn restore_copies(
+        &mut self,
+        core: usize,
+        domain: usize,
+        line: u32,
+        first: usize,
+        entry: &mut Entry<W>,
+        room: &mut Room,
+    ) {
         let policy = self.caches.shared_inclusion();
         if policy != Inclusion::Victim && !entry.has_domain(domain) {
             if self.caches.shared[domain].append(line, 0) {
@@ -114,7 +154,7 @@ impl<const W: usize> System<W> {
             }
         }
         let mut held = false;
-        for level in (0..self.caches.levels).rev() {
+        for level in (first..self.caches.levels).rev() {
             let policy = self.caches.inclusion[level];
             if policy == Inclusion::Victim {
                 continue;
@@ -126,7 +166,7 @@ impl<const W: usize> System<W> {
                 break;
             }
         }
-        for level in 0..self.caches.levels {
+        for level in first..self.caches.levels {
             let victim = self.caches.inclusion[level] == Inclusion::Victim;
             if victim && !held && self.caches.level(core, level).append(line, 0) {
                 room.take_private(core);

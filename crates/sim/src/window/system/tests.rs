@@ -211,6 +211,7 @@ fn touches(accesses: &[(usize, u32, bool)]) -> Vec<Touch> {
         line,
         thread: core as u16,
         write,
+        fresh: true,
     };
     accesses.iter().rev().map(touch).collect()
 }
@@ -233,21 +234,27 @@ proptest! {
         for &(core, line, write) in &accesses {
             access(&mut simulated, core, line, write);
         }
-        restored.restore(&[&touches(&accesses)], &[0]);
+        restored.restore(&[&touches(&accesses)], &[0], false);
         prop_assert_eq!(lines(simulated.l1(0)), lines(restored.l1(0)));
     }
 
     /// As after accesses; and it does not matter into how many parts the past is divided.
     #[test]
-    fn restored_caches_are_coherent(which in 0usize..3, before in accesses(), cut in 0usize..250, after in accesses()) {
+    fn restored_caches_are_coherent(
+        which in 0usize..3,
+        adjacent in any::<bool>(),
+        before in accesses(),
+        cut in 0usize..250,
+        after in accesses(),
+    ) {
         let model = small(["victim", "inclusive", "non_inclusive"][which]);
         let past: Vec<(usize, u32, bool)> = before.iter().map(|&(core, line, what)| (core, line, what < 3)).collect();
         let past = touches(&past);
         let (newer, older) = past.split_at(cut.min(past.len()));
         let cores: Vec<usize> = (0..6).collect();
         let (mut system, mut whole) = (system(&model), self::system(&model));
-        system.restore(&[newer, older], &cores);
-        whole.restore(&[&past], &cores);
+        system.restore(&[newer, older], &cores, adjacent);
+        whole.restore(&[&past], &cores, adjacent);
         check(&system, 96);
         for line in 0..96 {
             prop_assert_eq!(system.directory.get(line), whole.directory.get(line));
@@ -263,18 +270,42 @@ proptest! {
 fn a_restored_line_that_others_have_read_since_it_was_stored_is_shared() {
     let model = small("inclusive");
     let mut system = system(&model);
-    system.restore(&[&touches(&[(0, 5, true), (2, 5, false)])], &(0..6).collect::<Vec<_>>());
+    system.restore(
+        &[&touches(&[(0, 5, true), (2, 5, false)])],
+        &(0..6).collect::<Vec<_>>(),
+        false,
+    );
     let entry = system.directory.get(5);
     assert_eq!(
         (entry.each_core().collect::<Vec<_>>(), entry.owner()),
         (vec![0, 2], None)
     );
     let mut stored = self::system(&model);
-    stored.restore(&[&touches(&[(2, 5, false), (0, 5, true)])], &(0..6).collect::<Vec<_>>());
+    stored.restore(
+        &[&touches(&[(2, 5, false), (0, 5, true)])],
+        &(0..6).collect::<Vec<_>>(),
+        false,
+    );
     let entry = stored.directory.get(5);
     assert_eq!(
         (entry.each_core().collect::<Vec<_>>(), entry.owner()),
         (vec![0], Some(0))
     );
     assert_eq!(*stored.l1(0).peek(5).unwrap() & DIRTY, DIRTY);
+}
+
+#[test]
+fn the_adjacent_line_of_a_restored_one_is_in_the_second_level_where_it_is_prefetched() {
+    let model = small("non_inclusive");
+    let restored = |adjacent: bool| {
+        let mut system = system(&model);
+        system.restore(&[&touches(&[(0, 5, false), (1, 9, true)])], &[0, 1], adjacent);
+        system
+    };
+    let mut with = restored(true);
+    let entry = with.directory.get(4);
+    assert_eq!((entry.has_core(0), entry.owner()), (true, Some(0)));
+    assert!(!with.l1(0).holds(4) && with.caches.level(0, 1).holds(4));
+    assert_eq!(*with.caches.level(1, 1).peek(8).unwrap() & DIRTY, 0);
+    assert_eq!(restored(false).directory.get(4), Entry::EMPTY);
 }
