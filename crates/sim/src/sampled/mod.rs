@@ -59,7 +59,7 @@ const ACCESSES_OF_THREAD: u64 = 3000;
 /// The least number of accesses in a piece.
 const ACCESSES: u64 = 16_000;
 /// Atoms of a piece.
-const ATOMS: u64 = 4;
+const ATOMS: usize = 4;
 /// Pieces that may be simulated. Each needs the memory of its events and of the history before it.
 const MOST_PIECES: usize = 48;
 /// Pieces that are simulated at first.
@@ -150,7 +150,7 @@ impl Samples {
     }
 
     fn with_size(program: &dyn SimulatedProgram, size: u64) -> Option<Self> {
-        let scan = scan(program, size / ATOMS);
+        let scan = scan(program, size / ATOMS as u64);
         let pieces = cut(&scan.atoms, size);
         let strata = strata(&scan.atoms, &pieces, MOST_PIECES);
         let mut chosen: Vec<usize> = strata.iter().flat_map(|stratum| &stratum.order).copied().collect();
@@ -384,7 +384,7 @@ fn warm_up(atoms: &Range<usize>) -> Range<usize> {
 const WARM_UP: usize = 1;
 
 /// Atoms by which a thread may be ahead of another one when a piece begins: four pieces.
-const MOST_AHEAD: usize = 4 * ATOMS as usize;
+const MOST_AHEAD: usize = 4 * ATOMS;
 
 /// By thread: how many atoms it is ahead of the execution's cut when a piece begins. In the logical execution all threads
 /// make the same progress. Those that walk through their arrays in step would all use the memory of one node, and then
@@ -395,9 +395,7 @@ fn ahead(atoms: &[Atom], piece: &Range<usize>, threads: usize, seed: u64) -> Vec
     let free = atoms[piece.start..].iter().take_while(alone).count();
     let most = free.saturating_sub(piece.len()).min(MOST_AHEAD);
     let mut random = Random::new(seed);
-    (0..threads)
-        .map(|_| (random.next_bits() % (most as u64 + 1)) as usize)
-        .collect()
+    (0..threads).map(|_| random.below(most + 1)).collect()
 }
 
 /// Events that are all in memory.

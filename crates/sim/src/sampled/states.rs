@@ -15,9 +15,11 @@ const MOST_BYTES: usize = 512 << 20;
 /// threads may use it at the same time.
 #[derive(Default)]
 pub struct PieceStates {
-    /// By piece, and whether adjacent lines are prefetched.
-    states: Mutex<BTreeMap<(usize, bool), Arc<OnceLock<CacheState>>>>,
+    states: Mutex<BTreeMap<Key, Arc<OnceLock<CacheState>>>>,
 }
+
+/// A piece, and whether adjacent lines are prefetched.
+type Key = (usize, bool);
 
 impl PieceStates {
     /// The place for the state before a piece; `None` if the memory for states is used up. `adjacent`: whether adjacent
