@@ -5,6 +5,9 @@
 //! each thread that did not come before that store. Parts are in the order of time, and the touches of a part are from
 //! the newest to the oldest. Before a point are the parts before it, the newest first; in a warm repetition, the parts
 //! after it come next, which are those of the repetition before.
+//!
+//! The record depends on no machine. For machines that prefetch adjacent lines, a touch also says whether its line was
+//! fresh (`Recent`).
 
 use crate::window::{Blocks, Event, EventKind, Touch};
 use std::collections::HashSet;
@@ -203,5 +206,27 @@ impl Seen {
             self.lines[touch.line as usize] = 0;
         }
         self.others.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the last of these touches is fresh.
+    fn fresh(lines: impl IntoIterator<Item = u32>) -> bool {
+        let mut recent = Recent::new();
+        lines.into_iter().map(|line| recent.touch(line)).last().unwrap()
+    }
+
+    #[test]
+    fn a_line_is_fresh_where_it_comes_alone_and_is_used_for_a_moment() {
+        assert!(fresh([700, 40_000, 12]));
+        assert!(fresh([700, 40_000, 12, 700]), "used again at once");
+        assert!(!fresh([700, 701]) && !fresh([701, 700]), "a stream");
+        let others = (0..FRESH).map(|other| 1000 + 2 * other);
+        assert!(!fresh([12].into_iter().chain(others).chain([12])), "in use for long");
+        let filled = (0..RECENT as u32).map(|other| 100_000 + other);
+        assert!(fresh([12].into_iter().chain(filled).chain([12])), "forgotten");
     }
 }
