@@ -226,7 +226,7 @@ mod tests {
         assert!(!fresh([700, 701]) && !fresh([701, 700]), "a stream");
         let others = (0..FRESH).map(|other| 1000 + 2 * other);
         assert!(!fresh([12].into_iter().chain(others).chain([12])), "in use for long");
-        let filled = (0..RECENT as u32).map(|other| 100_000 + other);
+        let filled = (100_000..).take(RECENT);
         assert!(fresh([12].into_iter().chain(filled).chain([12])), "forgotten");
     }
 }
