@@ -4,9 +4,10 @@ use crate::window::CacheState;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The most memory of the states of a placement, in bytes. On `gold-6142x2` a state has up to 15 MiB: 5 of the caches,
-/// 9 of the directory and 1 of the translation buffers. A program has about 48 pieces that may be simulated.
-const MOST_BYTES: usize = 512 << 20;
+/// The most memory of the states of a placement with adjacent lines, and of those without, in bytes. On `gold-6142x2` a
+/// state has up to 20 MiB: 5 of the caches, 14 of the directory and 1 of the translation buffers. A program has about 48
+/// pieces that may be simulated.
+const MOST_BYTES: usize = 384 << 20;
 
 /// What a program has left in the caches of a machine before each of its pieces, with its threads on certain PUs.
 ///
@@ -30,11 +31,8 @@ impl PieceStates {
         if let Some(state) = states.get(&key) {
             return Some(Arc::clone(state));
         }
-        let bytes: usize = states
-            .values()
-            .filter_map(|state| state.get())
-            .map(CacheState::bytes)
-            .sum();
+        let alike = states.iter().filter(|((_, of), _)| *of == adjacent);
+        let bytes: usize = alike.filter_map(|(_, state)| state.get()).map(CacheState::bytes).sum();
         (bytes < MOST_BYTES).then(|| Arc::clone(states.entry(key).or_default()))
     }
 }

@@ -9,7 +9,7 @@
 //! bits) drop lines when they are full; this directory never does.
 
 use super::host;
-use super::state::Sparse;
+use super::state::Scattered;
 
 /// The state of a line. `W` words hold a bit for each core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,12 +153,12 @@ impl<const W: usize> Directory<W> {
     }
 
     /// The entries of each block, for `put`.
-    pub(crate) fn state(&self) -> Vec<Sparse<u64>> {
-        self.blocks.iter().map(|block| Sparse::of(block)).collect()
+    pub(crate) fn state(&self) -> Vec<Scattered> {
+        self.blocks.iter().map(|block| Scattered::of(block)).collect()
     }
 
     /// Fills the empty directory with the entries of one for the same cores and domains, with the same blocks.
-    pub(crate) fn put(&mut self, state: &[Sparse<u64>]) {
+    pub(crate) fn put(&mut self, state: &[Scattered]) {
         for (block, entries) in self.blocks.iter_mut().zip(state) {
             entries.copy_to(block);
         }

@@ -11,7 +11,7 @@ pub(crate) struct CacheState {
     /// The words of all private caches, then of all last-level caches.
     pub(crate) caches: Vec<Sparse<u32>>,
     /// By block: the words of its entries.
-    pub(crate) directory: Vec<Sparse<u64>>,
+    pub(crate) directory: Vec<Scattered>,
     /// By core.
     pub(crate) translations: Vec<TranslationBuffer>,
     /// By page number: the node of the thread that touched the page last, or `UNPLACED`.
@@ -22,7 +22,7 @@ impl CacheState {
     /// The memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let caches: usize = self.caches.iter().map(Sparse::bytes).sum();
-        let directory: usize = self.directory.iter().map(Sparse::bytes).sum();
+        let directory: usize = self.directory.iter().map(Scattered::bytes).sum();
         let translations: usize = self.translations.iter().map(TranslationBuffer::bytes).sum();
         caches + directory + translations + self.touchers.len()
     }
@@ -65,12 +65,48 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
     }
 }
 
+/// The words of a slice that are not zero, one by one: a program that walks in steps leaves single entries all over the
+/// directory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scattered {
+    /// The position of each word.
+    places: Vec<u32>,
+    words: Vec<u64>,
+}
+
+impl Scattered {
+    pub(crate) fn of(all: &[u64]) -> Self {
+        let (places, words) = (0..).zip(all).filter(|&(_, &word)| word != 0).unzip();
+        Self { places, words }
+    }
+
+    /// Copies the words to their places in `to`, which is as long as the slice was, and all zero.
+    pub(crate) fn copy_to(&self, to: &mut [u64]) {
+        for (&place, &word) in self.places.iter().zip(&self.words) {
+            to[place as usize] = word;
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.places.as_slice()) + size_of_val(self.words.as_slice())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn scattered_words_are_copied_as_they_were(all in proptest::collection::vec(0u64..3, 0..300)) {
+            let scattered = Scattered::of(&all);
+            let mut copy = vec![0; all.len()];
+            scattered.copy_to(&mut copy);
+            prop_assert_eq!(&copy, &all);
+            prop_assert_eq!(scattered.words.len(), all.iter().filter(|&&word| word != 0).count());
+        }
+
         #[test]
         fn a_slice_is_copied_as_it_was_and_chunks_of_zeros_take_no_memory(
             used in proptest::collection::btree_map(0usize..5000, 1u32..9, 0..20),
