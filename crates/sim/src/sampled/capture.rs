@@ -23,9 +23,9 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The first atom before which all threads have begun.
-    fn begun(&self) -> usize {
-        self.atoms.start + self.ahead.iter().max().copied().unwrap_or(0)
+    /// From the first atom of a thread that is not ahead to the last one of the thread that is most ahead.
+    fn span(&self) -> Range<usize> {
+        self.atoms.start..self.atoms.end + self.ahead.iter().max().copied().unwrap_or(0)
     }
 }
 
@@ -51,17 +51,22 @@ pub(super) fn capture(program: &dyn SimulatedProgram, scan: &Scan, wanted: &[Wan
     let mut history = History::new(&scan.blocks, threads);
     let mut takes: Vec<Take> = wanted.iter().map(|_| Take::new(threads)).collect();
     let mut open: Vec<Vec<u64>> = vec![vec![]; threads];
+    let spans: Vec<Range<usize>> = wanted.iter().map(Wanted::span).collect();
     let mut slices = 0;
     for (number, atom) in scan.atoms.iter().enumerate() {
         // By thread: the pieces that have this atom, and those that have a later one of this thread.
         let mut active: Vec<Vec<usize>> = vec![vec![]; threads];
         let mut coming: Vec<Vec<usize>> = vec![vec![]; threads];
-        for (place, wanted) in wanted.iter().enumerate() {
-            if wanted.atoms.start == number {
+        for (place, (wanted, span)) in wanted.iter().zip(&spans).enumerate() {
+            if !span.contains(&number) {
+                continue;
+            }
+            if span.start == number {
                 history.begin_part();
                 takes[place].history = history.parts();
             }
-            if wanted.begun() == number {
+            // All threads have begun.
+            if span.end - wanted.atoms.len() == number {
                 takes[place].skipped = history.compacted(&takes[place].skipped);
             }
             for (thread, &ahead) in wanted.ahead.iter().enumerate() {

@@ -386,10 +386,9 @@ const WARM_UP: usize = 1;
 /// Atoms by which a thread may be ahead of another one when a piece begins: four pieces.
 const MOST_AHEAD: usize = 4 * ATOMS;
 
-/// By thread: how many atoms it is ahead of the execution's cut when a piece begins. In the logical execution all threads
-/// make the same progress. Those that walk through their arrays in step would all use the memory of one node, and then
-/// all that of the next one, if pages are interleaved. In the whole simulation they drift apart. Where threads wait for
-/// one another, none is ahead.
+/// By thread: how many atoms it is ahead of the cut when a piece begins; chosen at random, and zero if threads wait for
+/// one another. In the logical execution all threads make the same progress. If pages are interleaved, threads that
+/// read their arrays in step all wait for one node, and then for the next. In the whole simulation they drift apart.
 fn ahead(atoms: &[Atom], piece: &Range<usize>, threads: usize, seed: u64) -> Vec<usize> {
     let alone = |atom: &&Atom| !atom.orders && !atom.meets;
     let free = atoms[piece.start..].iter().take_while(alone).count();

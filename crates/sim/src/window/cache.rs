@@ -145,12 +145,12 @@ impl Cache {
     }
 
     /// The contents, for `put`.
-    pub(crate) fn state(&self) -> Sparse<u32> {
+    pub(crate) fn state(&self) -> Sparse {
         Sparse::of(&self.words)
     }
 
     /// Fills the empty cache with the contents of one of the same geometry.
-    pub(crate) fn put(&mut self, state: &Sparse<u32>) {
+    pub(crate) fn put(&mut self, state: &Sparse) {
         state.copy_to(&mut self.words);
     }
 

@@ -9,7 +9,7 @@ use super::pages::TranslationBuffer;
 /// Caches, directory and translations, with what the past says about pages without a node.
 pub(crate) struct CacheState {
     /// The words of all private caches, then of all last-level caches.
-    pub(crate) caches: Vec<Sparse<u32>>,
+    pub(crate) caches: Vec<Sparse>,
     /// By block: the words of its entries.
     pub(crate) directory: Vec<Scattered>,
     /// By core.
@@ -33,16 +33,16 @@ const CHUNK: usize = 512;
 
 /// The chunks of a slice that are not all zero.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sparse<T> {
+pub(crate) struct Sparse {
     /// The number of each chunk.
     places: Vec<usize>,
     /// Their words, one chunk after the other. The last chunk of the slice may be shorter than the others.
-    words: Vec<T>,
+    words: Vec<u32>,
 }
 
-impl<T: Copy + Default + PartialEq> Sparse<T> {
-    pub(crate) fn of(all: &[T]) -> Self {
-        let used = |chunk: &[T]| chunk.iter().any(|word| *word != T::default());
+impl Sparse {
+    pub(crate) fn of(all: &[u32]) -> Self {
+        let used = |chunk: &[u32]| chunk.iter().any(|&word| word != 0);
         let chunks = || all.chunks(CHUNK).enumerate().filter(|(_, chunk)| used(chunk));
         let places: Vec<usize> = chunks().map(|(place, _)| place).collect();
         let mut words = Vec::with_capacity(places.len() * CHUNK);
@@ -53,7 +53,7 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
     }
 
     /// Copies the chunks to their places in `to`, which is as long as the slice was, and all zero.
-    pub(crate) fn copy_to(&self, to: &mut [T]) {
+    pub(crate) fn copy_to(&self, to: &mut [u32]) {
         for (&place, chunk) in self.places.iter().zip(self.words.chunks(CHUNK)) {
             let begin = place * CHUNK;
             to[begin..begin + chunk.len()].copy_from_slice(chunk);

@@ -42,12 +42,12 @@ impl Caches {
     }
 
     /// The contents of all caches, for `put`.
-    pub(crate) fn state(&self) -> Vec<Sparse<u32>> {
+    pub(crate) fn state(&self) -> Vec<Sparse> {
         self.private.iter().chain(&self.shared).map(Cache::state).collect()
     }
 
     /// Fills the empty caches with a kept state of the same machine and cores.
-    pub(crate) fn put(&mut self, state: &[Sparse<u32>]) {
+    pub(crate) fn put(&mut self, state: &[Sparse]) {
         for (cache, contents) in self.private.iter_mut().chain(&mut self.shared).zip(state) {
             cache.put(contents);
         }

@@ -100,13 +100,11 @@ impl<const W: usize> System<W> {
         let domain = self.topology.domain_of_core[core];
         self.pages.place_touched(line, self.topology.node_of_domain[domain]);
         let mut entry = self.directory.get(line);
-        let new = entry == Entry::EMPTY;
         let before = entry;
         if !entry.has_core(core) {
             self.restore_copies(core, domain, line, 0, &mut entry, room);
-            if entry.has_core(core) && new {
-                entry.set_owner(Some(core));
-                self.mark_copies(core, line, WRITABLE);
+            if entry.has_core(core) && before == Entry::EMPTY {
+                self.restore_owner(core, line, &mut entry);
             } else if entry != before {
                 self.restore_sharing(core, domain, line, &mut entry);
             }
@@ -128,10 +126,15 @@ impl<const W: usize> System<W> {
         let first = 1.min(self.caches.levels - 1);
         self.restore_copies(core, self.topology.domain_of_core[core], line, first, &mut entry, room);
         if entry.has_core(core) {
-            entry.set_owner(Some(core));
-            self.mark_copies(core, line, WRITABLE);
+            self.restore_owner(core, line, &mut entry);
         }
         self.directory.set(line, entry);
+    }
+
+    /// Only this core holds the line, and may write it.
+    fn restore_owner(&mut self, core: usize, line: u32, entry: &mut Entry<W>) {
+        entry.set_owner(Some(core));
+        self.mark_copies(core, line, WRITABLE);
     }
 
     /// Puts the line into the caches of the core, from the level `first`, and of its domain that have room.
