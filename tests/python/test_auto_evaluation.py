@@ -13,6 +13,7 @@ from pinfold.evaluation.auto.plots import over_best
 from pinfold.evaluation.auto.runs import Runs, Subject
 from pinfold.evaluation.auto.section import Judged, promises_of
 from pinfold.evaluation.finished import Run
+from pinfold.evaluation.judged.judging import BASELINE
 from pinfold.evaluation.workloads import Workload
 
 WORKLOAD = Workload("stencil", 1, "--size 4M")
@@ -39,9 +40,9 @@ def test_medians_and_the_worst_are_compared_with_what_is_asked_for() -> None:
 
 
 def test_hints_has_to_be_faster_than_the_two_placements_that_anybody_would_try() -> None:
-    name = f"speed of hints over {auto_runs.TWO} at 60 s, mean"
-    even = judged(60, **{"hints": 100.0, auto_runs.TWO: 100.0})
-    faster = judged(60, **{"hints": 100.0, auto_runs.TWO: 102.01})
+    name = f"speed of hints over {BASELINE} at 60 s, mean"
+    even = judged(60, **{"hints": 100.0, BASELINE: 100.0})
+    faster = judged(60, **{"hints": 100.0, BASELINE: 102.01})
     assert held([even, faster], name) == (pytest.approx(1.01), True)
     assert held([even], name) == (1.0, False)
 

@@ -8,7 +8,7 @@ the start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow.parquet
 from pinfold.evaluation.classify.programs import Machine, Own, own
 from pinfold.evaluation.classify.sweep import PAPER_MACHINES
 from pinfold.evaluation.finished import Run, finished, finished_twice
-from pinfold.evaluation.judged.judging import NOISE
+from pinfold.evaluation.judged.judging import BASELINE, MEASURE_BOTH, NOISE
 from pinfold.evaluation.judged.subjects import APPLICATION_THREADS, applications
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.section import PINFOLD, output
@@ -52,18 +52,15 @@ UNPINNED, AUTO = "unpinned", "auto"
 PARTS = ("autopin", "hints", "classify", "sam")
 """The policies that ``auto`` joins, and that place whole programs."""
 
-TWO = "packed and distributed tried"
-"""Both are measured, and the faster one is kept: what ``hints`` has to be better than."""
-
-POLICY = {UNPINNED: "none"}
-"""Policies whose name in tables differs from ``--policy``."""
+WORDS: Mapping[str, Sequence[str]] = {UNPINNED: ("--policy", "none"), BASELINE: MEASURE_BOTH}
+"""Policies whose name in tables differs from ``--policy``: their options of ``pinfold run``."""
 
 TIMES = (10, 60, 600, 3600)
 """The judged times in virtual seconds."""
 
 PROBES = {10: "500ms", 60: "3s", 600: "30s", 3600: "3m"}
 """The probes of the parts, a twentieth of the judged time."""
-PROBING = ("autopin", TWO)
+PROBING = ("autopin", BASELINE)
 """Those that have probes. ``hints`` and ``classify`` have windows as ``auto`` has them."""
 
 SOURCES = ("model", "counts", "topology", "neighbours", "pages")
@@ -163,6 +160,11 @@ def model_without_judged() -> Path:
     return made_once(FOR_MODEL, train)
 
 
+def words_of(policy: str) -> list[str]:
+    """Return the options of ``pinfold run`` for a policy."""
+    return list(WORDS.get(policy, ("--policy", policy)))
+
+
 @dataclass(frozen=True)
 class Static:
     """A placement that is fixed from the start."""
@@ -174,7 +176,7 @@ class Static:
     def words(self) -> list[str]:
         """The options of ``pinfold run``."""
         if self.placement in (*STATIC, UNPINNED):
-            policy = ["--policy", POLICY.get(self.placement, self.placement)]
+            policy = words_of(self.placement)
         else:
             policy = ["--policy", "fixed", "--schedule", self.placement]
         return policy if self.pages == "first_touch" else [*policy, "--page-map", self.pages]
@@ -240,9 +242,7 @@ class Runs:
     def _noisy(self, policy: str, judged: int) -> list[str]:
         model = ["--placement-model", str(self._model)] if policy in (AUTO, "classify") else []
         probe = ["-t", PROBES[judged]] if policy in PROBING else []
-        tried = ["--schedule", "distributed", "--schedule", "packed"]
-        words = tried if policy == TWO else ["--policy", POLICY.get(policy, policy)]
-        return [*words, *model, *probe, "--noise", NOISE]
+        return [*words_of(policy), *model, *probe, "--noise", NOISE]
 
     def _run(self, words: Sequence[str], repeat: int) -> Run:
         return finished(self._words(words, repeat), [self.subject.recording], [self._model])

@@ -21,7 +21,6 @@ from pinfold.evaluation.auto.runs import (
     QUICK_MACHINES,
     SOURCES,
     TIMES,
-    TWO,
     UNKNOWN,
     UNPINNED,
     Runs,
@@ -29,13 +28,13 @@ from pinfold.evaluation.auto.runs import (
     model_without_judged,
     subjects,
 )
-from pinfold.evaluation.judged.judging import NOISE
+from pinfold.evaluation.judged.judging import BASELINE, NOISE
 from pinfold.evaluation.judged.subjects import APPLICATION_THREADS, NO_APPLICATIONS
 from pinfold.evaluation.section import Promise, Section, Table
 
 KNOWN = "auto, second run"
 UNCOUNTED = "auto, no counters"
-POLICIES = (UNPINNED, TWO, *PARTS, AUTO)
+POLICIES = (UNPINNED, BASELINE, *PARTS, AUTO)
 
 WITHIN: Mapping[int, tuple[float, float]] = {10: (1.04, 1.50), 60: (1.004, 1.08), 600: (1.001, 1.03)}
 """By judged time: the greatest time over the oracle, in the median and of the worst program."""
@@ -195,8 +194,8 @@ def promises_of(found: Sequence[Judged]) -> list[Promise]:
         if timed := at(found, time):
             behind = statistics.median(one.over_parts() for one in timed)
             add(f"time over the best of its parts at {time} s, median", behind, BEHIND)
-            hints = statistics.geometric_mean(one.over(TWO, "hints") for one in timed)
-            add(f"speed of hints over {TWO} at {time} s, mean", hints, HINTS, "at least")
+            hints = statistics.geometric_mean(one.over(BASELINE, "hints") for one in timed)
+            add(f"speed of hints over {BASELINE} at {time} s, mean", hints, HINTS, "at least")
             for part in PARTS:
                 ahead = statistics.geometric_mean(one.over(part, AUTO) for one in timed)
                 add(f"{part}'s time over that of auto at {time} s, mean", ahead, 1.0, "above")

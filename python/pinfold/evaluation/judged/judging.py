@@ -35,6 +35,8 @@ to 34 %, in the median 5.9 %.
 
 UNPINNED, PACKED, DISTRIBUTED = "unpinned", "packed", "distributed"
 BASELINE = "packed and distributed measured, the faster kept"
+MEASURE_BOTH = ("--policy", "autopin", "--schedule", "distributed", "--schedule", "packed")
+"""The words of ``BASELINE``."""
 ONE_SAMPLE, VERIFIED = "hints, one sample", "hints, verified"
 PAIR, TWO_SAMPLES = "hints, the best pair without counters", "hints, two learned samples"
 AUTOPIN, SAM, ORACLE = "autopin", "sam", "oracle"
@@ -159,7 +161,7 @@ def arguments(policy: str, subject: Subject, rules: Mapping[str, Rules]) -> list
         UNPINNED: ["--policy", "none"],
         PACKED: ["--policy", "fixed", "--schedule", "packed", *threads],
         DISTRIBUTED: ["--policy", "fixed", "--schedule", "distributed", *threads],
-        BASELINE: ["--policy", "autopin", "--schedule", "distributed", "--schedule", "packed", *threads],
+        BASELINE: [*MEASURE_BOTH, *threads],
         AUTOPIN: ["--policy", "autopin"],
         SAM: ["--policy", "sam"],
         ORACLE: ["--policy", "fixed", "--schedule", subject.oracle],
