@@ -19,6 +19,9 @@ static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
 # Relative relocations in their short form take 1.5 MiB less of the address space.
 static_flags := -C target-feature=+crt-static -L native=target/static -C link-arg=-Wl,-z,pack-relative-relocs
 
+# The scheduler of `pinfold daemon --with scx` is in the binary where what compiles it is there; evaluated after setup.
+scheduler = $(shell command -v clang >/dev/null && test -e /usr/include/gelf.h -a -e /usr/include/zlib.h && echo scheduler)
+
 demo: demo-binary setup-build ## place a real OpenMP program on this machine, and one on a simulated machine of four packages
 	$(MAKE) -C workloads $(addprefix ../target/workloads/,stream random_access)
 	scripts/demo
@@ -79,6 +82,8 @@ check: setup-build setup-python ## formats, lints, types and the documentation o
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+	$(if $(scheduler),cargo clippy --package pinfold-scx --package pinfold-cli --all-targets \
+		--features pinfold-cli/scheduler -- --deny warnings)
 	$(if $(wildcard $(arm_sysroot)),$(arm_cargo) clippy --target $(arm) --package pinfold-cli -- --deny warnings)
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
 	$(PYTHON) -m ruff check
@@ -89,19 +94,24 @@ build: binary workloads modules ## the binary target/release/pinfold, which cont
 
 # The binary's package is named with the two libraries, though it has none: then all crates get the features that the binary
 # needs, and are not compiled twice.
-binary: setup-build $(static)
-	cargo build --release --lib --package pinfold-plugin --package pinfold-py --package pinfold-cli
+binary: setup-build $(static) scheduler-libraries
+	cargo build --release --lib --package pinfold-plugin --package pinfold-py --package pinfold-cli \
+		$(if $(scheduler),--features pinfold-cli/scheduler)
 	install target/release/libpinfold_native.so python/pinfold/_native.abi3.so
 	$(binary_rustc)
 	$(MAKE) -C agent
 
 # The same without the library of Python.
-demo-binary: setup-build $(static)
-	cargo build --release --lib --package pinfold-plugin --package pinfold-cli
+demo-binary: setup-build $(static) scheduler-libraries
+	cargo build --release --lib --package pinfold-plugin --package pinfold-cli \
+		$(if $(scheduler),--features pinfold-cli/scheduler)
 	$(binary_rustc)
 
+scheduler-libraries: setup-build
+	$(if $(scheduler),$(MAKE) target/static/libelf.a target/static/libz.a)
+
 binary_rustc = PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so \
-	cargo rustc --release --package pinfold-cli --bin pinfold -- $(static_flags)
+	cargo rustc --release --package pinfold-cli $(if $(scheduler),--features scheduler) --bin pinfold -- $(static_flags)
 
 workloads: setup-build
 	$(MAKE) -C workloads
@@ -213,4 +223,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo binary workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured reality belief priors fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help
+.PHONY: demo binary scheduler-libraries workloads pairs modules test test-rust test-alone test-python test-guest test-guest-safety test-guest-rest test-kills test-pages test-long test-release check build bench dist site evaluation evaluation-quick progress measured reality belief priors fuzz applications setup setup-build setup-python setup-tests setup-aarch64 aarch64 root-file-systems slurm clean help

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from guest_machine import KERNEL, Guest, missing
+from guest_machine import KERNEL, Guest, SchedulerGuest, missing, missing_scheduler
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -432,6 +432,16 @@ def guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterato
     if why := missing():
         pytest.skip(why)
     machine = Guest(binary, agent, workload("stream").parent)
+    yield machine
+    machine.give_up()
+
+
+@pytest.fixture(scope="session")
+def scheduler_guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterator[Guest]:
+    """Return an emulated machine whose kernel can load a scheduler (sched_ext), which all tests share."""
+    if why := missing_scheduler():
+        pytest.skip(why)
+    machine = SchedulerGuest(binary, agent, workload("stream").parent)
     yield machine
     machine.give_up()
 

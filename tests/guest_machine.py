@@ -17,6 +17,7 @@ Times in the guest have no meaning: processors are emulated and share the host's
 """
 
 import base64
+import lzma
 import os
 import platform
 import re
@@ -34,6 +35,9 @@ FOLDER = ROOT / "target" / "guest" / os.environ.get("GUEST", "one")
 
 #: Where `scripts/setup` unpacks Debian's kernel package.
 KERNEL = ROOT / "target" / "guest" / "kernel"
+
+#: Where it unpacks one that can load a scheduler (sched_ext).
+SCHEDULER_KERNEL = ROOT / "target" / "guest" / "scheduler-kernel"
 
 #: The nodes with processors; each is a package. CPUs 2n and 2n + 1 are node n. Node 4 has memory and no CPU.
 PACKAGES = 4
@@ -117,6 +121,21 @@ def missing() -> str | None:
     return None
 
 
+def missing_scheduler() -> str | None:
+    """Return what is missing for a guest that can load a scheduler, or None where one can be booted."""
+    if why := missing():
+        return why
+    if not list(SCHEDULER_KERNEL.glob("**/vmlinuz*")):
+        return f"there is no kernel in {SCHEDULER_KERNEL}; scripts/setup gets it from Debian's backports"
+    return None
+
+
+def _found(folder: Path, name: str) -> Path:
+    """Return the one file of a folder whose name begins so."""
+    (file,) = (file for file in folder.glob(f"**/{name}*") if file.is_file())
+    return file
+
+
 def libraries(binary: Path) -> list[Path]:
     """List the shared libraries of a binary, and its loader; none for a static one."""
     listed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False)
@@ -125,6 +144,11 @@ def libraries(binary: Path) -> list[Path]:
 
 class Guest:
     """The machine. It is booted when it is first needed, and again after it was ended."""
+
+    name = ""
+    kernel = KERNEL
+    side_by_side = True
+    """Whether its CPUs are emulated side by side."""
 
     def __init__(
         self,
@@ -135,6 +159,7 @@ class Guest:
         distances: Mapping[tuple[int, int], int] = DISTANCES,
     ) -> None:
         """Take the binary, the agent and the folder of workloads that the guest gets, and the shape of the machine."""
+        self._folder = FOLDER / self.name
         self._cores = cores
         self._distances = distances
         self._binary = binary
@@ -190,14 +215,14 @@ class Guest:
 
     def _boot(self, image: Path) -> None:
         """Boot the guest from this image."""
-        (kernel,) = KERNEL.glob("boot/vmlinuz-*")
+        kernel = _found(self.kernel, "vmlinuz")
         ours, theirs = socket.socketpair()
         with theirs:
             self._qemu = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *self._command(kernel, image, theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=(FOLDER / "qemu.log").open("wb"),
+                stdout=(self._folder / "qemu.log").open("wb"),
                 stderr=subprocess.STDOUT,
             )
         self._port = ours
@@ -205,7 +230,7 @@ class Guest:
         try:
             ready = self._line(BOOT)
         except (OSError, GuestError) as error:
-            log = (FOLDER / "qemu.log").read_text(errors="replace")
+            log = (self._folder / "qemu.log").read_text(errors="replace")
             tail = self.console()
             self.give_up()
             raise GuestError(f"the guest did not boot: {error}\n{log}\nThe console's last lines:\n{tail}") from None
@@ -215,7 +240,8 @@ class Guest:
 
     def _command(self, kernel: Path, image: Path, port: int) -> list[str]:
         """Return QEMU's command line."""
-        command = ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max"]
+        threads = "multi" if self.side_by_side else "single"
+        command = ["qemu-system-x86_64", "-machine", "pc", "-accel", f"tcg,thread={threads}", "-cpu", "max"]
         cpus = PACKAGES * self._cores
         command += ["-smp", f"{cpus},sockets={PACKAGES},cores={self._cores}", "-m", f"{sum(NODES.values())}M"]
         for node, size in NODES.items():
@@ -226,7 +252,7 @@ class Guest:
         for (one, other), distance in self._distances.items():
             command += ["-numa", f"dist,src={one},dst={other},val={distance}"]
         command += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
-        command += ["-chardev", f"file,id=console,path={FOLDER / 'console.log'}", "-serial", "chardev:console"]
+        command += ["-chardev", f"file,id=console,path={self._folder / 'console.log'}", "-serial", "chardev:console"]
         command += ["-chardev", f"socket,id=port,fd={port}", "-device", "virtio-serial-pci"]
         command += ["-device", "virtserialport,chardev=port,nr=1"]
         # The bus of the port belongs to no node.
@@ -240,7 +266,7 @@ class Guest:
     def console(self) -> str:
         """Return the end of the guest's console output: at least the kernel's last report of a lockup."""
         try:
-            lines = (FOLDER / "console.log").read_text(errors="replace").splitlines()
+            lines = (self._folder / "console.log").read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return ""
         begin = max((number for number, line in enumerate(lines) if "soft lockup" in line), default=len(lines))
@@ -285,8 +311,8 @@ class Guest:
 
     def build(self) -> Path:
         """Make the initial file system and return its file."""
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        tree = FOLDER / "tree"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        tree = self._folder / "tree"
         shutil.rmtree(tree, ignore_errors=True)
         for folder in ("bin", "dev", "proc", "sys", "run", "tmp", "lib/modules", "pinfold", "programs"):
             (tree / folder).mkdir(parents=True)
@@ -294,10 +320,8 @@ class Guest:
         assert busybox
         shutil.copy(busybox, tree / "bin" / "busybox")
         shutil.copy(ROOT / "tests" / "guest" / "init", tree / "init")
-        (modules,) = KERNEL.glob("lib/modules/*/kernel")
-        for module in MODULES:
-            shutil.copy(modules / module, tree / "lib" / "modules")
-        (tree / "lib/modules/order").write_text("".join(f"{Path(module).name}\n" for module in MODULES))
+        loaded = [module for module in MODULES if self._copy_module(module, tree / "lib" / "modules")]
+        (tree / "lib/modules/order").write_text("".join(f"{Path(module).name}\n" for module in loaded))
 
         # The binary contains the agent; the agent's libraries are found by its own file.
         ours = [self._place(self._binary, tree / "pinfold/bin"), self._place(self._agent, tree / "pinfold/agent")]
@@ -314,7 +338,7 @@ class Guest:
         for source in sources:
             self._compile("gcc", source, tree / "programs" / source.stem, "-pthread", "-static")
 
-        image = FOLDER / "initramfs.cpio"
+        image = self._folder / "initramfs.cpio"
         names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
         with image.open("wb") as archive:
             command = ["busybox", "cpio", "-o", "-H", "newc"]
@@ -322,6 +346,17 @@ class Guest:
                 command, cwd=tree, input=names.encode(), stdout=archive, stderr=subprocess.DEVNULL, check=True
             )
         return image
+
+    def _copy_module(self, module: str, folder: Path) -> bool:
+        """Copy a module of the kernel; return False for one that the kernel has built in."""
+        for file in self.kernel.glob(f"**/kernel/{module}*"):
+            if file.suffix == ".xz":
+                (folder / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
+            else:
+                shutil.copy(file, folder)
+            return True
+        assert self.kernel != KERNEL, module
+        return False
 
     def _openmp_programs(self, folder: Path) -> list[Path]:
         """Build the OpenMP programs with each compiler that is here."""
@@ -343,3 +378,15 @@ class Guest:
     def _place(file: Path, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(file, folder))
+
+
+class SchedulerGuest(Guest):
+    """The machine with a kernel that can load a scheduler (sched_ext).
+
+    Such a kernel changes its own code while it runs. Where CPUs are emulated side by side, another CPU may find half of
+    the change, and the kernel panics.
+    """
+
+    name = "scheduler"
+    kernel = SCHEDULER_KERNEL
+    side_by_side = False

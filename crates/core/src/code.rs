@@ -45,6 +45,7 @@ pub const CODE_SETS: &[CodeSet] = &[
     StayCode::SET,
     HostNoteCode::SET,
     Children::SET,
+    PlacedBy::SET,
     Runtime::SET,
     Qos::SET,
 ];
@@ -508,6 +509,20 @@ codes! {
         KnownAgain = "known_again",
         /// Functions cannot be probed, so that their calls show no progress.
         NoFunctions = "no_functions",
+        /// Tasks are pinned, because the kernel cannot run the scheduler in which they have preferences.
+        NoScheduler = "no_scheduler",
+        /// The scheduler in which tasks have preferences has ended.
+        SchedulerEnded = "scheduler_ended",
+    }
+
+    /// How the daemon places tasks.
+    #[derive(Default)]
+    pub enum PlacedBy for "with" {
+        /// It sets their masks.
+        #[default]
+        Masks = "masks",
+        /// A scheduler in the kernel knows where they prefer to run.
+        Scx = "scx",
     }
 
     /// When a child of a pinned task gets the mask that its creator had.

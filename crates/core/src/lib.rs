@@ -40,8 +40,8 @@ mod topology;
 pub use believed::{BelievedTrial, ExpectedTime, Tried, WITHIN_95};
 pub use code::{
     BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, ComparedCode, EndedCode, ForecastCode,
-    HostNoteCode, MachineKind, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode,
-    SampleCode, StayCode,
+    HostNoteCode, MachineKind, MetricCode, NoteCode, OutcomeCode, PlacedBy, ProposerCode, Reason, RefusalCode,
+    RegionCode, SampleCode, StayCode,
 };
 pub use configuration::{Applied, Configuration, Instead, Pinning, ProcessGoal, Refusal};
 pub use content_hash::content_hash;

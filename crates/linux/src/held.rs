@@ -1,7 +1,33 @@
 //! A process that is held by a pidfd. A new process that reuses its number is not confused with it.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A held thread, in the form that the kernel's maps for tasks take.
+#[derive(Debug)]
+pub struct HeldThread(OwnedFd);
+
+impl HeldThread {
+    /// Holds a thread; this needs Linux 6.9.
+    pub fn new(thread: i32) -> io::Result<Self> {
+        // `PIDFD_THREAD`
+        let flags = libc::O_EXCL;
+        // SAFETY: a system call without memory.
+        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, thread, flags) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let descriptor = RawFd::try_from(descriptor).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is new, and belongs to no one else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+}
+
+impl AsFd for HeldThread {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// A held process.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ pub mod embedded;
 pub mod energy;
 pub mod functions;
 mod guard;
-mod held;
+pub mod held;
 pub mod interrupt;
 pub mod journal;
 pub mod launch;

@@ -1,6 +1,6 @@
 //! The daemon's state: read back by the types that wrote it, or refused.
 
-use pinfold_core::{Activity, Children, Excess, LeftAlone, MoveReason, OutcomeCode, Reason, StayCode};
+use pinfold_core::{Activity, Children, Excess, LeftAlone, MoveReason, OutcomeCode, PlacedBy, Reason, StayCode};
 use pinfold_runtime::daemon::state::{
     DaemonTotals, Intervals, LastMove, Moves, Present, Settings, State, Task, Thresholds, Totals,
 };
@@ -40,6 +40,7 @@ fn state() -> State {
         version: State::VERSION,
         pinfold: "1.2.3".to_owned(),
         settings: Settings {
+            with: PlacedBy::Masks,
             children: Children::AtBirth,
             thresholds: Thresholds {
                 remote: 0.5,

@@ -2,7 +2,7 @@
 
 use super::config::{
     Cgroup, Config, Except, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, USUAL,
-    UserName,
+    UserName, With,
 };
 use crate::behaviour;
 use anyhow::Result;
@@ -54,6 +54,10 @@ pub(crate) struct Arguments {
     /// Decide and log, and move nothing.
     #[arg(long)]
     dry_run: bool,
+
+    /// How tasks are placed [default: masks].
+    #[arg(long, value_enum, value_name = "WAY", hide_default_value = true)]
+    with: Option<With>,
 
     // A heading holds for what follows.
     #[command(flatten, next_help_heading = "Which tasks are watched")]
@@ -198,6 +202,9 @@ impl Arguments {
             config.thresholds.coherence = self.rates.threshold;
         }
         config.dry_run |= self.dry_run;
+        if let Some(with) = self.with {
+            config.with = with;
+        }
         config.log = LogConfig {
             format: self.log.format.unwrap_or(config.log.format),
             file: self.log.file.clone().or(config.log.file),

@@ -13,6 +13,7 @@ mod log;
 mod report;
 mod server;
 mod sources;
+mod way;
 
 use crate::machine::topology_here;
 use crate::{behaviour, console};
@@ -21,7 +22,7 @@ pub(crate) use arguments::Arguments;
 use config::{Config, Export};
 use known::Database;
 use log::Log;
-use pinfold_core::{Children, HostNoteCode, Topology, Wake};
+use pinfold_core::{Children, HostNoteCode, PlacedBy, Topology, Wake};
 use pinfold_linux::functions::Probing;
 use pinfold_linux::journal::{Action, Directory, FoundJournal, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
@@ -30,6 +31,7 @@ use pinfold_linux::watch::{Absent, Containers, Counts, ForkEvents, Watcher, Watc
 use pinfold_policy::sam::{FairMapper, Thresholds};
 use pinfold_runtime::daemon::state::MachineState;
 use pinfold_runtime::daemon::{Knowledge, NothingKnown, Pace, Rates, watch};
+use pinfold_scx::Preferring;
 use report::Reporter;
 use serde_json::{Value, json};
 use server::Pages;
@@ -93,19 +95,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let listeners = listeners(&config.export, &arguments.journals)?;
     let forks = ForkEvents::open(topology.allowed_pus());
     let probing = probing(&config);
+    let (preferences, no_scheduler) = way::preferences(&config, &topology)?;
     let left = service::keep_only_what_is_needed(hides_processes() || config.moves_pages() || config.counts_bytes())?;
     let sources = Sources::of(&config)?;
     let (probing, no_functions) = match probing {
         Ok(probing) => (probing, None),
         Err(why) => (None, Some(why)),
     };
-    let mut watcher = watcher(&config, &topology, (sources.counts, probing), &directory, signals)?;
-    let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
+    let watcher = watcher(&config, &topology, (sources.counts, probing), &directory, signals)?;
+    let mut host = Preferring::new(watcher, preferences);
+    let at_birth = forks.and_then(|events| host.host_mut().free_children_at_birth(events));
     let states = Arc::new(OnRequest::default());
     let _server = listeners
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
-    log_start(&mut log, &about(&config, &topology, &left), at_birth, &absent);
+    let mut fields = about(&config, &topology, &left);
+    fields.push(("with", placed_by(&host).name().into()));
+    log_start(&mut log, &fields, at_birth, &absent);
+    if let Some(why) = no_scheduler {
+        let text = format!("tasks are pinned, because they cannot have preferences: {why}");
+        log_note(&mut log, HostNoteCode::NoScheduler, &text);
+    }
     if let Some(why) = no_functions {
         log_note(&mut log, HostNoteCode::NoFunctions, &why);
     }
@@ -120,9 +130,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     daemon.report.log_machine();
     tell_manager("READY=1");
-    let signal = daemon.go_on(arguments, &mut watcher);
+    let signal = daemon.go_on(arguments, &mut host);
     tell_manager("STOPPING=1");
-    let rolled_back = watcher.end();
+    let rolled_back = host.host_mut().end();
     daemon.report_rolled_back(&rolled_back);
     daemon.report.log.event("ended", &[("signal", signal.into())]);
     Ok(ExitCode::SUCCESS)
@@ -136,6 +146,15 @@ fn probing(config: &Config) -> Result<Option<Probing>, String> {
     }
     let refused = |why: String| format!("no calls of functions show the progress of processes: {why}");
     Probing::prepare().map(Some).map_err(refused)
+}
+
+/// How tasks are placed now.
+fn placed_by(host: &Preferring<Watcher>) -> PlacedBy {
+    if host.has_preferences() {
+        PlacedBy::Scx
+    } else {
+        PlacedBy::Masks
+    }
 }
 
 fn watcher(
@@ -203,14 +222,14 @@ struct Daemon {
 
 impl Daemon {
     /// Runs the loop until a signal ends it; the result is the number of the signal.
-    fn go_on(&mut self, arguments: &Arguments, watcher: &mut Watcher) -> i32 {
+    fn go_on(&mut self, arguments: &Arguments, host: &mut Preferring<Watcher>) -> i32 {
         loop {
             let pace = Pace {
                 interval: self.config.interval.0,
                 dry_run: self.config.dry_run,
             };
             let wake = watch(
-                watcher,
+                host,
                 self.rates.as_mut(),
                 &mut self.mapper,
                 self.knowledge.as_mut(),
@@ -219,16 +238,16 @@ impl Daemon {
             );
             match wake {
                 Wake::Stop(signal) => return signal,
-                Wake::Reload => self.reload(arguments, watcher),
+                Wake::Reload => self.reload(arguments, host),
                 Wake::Elapsed => {}
             }
         }
     }
 
     /// Reads the configuration again. A configuration with an error is refused as a whole.
-    fn reload(&mut self, arguments: &Arguments, watcher: &mut Watcher) {
+    fn reload(&mut self, arguments: &Arguments, host: &mut Preferring<Watcher>) {
         tell_manager("RELOADING=1");
-        match self.try_reload(arguments, watcher) {
+        match self.try_reload(arguments, host) {
             Ok(()) => {
                 self.report.reloads += 1;
                 self.report
@@ -244,13 +263,16 @@ impl Daemon {
         tell_manager("READY=1");
     }
 
-    fn try_reload(&mut self, arguments: &Arguments, watcher: &mut Watcher) -> Result<()> {
+    fn try_reload(&mut self, arguments: &Arguments, host: &mut Preferring<Watcher>) -> Result<()> {
         let config = arguments.config()?;
         if config.export != self.config.export {
             bail!("[export] can only be changed by a new start of the daemon");
         }
         if config.db != self.config.db {
             bail!("`db` can only be changed by a new start of the daemon");
+        }
+        if config.with != self.config.with {
+            bail!("`with` can only be changed by a new start of the daemon");
         }
         let thresholds = config.thresholds()?;
         let sources = Sources::of(&config)?;
@@ -266,18 +288,21 @@ impl Daemon {
             && config.interval == self.config.interval
             && thresholds == *self.mapper.thresholds();
         if !same {
-            let rolled_back = watcher.reconfigure(config.selection(), sources.counts, config.release_after.0);
+            host.forget();
+            let rolled_back = host
+                .host_mut()
+                .reconfigure(config.selection(), sources.counts, config.release_after.0);
             self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
             // A new mapper takes the current places of tasks for the operating system's choice, so none may be pinned.
             self.mapper = mapper(&self.topology, &thresholds, &config);
         }
-        if config.finds_functions() && !self.config.finds_functions() && !watcher.may_probe() {
+        if config.finds_functions() && !self.config.finds_functions() && !host.host().may_probe() {
             let text = "no calls of functions show the progress of processes: the daemon began without the right to \
                         probe them; restart it";
             log_note(&mut self.report.log, HostNoteCode::NoFunctions, text);
         }
-        watcher.limit_pages(config.page_limits());
+        host.host_mut().limit_pages(config.page_limits());
         self.report.reconfigure(config.clone(), thresholds);
         self.config = config;
         Ok(())

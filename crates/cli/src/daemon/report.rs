@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::log::Log;
+use super::placed_by;
 use pinfold_core::container::Container;
 use pinfold_core::{HostNote, MappingComparison, Pinning, ProcessPages};
 use pinfold_linux::processor_time;
@@ -12,6 +13,7 @@ use pinfold_runtime::daemon::state::{
     self, ContainerTotals, DaemonTotals, MachineState, Settings, State, TaskTotals, Totals,
 };
 use pinfold_runtime::daemon::{History, KnownProcess, Outcome, ProgressBy, Report, Tick};
+use pinfold_scx::Preferring;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +72,7 @@ impl Reporter {
     }
 
     /// Writes the state, if it is time.
-    fn log_state(&mut self, host: &Watcher, tick: &Tick<'_>) {
+    fn log_state(&mut self, host: &Preferring<Watcher>, tick: &Tick<'_>) {
         let now = tick.sample.sample.at;
         let Some(every) = self.config.log.state.filter(|_| now >= self.next_state) else {
             return;
@@ -81,27 +83,28 @@ impl Reporter {
         self.log.event("state", &fields);
     }
 
-    fn state(&self, host: &Watcher, tick: &Tick<'_>) -> State {
+    fn state(&self, host: &Preferring<Watcher>, tick: &Tick<'_>) -> State {
         let state = State {
             version: State::VERSION,
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             settings: self.settings(host),
             machine: self.machine.clone(),
-            containers: host.containers().iter().map(container_totals).collect(),
-            totals: self.totals(host),
+            containers: host.host().containers().iter().map(container_totals).collect(),
+            totals: self.totals(host.host()),
             ..State::default()
         };
         self.history.complete(state, tick)
     }
 
-    fn settings(&self, host: &Watcher) -> Settings {
+    fn settings(&self, host: &Preferring<Watcher>) -> Settings {
         Settings {
             interval: self.config.interval.0.as_secs_f64(),
             metric: self.config.metric.to_string(),
             assumed: self.config.metric.assumed(),
             dry_run: self.config.dry_run,
-            children: host.children(),
+            children: host.host().children(),
+            with: placed_by(host),
             thresholds: state::Thresholds {
                 coherence: self.thresholds.coherence,
                 remote: self.thresholds.remote,
@@ -147,7 +150,7 @@ fn container_totals(watched: &WatchedContainer) -> ContainerTotals {
     }
 }
 
-impl Report<Watcher> for Reporter {
+impl Report<Preferring<Watcher>> for Reporter {
     fn note(&mut self, note: &HostNote) {
         let fields = [("code", note.code.name().into()), ("text", note.text.as_str().into())];
         self.log.event("note", &fields);
@@ -260,7 +263,7 @@ impl Report<Watcher> for Reporter {
         self.log.event("pages", &fields);
     }
 
-    fn tick(&mut self, host: &Watcher, tick: &Tick<'_>) {
+    fn tick(&mut self, host: &Preferring<Watcher>, tick: &Tick<'_>) {
         if tick.skipped {
             let text = "the time since the last reading was too long or too short: nothing is decided from it";
             self.log.event("skipped", &[("text", text.into())]);

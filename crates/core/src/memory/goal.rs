@@ -113,11 +113,7 @@ pub fn nodes_of_pus(topology: &Topology, pus: impl IntoIterator<Item = PuId>) ->
 /// The node of the main memory that is nearest to `node`, but not `node` itself. The lowest one wins a tie, also where
 /// the machine reports no distances.
 pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
-    let distance = |other: NodeId| -> Option<u64> {
-        let distances = topology.distances()?;
-        let place = |id| distances.nodes.iter().position(|&known| known == id);
-        distances.values.get(place(node)?)?.get(place(other)?).copied()
-    };
+    let distance = |other: NodeId| topology.distances()?.between(node, other);
     let others = main_memory(topology);
     let others = others.iter().filter(|&other| other != node);
     others.min_by_key(|&other| (distance(other).unwrap_or(u64::MAX), other))

@@ -105,6 +105,14 @@ pub struct Distances {
     pub values: Vec<Vec<u64>>,
 }
 
+impl Distances {
+    /// The distance from a node to another one; `None` if it is not reported.
+    pub fn between(&self, from: NodeId, to: NodeId) -> Option<u64> {
+        let place = |node| self.nodes.iter().position(|&known| known == node);
+        self.values.get(place(from)?)?.get(place(to)?).copied()
+    }
+}
+
 /// The topology of a machine, and which parts are allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "parts::Parts")]

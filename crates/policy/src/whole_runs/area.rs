@@ -115,11 +115,7 @@ fn parts(machine: &Topology, part: Part) -> Vec<(Option<NodeId>, PuSet)> {
 
 /// The distance of two NUMA nodes; 0 for other parts and where the machine does not report it.
 fn distance(machine: &Topology, from: Option<NodeId>, to: Option<NodeId>) -> u64 {
-    let of_nodes = || {
-        let distances = machine.distances()?;
-        let place = |node| distances.nodes.iter().position(|known| Some(*known) == node);
-        distances.values.get(place(from)?)?.get(place(to)?).copied()
-    };
+    let of_nodes = || machine.distances()?.between(from?, to?);
     of_nodes().unwrap_or(0)
 }
 

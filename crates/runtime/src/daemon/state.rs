@@ -7,8 +7,8 @@ use crate::shown::to_be_shown;
 use pinfold_core::container::{self, Qos, Runtime};
 use pinfold_core::function::FoundFunction;
 use pinfold_core::{
-    Activity, Children, Excess, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, ProgressCode, Reason,
-    StayCode, Topology,
+    Activity, Children, Excess, LeftAlone, MappingCode, MoveReason, ObjectKind, OutcomeCode, PlacedBy, ProgressCode,
+    Reason, StayCode, Topology,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,6 +65,9 @@ pub struct Settings {
     pub dry_run: bool,
     /// When children of pinned tasks get the mask that their creator had.
     pub children: Children,
+    /// How tasks are placed.
+    #[serde(default)]
+    pub with: PlacedBy,
     /// The rates above which tasks are moved.
     pub thresholds: Thresholds,
 }

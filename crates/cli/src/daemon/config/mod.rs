@@ -30,6 +30,8 @@ pub(super) struct Config {
     pub(super) release_after: Time,
     /// Decide and log, and move nothing.
     pub(super) dry_run: bool,
+    /// How tasks are placed.
+    pub(super) with: With,
     /// The source of the rates of sharing.
     pub(super) metric: MetricName,
     /// Whether the calls of functions may show the progress of processes.
@@ -50,6 +52,7 @@ impl Default for Config {
             interval: Time(Duration::from_millis(100)),
             release_after: Time(Duration::from_secs(10)),
             dry_run: false,
+            with: With::Masks,
             metric: MetricName::Counters,
             functions: true,
             db: None,
@@ -61,6 +64,18 @@ impl Default for Config {
             export: Export::default(),
         }
     }
+}
+
+/// How tasks are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum With {
+    /// Their masks are set
+    Masks,
+    /// A scheduler in the kernel (Linux 6.12) knows where they prefer to run; no mask is set
+    Scx,
+    /// scx where the kernel can and no other such scheduler runs, else masks
+    Auto,
 }
 
 /// The tasks to watch.
