@@ -47,6 +47,8 @@ class Place:
         self.provide("uname", "echo x86_64")
         self.kernel = folder / "target/guest/kernel"
         self.kernel.mkdir(parents=True)
+        self.scheduler_kernel = folder / "target/guest/scheduler-kernel"
+        self.scheduler_kernel.mkdir()
         self.provide("curl", "exit 6")
         self.provide("cargo", CARGO.format(version="1.88.0"))
         self.provide("python3", PYTHON3)
@@ -288,6 +290,17 @@ def test_without_a_kernel_for_the_guest_the_rest_is_set_up_and_it_is_reported(pl
     completed = place.setup()
     assert completed.returncode == 0, completed.stderr
     assert "setup: no kernel is available; the tests in an emulated machine will be skipped" in completed.stderr
+    assert (place.folder / ".venv/requirements.txt").exists()
+
+
+def test_without_a_kernel_that_can_load_schedulers_the_rest_is_set_up_and_it_is_reported(place: Place) -> None:
+    place.scheduler_kernel.rmdir()
+    place.provide("apt-cache")
+    place.lend("touch")
+    completed = place.setup()
+    assert completed.returncode == 0, completed.stderr
+    assert "setup: none is available; these tests will be skipped" in completed.stderr
+    assert not place.scheduler_kernel.exists()
     assert (place.folder / ".venv/requirements.txt").exists()
 
 
