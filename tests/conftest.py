@@ -426,24 +426,25 @@ def share_of_the_machine(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+def _emulated(kind: type[Guest], why: str | None, parts: tuple[Path, Path, Path]) -> Iterator[Guest]:
+    """Give an emulated machine to the tests, and end it after them; skip them where something is missing."""
+    if why:
+        pytest.skip(why)
+    machine = kind(*parts)
+    yield machine
+    machine.give_up()
+
+
 @pytest.fixture(scope="session")
 def guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterator[Guest]:
     """Return the emulated machine of four nodes, which all tests share."""
-    if why := missing():
-        pytest.skip(why)
-    machine = Guest(binary, agent, workload("stream").parent)
-    yield machine
-    machine.give_up()
+    yield from _emulated(Guest, missing(), (binary, agent, workload("stream").parent))
 
 
 @pytest.fixture(scope="session")
 def scheduler_guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterator[Guest]:
     """Return an emulated machine whose kernel can load a scheduler (sched_ext), which all tests share."""
-    if why := missing_scheduler():
-        pytest.skip(why)
-    machine = SchedulerGuest(binary, agent, workload("stream").parent)
-    yield machine
-    machine.give_up()
+    yield from _emulated(SchedulerGuest, missing_scheduler(), (binary, agent, workload("stream").parent))
 
 
 @pytest.fixture

@@ -71,10 +71,6 @@ struct scx_init_task_args {
 	bool fork;
 };
 
-struct scx_exit_task_args {
-	bool cancelled;
-};
-
 enum scx_exit_kind {
 	SCX_EXIT_NONE = 0,
 };
@@ -127,7 +123,6 @@ struct bpf_iter_scx_dsq {
 	u64 opaque[6];
 } __attribute__((aligned(8)));
 
-#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 
 #define SCX_DSQ_LOCAL 0x8000000000000002ULL
@@ -149,7 +144,6 @@ bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *task) __ksym;
 void scx_bpf_exit_bstr(s64 code, char *format, unsigned long long *data, u32 size) __ksym;
-void scx_bpf_error_bstr(char *format, unsigned long long *data, u32 size) __ksym;
 
 /* Linux 6.13 gave these their names, and 6.19 a result to the first two. */
 void scx_bpf_dispatch(struct task_struct *task, u64 queue, u64 slice, u64 flags) __ksym __weak;

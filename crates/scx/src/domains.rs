@@ -21,13 +21,13 @@ impl Domains {
     pub fn new(topology: &Topology) -> Result<Self, StartError> {
         let domains = topology.llc_domains();
         let pus: Vec<PuSet> = domains.iter().map(|&id| topology.object(id).pus.clone()).collect();
-        too_large("last-level caches", pus.len(), MOST_DOMAINS)?;
+        at_most("last-level caches", pus.len(), MOST_DOMAINS)?;
         let cpus = pus
             .iter()
             .filter_map(|pus| pus.iter().next_back())
             .map(|pu| pu.0 as usize + 1)
             .max();
-        too_large("CPUs", cpus.unwrap_or(0), MOST_CPUS)?;
+        at_most("CPUs", cpus.unwrap_or(0), MOST_CPUS)?;
         let firsts: Vec<PuId> = pus.iter().filter_map(PuSet::first).collect();
         let nearest = firsts.iter().enumerate().map(|(own, &from)| {
             let mut order: Vec<usize> = (0..firsts.len()).collect();
@@ -72,7 +72,8 @@ impl Domains {
     }
 }
 
-fn too_large(what: &'static str, found: usize, most: usize) -> Result<(), StartError> {
+/// Refuses a machine with more of something than the scheduler can have.
+pub(crate) fn at_most(what: &'static str, found: usize, most: usize) -> Result<(), StartError> {
     if found > most {
         return Err(StartError::TooLarge { what, found, most });
     }

@@ -1,6 +1,6 @@
 //! The running scheduler: start, preferences, accounts, end.
 
-use crate::domains::Domains;
+use crate::domains::{Domains, at_most};
 use crate::error::StartError;
 use crate::layout::{Listed, MOST_CPUS, Pair, Preference};
 use pinfold_core::PuSet;
@@ -46,13 +46,7 @@ pub fn possible_cpus(sys: &Path) -> Result<usize, StartError> {
     let list = fs::read_to_string(sys.join("devices/system/cpu/possible")).unwrap_or_default();
     let last = list.trim().parse::<PuSet>().ok().and_then(|pus| pus.iter().next_back());
     let found = last.map_or(MOST_CPUS, |pu| pu.0 as usize + 1);
-    if found > MOST_CPUS {
-        return Err(StartError::TooLarge {
-            what: "CPUs",
-            found,
-            most: MOST_CPUS,
-        });
-    }
+    at_most("CPUs", found, MOST_CPUS)?;
     Ok(found)
 }
 
