@@ -74,9 +74,13 @@ impl Pages {
     }
 
     /// How long pages take to move to the mapping of a candidate: as long as the last time, or else the allowed time.
+    /// A candidate without a mapping moves back what was moved, and nothing otherwise.
     fn mapping_takes(&self, candidates: &Candidates, candidate: usize, at: Duration) -> Duration {
-        let allowed = || mapping_within(candidates, candidate, at).unwrap_or_default();
-        self.mapped_in.unwrap_or_else(allowed)
+        self.mapped_in.unwrap_or_else(|| {
+            let has_mapping = candidates[candidate].placement.pages.is_some();
+            let allowed = mapping_within(candidates, candidate, at).filter(|_| has_mapping);
+            allowed.unwrap_or_default()
+        })
     }
 
     /// How long pages take to move if the program goes to a candidate.
@@ -286,6 +290,20 @@ mod tests {
     }
 
     const INTERLEAVED: Option<PageMapping> = Some(PageMapping::Interleave);
+
+    #[test]
+    fn pages_that_were_not_moved_cost_nothing_on_the_way_to_the_unpinned_program() {
+        // The program began with a mapping, as the user wanted, and the unpinned program is expected to be faster.
+        let mut wanted = candidates(&[(&[], INTERLEAVED, None, None)]);
+        wanted.set_best(1);
+        wanted.expect(|one| if one == UNPINNED { 0.5 } else { 0.0 });
+        let cost = |pages: &Pages| pages.cost(&wanted, UNPINNED, seconds(10.0), seconds(1.0));
+        let mut pages = Pages::default();
+        assert_eq!(cost(&pages), (Duration::ZERO, seconds(1.0)));
+        assert_eq!(pages.moving_takes(&wanted, UNPINNED, seconds(10.0)), Duration::ZERO);
+        pages.mapped_in = Some(seconds(0.25));
+        assert_eq!(cost(&pages), (seconds(0.5), seconds(0.75)));
+    }
 
     #[test]
     fn refused_pages_are_requested_again_once_they_may_take_so_long() {
