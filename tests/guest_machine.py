@@ -242,6 +242,7 @@ class Guest:
         """Return QEMU's command line."""
         threads = "multi" if self.side_by_side else "single"
         command = ["qemu-system-x86_64", "-machine", "pc", "-accel", f"tcg,thread={threads}", "-cpu", "max"]
+        command += [] if self.side_by_side else ["-icount", "shift=3,sleep=off"]
         cpus = PACKAGES * self._cores
         command += ["-smp", f"{cpus},sockets={PACKAGES},cores={self._cores}", "-m", f"{sum(NODES.values())}M"]
         for node, size in NODES.items():
@@ -384,7 +385,9 @@ class SchedulerGuest(Guest):
     """The machine with a kernel that can load a scheduler (sched_ext).
 
     Such a kernel changes its own code while it runs. Where CPUs are emulated side by side, another CPU may find half of
-    the change, and the kernel panics.
+    the change, and the kernel panics. So one CPU is emulated after the other, and the time of the machine is counted in
+    instructions (8 ns each): otherwise each CPU would have the host's CPU for a tenth of a second in turn, and others
+    would seem to be late by that.
     """
 
     name = "scheduler"

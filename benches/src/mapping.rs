@@ -83,6 +83,7 @@ fn tasks(topology: &Topology, load: Load) -> Vec<TaskRates> {
             remote: Some(0.0),
             memory: Some(if kind == 1 { 0.005 } else { 0.0 }),
             progress: Some(1.0),
+            group: None,
             reads: None,
         }
     });

@@ -8,6 +8,7 @@ use crate::code::codes;
 use crate::container::Container;
 use crate::function::FunctionSearch;
 use crate::memory::PageMoves;
+use crate::scheduled::Scheduled;
 use crate::{HostNoteCode, Metric, ProcessGoal, PuId, PuSet, Reason, RefusalCode, Sample, StayCode, TaskId, Topology};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct HostSample {
     pub bytes: BTreeMap<i32, u64>,
     /// The functions of the processes that `Host::count_functions` named; `None` if the host finds no functions.
     pub functions: Option<BTreeMap<i32, ProcessFunction>>,
+    /// What the scheduler in the kernel counted, once a second; `None` between, and without such a scheduler.
+    pub scheduled: Option<Scheduled>,
     /// The number of watched tasks, including sleeping ones.
     pub watched: usize,
 }

@@ -441,6 +441,36 @@ fn a_log_is_drawn_from_its_last_daemon_on() {
 }
 
 #[test]
+fn a_log_with_a_scheduler_shows_where_tasks_ran_and_who_wakes_whom() {
+    assert!(!daemon::page(&DaemonLog::read(LOG).unwrap()).contains("The scheduler in the kernel"));
+    let scheduler = serde_json::json!({
+        "taken_elsewhere": 3, "waited_beside_idle": 0, "preferring_seconds": 8.0, "preferred_seconds": 7.9,
+        "waited_seconds": 1.0, "longest_wait": 0.02, "migrations": 4,
+        "pairs": [{"threads": [9999, 12345], "per_second": 250.4}], "pairs_found": 7,
+    });
+    let with_scheduler = |line: &str| {
+        let mut event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+        if event["event"] == "state" {
+            event["scheduler"] = scheduler.clone();
+            return event.to_string();
+        }
+        line.to_owned()
+    };
+    let lines: Vec<String> = LOG.lines().map(with_scheduler).collect();
+    let page = daemon::page(&DaemonLog::read(&lines.join("\n")).unwrap());
+    assert_has(
+        &page,
+        &[
+            "The scheduler in the kernel",
+            "98.8 %",
+            "12345",
+            ">250<",
+            "In all: 7 pairs.",
+        ],
+    );
+}
+
+#[test]
 fn a_log_without_states_says_how_to_get_them() {
     let lines: Vec<&str> = LOG.lines().filter(|line| !line.contains("\"state\"")).collect();
     let page = daemon::page(&DaemonLog::read(&lines.join("\n")).unwrap());

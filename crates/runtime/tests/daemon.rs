@@ -203,6 +203,7 @@ impl Host for Fake {
                     container: None,
                 })
                 .collect(),
+            scheduled: None,
             watched: self.tasks.len(),
         }
     }

@@ -32,6 +32,7 @@ fn task() -> Task {
             refused: Some(Reason::new(StayCode::RealTime, "it has real-time priority")),
         }),
         container: None,
+        scheduled: None,
     }
 }
 

@@ -106,6 +106,7 @@ struct sched_ext_ops {
 	void (*runnable)(struct task_struct *task, u64 flags);
 	void (*running)(struct task_struct *task);
 	void (*stopping)(struct task_struct *task, bool runnable);
+	void (*update_idle)(s32 cpu, bool idle);
 	s32 (*init_task)(struct task_struct *task, struct scx_init_task_args *args);
 	void (*enable)(struct task_struct *task);
 	void (*cpu_online)(s32 cpu);
@@ -129,8 +130,10 @@ struct bpf_iter_scx_dsq {
 #define SCX_DSQ_LOCAL_ON 0xc000000000000000ULL
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_LAST (1ULL << 41)
+#define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_KICK_IDLE 1ULL
+#define SCX_WAKE_SYNC 0x10ULL
 
 s32 scx_bpf_create_dsq(u64 queue, s32 node) __ksym;
 s32 scx_bpf_dsq_nr_queued(u64 queue) __ksym;

@@ -16,7 +16,8 @@
  *      (dispatch)           takes tasks whose patience is over, from the nearest queue first
  *
  * 1. A task that wakes up gets its previous CPU if that is idle and preferred; else an idle core of a preferred domain;
- *    else an idle sibling of a busy one. Without a preference the kernel's own choice of an idle CPU is used.
+ *    else an idle sibling of a busy one. Without a preference the kernel's own choice of an idle CPU is used, and the
+ *    waker's promise to sleep soon is not believed: it may have more to do.
  * 2. If none is idle, it waits in the queue of a preferred domain, and the CPUs of the domain take tasks by virtual
  *    time, weighted as the kernel weights them. Preference never starves: after its patience any idle CPU that it may
  *    run on takes it. Ticks of the busy CPUs of a queue wake idle ones for it, so an idle machine needs no timer.
@@ -25,10 +26,11 @@
  *    on one CPU waits in the queue of that CPU, in the same virtual time. Kernel threads of one CPU go first.
  *    Real-time and deadline tasks are of other classes and come before all of these.
  * 5. CPUs that go offline are left out, and what waits for them goes to others at once.
- * 6. If the loader does not call within `settings.most_silence`, the scheduler ends itself, and the kernel's is back. If the
- *    loader dies, the kernel ends it.
+ * 6. If the loader does not call within `settings.most_silence` (5 s more before its first call), the scheduler ends
+ *    itself, and the kernel's is back. If the loader dies, the kernel ends it.
  *
- * It counts what each task ran, waited and where, and who woke whom. A wake-up within a hardware interrupt is nobody's.
+ * It counts how long each task ran, where, and how long it waited; how often one waited beside an idle CPU; and which
+ * task woke which. The task that a hardware interrupt stopped is not counted as the one that woke another.
  *
  * Known limits: at most 64 last-level caches; a wake-up in a softirq that follows an interrupt is counted as the
  * interrupted task's.
@@ -48,9 +50,18 @@ struct status status SEC(".data.status");
 #define LEAST_SLICE 500000ULL
 #define DEFAULT_PATIENCE 500000ULL
 #define MOST_LOOKED_AT 8
+#define LONG_WAIT 10000000ULL
+#define START 5000000000ULL
+#define SHORT_LOOK 200000ULL
 
 static u64 virtual_time[MOST_DOMAINS];
 static volatile s32 online[MOST_DOMAINS];
+
+/* Since when each CPU is idle, or was idle last, and when a task was given to it; 0 if none was. */
+static struct {
+	u64 from;
+	u64 to;
+} idle_times[MOST_CPUS];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -158,6 +169,23 @@ static bool may_run_in(struct task_struct *task, u32 domain)
 	return false;
 }
 
+/* A CPU is not idle any more for others, although it may still have to wake up. */
+static __always_inline void end_idle_time(s32 cpu)
+{
+	if (cpu >= 0 && cpu < MOST_CPUS && !idle_times[within(cpu, MOST_CPUS)].to)
+		idle_times[within(cpu, MOST_CPUS)].to = now();
+}
+
+/* Takes an idle CPU, and tells whether it was idle. */
+static __always_inline bool take_idle(s32 cpu)
+{
+	bool is_idle = scx_bpf_test_and_clear_cpu_idle(cpu);
+
+	if (is_idle)
+		end_idle_time(cpu);
+	return is_idle;
+}
+
 /* Takes an idle CPU of a domain that the task may run on: of those in `among`, the idle CPUs or those of idle cores.
  * Negative if there is none.
  */
@@ -168,8 +196,7 @@ static s32 idle_cpu_in(struct task_struct *task, u32 domain, const struct cpumas
 	bpf_for(place, first_place(domain), end_place(domain)) {
 		u32 cpu = cpu_at(place);
 
-		if (bpf_cpumask_test_cpu(cpu, among) && bpf_cpumask_test_cpu(cpu, task->cpus_ptr) &&
-		    scx_bpf_test_and_clear_cpu_idle(cpu))
+		if (bpf_cpumask_test_cpu(cpu, among) && bpf_cpumask_test_cpu(cpu, task->cpus_ptr) && take_idle(cpu))
 			return cpu;
 	}
 	return -1;
@@ -208,7 +235,7 @@ static s32 idle_cpu_of(struct task_struct *task, u64 wanted, u32 from)
 	return cpu;
 }
 
-/* The domain in whose queue a task waits: the nearest to its CPU among those that it prefers with the shortest queue. */
+/* The domain in whose queue a task waits: of those that it prefers with the shortest queue, the nearest to its CPU. */
 static u32 domain_to_wait_in(struct task_struct *task, u64 wanted, u32 own)
 {
 	u32 found = NO_DOMAIN, step;
@@ -256,13 +283,15 @@ s32 select_cpu(u64 *context)
 	bool is_idle = false;
 
 	if (!wanted) {
-		cpu = scx_bpf_select_cpu_dfl(task, previous, wake_flags, &is_idle);
-		if (is_idle)
+		cpu = scx_bpf_select_cpu_dfl(task, previous, wake_flags & ~SCX_WAKE_SYNC, &is_idle);
+		if (is_idle) {
+			end_idle_time(cpu);
 			insert(task, SCX_DSQ_LOCAL, SLICE, 0);
+		}
 		return cpu;
 	}
 	if (own < MOST_DOMAINS && wanted & 1ULL << own && bpf_cpumask_test_cpu(previous, task->cpus_ptr) &&
-	    scx_bpf_test_and_clear_cpu_idle(previous))
+	    take_idle(previous))
 		cpu = previous;
 	else
 		cpu = idle_cpu_of(task, wanted, own);
@@ -325,6 +354,8 @@ void enqueue(u64 *context)
 	if ((s64)(time - (virtual_time[within(domain, MOST_DOMAINS)] - SLICE)) < 0)
 		time = virtual_time[within(domain, MOST_DOMAINS)] - SLICE;
 	insert_vtime(task, queue, slice_in(queue), time, flags);
+	if (account)
+		account->queued_since = now();
 	/* A CPU may have become idle meanwhile. */
 	idle = task->nr_cpus_allowed == 1 ? -1 : idle_cpu_of(task, 1ULL << domain, domain);
 	if (idle >= 0)
@@ -453,6 +484,47 @@ void runnable(u64 *context)
 		bpf_map_update_elem(&wakeups, &pair, &one, BPF_NOEXIST);
 }
 
+SEC("struct_ops/update_idle")
+void update_idle(u64 *context)
+{
+	s32 cpu = context[0];
+	bool is_idle = context[1];
+	u64 time = now();
+
+	if (cpu < 0 || cpu >= MOST_CPUS)
+		return;
+	if (!is_idle) {
+		end_idle_time(cpu);
+		return;
+	}
+	/* It woke up and found no task: it was idle all the time. */
+	if (time - idle_times[within(cpu, MOST_CPUS)].to > SHORT_LOOK)
+		idle_times[within(cpu, MOST_CPUS)].from = time;
+	idle_times[within(cpu, MOST_CPUS)].to = 0;
+}
+
+/* Whether a CPU that the task may run on was idle for more than LONG_WAIT since then. Of each CPU the last idle time is
+ * known.
+ */
+static bool was_one_idle(struct task_struct *task, u64 since, u64 time)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, settings.cpu_count) {
+		u64 from = idle_times[within(cpu, MOST_CPUS)].from, to = idle_times[within(cpu, MOST_CPUS)].to;
+
+		if (!from || !bpf_cpumask_test_cpu(cpu, task->cpus_ptr))
+			continue;
+		if (!to)
+			to = time;
+		if (from < since)
+			from = since;
+		if (to > from && to - from > LONG_WAIT)
+			return true;
+	}
+	return false;
+}
+
 SEC("struct_ops/running")
 void running(u64 *context)
 {
@@ -470,7 +542,11 @@ void running(u64 *context)
 		if (wait > account->longest_wait)
 			account->longest_wait = wait;
 	}
+	if (account->queued_since && time - account->queued_since > LONG_WAIT &&
+	    was_one_idle(task, account->queued_since, time))
+		__sync_fetch_and_add(&status.waited_beside_idle, 1);
 	account->waits_since = 0;
+	account->queued_since = 0;
 	account->runs_since = time;
 	before = account->domain;
 	if (before != own) {
@@ -500,8 +576,11 @@ void stopping(u64 *context)
 		return;
 	ran = time - account->runs_since;
 	account->ran += ran;
-	if (preference && own < MOST_DOMAINS && preference->domains & 1ULL << own)
-		account->ran_preferred += ran;
+	if (preference && preference->domains) {
+		account->preferring += ran;
+		if (own < MOST_DOMAINS && preference->domains & 1ULL << own)
+			account->preferred += ran;
+	}
 	account->runs_since = 0;
 	account->waits_since = is_runnable ? time : 0;
 	if (task->scx.weight)
@@ -564,7 +643,8 @@ s32 init(u64 *context)
 	s32 failed = 0;
 	u32 number;
 
-	last_call = now();
+	/* The loader has more to do before its first call. */
+	last_call = now() + START;
 	bpf_for(number, 0, settings.domain_count)
 		if (!failed)
 			failed = scx_bpf_create_dsq(number, -1);
@@ -620,6 +700,7 @@ struct sched_ext_ops pinfold = {
 	.enqueue = (void *)enqueue,
 	.dispatch = (void *)dispatch,
 	.tick = (void *)tick,
+	.update_idle = (void *)update_idle,
 	.runnable = (void *)runnable,
 	.running = (void *)running,
 	.stopping = (void *)stopping,
@@ -629,7 +710,7 @@ struct sched_ext_ops pinfold = {
 	.cpu_offline = (void *)cpu_offline,
 	.init = (void *)init,
 	.exit = (void *)ended,
-	.flags = SCX_OPS_ENQ_LAST,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_KEEP_BUILTIN_IDLE,
 	.timeout_ms = 800,
 	.name = "pinfold",
 };

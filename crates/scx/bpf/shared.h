@@ -1,4 +1,6 @@
-/* What the scheduler and its loader (src/layout.rs) both read and write. Padding is named: the loader has no other way. */
+/* What the scheduler and its loader (src/layout.rs) both read and write. The loader reads it field by field, so padding
+ * is a field.
+ */
 #pragma once
 
 #define MOST_CPUS 1024
@@ -24,6 +26,8 @@ struct settings {
 struct status {
 	/* Tasks that CPUs took from the queues of other domains. */
 	u64 taken_elsewhere;
+	/* How often a task was in a queue, and a CPU that it may run on was idle, both for more than `LONG_WAIT`. */
+	u64 waited_beside_idle;
 	/* Why it ended, as `enum scx_exit_kind`; 0 while it runs. */
 	u32 exit_kind;
 	char reason[128];
@@ -40,17 +44,19 @@ struct preference {
 
 /* What a task did. Only the scheduler writes it; times are in nanoseconds. */
 struct account {
-	/* All it ran, and of that in a domain that it prefers. */
+	/* All it ran; of that while it preferred some domains, and of that in one of these. */
 	u64 ran;
-	u64 ran_preferred;
+	u64 preferring;
+	u64 preferred;
 	/* All it waited for a CPU, and the longest time. */
 	u64 waited;
 	u64 longest_wait;
 	/* How often it changed the last-level cache. */
 	u64 migrations;
-	/* Since when it runs, and since when it waits; 0 if it does not. */
+	/* Since when it runs, waits, and is in a queue; 0 if it does not. It waits in no queue after an idle CPU was given. */
 	u64 runs_since;
 	u64 waits_since;
+	u64 queued_since;
 	/* The domain of its virtual time, and the one that it ran in. */
 	u32 domain;
 	u32 ran_in;

@@ -1,4 +1,4 @@
-//! Starts the scheduler for some seconds, lets threads prefer domains, and prints what tasks did and who woke whom.
+//! Starts the scheduler for some seconds, lets threads prefer domains, and prints where the time of tasks went and who woke whom.
 //!
 //! `schedule SECONDS [THREAD=DOMAIN]...`
 
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{:?}", scheduler.state());
     for task in scheduler.tasks()? {
-        if !task.account.ran.is_zero() {
+        if !task.times.ran.is_zero() {
             println!("{task:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! What the scheduler and its loader both read and write, as in `bpf/shared.h`.
 
 use crate::domains::Domains;
-use pinfold_core::{PuId, PuSet};
+use pinfold_core::{PuId, PuSet, TaskTimes};
 use std::time::Duration;
 
 pub(crate) const MOST_CPUS: usize = 1024;
@@ -17,22 +17,7 @@ pub struct Preference {
     pub patience: Duration,
 }
 
-/// What a task did since the scheduler started, or since the task began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// How long it ran.
-    pub ran: Duration,
-    /// How long it ran in a domain that it preferred then.
-    pub ran_preferred: Duration,
-    /// How long it waited for a CPU.
-    pub waited: Duration,
-    /// The longest time that it waited.
-    pub longest_wait: Duration,
-    /// How often it changed its domain.
-    pub migrations: u64,
-}
-
-/// A task with its account.
+/// A task, and where its time went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its process.
@@ -43,8 +28,8 @@ pub struct Listed {
     pub start: Duration,
     /// `None` without one.
     pub preference: Option<Preference>,
-    /// What it did.
-    pub account: Account,
+    /// Where its time went.
+    pub times: TaskTimes,
 }
 
 /// How often a task woke another one.
@@ -62,6 +47,7 @@ pub struct Pair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) taken_elsewhere: u64,
+    pub(crate) waited_beside_idle: u64,
     /// The kernel's number for why it ended; 0 while it runs.
     pub(crate) exit_kind: u32,
     pub(crate) reason: String,
@@ -104,11 +90,12 @@ pub(crate) fn preference(preference: &Preference) -> Vec<u8> {
 /// `struct status`; `None` if it is shorter.
 pub(crate) fn status(bytes: &[u8]) -> Option<Status> {
     let mut fields = Fields(bytes);
-    let (taken_elsewhere, exit_kind) = (fields.u64()?, fields.u32()?);
+    let (taken_elsewhere, waited_beside_idle, exit_kind) = (fields.u64()?, fields.u64()?, fields.u32()?);
     let reason = fields.take::<128>()?;
     let end = reason.iter().position(|&byte| byte == 0).unwrap_or(reason.len());
     Some(Status {
         taken_elsewhere,
+        waited_beside_idle,
         exit_kind,
         reason: String::from_utf8_lossy(&reason[..end]).into_owned(),
     })
@@ -126,21 +113,22 @@ fn one_listed(fields: &mut Fields<'_>) -> Option<Listed> {
         domains: fields.u64()?,
         patience: fields.duration()?,
     };
-    let account = Account {
+    let times = TaskTimes {
         ran: fields.duration()?,
-        ran_preferred: fields.duration()?,
+        preferring: fields.duration()?,
+        preferred: fields.duration()?,
         waited: fields.duration()?,
         longest_wait: fields.duration()?,
         migrations: fields.u64()?,
     };
-    // `runs_since`, `waits_since`, `domain`, `ran_in`
-    fields.take::<24>()?;
+    // `runs_since`, `waits_since`, `queued_since`, `domain`, `ran_in`
+    fields.take::<32>()?;
     Some(Listed {
         process,
         thread,
         start,
         preference: (preference.domains != 0).then_some(preference),
-        account,
+        times,
     })
 }
 
@@ -203,7 +191,7 @@ mod tests {
         let one = |thread: i32, domains: u64| {
             let mut bytes = 7_i32.to_ne_bytes().to_vec();
             bytes.extend(thread.to_ne_bytes());
-            bytes.extend(bytes_of(&[5, domains, 2_000_000, 100, 60, 30, 20, 3, 0, 0, 0]));
+            bytes.extend(bytes_of(&[5, domains, 2_000_000, 100, 80, 60, 30, 20, 3, 0, 0, 0, 0]));
             bytes
         };
         let mut bytes = one(8, 0b10);
@@ -214,23 +202,26 @@ mod tests {
         assert_eq!((tasks[0].process, tasks[0].thread), (7, 8));
         let preference = tasks[0].preference.unwrap();
         assert_eq!((preference.domains, preference.patience), (2, Duration::from_millis(2)));
-        let account = tasks[0].account;
-        assert_eq!(account.ran_preferred, Duration::from_nanos(60));
+        let times = tasks[0].times;
         assert_eq!(
-            (account.longest_wait, account.migrations),
-            (Duration::from_nanos(20), 3)
+            [times.ran, times.preferring, times.preferred],
+            [100, 80, 60].map(Duration::from_nanos)
         );
+        assert_eq!((times.longest_wait, times.migrations), (Duration::from_nanos(20), 3));
         assert_eq!(tasks[1].preference, None);
     }
 
     #[test]
     fn a_status_ends_its_reason_at_the_first_zero() {
-        let mut bytes = bytes_of(&[4]);
+        let mut bytes = bytes_of(&[4, 1]);
         bytes.extend(1026_u32.to_ne_bytes());
         bytes.extend(b"runnable task stall\0rest");
-        bytes.resize(8 + 4 + 128, 0);
+        bytes.resize(16 + 4 + 128, 0);
         let read = status(&bytes).unwrap();
-        assert_eq!((read.taken_elsewhere, read.exit_kind), (4, 1026));
+        assert_eq!(
+            (read.taken_elsewhere, read.waited_beside_idle, read.exit_kind),
+            (4, 1, 1026)
+        );
         assert_eq!(read.reason, "runnable task stall");
         assert_eq!(status(&bytes[..100]), None);
     }

@@ -25,6 +25,6 @@ mod scheduler;
 
 pub use domains::Domains;
 pub use error::StartError;
-pub use layout::{Account, Listed, Pair, Preference};
+pub use layout::{Listed, Pair, Preference};
 pub use preferring::{CALLED, MOST_SILENCE, PATIENCE, Preferences, Preferring, Way};
 pub use scheduler::{Ended, Scheduler, State, other_scheduler, possible_cpus};

@@ -10,9 +10,9 @@ use crate::domains::Domains;
 use crate::layout::Preference;
 use pinfold_core::{
     Host, HostNote, HostNoteCode, HostSample, LeftAlone, Metric, Placed, ProcessGoal, ProcessPages, PuId, Reason,
-    StayCode, TaskId, TaskStatus, Topology, Wake,
+    Scheduled, StayCode, TaskId, TaskStatus, Topology, Wake,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ pub const PATIENCE: Duration = Duration::from_millis(2);
 
 /// How often the scheduler is called, at least, so that it knows that pinfold lives.
 pub const CALLED: Duration = Duration::from_millis(100);
+
+/// How often it is read what the scheduler counted.
+const READ: Duration = Duration::from_secs(1);
 
 /// How long pinfold may be silent before the scheduler ends.
 pub const MOST_SILENCE: Duration = Duration::from_millis(600);
@@ -41,6 +44,12 @@ pub trait Way {
 
     /// Why it has ended; `None` while it runs.
     fn ended(&self) -> Option<String>;
+
+    /// What it has counted until `at`, in the time of `Host::now`.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn counted(&self, at: Duration) -> io::Result<Scheduled>;
 }
 
 /// A scheduler for a host.
@@ -74,6 +83,8 @@ pub struct Preferring<H> {
     host: H,
     means: Means,
     preferred: BTreeMap<TaskId, Preferred>,
+    /// When the scheduler's counts were read.
+    read: Option<Duration>,
     /// The tasks of the last sample.
     statuses: BTreeMap<TaskId, TaskStatus>,
     notes: Vec<HostNote>,
@@ -86,6 +97,7 @@ impl<H: Host> Preferring<H> {
             host,
             means: preferences.map_or(Means::Masks, Means::Preferences),
             preferred: BTreeMap::new(),
+            read: None,
             statuses: BTreeMap::new(),
             notes: vec![],
         }
@@ -180,6 +192,25 @@ impl<H: Host> Preferring<H> {
         }
     }
 
+    /// What the scheduler has counted, if it is time to read it again: of the tasks of this sample, and of those that
+    /// ever had a preference.
+    fn scheduled(&mut self, sample: &HostSample) -> Option<Scheduled> {
+        let Means::Preferences(preferences) = &self.means else {
+            return None;
+        };
+        let at = sample.sample.at;
+        if self.read.is_some_and(|before| at.saturating_sub(before) < READ) {
+            return None;
+        }
+        let mut counted = preferences.way.counted(at).ok()?;
+        self.read = Some(at);
+        let working: BTreeSet<i32> = sample.sample.tasks.iter().map(|task| task.id.thread).collect();
+        counted
+            .times
+            .retain(|thread, times| !times.preferring.is_zero() || working.contains(thread));
+        Some(counted)
+    }
+
     /// Shows tasks where they were placed, and ends the preferences of those that sleep.
     fn show(&mut self, sample: &mut HostSample) {
         let (at, mut asleep) = (sample.sample.at, vec![]);
@@ -249,6 +280,7 @@ impl<H: Host> Host for Preferring<H> {
         if !matches!(self.means, Means::Masks) {
             self.show(&mut sample);
         }
+        sample.scheduled = self.scheduled(&sample);
         sample
     }
 

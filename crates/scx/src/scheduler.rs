@@ -3,7 +3,7 @@
 use crate::domains::{Domains, at_most};
 use crate::error::StartError;
 use crate::layout::{Listed, MOST_CPUS, Pair, Preference};
-use pinfold_core::PuSet;
+use pinfold_core::{PuSet, Scheduled};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub struct State {
     pub ended: Option<Ended>,
     /// How many tasks CPUs took from the queues of other domains, because their patience was over.
     pub taken_elsewhere: u64,
+    /// How often a task waited for more than 10 ms while a CPU that it may run on was idle for more than that.
+    pub waited_beside_idle: u64,
 }
 
 /// The name of the scheduler that the kernel has loaded, in place of its own.
@@ -52,7 +54,7 @@ pub fn possible_cpus(sys: &Path) -> Result<usize, StartError> {
 
 #[cfg(not(has_scheduler))]
 mod loaded {
-    use super::{Domains, Duration, Listed, Pair, Preference, StartError, State};
+    use super::{Domains, Duration, Listed, Pair, Preference, Scheduled, StartError, State};
     use std::convert::Infallible;
     use std::io;
     use std::os::fd::BorrowedFd;
@@ -93,13 +95,19 @@ mod loaded {
         pub fn pairs(&self) -> io::Result<Vec<Pair>> {
             match self.0 {}
         }
+
+        /// Never called.
+        pub fn counted(&self, _: Duration) -> io::Result<Scheduled> {
+            match self.0 {}
+        }
     }
 }
 
 #[cfg(has_scheduler)]
 mod loaded {
     use super::{
-        Domains, Duration, Ended, Listed, Pair, Preference, StartError, State, other_scheduler, possible_cpus,
+        Domains, Duration, Ended, Listed, Pair, Preference, Scheduled, StartError, State, other_scheduler,
+        possible_cpus,
     };
     use crate::layout;
     use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
@@ -183,13 +191,14 @@ mod loaded {
             let status = bytes.and_then(|bytes| layout::status(&bytes));
             State {
                 taken_elsewhere: status.as_ref().map_or(0, |status| status.taken_elsewhere),
+                waited_beside_idle: status.as_ref().map_or(0, |status| status.waited_beside_idle),
                 ended: status
                     .filter(|status| status.exit_kind != 0)
                     .map(|status| Ended { reason: status.reason }),
             }
         }
 
-        /// All tasks with their accounts.
+        /// All tasks, and where their time went.
         pub fn tasks(&self) -> io::Result<Vec<Listed>> {
             let mut bytes = vec![];
             Iter::new(&self.tasks).map_err(io_error)?.read_to_end(&mut bytes)?;
@@ -203,6 +212,20 @@ mod loaded {
                 .map_err(io_error)?
                 .filter_map(|(key, value)| layout::pair(&key, &value))
                 .collect())
+        }
+
+        /// All that was counted until `at`.
+        pub fn counted(&self, at: Duration) -> io::Result<Scheduled> {
+            let state = self.state();
+            let times = self.tasks()?.into_iter().map(|one| (one.thread, one.times));
+            let pairs = self.pairs()?.into_iter();
+            Ok(Scheduled {
+                at,
+                times: times.collect(),
+                wakeups: pairs.map(|pair| ((pair.waker, pair.wakee), pair.count)).collect(),
+                taken_elsewhere: state.taken_elsewhere,
+                waited_beside_idle: state.waited_beside_idle,
+            })
         }
     }
 

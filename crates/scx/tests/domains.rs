@@ -2,7 +2,8 @@
 
 use pinfold_core::PuSet;
 use pinfold_linux::topology::{self, Source};
-use pinfold_scx::{Domains, StartError, possible_cpus};
+use pinfold_scx::{Domains, StartError, other_scheduler, possible_cpus};
+use std::fs;
 
 fn domains(description: &str) -> Result<Domains, StartError> {
     Domains::new(&topology::read(&Source::Synthetic(description.to_owned())).unwrap())
@@ -62,4 +63,17 @@ fn cpus_that_can_be_added_count() {
         possible_cpus(sys.path()),
         Err(StartError::TooLarge { found: 4096, .. })
     ));
+}
+
+#[test]
+fn another_scheduler_is_named_and_a_kernel_without_them_is_an_error() {
+    let sys = tempfile::tempdir().unwrap();
+    assert_eq!(other_scheduler(sys.path()), Err(StartError::NoKernelSupport));
+    let folder = sys.path().join("kernel/sched_ext");
+    fs::create_dir_all(folder.join("root")).unwrap();
+    fs::write(folder.join("state"), "disabled\n").unwrap();
+    assert_eq!(other_scheduler(sys.path()), Ok(None));
+    fs::write(folder.join("state"), "enabled\n").unwrap();
+    fs::write(folder.join("root/ops"), "rusty_1.0\n").unwrap();
+    assert_eq!(other_scheduler(sys.path()), Ok(Some("rusty_1.0".to_owned())));
 }

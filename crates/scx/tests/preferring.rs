@@ -2,7 +2,7 @@
 
 use pinfold_core::{
     Host, HostNoteCode, HostSample, LeftAlone, Metric, Placed, ProcessGoal, ProcessPages, PuId, PuSet, Sample,
-    StayCode, TaskId, TaskSample, TaskStatus, Topology, Wake,
+    Scheduled, StayCode, TaskId, TaskSample, TaskStatus, TaskTimes, Topology, Wake,
 };
 use pinfold_linux::topology::{self, Source};
 use pinfold_scx::{CALLED, Domains, Preference, Preferences, Preferring, Way};
@@ -25,6 +25,7 @@ const ONE: TaskId = TaskId {
 struct Asked {
     preferences: BTreeMap<i32, u64>,
     calls: usize,
+    readings: usize,
     ended: Option<&'static str>,
     error: Option<i32>,
 }
@@ -47,6 +48,20 @@ impl Way for Recorded {
     fn call(&mut self) -> io::Result<()> {
         self.0.borrow_mut().calls += 1;
         Ok(())
+    }
+
+    fn counted(&self, at: Duration) -> io::Result<Scheduled> {
+        self.0.borrow_mut().readings += 1;
+        let preferring = |milliseconds| TaskTimes {
+            preferring: Duration::from_millis(milliseconds),
+            ..TaskTimes::default()
+        };
+        Ok(Scheduled {
+            at,
+            times: BTreeMap::from([(ONE.thread, preferring(0)), (800, preferring(5)), (801, preferring(0))]),
+            wakeups: BTreeMap::from([((11, 12), 7)]),
+            ..Scheduled::default()
+        })
     }
 
     fn ended(&self) -> Option<String> {
@@ -212,6 +227,19 @@ fn an_ended_task_and_a_refusing_kernel_are_told_apart() {
     asked.borrow_mut().error = Some(12);
     assert!(matches!(host.place(ONE, PuId(1)), Placed::Refused(reason) if reason.code == StayCode::KernelRefused));
     assert_eq!(host.observe().statuses[0].pinned, None);
+}
+
+#[test]
+fn what_the_scheduler_counted_is_read_once_a_second_of_tasks_that_matter() {
+    let (mut host, asked) = preferring(false);
+    assert_eq!(asked.borrow().readings, 1);
+    host.host_mut().now = Duration::from_millis(900);
+    assert_eq!(host.observe().scheduled, None);
+    host.host_mut().now = Duration::from_secs(1);
+    let counted = host.observe().scheduled.unwrap();
+    assert_eq!(counted.wakeups, BTreeMap::from([((11, 12), 7)]));
+    assert_eq!((counted.at, asked.borrow().readings), (Duration::from_secs(1), 2));
+    assert!(counted.times.keys().eq(&[ONE.thread, 800]), "{counted:?}");
 }
 
 #[test]

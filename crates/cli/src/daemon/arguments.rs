@@ -39,10 +39,10 @@ pub(crate) struct Arguments {
 
     /// How pinfold finds the threads that share data [default: counters].
     ///
-    /// It is one of: counters, sharing (the threads of a process are assumed to share; no
-    /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
-    /// as memory_bandwidth=page-faults, and for progress. With this option the daemon also runs on a machine on which no
-    /// placement differs from another.
+    /// It is one of: counters, sharing (the threads of a process are assumed to share; no counters needed),
+    /// sharing:EVENT (weighed by an event), wakeups (which task wakes which, as the scheduler of --with scx counts it),
+    /// or events of the kernel that stand for activities, such as memory_bandwidth=page-faults, and for progress. With
+    /// this option the daemon also runs on a machine on which no placement differs from another.
     #[arg(long, value_name = "METRIC")]
     pub(super) metric: Option<MetricName>,
 

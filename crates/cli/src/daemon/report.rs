@@ -79,7 +79,10 @@ impl Reporter {
         };
         self.next_state = now + every.0;
         let state = self.state(host, tick);
-        let fields = [("tasks", json!(state.tasks)), ("totals", json!(state.totals))];
+        let mut fields = vec![("tasks", json!(state.tasks)), ("totals", json!(state.totals))];
+        if let Some(scheduler) = &state.scheduler {
+            fields.push(("scheduler", json!(scheduler)));
+        }
         self.log.event("state", &fields);
     }
 

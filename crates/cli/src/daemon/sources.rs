@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::watch::Counts;
 use pinfold_policy::sam::{MapperEvents, Observer};
-use pinfold_runtime::daemon::{CounterRates, Rates, Sharing};
+use pinfold_runtime::daemon::{CounterRates, Rates, Sharing, Wakeups};
 
 /// What is counted, and the rates that follow from it.
 pub(super) struct Sources {
@@ -27,6 +27,10 @@ impl Sources {
             MetricName::Sharing(None) => Ok(Self {
                 counts: without_counters(config, None),
                 rates: Box::new(Sharing::equal()),
+            }),
+            MetricName::Wakeups => Ok(Self {
+                counts: without_counters(config, None),
+                rates: Box::new(Wakeups::default()),
             }),
             MetricName::Sharing(Some(event)) => Ok(Self {
                 counts: without_counters(config, Some(Plan::new(&[Request::Event(event.clone())])?)),

@@ -5,7 +5,7 @@
 //! 3. A line that cannot be read (a full disk cuts lines) is counted. An event that is not known is left out: a later
 //!    pinfold may write more.
 
-use pinfold_runtime::daemon::state::{MachineState, Package, Task, Totals};
+use pinfold_runtime::daemon::state::{MachineState, Package, SchedulerState, Task, Totals};
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::SystemTime;
@@ -52,6 +52,9 @@ pub(super) struct StateLine {
     #[serde(skip)]
     pub(super) at: f64,
     pub(super) tasks: Vec<Task>,
+    /// `None` without a scheduler in the kernel.
+    #[serde(default)]
+    pub(super) scheduler: Option<SchedulerState>,
     pub(super) totals: Totals,
 }
 

@@ -1,6 +1,7 @@
 //! The page of a daemon, from its log.
 
 mod log;
+mod scheduler;
 
 use crate::chart::{self, Chart, Mark};
 use crate::course::{Course, POINTS, Thread};
@@ -21,7 +22,9 @@ pub fn page(log: &DaemonLog) -> String {
     let course = course(log);
     let layout = log.machine.as_ref().map(Layout::from_state);
     let drawn = layout.filter(|_| !course.at.is_empty());
-    let sections = [
+    let scheduled = log.states.last().and_then(scheduler::section);
+    let scheduled = scheduled.map(|body| Section::open("scheduler", "The scheduler in the kernel", body));
+    let sections: Vec<Section> = [
         Section::open(
             "machine",
             "The machine",
@@ -43,9 +46,14 @@ pub fn page(log: &DaemonLog) -> String {
             },
         ),
         Section::open("moves", "What was moved, and why", moves(log)),
+    ]
+    .into_iter()
+    .chain(scheduled)
+    .chain([
         Section::open("counters", "Counters", counters(log)),
         Section::open("notes", "Refusals and notes", notes(log)),
-    ];
+    ])
+    .collect();
     let data = drawn
         .as_ref()
         .map(|_| serde_json::to_string(&course).unwrap_or_default());

@@ -88,6 +88,7 @@ mod tests {
             remote: Some(0.0),
             memory: Some(memory),
             progress: Some(1.0),
+            group: None,
             reads: None,
         };
         pus.iter().enumerate().map(of).collect()

@@ -240,6 +240,7 @@ mod tests {
             memory: Some(memory),
             progress: Some(2.0),
             // Prefetchers bring three lines for each miss.
+            group: None,
             reads: Some(Reads {
                 local: 4.0 * (memory - remote),
                 remote: 4.0 * remote,

@@ -1,4 +1,5 @@
-//! The groups of tasks that share data: all tasks of a process, until the sharing tasks among them are known.
+//! The groups of tasks that share data: those that the rates name, or else all tasks of a process, until the sharing tasks
+//! among them are known.
 
 use super::Move;
 use super::placement_sets::Class;
@@ -102,10 +103,16 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     true
 }
 
+/// In place of the process, for a group that is known: it may have tasks of several processes.
+const KNOWN: i32 = -1;
+
 /// What tasks are grouped by.
 fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
     if !round.options.learn_groups {
         return (0, 0);
+    }
+    if let Some(group) = round.sets.states()[task].group {
+        return (KNOWN, group);
     }
     let remembered = &round.memory.tasks()[task];
     (remembered.id().process, remembered.group().unwrap_or(0))

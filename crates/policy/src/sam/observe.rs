@@ -144,6 +144,7 @@ impl Observer {
                             growth(metric, earlier, task)
                         })
                     }),
+                    group: None,
                     reads: pair.and_then(|earlier| self.reads_of(earlier, task)),
                 })
             })

@@ -49,6 +49,8 @@ pub(super) struct TaskState {
     /// Whether a step may move it: it is free, its metrics are known, and nothing holds it.
     pub(super) movable: bool,
     pub(super) inter: f64,
+    /// The group that it shares with, if that is known.
+    pub(super) group: Option<u32>,
     pub(super) remote: f64,
     /// Demand for bandwidth, weighted with how much of the interval it ran.
     pub(super) demand: f64,
@@ -119,6 +121,7 @@ impl PlacementSets {
                 free,
                 movable: free && class != Class::Unknown && !held[index],
                 inter: rates.inter.unwrap_or(0.0),
+                group: rates.group,
                 remote: rates.remote.unwrap_or(0.0),
                 demand,
             });

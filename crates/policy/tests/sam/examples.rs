@@ -224,6 +224,30 @@ fn groups_of_two_processes_get_a_package_each() {
 }
 
 #[test]
+fn a_task_is_brought_to_its_group_and_not_to_its_process_if_rates_name_groups() {
+    // Each thread of a process waits for one of the other process, and each process is on a package of its own.
+    let mut builder = Builder::new(paper_machine());
+    for task in 0..16 {
+        builder = builder.sharer(
+            100 + i32::try_from(task / 8).unwrap(),
+            10 * (task / 8) + task % 8,
+            task % 8,
+            HUBENCH,
+        );
+    }
+    let apart = |names_groups| {
+        let mut world = builder.clone().world(ALL);
+        world.names_groups = names_groups;
+        world.run(60);
+        (0..8)
+            .filter(|&task| world.domain(world.tasks[task].pu) != world.domain(world.tasks[task + 8].pu))
+            .count()
+    };
+    assert_eq!(apart(true), 0);
+    assert!(apart(false) > 0, "processes hide the pairs");
+}
+
+#[test]
 fn a_group_that_fits_nowhere_is_left_in_peace_after_two_trials() {
     let sharers = (0..16).fold(Builder::new(paper_machine()), |builder, task| {
         builder.sharer(100, task / 2 + 10 * (task % 2), 0, HUBENCH)

@@ -56,6 +56,7 @@ prop_compose! {
             remote: rates.2,
             memory: rates.3,
             progress: instructions,
+            group: None,
             reads: None,
         }
     }

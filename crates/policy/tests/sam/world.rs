@@ -68,6 +68,8 @@ pub(crate) struct World {
     pub(crate) tasks: Vec<Task>,
     pub(crate) thresholds: Thresholds,
     pub(crate) mapper: Mapper,
+    /// Whether the rates name the groups, as those of wake-ups do.
+    pub(crate) names_groups: bool,
 }
 
 impl World {
@@ -101,6 +103,7 @@ impl World {
             remote: Some(remote),
             memory: Some(memory),
             progress: Some(squeezed / slower),
+            group: task.shares.map(|(group, _)| group).filter(|_| self.names_groups),
             reads: None,
         }
     }
@@ -232,6 +235,7 @@ impl Builder {
             topology: self.topology,
             tasks: self.tasks,
             thresholds,
+            names_groups: false,
         }
     }
 }

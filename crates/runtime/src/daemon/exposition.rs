@@ -1,6 +1,6 @@
 //! The state as Prometheus's text format, version 0.0.4. `dist/grafana.json` shows these metrics and no others.
 
-use super::state::{Container, State};
+use super::state::{Container, SchedulerState, State};
 use pinfold_core::text::clean;
 use pinfold_core::{Activity, ProgressCode};
 use std::collections::BTreeMap;
@@ -80,6 +80,7 @@ pub fn text(state: &State) -> String {
     pages(&mut text, state);
     package_metrics(&mut text, state);
     container_metrics(&mut text, state);
+    scheduler(&mut text, state);
     intervals(&mut text, state);
     tasks_so_far(&mut text, state);
     daemon(&mut text, state);
@@ -165,6 +166,47 @@ fn pages(text: &mut Text, state: &State) {
         "pinfold_processes_followed",
         "Processes whose pages are on the nodes of their tasks, or interleaved, or on the way there.",
         state.followed.len() as f64,
+    );
+}
+
+/// What the scheduler in the kernel did. Without one, the metrics have no values.
+fn scheduler(text: &mut Text, state: &State) {
+    let value = |of: fn(&SchedulerState) -> f64| state.scheduler.iter().map(move |one| (vec![], of(one)));
+    text.family(
+        "counter",
+        "pinfold_preferring_seconds_total",
+        "How long tasks ran that the daemon let prefer a last-level cache (--with scx).",
+        value(|one| one.preferring_seconds),
+    );
+    text.family(
+        "counter",
+        "pinfold_preferred_seconds_total",
+        "How long they ran in a cache that they preferred.",
+        value(|one| one.preferred_seconds),
+    );
+    text.family(
+        "counter",
+        "pinfold_waited_seconds_total",
+        "How long they waited for a CPU.",
+        value(|one| one.waited_seconds),
+    );
+    text.family(
+        "counter",
+        "pinfold_migrations_total",
+        "How often they changed the last-level cache.",
+        value(|one| one.migrations as f64),
+    );
+    text.family(
+        "counter",
+        "pinfold_taken_elsewhere_total",
+        "How often a CPU took a task from the queue of another last-level cache, after the task's patience.",
+        value(|one| one.taken_elsewhere as f64),
+    );
+    text.family(
+        "counter",
+        "pinfold_waited_beside_idle_total",
+        "How often a task waited for more than 10 ms while a CPU that it may run on was idle for more than that.",
+        value(|one| one.waited_beside_idle as f64),
     );
 }
 
@@ -371,6 +413,32 @@ mod tests {
             [(vec![("a", "b".to_owned())], 1.5), (vec![], 2.0)],
         );
         assert_eq!(text.0, "# HELP x What.\n# TYPE x gauge\nx{a=\"b\"} 1.5\nx 2\n");
+    }
+
+    #[test]
+    fn a_scheduler_that_is_not_there_has_no_values() {
+        let values = |state: &State| {
+            let lines = text(state);
+            lines
+                .lines()
+                .filter(|line| line.starts_with("pinfold_preferr"))
+                .map(ToOwned::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let mut state = State::default();
+        assert!(values(&state).is_empty());
+        state.scheduler = Some(SchedulerState {
+            preferring_seconds: 2.5,
+            preferred_seconds: 2.25,
+            ..SchedulerState::default()
+        });
+        assert_eq!(
+            values(&state),
+            [
+                "pinfold_preferring_seconds_total 2.5",
+                "pinfold_preferred_seconds_total 2.25"
+            ]
+        );
     }
 
     fn container(id: &str, name: Option<&str>, watched: u64) -> ContainerTotals {

@@ -1,5 +1,6 @@
 //! The moves and intervals of the daemon so far, and their part of the state.
 
+use super::scheduling::Scheduling;
 use super::state::{self, Comparisons, Intervals, LastMove, Moves, PageTotals, Present, State, Task};
 use super::{Outcome, Tick};
 use crate::TimedComparison;
@@ -21,6 +22,7 @@ pub struct History {
     moves_by_container: HashMap<String, u64>,
     /// Moves that were decided, not made, and reported already: the task and the outcome.
     reported: HashSet<(TaskId, String)>,
+    scheduling: Scheduling,
     ticks: u64,
     skipped: u64,
     busy: Duration,
@@ -77,6 +79,9 @@ impl History {
         self.ticks += 1;
         self.busy += tick.took;
         self.skipped += u64::from(tick.skipped);
+        if let Some(scheduled) = &tick.sample.scheduled {
+            self.scheduling.read(scheduled);
+        }
         self.forget(tick.sample);
     }
 
@@ -105,6 +110,7 @@ impl History {
         state.at = tick.sample.sample.at.as_secs_f64();
         state.tasks = self.tasks(tick);
         state.withdrawn = tick.withdrawn;
+        state.scheduler = self.scheduling.state();
         state.comparison.clone_from(&self.last_comparison);
         state.progress = tick
             .progress
@@ -158,6 +164,7 @@ impl History {
                 rates: rates.remove(&task.id).map_or_else(BTreeMap::new, named_rates),
                 last_move: self.last_moves.get(&task.id).cloned(),
                 container: status.container.as_deref().map(state::Container::from),
+                scheduled: self.scheduling.task(task.id.thread),
             })
             .collect();
         tasks.sort_by_key(|task| (task.process, task.thread));

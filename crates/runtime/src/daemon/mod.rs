@@ -20,14 +20,18 @@ pub mod exposition;
 mod flows;
 mod functions;
 mod history;
+mod pair_rates;
 mod progress;
+mod scheduling;
 mod sharing;
 pub mod state;
+mod wakeups;
 
 pub use counter_rates::CounterRates;
 pub use history::History;
 pub use progress::ProgressBy;
 pub use sharing::Sharing;
+pub use wakeups::Wakeups;
 
 use pinfold_core::container::Container;
 use pinfold_core::{

@@ -200,6 +200,7 @@ impl Rates for Sharing {
                         Some(Progress::Rate(_)) => Some(0.0),
                         Some(Progress::Undecided | Progress::Unknown) | None => None,
                     },
+                    group: None,
                     reads: None,
                 }
             })
@@ -223,7 +224,7 @@ fn a_second_of_work(earlier: &TaskSample, later: &TaskSample, event: usize) -> O
     (worked > 0.0).then_some(grown / worked)
 }
 
-fn domain_of(topology: &Topology, domains: &[ObjectId], pu: PuId) -> Option<usize> {
+pub(super) fn domain_of(topology: &Topology, domains: &[ObjectId], pu: PuId) -> Option<usize> {
     domains
         .iter()
         .position(|&domain| topology.object(domain).pus.contains(pu))

@@ -45,6 +45,9 @@ pub struct State {
     /// The last comparison of the moves with the unpinned machine; no key before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<TimedComparison>,
+    /// What the scheduler in the kernel did; no key without one, and before it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<SchedulerState>,
     /// The containers of watched tasks, the first found first. Without containers there is no key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerTotals>,
@@ -190,6 +193,62 @@ pub struct Task {
     /// The container of its process. Without a container there is no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
+    /// Where its time went, as the scheduler in the kernel counts it. Without such a scheduler there is no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<ScheduledTask>,
+}
+
+/// Where the time of a task went since the scheduler started, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScheduledTask {
+    /// The share of its run time in the last second that was in a domain that it prefers; `None` if it prefers none, or
+    /// did not run.
+    pub preferred_share: Option<f64>,
+    /// How long it ran.
+    pub ran: f64,
+    /// How long it ran while it preferred some domains.
+    pub preferring: f64,
+    /// How long it ran in a domain that it preferred then.
+    pub preferred: f64,
+    /// How long it waited for a CPU.
+    pub waited: f64,
+    /// The longest time that it waited.
+    pub longest_wait: f64,
+    /// How often it changed its domain.
+    pub migrations: u64,
+}
+
+/// What the scheduler in the kernel did since it started. The times are those of tasks that the daemon has placed, with
+/// those that have ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SchedulerState {
+    /// How often a CPU took a task from the queue of another domain, because the task had waited for too long.
+    pub taken_elsewhere: u64,
+    /// How often a task waited for more than 10 ms while a CPU that it may run on was idle for more than that.
+    pub waited_beside_idle: u64,
+    /// How long tasks ran while they preferred some domains.
+    pub preferring_seconds: f64,
+    /// How long they ran in a domain that they preferred then.
+    pub preferred_seconds: f64,
+    /// How long they waited for a CPU.
+    pub waited_seconds: f64,
+    /// The longest time that one of them waited, in seconds.
+    pub longest_wait: f64,
+    /// How often they changed their domain.
+    pub migrations: u64,
+    /// The tasks that wake each other most often, the most often first.
+    pub pairs: Vec<WakingPair>,
+    /// How many pairs there are, with those that are not listed.
+    pub pairs_found: u64,
+}
+
+/// Two threads that wake each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WakingPair {
+    /// The threads, the lower number first.
+    pub threads: (i32, i32),
+    /// The wake-ups in a second, both directions together.
+    pub per_second: f64,
 }
 
 /// A container. What is not known has no key.

@@ -4,7 +4,7 @@
 //! same.
 
 use pinfold_core::{Activity, LeftAlone, OutcomeCode, ProgressCode, size_text};
-use pinfold_runtime::daemon::state::{Core, LastMove, Package, State, Task};
+use pinfold_runtime::daemon::state::{Core, LastMove, Package, SchedulerState, State, Task, WakingPair};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -69,12 +69,14 @@ impl Default for View {
 const PACKAGE_WIDTH: u16 = 24;
 
 /// Lines of the header.
-const HEAD: u16 = 3;
+fn head_height(state: &State) -> u16 {
+    3 + u16::from(state.scheduler.is_some())
+}
 
 /// The number of lines for a complete frame.
 pub fn height(state: &State, width: u16) -> u16 {
     let tasks = u16::try_from(state.tasks.len()).unwrap_or(u16::MAX - 1000);
-    HEAD + packages_height(state, width) + 1 + tasks.max(1)
+    head_height(state) + packages_height(state, width) + 1 + tasks.max(1)
 }
 
 /// The frame as text, without spaces at the ends of lines and empty lines at the end.
@@ -94,9 +96,10 @@ pub fn plain(state: &State, view: &View, width: u16, height: u16) -> String {
 
 /// Draws a frame.
 pub fn draw(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
-    let wanted = packages_height(state, area.width).min(area.height.saturating_sub(HEAD + 3));
+    let head = head_height(state);
+    let wanted = packages_height(state, area.width).min(area.height.saturating_sub(head + 3));
     let [head, packages, tasks] =
-        Layout::vertical([Constraint::Length(HEAD), Constraint::Length(wanted), Constraint::Min(0)]).areas(area);
+        Layout::vertical([Constraint::Length(head), Constraint::Length(wanted), Constraint::Min(0)]).areas(area);
     draw_head(state, view, head, buffer);
     draw_packages(state, packages, buffer);
     draw_tasks(state, view, tasks, buffer);
@@ -153,7 +156,31 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
         (None, false) => Line::raw(""),
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    Paragraph::new(vec![Line::styled(first, bold), Line::raw(second), third]).render(area, buffer);
+    let lines = [Line::styled(first, bold), Line::raw(second)];
+    let scheduler = state.scheduler.as_ref().map(|one| Line::raw(scheduled(one)));
+    let lines: Vec<Line<'_>> = lines.into_iter().chain(scheduler).chain([third]).collect();
+    Paragraph::new(lines).render(area, buffer);
+}
+
+/// What the scheduler in the kernel did with the tasks that were placed.
+fn scheduled(scheduler: &SchedulerState) -> String {
+    let in_preferred = if scheduler.preferring_seconds > 0.0 {
+        let share = scheduler.preferred_seconds / scheduler.preferring_seconds;
+        format!("{:.1} % of run time in preferred caches", 100.0 * share)
+    } else {
+        "no task has run with a preference".to_owned()
+    };
+    let beside = match scheduler.waited_beside_idle {
+        0 => String::new(),
+        count => format!(", {count} waited beside idle CPUs"),
+    };
+    format!(
+        "scheduler: {in_preferred}; {} waited, {} at most; {} taken elsewhere{beside}; {} pairs of tasks wake each other",
+        span(scheduler.waited_seconds),
+        span(scheduler.longest_wait),
+        scheduler.taken_elsewhere,
+        scheduler.pairs_found
+    )
 }
 
 /// The last comparison of the moves with the unpinned machine.
@@ -285,7 +312,7 @@ fn draw_tasks(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     }
     let last = tasks.len().saturating_sub(1);
     let shown = tasks.iter().skip(view.scroll.min(last));
-    let columns = fitting(area.width, container_width(state), progress_width(state));
+    let columns = fitting(area.width, state);
     let rows =
         shown.map(|task| Row::new(columns.iter().map(|column| (column.cell)(task, state))).style(task_style(task)));
     let widths = columns.iter().map(|column| match column.title {
@@ -307,9 +334,9 @@ struct Column {
     cell: fn(&Task, &State) -> String,
 }
 
-/// The columns. That of containers has a width only where tasks are in containers, and that of progress only if the daemon
-/// had to choose what measures it.
-const COLUMNS: [Column; 12] = [
+/// The columns. That of containers has a width only where tasks are in containers, that of progress only if the daemon had
+/// to choose what measures it, and those of preferences and partners only with a scheduler in the kernel.
+const COLUMNS: [Column; 14] = [
     column("PID", 7, 0, |task, _| task.process.to_string()),
     column("TID", 7, 4, |task, _| task.thread.to_string()),
     column("NAME", 15, 1, |task, _| task.name.clone()),
@@ -322,11 +349,13 @@ const COLUMNS: [Column; 12] = [
         task.busy
             .map_or_else(|| "-".to_owned(), |busy| format!("{:.0}", busy * 100.0))
     }),
+    column(PREFERRED, 0, 5, |task, _| preferred(task)),
     column("INTER", 7, 7, |task, _| rate(task, Activity::InterPackageCoherence)),
     column("INTRA", 7, 10, |task, _| rate(task, Activity::IntraPackageCoherence)),
     column("REMOTE", 7, 8, |task, _| rate(task, Activity::RemoteDram)),
     column("MEMORY", 7, 9, |task, _| rate(task, Activity::MemoryBandwidth)),
     column(PROGRESS, 0, 11, |task, state| progress(task.process, state)),
+    column(PARTNER, 0, 12, partner),
     column("WHY", 18, 6, |task, state| why(task, state.at)),
 ];
 
@@ -353,6 +382,56 @@ fn container_width(state: &State) -> Option<u16> {
     inside.peek()?;
     let longest = inside.map(|task| container(task).chars().count()).max().unwrap_or(0);
     u16::try_from(longest.max(CONTAINER.len())).ok()
+}
+
+/// The title of the column of the share of its run time that a task ran where it prefers.
+const PREFERRED: &str = "%PREF";
+
+/// The share of its run time in the last second that a task ran in a cache that it prefers.
+fn preferred(task: &Task) -> String {
+    let share = task.scheduled.and_then(|times| times.preferred_share);
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}", share * 100.0))
+}
+
+/// The width of the column of preferences; `None` without a scheduler in the kernel.
+fn preferred_width(state: &State) -> Option<u16> {
+    state.scheduler.as_ref()?;
+    u16::try_from(PREFERRED.len()).ok()
+}
+
+/// The title of the column of the thread with which a task has the most wake-ups, and how many in a second.
+const PARTNER: &str = "PARTNER";
+
+/// The thread with which a task has the most wake-ups, and how many in a second.
+fn partner(task: &Task, state: &State) -> String {
+    let pairs = state.scheduler.iter().flat_map(|scheduler| &scheduler.pairs);
+    let own = |pair: &&WakingPair| [pair.threads.0, pair.threads.1].contains(&task.thread);
+    let most = pairs
+        .filter(own)
+        .max_by(|one, other| one.per_second.total_cmp(&other.per_second));
+    most.map_or_else(
+        || "-".to_owned(),
+        |pair| {
+            let (one, other) = pair.threads;
+            let thread = if one == task.thread { other } else { one };
+            format!("{thread} {:.0}/s", pair.per_second)
+        },
+    )
+}
+
+/// The width of the column of partners; `None` if no two tasks wake each other.
+fn partner_width(state: &State) -> Option<u16> {
+    let has_pairs = state
+        .scheduler
+        .as_ref()
+        .is_some_and(|scheduler| !scheduler.pairs.is_empty());
+    let longest = state
+        .tasks
+        .iter()
+        .map(|task| partner(task, state).chars().count())
+        .max();
+    let longest = longest.filter(|_| has_pairs)?;
+    u16::try_from(longest.max(PARTNER.len())).ok()
 }
 
 /// The title of the column of what measures the progress of a task's process.
@@ -402,12 +481,17 @@ const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task,
 }
 
 /// The most important columns that fit, with a space between them. No column is cut: a cut number would be another
-/// number. Without a width the columns of containers and of progress are left out.
-fn fitting(width: u16, containers: Option<u16>, progress: Option<u16>) -> Vec<Column> {
-    let all = COLUMNS.into_iter().filter_map(|column| match column.title {
-        CONTAINER => containers.map(|width| Column { width, ..column }),
-        PROGRESS => progress.map(|width| Column { width, ..column }),
-        _ => Some(column),
+/// number. Columns that say nothing of this state are left out.
+fn fitting(width: u16, state: &State) -> Vec<Column> {
+    let all = COLUMNS.into_iter().filter_map(|column| {
+        let width = match column.title {
+            CONTAINER => container_width(state),
+            PROGRESS => progress_width(state),
+            PREFERRED => preferred_width(state),
+            PARTNER => partner_width(state),
+            _ => Some(column.width),
+        };
+        width.map(|width| Column { width, ..column })
     });
     let mut ranked: Vec<Column> = all.collect();
     ranked.sort_by_key(|column| column.importance);

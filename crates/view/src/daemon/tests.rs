@@ -2,7 +2,9 @@ use super::*;
 use pinfold_core::function::FoundFunction;
 use pinfold_core::{Excess, MappingCode, MappingComparison, MoveReason, ProcessGain};
 use pinfold_runtime::TimedComparison;
-use pinfold_runtime::daemon::state::{Container, MachineState, Moves, Present, Progress, Settings, Totals};
+use pinfold_runtime::daemon::state::{
+    Container, MachineState, Moves, Present, Progress, ScheduledTask, Settings, Totals,
+};
 use std::collections::BTreeMap;
 
 fn task(thread: i32, pu: u32, busy: f64) -> Task {
@@ -21,6 +23,7 @@ fn task(thread: i32, pu: u32, busy: f64) -> Task {
         ]),
         last_move: None,
         container: None,
+        scheduled: None,
     }
 }
 
@@ -258,4 +261,52 @@ fn the_keys_are_listed_where_keys_are_accepted() {
     let live = plain(&state, &view, 80, 20);
     assert!(live.contains("q quit  p pause  s sort (by busy)"), "{live}");
     assert!(!drawn(&state).contains("q quit"));
+}
+
+#[test]
+fn a_scheduler_has_a_line_and_its_tasks_a_column() {
+    let mut one = state(vec![task(41, 0, 0.5), task(42, 3, 0.99)]);
+    assert!(!drawn(&one).contains(PREFERRED));
+    one.tasks[0].scheduled = Some(ScheduledTask {
+        preferred_share: Some(0.973),
+        ..ScheduledTask::default()
+    });
+    one.scheduler = Some(SchedulerState {
+        preferring_seconds: 200.0,
+        preferred_seconds: 197.0,
+        waited_seconds: 3.0,
+        longest_wait: 0.014,
+        taken_elsewhere: 5,
+        ..SchedulerState::default()
+    });
+    let text = drawn(&one);
+    assert!(
+        text.contains("98.5 % of run time in preferred caches; 3 s waited, 14 ms at most; 5 taken"),
+        "{text}"
+    );
+    assert!(!text.contains("beside idle"), "{text}");
+    assert!(text.contains(PREFERRED) && text.contains(" 97 "), "{text}");
+    one.scheduler.as_mut().unwrap().waited_beside_idle = 2;
+    let text = plain(&one, &View::default(), 140, height(&one, 140));
+    assert!(
+        text.contains("5 taken elsewhere, 2 waited beside idle CPUs; 0 pairs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_partner_of_a_task_is_the_one_with_the_most_wake_ups() {
+    let mut one = state(vec![task(41, 0, 0.5), task(42, 3, 0.99)]);
+    let pair = |threads, per_second| WakingPair { threads, per_second };
+    one.scheduler = Some(SchedulerState {
+        pairs: vec![pair((41, 77), 320.4), pair((41, 50), 12.0)],
+        ..SchedulerState::default()
+    });
+    let text = plain(&one, &View::default(), 130, height(&one, 130));
+    assert!(
+        text.contains(PARTNER) && text.contains("77 320/s") && !text.contains("12/s"),
+        "{text}"
+    );
+    one.scheduler = Some(SchedulerState::default());
+    assert!(!drawn(&one).contains(PARTNER));
 }

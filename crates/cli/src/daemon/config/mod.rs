@@ -220,7 +220,7 @@ impl Config {
     /// Whether the bytes that processes read and write are their progress. The kernel shows those of other users to
     /// whoever may trace them.
     pub(super) fn counts_bytes(&self) -> bool {
-        matches!(self.metric, MetricName::Sharing(_))
+        matches!(self.metric, MetricName::Sharing(_) | MetricName::Wakeups)
     }
 
     /// Whether functions are looked for whose calls show the progress of processes: only if it is compared, and nothing
@@ -254,7 +254,7 @@ impl Config {
         let mut thresholds = match (&table.file, &self.metric) {
             (Some(file), metric) => activities::read_thresholds(file, clock(metric))?,
             (None, MetricName::Counters) => Thresholds::paper(),
-            (None, MetricName::Sharing(None)) => for_sharing(),
+            (None, MetricName::Sharing(None) | MetricName::Wakeups) => for_sharing(),
             (None, MetricName::Sharing(Some(_)) | MetricName::Activities(_)) => {
                 let given = [table.coherence, table.remote, table.memory, table.package_memory];
                 if given.iter().all(Option::is_none) {
@@ -288,7 +288,7 @@ impl Config {
 fn clock(metric: &MetricName) -> Clock {
     match metric {
         MetricName::Counters => Clock::Cycle,
-        MetricName::Sharing(_) => Clock::Second,
+        MetricName::Sharing(_) | MetricName::Wakeups => Clock::Second,
         MetricName::Activities(_) => Clock::Nanosecond,
     }
 }

@@ -25,6 +25,8 @@ pub(in crate::daemon) enum MetricName {
     Counters,
     /// The assumption that threads of a process share; with an event, weighed by that.
     Sharing(Option<String>),
+    /// Who wakes whom, as the scheduler of `--with scx` counts it.
+    Wakeups,
     /// Events of the kernel that stand for activities: `ACTIVITY=EVENT,...`.
     Activities(String),
 }
@@ -95,14 +97,15 @@ impl FromStr for MetricName {
         match text.split_once(':') {
             None if text == "counters" => Ok(Self::Counters),
             None if text == "sharing" => Ok(Self::Sharing(None)),
+            None if text == "wakeups" => Ok(Self::Wakeups),
             Some(("sharing", event)) if !event.is_empty() => Ok(Self::Sharing(Some(event.to_owned()))),
             _ if text.contains('=') => match activities::named(text) {
                 Ok(_) => Ok(Self::Activities(text.to_owned())),
                 Err(error) => Err(crate::console::whole(&error)),
             },
             _ => Err(
-                "there are counters, sharing, sharing: with the name of an event, such as sharing:context-switches, and \
-                 ACTIVITY=EVENT, such as memory_bandwidth=page-faults"
+                "there are counters, sharing, wakeups, sharing: with the name of an event, such as \
+                 sharing:context-switches, and ACTIVITY=EVENT, such as memory_bandwidth=page-faults"
                     .to_owned(),
             ),
         }
@@ -114,6 +117,7 @@ impl fmt::Display for MetricName {
         match self {
             Self::Counters => f.write_str("counters"),
             Self::Sharing(None) => f.write_str("sharing"),
+            Self::Wakeups => f.write_str("wakeups"),
             Self::Sharing(Some(event)) => write!(f, "sharing:{event}"),
             Self::Activities(text) => f.write_str(text),
         }
@@ -123,7 +127,7 @@ impl fmt::Display for MetricName {
 impl MetricName {
     /// Whether it is an assumption, or part of it.
     pub(in crate::daemon) fn assumed(&self) -> bool {
-        matches!(self, Self::Sharing(_))
+        matches!(self, Self::Sharing(_) | Self::Wakeups)
     }
 }
 
