@@ -186,8 +186,8 @@ static __always_inline bool take_idle(s32 cpu)
 	return is_idle;
 }
 
-/* Takes an idle CPU of a domain that the task may run on: of those in `among`, the idle CPUs or those of idle cores.
- * Negative if there is none.
+/* Takes an idle CPU of a domain that the task may run on and that is in `among` (the idle CPUs, or the CPUs of idle
+ * cores). Negative if it finds none.
  */
 static s32 idle_cpu_in(struct task_struct *task, u32 domain, const struct cpumask *among)
 {
@@ -503,8 +503,8 @@ void update_idle(u64 *context)
 	idle_times[within(cpu, MOST_CPUS)].to = 0;
 }
 
-/* Whether a CPU that the task may run on was idle for more than LONG_WAIT since then. Of each CPU the last idle time is
- * known.
+/* Whether a CPU that the task may run on was idle for more than LONG_WAIT since then. Only the last idle time of each
+ * CPU is known.
  */
 static bool was_one_idle(struct task_struct *task, u64 since, u64 time)
 {

@@ -44,7 +44,7 @@ struct preference {
 
 /* What a task did. Only the scheduler writes it; times are in nanoseconds. */
 struct account {
-	/* All it ran; of that while it preferred some domains, and of that in one of these. */
+	/* How long it ran; how long while it preferred some domains; how long in a domain that it preferred then. */
 	u64 ran;
 	u64 preferring;
 	u64 preferred;

@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_millis(2);
 /// How often the scheduler is called, at least, so that it knows that pinfold lives.
 pub const CALLED: Duration = Duration::from_millis(100);
 
-/// How often it is read what the scheduler counted.
+/// How often the counts of the scheduler are read.
 const READ: Duration = Duration::from_secs(1);
 
 /// How long pinfold may be silent before the scheduler ends.

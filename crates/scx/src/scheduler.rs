@@ -205,7 +205,7 @@ mod loaded {
             Ok(layout::listed(&bytes))
         }
 
-        /// Who woke whom, and how often, in no order. The pairs of which nothing was seen for long are forgotten.
+        /// Who woke whom, and how often, in no order. Pairs that were not seen for long are forgotten.
         pub fn pairs(&self) -> io::Result<Vec<Pair>> {
             let read = self.wakeups.lookup_batch(4_096, MapFlags::ANY, MapFlags::ANY);
             Ok(read
