@@ -130,6 +130,7 @@ struct bpf_iter_scx_dsq {
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_LAST (1ULL << 41)
 #define SCX_OPS_ENQ_LAST 2ULL
+#define SCX_OPS_SWITCH_PARTIAL 8ULL
 #define SCX_KICK_IDLE 1ULL
 
 s32 scx_bpf_create_dsq(u64 queue, s32 node) __ksym;

@@ -614,22 +614,23 @@ int list_tasks(struct bpf_iter__task *context)
 	return 0;
 }
 
+#define OPERATIONS                                                                                                     \
+	.select_cpu = (void *)select_cpu, .enqueue = (void *)enqueue, .dispatch = (void *)dispatch,                    \
+	.tick = (void *)tick, .runnable = (void *)runnable, .running = (void *)running,                                \
+	.stopping = (void *)stopping, .init_task = (void *)init_task, .enable = (void *)enable,                        \
+	.cpu_online = (void *)cpu_online, .cpu_offline = (void *)cpu_offline, .init = (void *)init,                    \
+	.exit = (void *)ended, .timeout_ms = 800, .name = "pinfold"
+
+/* For all tasks with normal priority. */
 SEC(".struct_ops.link")
 struct sched_ext_ops pinfold = {
-	.select_cpu = (void *)select_cpu,
-	.enqueue = (void *)enqueue,
-	.dispatch = (void *)dispatch,
-	.tick = (void *)tick,
-	.runnable = (void *)runnable,
-	.running = (void *)running,
-	.stopping = (void *)stopping,
-	.init_task = (void *)init_task,
-	.enable = (void *)enable,
-	.cpu_online = (void *)cpu_online,
-	.cpu_offline = (void *)cpu_offline,
-	.init = (void *)init,
-	.exit = (void *)ended,
+	OPERATIONS,
 	.flags = SCX_OPS_ENQ_LAST,
-	.timeout_ms = 800,
-	.name = "pinfold",
+};
+
+/* For the tasks with the policy SCHED_EXT. Tasks of the kernel's own scheduler run on the same CPUs, and before these. */
+SEC(".struct_ops.link")
+struct sched_ext_ops pinfold_some = {
+	OPERATIONS,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_SWITCH_PARTIAL,
 };

@@ -4,7 +4,7 @@ use super::config::{Config, With};
 use anyhow::Result;
 use pinfold_core::Topology;
 use pinfold_linux::held::HeldThread;
-use pinfold_scx::{Domains, MOST_SILENCE, Preference, Preferences, Scheduler, StartError, Way};
+use pinfold_scx::{Domains, MOST_SILENCE, Preference, Preferences, Scheduler, Scope, StartError, Way};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -26,7 +26,7 @@ pub(super) fn preferences(config: &Config, machine: &Topology) -> Result<(Option
 
 fn start(config: &Config, machine: &Topology) -> Result<Preferences, StartError> {
     let domains = Domains::new(machine)?;
-    let scheduler = Scheduler::start(&domains, MOST_SILENCE)?;
+    let scheduler = Scheduler::start(&domains, Scope::All, MOST_SILENCE)?;
     Ok(Preferences {
         way: Box::new(Kernel(scheduler)),
         domains,
